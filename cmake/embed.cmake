@@ -1,0 +1,11 @@
+# stepcast_embed(<function> <folder>): compiles the *.json files of a folder into the program, as a function
+#   std::span<const stepcast::EmbeddedFile> stepcast::<function>();   (profiles/stepcast/embedded.hpp)
+function(stepcast_embed function folder)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.json)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DFUNCTION=${function} "-DFILES=${files}" -DOUT=${out}
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/cmake/write_embedded.cmake
+    DEPENDS ${files} ${CMAKE_CURRENT_SOURCE_DIR}/cmake/write_embedded.cmake VERBATIM)
+  set(stepcast_embedded_sources ${stepcast_embedded_sources} ${out} PARENT_SCOPE)
+endfunction()

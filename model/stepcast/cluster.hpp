@@ -1,0 +1,76 @@
+#pragma once
+// Cluster: the machines, their links, and what is known of the collectives that run on them.
+//
+// A cluster is homogeneous: `nodes` machines with `devices_per_node` devices each, one link class inside a machine and
+// one between machines. A link is a start-up latency per step and a bandwidth per direction; a link of the network is
+// shared by all devices of its node unless `nics_per_node` says that there are several. Measured size -> time tables,
+// if present, take precedence over closed forms. Invariants: counts >= 1, bandwidths > 0, latencies >= 0; every number
+// says where it comes from (`provenance`). Not modelled: routing, congestion between jobs, unequal nodes.
+#include <stepcast/error.hpp>
+#include <stepcast/units.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+struct Link {
+  Seconds latency;           ///< start-up time of one communication step
+  BytesPerSecond bandwidth;  ///< per direction, as reached by the transport (goodput)
+};
+
+/// A measured collective on `workers` devices: time against size, sizes strictly increasing.
+struct MeasuredCollective {
+  std::string operation = "all_reduce";
+  std::int64_t workers = 0;
+  std::vector<Bytes> sizes;  ///< full buffer per worker
+  std::vector<Seconds> times;
+  std::string provenance;
+};
+
+/// How much tasks slow one another down while they overlap; 1 = not at all. Calibrated, not universal.
+struct Contention {
+  double communication_under_compute = 1;  ///< factor on the time of a collective while the device computes
+  double compute_under_communication = 1;  ///< factor on compute time while a collective runs
+};
+
+struct Cluster {
+  std::string name;
+  std::int64_t nodes = 1;
+  std::int64_t devices_per_node = 1;
+  std::string device;   ///< "" = the traced device
+  Bytes device_memory;  ///< 0 = unknown
+  Link inside;          ///< between devices of one node
+  Link network;         ///< between nodes, per network card
+  std::int64_t nics_per_node = 1;
+  Link server_link;                 ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
+  std::int64_t servers = 0;         ///< extra server machines that may be used; 0 = none
+  Seconds message_overhead;         ///< host cost of launching (and negotiating) one collective or message
+  std::string all_reduce = "ring";  ///< default algorithm: a name of collectives.inc, or "table"
+  std::vector<MeasuredCollective> tables;
+  Contention contention;
+  double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
+  std::vector<std::string> provenance;  ///< one line per source
+
+  [[nodiscard]] std::int64_t workers() const { return nodes * devices_per_node; }
+};
+
+/// Returns `cluster` if it satisfies the invariants above, else throws InputError.
+[[nodiscard]] Cluster checked(Cluster cluster, std::string_view source);
+/// JSON with schema "stepcast.cluster/1"; quantities are unit strings ("25 Gb/s"). Reads back to the same value.
+[[nodiscard]] std::string json_of(const Cluster&);
+/// Throws InputError (JSON pointer, suggestion for unknown keys).
+[[nodiscard]] Cluster cluster_of_json(std::string_view text, std::string_view source);
+
+/// Clusters that the program carries (profiles/clusters/*.json).
+[[nodiscard]] const std::vector<Cluster>& shipped_clusters();
+[[nodiscard]] const Cluster* shipped_cluster(std::string_view name);
+/// The same cluster with another number of devices: whole nodes when `workers` > devices_per_node (else Inapplicable
+/// unless divisible), part of one node below. Tables of other world sizes stay and are used where they match.
+[[nodiscard]] Answer<Cluster> resized(Cluster cluster, std::int64_t workers);
+/// A cluster from flags: `network` is a bandwidth ("25 Gb/s", "10GbE") or the name of a shipped cluster's network.
+[[nodiscard]] Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network);
+
+}  // namespace stepcast

@@ -1,0 +1,105 @@
+#pragma once
+// Collectives: how long one communication operation takes on a cluster.
+//
+// An algorithm (ring, tree, hierarchical, ...) is a record of pure functions from a network to a line
+// T(m) = start_up + m / rate, one per operation that it defines. A measured table replaces the line where there is one:
+// interpolated in log-log, extrapolated by the slope of its last points. m is always the full buffer per worker in
+// bytes (for an all-gather: of the full result). Identity: T = 0 for one worker. Not modelled: congestion by other
+// jobs; the wait for late peers, which is the scheduler's business.
+#include <stepcast/cluster.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/units.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+enum class Operation : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  all_to_all,
+  send,                  ///< point to point
+  push,                  ///< worker machine -> servers
+  pull,                  ///< servers -> worker machine
+  server_sum,            ///< summation on the servers
+  local_reduce_scatter,  ///< among the devices of one node, before a push
+  local_all_gather,      ///< among the devices of one node, after a pull
+};
+inline constexpr std::size_t operation_count = 11;
+[[nodiscard]] std::string_view name_of(Operation);
+
+/// T(m) = start_up + m * seconds_per_byte.
+struct CostLine {
+  Seconds start_up;
+  double seconds_per_byte = 0;  ///< inverse bandwidth; s/B
+  [[nodiscard]] constexpr Seconds operator()(Bytes m) const {
+    return Seconds(start_up.value() + m.value() * seconds_per_byte);
+  }
+};
+
+/// One collective algorithm. A function pointer is null where the algorithm does not define the operation.
+struct CollectiveAlgorithm {
+  std::string_view name;  ///< "ring", "hierarchical", "double_tree", ...
+  std::string_view summary;
+  std::string_view reference;  ///< where the formula comes from
+  CostLine (*all_reduce)(const Cluster&);
+  CostLine (*reduce_scatter)(const Cluster&);
+  CostLine (*all_gather)(const Cluster&);
+  CostLine (*broadcast)(const Cluster&);
+  CostLine (*all_to_all)(const Cluster&);
+  /// Null = always; else the reason why this cluster cannot use it (empty = it can).
+  std::string (*unsuitable)(const Cluster&);
+};
+
+/// All algorithms (collectives/collectives.inc).
+[[nodiscard]] std::span<const CollectiveAlgorithm> collective_algorithms();
+[[nodiscard]] const CollectiveAlgorithm* collective_algorithm(std::string_view name);
+
+/// Measured points, interpolated in log-log.
+class CostTable {
+ public:
+  CostTable() = default;
+  /// Sizes strictly increasing and positive, times positive, same length >= 1.
+  CostTable(std::span<const Bytes> sizes, std::span<const Seconds> times);
+  [[nodiscard]] Seconds operator()(Bytes m) const;
+  [[nodiscard]] bool empty() const { return log_sizes_.empty(); }
+
+ private:
+  std::vector<double> log_sizes_, log_times_;
+};
+
+/// The time of every operation on one cluster with one algorithm: made once, asked for each transfer.
+class CommunicationCost {
+ public:
+  [[nodiscard]] bool defines(Operation op) const { return defined_[static_cast<std::size_t>(op)]; }
+  /// Time of one operation on `m` bytes, message overhead included; 0 for one worker. Requires defines(op).
+  [[nodiscard]] Seconds operator()(Operation op, Bytes m) const {
+    const auto i = static_cast<std::size_t>(op);
+    if (!tables_[i].empty()) return measured(i, m);
+    return lines_[i](m);
+  }
+  /// The latency-bandwidth line of an operation (for a table: its least-squares line), e.g. for MG-WFBP's merge rule.
+  [[nodiscard]] CostLine line(Operation op) const { return lines_[static_cast<std::size_t>(op)]; }
+  [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
+
+ private:
+  friend Answer<CommunicationCost> communication_cost(const Cluster&, std::string_view);
+  [[nodiscard]] Seconds measured(std::size_t i, Bytes m) const;
+  std::array<CostLine, operation_count> lines_{};
+  std::array<CostTable, operation_count> tables_{};
+  std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
+  std::array<bool, operation_count> defined_{};
+  std::string_view algorithm_;
+};
+
+/// Costs on `cluster` with `algorithm` ("" = the cluster's default; "table" = its measured table for this world size).
+/// Inapplicable when the algorithm is unsuitable for the cluster or a table for this world size is missing.
+[[nodiscard]] Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm = {});
+
+}  // namespace stepcast

@@ -1,0 +1,95 @@
+#pragma once
+// CommPlan: what is sent, when it may start, and who waits for it.
+//
+// The heart of stepcast. Every paper on gradient communication is a point in a small space of choices: which tensors
+// travel together, in what order, by which operation, how often, and who waits. A plan is a graph over *nodes* of one
+// iteration: compute nodes (forward, backward and update of each layer) that the profile brings along, and transfers
+// that the strategy adds. An edge (from, to, lag) says that `to` in iteration i+lag starts after `from` in iteration i
+// ended.
+//
+// Compute order is implied and needs no edges: [update l] forward l for all layers in forward order, then the backward
+// passes in backward order, then the common update (if the plan has one), then the next iteration.
+//
+// Invariants (checked by `flaw_of`): indices in range; lag-0 edges acyclic together with the compute order; every
+// gradient is covered exactly once in bytes by gradient-carrying transfers, or `uncovered` says why not.
+// Not modelled here: durations. They come from the cluster when the plan is lowered (lower.hpp).
+#include <stepcast/collective.hpp>
+#include <stepcast/profile.hpp>
+#include <stepcast/units.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+enum class NodeKind : std::uint8_t {
+  forward_entry,  ///< forward pass of layer `index` is about to start (a point in time)
+  forward,        ///< forward pass of layer `index`; as a target: waits before it starts
+  backward,       ///< backward pass of layer `index`; as a source: its gradients are ready
+  update,         ///< as a target: the common update; as a source: the common update is done
+  transfer,       ///< transfer `index`
+};
+struct Node {
+  NodeKind kind;
+  std::uint32_t index = 0;
+  bool operator==(const Node&) const = default;
+};
+struct Edge {
+  Node from, to;
+  std::uint32_t lag = 0;  ///< iterations
+};
+
+/// Where the optimizer runs.
+enum class UpdatePlace : std::uint8_t {
+  after_backward,  ///< one common update on the worker; the next forward pass starts after it
+  before_forward,  ///< per layer, on the worker, just before that layer's next forward pass
+  on_server,       ///< not on the worker
+};
+
+/// How a channel chooses among the transfers that wait for it.
+enum class Discipline : std::uint8_t {
+  fifo,      ///< by ready time, ties by priority, then by index
+  in_order,  ///< strictly by priority within an iteration; the head blocks the rest (DDP's bucket order)
+  priority,  ///< smallest priority first; a transfer is never pre-empted; `credit` bounds the bytes issued ahead
+  parallel,  ///< no queue: every ready transfer runs at once (timers)
+};
+
+/// A serial communication resource.
+struct Channel {
+  std::string_view name;  ///< "net", "up", "dn", "srv", "pcie", "timer"
+  Discipline discipline = Discipline::fifo;
+  /// Bytes that may be issued and not yet completed; the last one issued may exceed it (ByteScheduler). <= 0: no limit.
+  /// Issued transfers are served in the order of issue.
+  Bytes credit{0};
+};
+
+/// One message: an operation on a run of bytes.
+struct Transfer {
+  Operation operation = Operation::all_reduce;
+  std::uint8_t channel = 0;      ///< index into CommPlan::channels
+  bool carries_gradient = true;  ///< false for later stages (pull, all-gather) of bytes that were counted already
+  std::int32_t priority = 0;     ///< smaller = more urgent
+  Bytes size;                    ///< payload per worker, full buffer
+  Seconds delay;                 ///< timer transfers: how long they take (Horovod's tick); else 0
+  Seconds overhead;              ///< added to the operation's time: host work per message
+  std::uint32_t first_tensor = 0,
+                tensors = 0;  ///< run of Profile::tensors that it carries (part of one, if partitioned)
+};
+
+struct CommPlan {
+  std::vector<Channel> channels;
+  std::vector<Transfer> transfers;
+  std::vector<Edge> edges;
+  UpdatePlace update = UpdatePlace::after_backward;
+  std::string uncovered;  ///< non-empty: why some gradients are never sent
+};
+
+/// What is wrong with the plan for this profile, in words; empty if nothing is.
+[[nodiscard]] std::string flaw_of(const CommPlan&, const Profile&);
+
+/// Bytes that one worker hands to the network per iteration (gradient-carrying transfers).
+[[nodiscard]] Bytes gradient_traffic(const CommPlan&);
+
+}  // namespace stepcast

@@ -1,0 +1,53 @@
+#pragma once
+// Prediction: the step time of one plan on one cluster, why it is so, and how sure we are.
+//
+// The breakdown partitions the steady-state iteration along the compute stream: compute (layers, update, host time that
+// the device waits for), codec, input stall, exposed communication (the stream waits and a transfer runs), bubble
+// (pipeline; 0 without one), idle (the rest: timers). Hidden communication, the time in which transfers run under
+// compute, is outside the sum. The interval is P10-P90 of the mean step from the spread of the measured steps and the
+// residual of the cluster's fit; step-to-step jitter is `step_spread`. Not modelled: convergence.
+#include <stepcast/lower.hpp>
+#include <stepcast/schedule.hpp>
+#include <stepcast/strategy.hpp>
+
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+struct Breakdown {
+  Seconds compute, exposed_communication, hidden_communication, codec, input_stall, bubble, idle;
+};
+
+struct Prediction {
+  PlanSpec plan;
+  Seconds iteration;
+  Seconds interval_low, interval_high;  ///< P10, P90 of the mean
+  Seconds step_spread;                  ///< standard deviation from step to step
+  Breakdown breakdown;
+  double throughput_samples_per_s = 0;     ///< all workers; 0 when the batch is unknown
+  Bytes memory;                            ///< per worker; 0 when unknown
+  std::string bound;                       ///< the bound that binds, in words
+  std::vector<std::string> critical_path;  ///< task names, first to last, over one period
+  std::vector<std::string> warnings;
+  std::size_t messages = 0;  ///< transfers per iteration
+  bool steady = true;
+};
+
+/// Predicts one plan. Inapplicable when the strategy or the collective is.
+[[nodiscard]] Answer<Prediction> predicted(const Profile&, const Cluster&, const PlanSpec&);
+/// Only the iteration time: the hot path of tuners. `timeline` is scratch space.
+[[nodiscard]] Answer<Seconds> predicted_iteration(const Profile&, const Cluster&, const CommunicationCost&,
+                                                  const PlanSpec&, Timeline& timeline);
+/// Task graph and timeline of a plan with one task per layer, for reports. Inapplicable as above.
+struct DetailedTimeline {
+  TaskGraph graph;
+  Timeline timeline;
+  CommPlan plan;
+};
+[[nodiscard]] Answer<DetailedTimeline> detailed_timeline(const Profile&, const Cluster&, const PlanSpec&,
+                                                         std::uint32_t iterations = 4);
+/// "all_reduce bucket 3", "forward layer4.1.conv2": the name of a task in reports.
+[[nodiscard]] std::string task_name(const Profile&, const CommPlan&, const TaskGraph&, std::uint32_t task);
+
+}  // namespace stepcast

@@ -1,0 +1,47 @@
+#pragma once
+// Recommendation: every plan that the cluster can run, tuned, ranked by predicted step time.
+//
+// Exact plans come first and are ranked; lossy, stale and periodic ones only on request and in their own list, because
+// the plan that drops the work always wins. Numeric options marked `tuned` are searched (golden section on a log scale
+// after a coarse grid; the result is never worse than the default). How far an answer holds is found by scaling the
+// network's bandwidth and asking again.
+#include <stepcast/prediction.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+struct RankedPlan {
+  Prediction prediction;      ///< with tuned options
+  Prediction standard;        ///< with the strategy's default options
+  double speed_up = 1;        ///< baseline iteration / this iteration
+  std::string settings;       ///< to paste
+  std::int64_t machines = 0;  ///< including servers
+};
+struct RejectedPlan {
+  std::string plan, reason;
+};
+struct Range {
+  BytesPerSecond low, high;  ///< network bandwidth between which the best plan stays best
+  std::string below, above;  ///< the plan that is best beyond; empty: none within the range searched
+};
+struct Ranking {
+  Prediction baseline;             ///< DDP buckets of 25 MiB
+  std::vector<RankedPlan> exact;   ///< best first
+  std::vector<RankedPlan> others;  ///< lossy, stale, periodic, if allowed
+  std::vector<RejectedPlan> inapplicable;
+  std::optional<Range> holds;
+};
+struct RecommendOptions {
+  bool allow_lossy = false, allow_stale = false, allow_periodic = false;
+  bool tune = true;
+  bool sensitivity = true;
+};
+
+[[nodiscard]] Ranking recommended(const Profile&, const Cluster&, const RecommendOptions& = {});
+/// The spec with its tuned options replaced by the best values found.
+[[nodiscard]] PlanSpec tuned(const Profile&, const Cluster&, const PlanSpec&);
+
+}  // namespace stepcast

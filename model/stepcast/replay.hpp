@@ -1,0 +1,42 @@
+#pragma once
+// Replay: the self-check. One step of the trace is rebuilt from its tasks and dependencies, and scored on the others.
+//
+// Tasks are the host events and the gaps between them of *one* calibration step, and the device work that they launch;
+// dependencies are host program order, launch -> device, stream order, and synchronisation (a synchronising call ends
+// when the device work that it waits for ends). Time in which the device idles or a host call waits is *not* a task: it
+// has to emerge. The rebuilt steady-state step is compared with the median of the other undistorted steps.
+// Not modelled: other ranks; a collective keeps its recorded duration, which includes waiting for late peers.
+#include <stepcast/profile_of.hpp>
+#include <stepcast/schedule.hpp>
+#include <stepcast/trace.hpp>
+
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+struct Replay {
+  std::string source;
+  Seconds measured;           ///< median of the other undistorted steps
+  Seconds replayed;           ///< steady-state step rebuilt from the calibration step
+  double relative_error = 0;  ///< (replayed - measured) / measured
+  bool scored = false;        ///< false: fewer than four annotated steps; the reason is in `note`
+  std::string note;
+  double noise = 0;               ///< interquartile range of the measured steps / median
+  double recorded_gap_share = 0;  ///< share of the rebuilt step that is recorded host gap on its critical path
+  std::int64_t calibration_step = -1;
+  std::vector<Step> steps;
+  std::vector<Seconds> step_times;
+};
+
+/// Inapplicable when the trace has no annotated steps.
+[[nodiscard]] Answer<Replay> replay_of(const Trace&);
+
+/// The graph that a replay schedules, for tests and timelines: task `index` is the event number in the trace.
+struct ReplayGraph {
+  TaskGraph graph;
+  Step step;  ///< the calibration step
+};
+[[nodiscard]] Answer<ReplayGraph> replay_graph_of(const Trace&);
+
+}  // namespace stepcast

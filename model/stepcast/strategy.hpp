@@ -1,0 +1,82 @@
+#pragma once
+// Strategy: a published way of communicating gradients, as a record: name, paper, options, and a pure function from
+// (profile, cost, options) to a CommPlan.
+//
+// Strategies are an open family: one file each in strategies/, listed in strategies.inc; everything that loops over
+// strategies (CLI, laws, recommendation, docs) has a new one at once. Invariant: `plan` is deterministic and its result
+// satisfies CommPlan's invariants for every valid profile, or is Inapplicable with the reason.
+#include <stepcast/cluster.hpp>
+#include <stepcast/collective.hpp>
+#include <stepcast/comm_plan.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/profile.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+
+enum class Fidelity : std::uint8_t { exact, lossy, stale, periodic };
+[[nodiscard]] std::string_view name_of(Fidelity);
+
+enum class OptionKind : std::uint8_t { size, duration, count, number, choice };
+
+/// An option of a strategy: `bucket`, `partition`, `credit`, ...
+struct OptionSpec {
+  std::string_view name;
+  OptionKind kind = OptionKind::size;
+  double standard = 0;       ///< default, SI
+  double low = 0, high = 0;  ///< accepted range, inclusive
+  std::string_view summary;
+  bool tuned = false;                         ///< searched by recommend and by `option=auto`
+  std::array<std::string_view, 3> choices{};  ///< for OptionKind::choice: names of the values 0, 1, 2
+};
+
+inline constexpr std::size_t most_options = 6;
+/// Values of a strategy's options in the order of its specs; SI numbers.
+using OptionValues = std::array<double, most_options>;
+
+struct StrategyInput {
+  const Profile& profile;
+  const Cluster& cluster;
+  const CommunicationCost& cost;
+  OptionValues options{};
+  double phase = 0.5;  ///< position of a free-running timer within its period, 0..1
+};
+
+struct Strategy {
+  std::string_view name;   ///< as written in plans: "ddp", "wfbp", "dear", ...
+  std::string_view title;  ///< "PyTorch DDP buckets"
+  std::string_view summary;
+  std::string_view reference;
+  Fidelity fidelity = Fidelity::exact;
+  std::string_view needs;  ///< framework or machines it needs; empty = any ("servers" = server machines)
+  std::span<const OptionSpec> options;
+  std::uint32_t phases = 1;  ///< > 1: predictions are averaged over this many timer phases
+  Answer<CommPlan> (*plan)(const StrategyInput&);
+  /// What to paste into the training script, for these option values.
+  std::string (*settings)(const OptionValues&);
+};
+
+/// All strategies (strategies/strategies.inc).
+[[nodiscard]] std::span<const Strategy> strategies();
+[[nodiscard]] const Strategy* strategy_named(std::string_view name);
+[[nodiscard]] OptionValues standard_options(const Strategy&);
+
+/// A strategy with its options and, optionally, a collective algorithm: one point of the search space.
+struct PlanSpec {
+  const Strategy* strategy = nullptr;
+  OptionValues options{};
+  std::string collective;  ///< "" = the cluster's default
+};
+/// Reads "dear(bucket=25 MiB)@ring"; spaces are optional. Throws InputError with column and suggestion.
+[[nodiscard]] PlanSpec plan_spec_of(std::string_view text);
+/// Writes it back, only options that differ from the default; reads back to the same value.
+[[nodiscard]] std::string text_of(const PlanSpec&);
+
+}  // namespace stepcast

@@ -1,0 +1,15 @@
+#pragma once
+// Embedded files: the JSON texts that the program carries, so that an installed stepcast finds them anywhere.
+#include <span>
+#include <string_view>
+
+namespace stepcast {
+
+struct EmbeddedFile {
+  std::string_view name;  ///< file name without extension
+  std::string_view text;
+};
+[[nodiscard]] std::span<const EmbeddedFile> shipped_model_texts();
+[[nodiscard]] std::span<const EmbeddedFile> shipped_cluster_texts();
+
+}  // namespace stepcast

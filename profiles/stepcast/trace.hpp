@@ -1,0 +1,115 @@
+#pragma once
+// Trace: the timed events of one rank, as a framework's profiler wrote them, in flat arrays.
+//
+// A trace is what a reader (format.hpp) makes of a file: host operators, runtime calls, device kernels, annotations and
+// the links between them. Invariants: events are sorted by (start_ns, longer first, file order); every duration is >=
+// 0; all times are integer nanoseconds on one clock; every index is in range. A trace holds what was recorded and what
+// the reader had to assume, nothing derived: layers, steps and costs are the business of profile_of.hpp. Not modelled:
+// memory events, Python frames (counted, then dropped), hardware counters.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace stepcast {
+
+/// Index into `Trace::strings`; 0 is the empty string.
+using StringId = std::uint32_t;
+/// "None" for every 32-bit index.
+inline constexpr std::uint32_t no_index = 0xffffffffu;
+
+enum class EventKind : std::uint8_t {
+  host_op,            ///< framework operator on a host thread (cpu_op, Operator)
+  runtime_call,       ///< driver or runtime API call on a host thread (cudaLaunchKernel, hipLaunchKernel, ...)
+  annotation,         ///< user annotation on a host thread (ProfilerStep#N, record_function)
+  kernel,             ///< device kernel, collectives included
+  copy,               ///< device memory copy
+  fill,               ///< device memory set
+  device_annotation,  ///< the twin of an annotation on a device stream; not work
+  synchronization,    ///< device-side synchronisation record (cuda_sync)
+  python,             ///< Python frame; dropped by the readers unless asked for
+  other,              ///< recognised as an event, not as anything above
+};
+[[nodiscard]] std::string_view name_of(EventKind);
+/// Kernels, copies and fills: work that occupies a device stream.
+[[nodiscard]] constexpr bool is_device_work(EventKind k) {
+  return k == EventKind::kernel || k == EventKind::copy || k == EventKind::fill;
+}
+
+/// One host thread or one device stream.
+struct Track {
+  std::int64_t process = 0;  ///< pid as written; for device tracks the device index
+  std::int64_t thread = 0;   ///< tid as written; for device tracks the stream
+  bool on_device = false;
+  StringId label = 0;  ///< textual pid/tid or thread_name metadata, if any
+};
+
+/// One duration event. Fields that the file did not hold are -1 (numbers), 0 (strings) or `no_index`.
+struct Event {
+  std::int64_t start_ns = 0;
+  std::int64_t duration_ns = 0;
+  std::int64_t correlation = -1;     ///< joins a runtime call with the device work that it launched
+  std::int64_t external_id = -1;     ///< joins an operator with its runtime calls and device work
+  std::int64_t sequence = -1;        ///< autograd sequence number: forward operator <-> backward node
+  std::int32_t forward_thread = -1;  ///< "Fwd thread id": > 0 marks backward nodes
+  StringId name = 0;
+  std::uint32_t track = 0;
+  StringId shapes = 0;                  ///< raw JSON text of "Input Dims" / "Input dims", e.g. [[64,3,7,7],[]]
+  StringId types = 0;                   ///< raw JSON text of "Input type"
+  std::uint32_t collective = no_index;  ///< index into Trace::collectives
+  EventKind kind = EventKind::other;
+
+  [[nodiscard]] std::int64_t end_ns() const { return start_ns + duration_ns; }
+};
+
+/// What an event's arguments say of a collective; counts are elements as recorded, never bytes.
+struct CollectiveArguments {
+  StringId name = 0;   ///< "allreduce", "_allgather_base", ...
+  StringId dtype = 0;  ///< "Float", "BFloat16", ...
+  StringId group = 0;  ///< process group name
+  std::int64_t in_elements = -1;
+  std::int64_t out_elements = -1;
+  std::int64_t group_size = -1;
+  std::int64_t sequence = -1;
+};
+
+/// An arrow from a forward operator to the backward node that it caused: indices into Trace::events.
+struct ForwardBackwardLink {
+  std::uint32_t forward = no_index;
+  std::uint32_t backward = no_index;
+};
+
+/// What a reader says of itself: which producer it recognised, what the file lacked, what had to be assumed, repaired.
+struct ReadReport {
+  std::string format;                     ///< "kineto"
+  std::string producer;                   ///< "PyTorch Kineto >= 2.4 (relative ns times), CUDA runtime 12.6"
+  std::vector<std::string> missing;       ///< "input shapes", "sequence numbers", ...
+  std::vector<std::string> assumed;       ///< "ts are microseconds", ...
+  std::vector<std::string> repaired;      ///< "truncated tail: 1 event dropped", ...
+  std::uint64_t bytes = 0;                ///< plain (decompressed) bytes read
+  std::uint64_t events_seen = 0;          ///< all entries of traceEvents
+  std::uint64_t events_unclassified = 0;  ///< entries with a duration whose category was not known
+  std::int64_t unclassified_ns = 0;       ///< their summed duration
+  std::uint64_t python_frames = 0;        ///< dropped Python frames
+};
+
+struct Trace {
+  std::string source;  ///< file name or other origin, for messages
+  std::vector<Event> events;
+  std::vector<Track> tracks;
+  std::vector<std::string> strings{std::string()};
+  std::vector<CollectiveArguments> collectives;
+  std::vector<ForwardBackwardLink> forward_backward;
+  std::string device_name;  ///< first entry of deviceProperties; empty: no device or not said
+  std::int64_t device_memory_bytes = -1;
+  std::int64_t rank = -1;  ///< from distributedInfo, else -1
+  std::int64_t world_size = -1;
+  std::string backend;       ///< "nccl", "gloo", ...
+  std::int64_t base_ns = 0;  ///< added to the recorded times already (baseTimeNanoseconds)
+  ReadReport report;
+
+  [[nodiscard]] std::string_view text(StringId id) const { return strings[id]; }
+};
+
+}  // namespace stepcast
