@@ -60,8 +60,9 @@ enum class Discipline : std::uint8_t {
 struct Channel {
   std::string_view name;  ///< "net", "up", "dn", "srv", "pcie", "timer"
   Discipline discipline = Discipline::fifo;
-  /// Bytes that may be issued and not yet completed; the last one issued may exceed it (ByteScheduler). <= 0: no limit.
-  /// Issued transfers are served in the order of issue.
+  /// `priority` only: bytes that may be issued and not yet completed; the last one issued may exceed it
+  /// (ByteScheduler). Issued transfers are served in the order of issue, so that a huge credit is fifo. 0: nothing is
+  /// issued ahead, each transfer is chosen when the channel becomes free.
   Bytes credit{0};
 };
 

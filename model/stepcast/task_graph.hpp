@@ -46,7 +46,7 @@ struct Resource {
   ResourceClass kind = ResourceClass::compute;
   /// `parallel` also stands for program order, which is spelled out as arcs.
   Discipline discipline = Discipline::parallel;
-  std::int64_t credit = 0;  ///< bytes; <= 0: unlimited (Channel::credit)
+  std::int64_t credit = 0;  ///< bytes that may be issued ahead; see Channel::credit
 };
 
 struct Task {
@@ -88,6 +88,7 @@ class TaskGraphBuilder {
     return static_cast<std::uint32_t>(graph_.tasks.size() - 1);
   }
   void add_arc(std::uint32_t from, std::uint32_t to, std::uint32_t lag = 0) { arcs_.push_back({from, to, lag}); }
+  void reserve(std::size_t tasks, std::size_t arcs);
   TaskGraph& graph() { return graph_; }
   /// Packs; the builder is empty afterwards.
   [[nodiscard]] TaskGraph build();

@@ -1,0 +1,232 @@
+#include <stepcast/lower.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+// One pass of one layer, or another piece of compute, in program order.
+struct Slot {
+  Picoseconds host = 0, device = 0;
+  std::uint32_t layer = 0;
+  TaskKind kind = TaskKind::other;
+  bool cut_before = false, cut_after = false;  // a transfer waits or starts here
+  bool has_entry = false;                      // something happens when it is about to start
+  std::uint32_t first_task = none, last_task = none, entry_task = none;
+};
+
+// The compute of one iteration as slots, and where each node of a plan is found among them.
+class ComputeOrder {
+ public:
+  ComputeOrder(const Profile& profile, UpdatePlace place) : layers_(profile.layers.size()) {
+    slots_.reserve(3 * layers_ + 3);
+    if (profile.input > Seconds(0)) add({profile.input, {}, {}, {}}, 0, TaskKind::input);
+    const bool early = place == UpdatePlace::before_forward;
+    const std::vector<double> shares = early ? update_shares(profile) : std::vector<double>();
+    forward_.resize(layers_);
+    backward_.resize(layers_);
+    for (std::uint32_t l = 0; l < layers_; ++l) {
+      forward_[l] = static_cast<std::uint32_t>(slots_.size());
+      if (early && shares[l] > 0) add(scaled(profile.optimizer, shares[l]), l, TaskKind::update);
+      forward_end_.push_back(static_cast<std::uint32_t>(slots_.size()));
+      add(profile.layers[l].forward, l, TaskKind::forward);
+    }
+    for (const std::uint32_t l : profile.backward_order) {
+      backward_[l] = static_cast<std::uint32_t>(slots_.size());
+      add(profile.layers[l].backward, l, TaskKind::backward);
+    }
+    if (place == UpdatePlace::after_backward) {
+      update_ = static_cast<std::uint32_t>(slots_.size());
+      add(profile.optimizer, 0, TaskKind::update);
+      slots_.back().cut_before = slots_.back().cut_after = true;
+    }
+    if (profile.other.host + profile.other.device > Seconds(0)) add(profile.other, 0, TaskKind::other);
+  }
+
+  std::vector<Slot>& slots() { return slots_; }
+  bool has_update() const { return update_ != none; }
+
+  /// The slot that a node starts at; for a source, the one that it ends with. `none` for transfers.
+  std::uint32_t slot_of(const Node& node, bool source) const {
+    switch (node.kind) {
+      case NodeKind::forward_entry:
+        return forward_[node.index];
+      case NodeKind::forward:
+        return source ? forward_end_[node.index] : forward_[node.index];
+      case NodeKind::backward:
+        return backward_[node.index];
+      case NodeKind::update:
+        return update_;
+      case NodeKind::transfer:
+        return none;
+    }
+    return none;
+  }
+
+ private:
+  static PassCost scaled(const PassCost& c, double k) {
+    return {c.host * k, c.device * k, c.device_gemm * k, c.device_memory * k};
+  }
+  // The update of a layer costs in proportion to its bytes.
+  static std::vector<double> update_shares(const Profile& profile) {
+    std::vector<double> shares(profile.layers.size(), 0);
+    const double total = std::max(1.0, profile.gradient_size().value());
+    for (const Tensor& t : profile.tensors) shares[t.layer] += t.size.value() / total;
+    return shares;
+  }
+  void add(const PassCost& cost, std::uint32_t layer, TaskKind kind) {
+    Slot s;
+    s.host = picoseconds_of(cost.host);
+    s.device = picoseconds_of(cost.device);
+    s.layer = layer;
+    s.kind = kind;
+    slots_.push_back(s);
+  }
+
+  std::size_t layers_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> forward_, forward_end_, backward_;
+  std::uint32_t update_ = none;
+};
+
+// Turns slots into chains of tasks on one or two streams.
+class ChainWriter {
+ public:
+  ChainWriter(TaskGraphBuilder& builder, bool two_streams) : builder_(builder) {
+    if (two_streams) host_ = builder_.add_resource({"host", ResourceClass::host, Discipline::parallel, 0});
+    compute_ = builder_.add_resource({"compute", ResourceClass::compute, Discipline::parallel, 0});
+  }
+
+  /// Writes slots [from, to) as one block.
+  void block(std::vector<Slot>& slots, std::size_t from, std::size_t to) {
+    Slot& head = slots[from];
+    Slot& tail = slots[to - 1];
+    if (head.has_entry) head.entry_task = chained({0, compute_, 0, head.layer, head.kind, 0}, last_compute_);
+    Picoseconds host = 0, device = 0, reach = 0;  // reach = max_k (h_1 + ... + h_k - d_1 - ... - d_{k-1})
+    for (std::size_t k = from; k < to; ++k) {
+      host += slots[k].host;
+      reach = std::max(reach, host - device);
+      device += slots[k].device;
+    }
+    if (host_ == none) {
+      head.first_task = tail.last_task = chained({host + device, compute_, 0, tail.layer, tail.kind, 0}, last_compute_);
+      return;
+    }
+    const std::uint32_t issue = chained({reach, host_, 0, tail.layer, TaskKind::host, 0}, last_host_);
+    if (host > reach) chained({host - reach, host_, 0, tail.layer, TaskKind::host, 0}, last_host_);
+    head.first_task = tail.last_task = chained({device, compute_, 0, tail.layer, tail.kind, 0}, last_compute_);
+    builder_.add_arc(issue, head.first_task);
+  }
+
+  /// Closes the loop to the next iteration.
+  void close(bool host_waits) {
+    builder_.add_arc(last_compute_, first_compute_, 1);
+    if (host_ == none) return;
+    builder_.add_arc(last_host_, first_host_, 1);
+    builder_.add_arc(last_compute_, first_host_, host_waits ? 1 : 2);
+  }
+  std::uint32_t last_compute() const { return last_compute_; }
+
+ private:
+  std::uint32_t chained(const Task& task, std::uint32_t& last) {
+    const std::uint32_t t = builder_.add_task(task);
+    if (last == none) (&last == &last_host_ ? first_host_ : first_compute_) = t;
+    else builder_.add_arc(last, t);
+    return last = t;
+  }
+
+  TaskGraphBuilder& builder_;
+  std::uint32_t host_ = none, compute_ = none;
+  std::uint32_t first_host_ = none, last_host_ = none, first_compute_ = none, last_compute_ = none;
+};
+
+void mark_cuts(const CommPlan& plan, ComputeOrder& order) {
+  auto& slots = order.slots();
+  for (const Edge& e : plan.edges) {
+    if (const std::uint32_t s = order.slot_of(e.from, true); s != none) {
+      if (e.from.kind == NodeKind::forward_entry) slots[s].cut_before = slots[s].has_entry = true;
+      else slots[s].cut_after = true;
+    }
+    if (const std::uint32_t s = order.slot_of(e.to, false); s != none) slots[s].cut_before = true;
+  }
+}
+
+void add_transfers(const CommPlan& plan, const CommunicationCost& cost, TaskGraphBuilder& builder) {
+  std::array<std::uint32_t, 256> resource_of{};
+  for (std::size_t c = 0; c < plan.channels.size(); ++c) {
+    const Channel& channel = plan.channels[c];
+    const auto kind = channel.discipline == Discipline::parallel ? ResourceClass::timer : ResourceClass::communication;
+    resource_of[c] = builder.add_resource({std::string(channel.name), kind, channel.discipline,
+                                           static_cast<std::int64_t>(std::min(channel.credit.value(), 9e18))});
+  }
+  for (std::uint32_t x = 0; x < plan.transfers.size(); ++x) {
+    const Transfer& t = plan.transfers[x];
+    const bool timer = plan.channels[t.channel].discipline == Discipline::parallel;
+    if (!timer && !cost.defines(t.operation))
+      throw InputError("plan", "a collective algorithm that defines " + std::string(name_of(t.operation)),
+                       std::string(cost.algorithm()));
+    const Seconds time = timer ? t.delay : cost(t.operation, t.size) + t.overhead;
+    builder.add_task({picoseconds_of(time), resource_of[t.channel], t.priority, x,
+                      timer ? TaskKind::timer : TaskKind::transfer, static_cast<std::int64_t>(t.size.value())});
+  }
+}
+
+// True when the marker is the only task that nothing of its own iteration waits for, and all later iterations wait for
+// it.
+bool is_barrier(const TaskGraph& graph) {
+  for (std::uint32_t t = 0; t < graph.tasks.size(); ++t) {
+    bool leads_on = false;
+    for (const Arc& a : graph.successors(t)) {
+      leads_on |= a.lag == 0;
+      if (a.lag != 0 && t != graph.marker) return false;
+    }
+    if (!leads_on && t != graph.marker) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TaskGraph lowered(const Profile& profile, const CommPlan& plan, const CommunicationCost& cost,
+                  const Contention& contention, const LowerOptions& options) {
+  ComputeOrder order(profile, plan.update);
+  mark_cuts(plan, order);
+  auto& slots = order.slots();
+  TaskGraphBuilder builder;
+  builder.reserve(plan.transfers.size() + 3 * slots.size(), plan.edges.size() + 4 * slots.size() + 3);
+  ChainWriter chain(builder, profile.has_device());
+  for (std::size_t from = 0; from < slots.size();) {
+    std::size_t to = from + 1;
+    while (options.merge && to < slots.size() && !slots[to - 1].cut_after && !slots[to].cut_before &&
+           (slots[to].kind == TaskKind::input) == (slots[from].kind == TaskKind::input))
+      ++to;
+    chain.block(slots, from, to);
+    from = to;
+  }
+  const std::uint32_t last = chain.last_compute();
+  chain.close(profile.host_waits_for_device);
+
+  const auto first_transfer = static_cast<std::uint32_t>(builder.graph().tasks.size());
+  add_transfers(plan, cost, builder);
+  for (const Edge& e : plan.edges) {
+    const auto task_of = [&](const Node& node, bool source) {
+      if (node.kind == NodeKind::transfer) return first_transfer + node.index;
+      const Slot& slot = slots[order.slot_of(node, source)];
+      if (node.kind == NodeKind::forward_entry) return slot.entry_task;
+      return source ? slot.last_task : slot.first_task;
+    };
+    builder.add_arc(task_of(e.from, true), task_of(e.to, false), e.lag);
+  }
+
+  TaskGraph graph = builder.build();
+  graph.marker = last;
+  graph.communication_under_compute = contention.communication_under_compute;
+  graph.compute_under_communication = contention.compute_under_communication;
+  graph.barrier = is_barrier(graph);
+  return graph;
+}
+
+}  // namespace stepcast
