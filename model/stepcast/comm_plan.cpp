@@ -1,0 +1,68 @@
+#include <stepcast/comm_plan.hpp>
+#include <stepcast/lower.hpp>
+
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+std::string flaw_of_node(const Node& node, const CommPlan& plan, const Profile& profile) {
+  const bool transfer = node.kind == NodeKind::transfer;
+  const std::size_t bound = transfer ? plan.transfers.size() : profile.layers.size();
+  if (node.kind == NodeKind::update)
+    return plan.update == UpdatePlace::after_backward ? "" : "an edge names the common update, but the plan has none";
+  if (node.index < bound) return {};
+  return std::string("an edge names ") + (transfer ? "transfer " : "layer ") + std::to_string(node.index) + " of " +
+         std::to_string(bound);
+}
+
+std::string flaw_of_transfer(const Transfer& t, std::size_t number, const CommPlan& plan, const Profile& profile) {
+  const std::string name = "transfer " + std::to_string(number);
+  if (t.channel >= plan.channels.size()) return name + " names no channel";
+  if (std::size_t{t.first_tensor} + t.tensors > profile.tensors.size())
+    return name + " carries tensors that do not exist";
+  if (!(t.size >= Bytes(0)) || !std::isfinite(t.size.value())) return name + " has no finite size";
+  if (!(t.delay >= Seconds(0)) || !(t.overhead >= Seconds(0))) return name + " has a negative time";
+  return {};
+}
+
+// Every gradient is sent once: the bytes of the transfers that carry a tensor's run add up to the run (padding
+// allowed).
+std::string flaw_of_coverage(const CommPlan& plan, const Profile& profile) {
+  std::vector<double> prefix(profile.tensors.size() + 1, 0);
+  for (std::size_t i = 0; i < profile.tensors.size(); ++i) prefix[i + 1] = prefix[i] + profile.tensors[i].size.value();
+  std::vector<double> covered(profile.tensors.size(), 0);
+  for (const Transfer& t : plan.transfers) {
+    if (!t.carries_gradient) continue;
+    const double run = prefix[t.first_tensor + t.tensors] - prefix[t.first_tensor];
+    const double share = run > 0 ? std::min(1.0, t.size.value() / run) : 1;
+    for (std::uint32_t i = 0; i < t.tensors; ++i) covered[t.first_tensor + i] += share;
+  }
+  constexpr double tolerance = 1e-6;
+  for (std::size_t i = 0; i < covered.size(); ++i)
+    if (profile.tensors[i].size > Bytes(0) && std::abs(covered[i] - 1) > tolerance)
+      return "gradient '" + profile.tensors[i].name + "' is sent " + std::to_string(covered[i]) + " times";
+  return {};
+}
+
+}  // namespace
+
+std::string flaw_of(const CommPlan& plan, const Profile& profile) {
+  for (std::size_t x = 0; x < plan.transfers.size(); ++x)
+    if (std::string flaw = flaw_of_transfer(plan.transfers[x], x, plan, profile); !flaw.empty()) return flaw;
+  for (const Edge& e : plan.edges)
+    for (const Node& node : {e.from, e.to})
+      if (std::string flaw = flaw_of_node(node, plan, profile); !flaw.empty()) return flaw;
+  if (plan.uncovered.empty())
+    if (std::string flaw = flaw_of_coverage(plan, profile); !flaw.empty()) return flaw;
+  return flaw_of(lowered(profile, plan, CommunicationCost::free_of_charge(), {}, {.merge = false}));
+}
+
+Bytes gradient_traffic(const CommPlan& plan) {
+  Bytes sum;
+  for (const Transfer& t : plan.transfers)
+    if (t.carries_gradient) sum += t.size;
+  return sum;
+}
+
+}  // namespace stepcast
