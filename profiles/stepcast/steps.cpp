@@ -1,0 +1,178 @@
+// Steps: where one training step ends and the next begins, and how long each took.
+//
+// Steps are the ProfilerStep#N annotations of one host thread. The first and the last of a recording are distorted: the
+// profiler starts inside the one and stops (or drains the device) inside the other. A step in between counts as
+// distorted only if the profiler itself says that it was at work: the buffer flushes that it recorded fill more than
+// `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not an error.
+#include <stepcast/profile_of.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+constexpr std::string_view step_prefix = "ProfilerStep#";
+constexpr double disturbing_share = 0.01;  ///< below it a flush is lost in the step-to-step noise
+
+std::optional<std::int64_t> step_number(std::string_view name) {
+  if (!name.starts_with(step_prefix)) return std::nullopt;
+  name.remove_prefix(step_prefix.size());
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+/// Host annotations by name; old writers file them under operators.
+bool may_mark_a_step(const Trace& trace, const Event& event) {
+  return (event.kind == EventKind::annotation || event.kind == EventKind::host_op) &&
+         !trace.tracks[event.track].on_device;
+}
+
+struct MarkedStep {
+  Step step;
+  std::uint32_t track;
+};
+
+std::vector<MarkedStep> marked_steps(const Trace& trace) {
+  std::vector<std::int64_t> number_of(trace.strings.size(), -1);
+  for (std::size_t id = 0; id < trace.strings.size(); ++id) number_of[id] = step_number(trace.strings[id]).value_or(-1);
+  std::vector<MarkedStep> marked;
+  for (const Event& event : trace.events) {
+    if (number_of[event.name] < 0 || !may_mark_a_step(trace, event)) continue;
+    marked.push_back({{number_of[event.name], event.start_ns, event.end_ns(), false}, event.track});
+  }
+  return marked;
+}
+
+/// Time that the profiler spent on its own buffers within [start_ns, end_ns); its flushes do not overlap.
+std::int64_t flush_time(const Trace& trace, const std::vector<std::uint32_t>& flushes, const Step& step) {
+  std::int64_t sum = 0;
+  for (const std::uint32_t e : flushes) {
+    const std::int64_t from = std::max(trace.events[e].start_ns, step.start_ns);
+    sum += std::max<std::int64_t>(0, std::min(trace.events[e].end_ns(), step.end_ns) - from);
+  }
+  return sum;
+}
+
+void mark_distorted(const Trace& trace, std::vector<Step>& steps) {
+  std::vector<std::uint32_t> flushes;
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    const Event& event = trace.events[e];
+    if (event.kind == EventKind::other && trace.text(event.name) == "Buffer Flush") flushes.push_back(e);
+  }
+  for (Step& step : steps) {
+    const auto length = static_cast<double>(step.end_ns - step.start_ns);
+    step.distorted = static_cast<double>(flush_time(trace, flushes, step)) > disturbing_share * length;
+  }
+  if (!steps.empty()) steps.front().distorted = steps.back().distorted = true;
+}
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+/// What a step put on the device: joined with the launch by correlation, so it may run after the step has ended.
+struct DeviceWork {
+  std::int64_t total_ns = 0;  ///< summed durations
+  std::int64_t late_ns = 0;   ///< of which started after the host annotation ended
+  std::int64_t first_start_ns = -1;
+  std::unordered_map<StringId, std::pair<int, std::int64_t>> kernels;  ///< name -> occurrences, first start
+};
+
+/// Step whose annotation holds `time`, or its end; -1 if there is none.
+std::ptrdiff_t step_at(std::span<const Step> steps, std::int64_t time) {
+  const auto after = std::ranges::upper_bound(steps, time, {}, &Step::start_ns);
+  const std::ptrdiff_t i = after - steps.begin() - 1;
+  return i >= 0 && time < steps[static_cast<std::size_t>(i)].end_ns ? i : -1;
+}
+
+std::vector<DeviceWork> device_work_of(const Trace& trace, std::span<const Step> steps) {
+  std::unordered_map<std::int64_t, std::ptrdiff_t> step_of_launch;
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::runtime_call || event.correlation < 0) continue;
+    if (const auto step = step_at(steps, event.start_ns); step >= 0)
+      step_of_launch.try_emplace(event.correlation, step);
+  }
+  std::vector<DeviceWork> work(steps.size());
+  for (const Event& event : trace.events) {
+    if (!is_device_work(event.kind)) continue;
+    const auto launch = step_of_launch.find(event.correlation);
+    if (launch == step_of_launch.end()) continue;
+    const auto i = static_cast<std::size_t>(launch->second);
+    DeviceWork& w = work[i];
+    w.total_ns += event.duration_ns;
+    if (event.start_ns > steps[i].end_ns) w.late_ns += event.duration_ns;
+    if (w.first_start_ns < 0) w.first_start_ns = event.start_ns;
+    ++w.kernels.try_emplace(event.name, 0, event.start_ns).first->second.first;
+  }
+  return work;
+}
+
+/// The host runs ahead where most of the device work starts only after the annotation of the step that launched it has
+/// ended: then the annotation is the time to *issue* a step.
+bool host_runs_ahead(std::span<const Step> steps, const std::vector<DeviceWork>& work) {
+  std::vector<double> late_shares;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].distorted && steps.size() > 2) continue;
+    if (work[i].total_ns > 0)
+      late_shares.push_back(static_cast<double>(work[i].late_ns) / static_cast<double>(work[i].total_ns));
+  }
+  return !late_shares.empty() && median(late_shares) > 0.5;
+}
+
+/// Median over the kernels that occur once in this step and once in the next of their start-to-start time; where there
+/// is no such kernel, that of the first device work of the two steps.
+Seconds device_period(const DeviceWork& step, const DeviceWork& next) {
+  if (step.first_start_ns < 0 || next.first_start_ns < 0) return Seconds(0);
+  std::vector<double> periods;
+  for (const auto& [name, seen] : step.kernels) {
+    const auto again = next.kernels.find(name);
+    if (seen.first != 1 || again == next.kernels.end() || again->second.first != 1) continue;
+    periods.push_back(static_cast<double>(again->second.second - seen.second));
+  }
+  if (periods.empty()) return Seconds(static_cast<double>(next.first_start_ns - step.first_start_ns) * 1e-9);
+  return Seconds(median(periods) * 1e-9);
+}
+
+}  // namespace
+
+std::vector<Step> steps_of(const Trace& trace) {
+  const std::vector<MarkedStep> marked = marked_steps(trace);
+  std::unordered_map<std::uint32_t, std::size_t> marks_of_track;
+  for (const MarkedStep& m : marked) ++marks_of_track[m.track];
+  // Several threads may carry marks (several processes in one file): the one with most, the first in time among equals.
+  std::uint32_t track = 0;
+  std::size_t most = 0;
+  for (const MarkedStep& m : marked)
+    if (marks_of_track[m.track] > most) most = marks_of_track[m.track], track = m.track;
+  std::vector<Step> steps;
+  for (const MarkedStep& m : marked) {
+    const bool nested = !steps.empty() && m.step.start_ns < steps.back().end_ns;
+    if (m.track == track && !nested) steps.push_back(m.step);
+  }
+  mark_distorted(trace, steps);
+  return steps;
+}
+
+std::vector<Seconds> step_durations(const Trace& trace, std::span<const Step> steps) {
+  std::vector<Seconds> durations(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    durations[i] = Seconds(static_cast<double>(steps[i].end_ns - steps[i].start_ns) * 1e-9);
+  const std::vector<DeviceWork> work = device_work_of(trace, steps);
+  if (!host_runs_ahead(steps, work)) return durations;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    durations[i] = i + 1 < steps.size() ? device_period(work[i], work[i + 1]) : Seconds(0);
+  return durations;
+}
+
+}  // namespace stepcast
