@@ -21,20 +21,23 @@ using PeriodicGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::dir
 Seconds maximum_cycle_ratio(const TaskGraph& graph, const Timeline& timeline) {
   const std::size_t n = graph.tasks.size();
   PeriodicGraph periodic(n);
+  // The iteration looked at; the one after it shows which of its transfers overtook earlier ones.
   const std::uint32_t last = timeline.iterations - 1;
+  const std::uint32_t here = last >= 2 ? last - 1 : last;
   const auto duration = [&](std::uint32_t t) {
-    const std::size_t i = std::size_t{last} * n + t;
+    const std::size_t i = std::size_t{here} * n + t;
     return static_cast<double>(timeline.end[i] - timeline.start[i]);
   };
-  const auto connect = [&](std::uint32_t from, std::uint32_t to, std::uint32_t lag) {
-    boost::add_edge(from, to, EdgeWeights{duration(from), static_cast<double>(lag)}, periodic);
+  const auto connect = [&](std::uint32_t from, std::uint32_t to, double lag) {
+    boost::add_edge(from, to, EdgeWeights{duration(from), lag}, periodic);
   };
   for (std::uint32_t t = 0; t < n; ++t)
     for (const Arc& a : graph.successors(t)) connect(t, a.task, a.lag);
 
-  // The order in which each queue served the tasks of the last iteration: who came just before each of them?
+  // The order in which each queue served the tasks of this iteration: who came just before each of them? A task of a
+  // later iteration may have (lag -1); every cycle still has a positive sum of lags.
   std::vector<std::vector<std::pair<Picoseconds, std::uint32_t>>> served(graph.resources.size());
-  const std::uint32_t first = last >= 3 ? last - 3 : 0;
+  const std::uint32_t first = here >= 3 ? here - 3 : 0;
   for (std::uint32_t i = first; i <= last; ++i)
     for (std::uint32_t t = 0; t < n; ++t)
       if (graph.resources[graph.tasks[t].resource].discipline != Discipline::parallel)
@@ -48,9 +51,9 @@ Seconds maximum_cycle_ratio(const TaskGraph& graph, const Timeline& timeline) {
       return ea != eb ? ea < eb : a.second < b.second;
     });
     for (std::size_t k = 1; k < order.size(); ++k) {
-      const auto iteration = static_cast<std::uint32_t>(order[k].second / n);
-      const auto before = static_cast<std::uint32_t>(order[k - 1].second / n);
-      if (iteration != last || before > iteration) continue;
+      const auto iteration = static_cast<double>(order[k].second / n);
+      const auto before = static_cast<double>(order[k - 1].second / n);
+      if (iteration != here) continue;
       connect(static_cast<std::uint32_t>(order[k - 1].second % n), static_cast<std::uint32_t>(order[k].second % n),
               iteration - before);
     }

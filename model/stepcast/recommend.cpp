@@ -1,0 +1,216 @@
+#include <stepcast/recommend.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace stepcast {
+namespace {
+
+constexpr double indifference = 0.005;  // plans closer than this count as equal
+
+// Iteration time of a plan at some options; infinite where it does not apply.
+class Oracle {
+ public:
+  Oracle(const Profile& profile, const Cluster& cluster, const std::string& collective)
+      : profile_(profile), cluster_(cluster), cost_(communication_cost(cluster, collective)) {}
+  double operator()(const PlanSpec& spec) {
+    if (!cost_) return HUGE_VAL;
+    const Answer<Seconds> time = predicted_iteration(profile_, cluster_, *cost_, spec, timeline_);
+    return time ? time->value() : HUGE_VAL;
+  }
+
+ private:
+  const Profile& profile_;
+  const Cluster& cluster_;
+  Answer<CommunicationCost> cost_;
+  Timeline timeline_;
+};
+
+double with(double log_value, const OptionSpec& option) {
+  const double value = std::exp(log_value);
+  const double whole = option.kind == OptionKind::size || option.kind == OptionKind::count ? std::round(value) : value;
+  return std::clamp(whole, option.low, option.high);
+}
+
+// Best value of one option on a log scale: a coarse grid, then golden section around its best point. Step times are not
+// unimodal in a bucket size, so the grid decides the valley and the section only polishes it.
+double best_value(const OptionSpec& option, double start, const std::function<double(double)>& time_of) {
+  constexpr int grid = 16, polish = 8;
+  const double low = std::log(std::max(option.low, option.high * 1e-9)), high = std::log(option.high);
+  double best = start, best_time = time_of(start);
+  const auto consider = [&](double log_value) {
+    const double value = with(log_value, option);
+    const double time = time_of(value);
+    // Of equal times the one nearer the default wins: nothing is changed without a gain.
+    if (time < best_time * (1 - 1e-9)) best_time = time, best = value;
+    return time;
+  };
+  const double step = (high - low) / (grid - 1);
+  for (int i = 0; i < grid; ++i) consider(low + step * i);
+  constexpr double golden = 0.6180339887498949;
+  const double centre = std::log(std::max(best, std::exp(low)));
+  double a = std::max(low, centre - step), b = std::min(high, centre + step);
+  double c = b - golden * (b - a), d = a + golden * (b - a);
+  double at_c = consider(c), at_d = consider(d);
+  for (int i = 0; i < polish; ++i) {
+    if (at_c <= at_d) {
+      b = d, d = c, at_d = at_c;
+      at_c = consider(c = b - golden * (b - a));
+    } else {
+      a = c, c = d, at_c = at_d;
+      at_d = consider(d = a + golden * (b - a));
+    }
+  }
+  return best;
+}
+
+bool allowed(Fidelity fidelity, const RecommendOptions& options) {
+  switch (fidelity) {
+    case Fidelity::exact:
+      return true;
+    case Fidelity::lossy:
+      return options.allow_lossy;
+    case Fidelity::stale:
+      return options.allow_stale;
+    case Fidelity::periodic:
+      return options.allow_periodic;
+  }
+  return false;
+}
+
+// The cluster with its network (with one node: its inside links) `factor` times as fast; latencies stay.
+Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
+  if (cluster.nodes > 1) {
+    cluster.network.bandwidth *= factor;
+    cluster.server_link.bandwidth *= factor;
+  } else {
+    cluster.inside.bandwidth *= factor;
+  }
+  for (MeasuredCollective& table : cluster.tables) {
+    const Seconds floor = *std::min_element(table.times.begin(), table.times.end());
+    for (Seconds& t : table.times) t = floor + (t - floor) / factor;
+  }
+  return cluster;
+}
+
+// Names the plan that wins at `factor`, and whether `champion` is as good as that.
+struct Contest {
+  std::string winner;
+  bool champion_holds = true;
+};
+Contest contest_at(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& candidates,
+                   const PlanSpec& champion, double factor) {
+  const Cluster scaled = with_bandwidth_scaled(cluster, factor);
+  Oracle time_of(profile, scaled, champion.collective);
+  const double own = time_of(champion);
+  Contest contest{text_of(champion), true};
+  double best = own;
+  for (const PlanSpec& spec : candidates) {
+    const double time = time_of(spec);
+    if (time < best) best = time, contest.winner = text_of(spec);
+  }
+  contest.champion_holds = own <= best * (1 + indifference);
+  return contest;
+}
+
+std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& candidates,
+                              const PlanSpec& champion) {
+  constexpr double reach = 128, step = 2;
+  const BytesPerSecond bandwidth = cluster.nodes > 1 ? cluster.network.bandwidth : cluster.inside.bandwidth;
+  const auto edge = [&](double direction, std::string& beyond) {
+    double inside = 1;
+    for (double k = step; k <= reach; k *= step) {
+      const double factor = direction > 0 ? k : 1 / k;
+      const Contest contest = contest_at(profile, cluster, candidates, champion, factor);
+      if (contest.champion_holds) {
+        inside = factor;
+        continue;
+      }
+      beyond = contest.winner;
+      double outside = factor;
+      for (int i = 0; i < 6; ++i) {  // to about one per cent
+        const double middle = std::sqrt(inside * outside);
+        const Contest at_middle = contest_at(profile, cluster, candidates, champion, middle);
+        (at_middle.champion_holds ? inside : outside) = middle;
+        if (!at_middle.champion_holds) beyond = at_middle.winner;
+      }
+      return inside;
+    }
+    return inside;
+  };
+  Range range;
+  range.low = bandwidth * edge(-1, range.below);
+  range.high = bandwidth * edge(+1, range.above);
+  return range;
+}
+
+}  // namespace
+
+PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec) {
+  Oracle time_of(profile, cluster, spec.collective);
+  PlanSpec best = spec;
+  const OptionValues standard = standard_options(*spec.strategy);
+  const auto options = spec.strategy->options;
+  for (std::size_t i = 0; i < options.size(); ++i)
+    if (std::isnan(best.options[i])) best.options[i] = standard[i];
+  // With several options, one after the other, twice: they interact (partition and credit).
+  const auto wanted = [&](std::size_t i) {
+    const bool any = std::any_of(spec.options.begin(), spec.options.end(), [](double v) { return std::isnan(v); });
+    return any ? std::isnan(spec.options[i]) : options[i].tuned;
+  };
+  const auto count = std::count_if(options.begin(), options.end(), [](const OptionSpec& o) { return o.tuned; });
+  for (int round = 0; round < (count > 1 ? 2 : 1); ++round)
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      if (!wanted(i)) continue;
+      PlanSpec trial = best;
+      best.options[i] = best_value(options[i], best.options[i], [&](double value) {
+        trial.options[i] = value;
+        return time_of(trial);
+      });
+    }
+  return best;
+}
+
+Ranking recommended(const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {
+  Ranking ranking;
+  const Strategy* ddp = strategy_named("ddp");
+  PlanSpec standard_ddp{ddp, standard_options(*ddp), {}};
+  const Answer<Prediction> baseline = predicted(profile, cluster, standard_ddp);
+  if (!baseline)
+    throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
+  ranking.baseline = *baseline;
+  std::vector<PlanSpec> candidates;
+  for (const Strategy& strategy : strategies()) {
+    if (!allowed(strategy.fidelity, options)) continue;
+    const PlanSpec spec{&strategy, standard_options(strategy), {}};
+    const Answer<Prediction> standard = predicted(profile, cluster, spec);
+    if (!standard) {
+      ranking.inapplicable.push_back({text_of(spec), standard.reason()});
+      continue;
+    }
+    RankedPlan plan;
+    plan.standard = *standard;
+    plan.prediction = *standard;
+    if (options.tune) {
+      const PlanSpec better = tuned(profile, cluster, spec);
+      if (const Answer<Prediction> p = predicted(profile, cluster, better); p && p->iteration < standard->iteration)
+        plan.prediction = *p;
+    }
+    plan.speed_up = ranking.baseline.iteration / plan.prediction.iteration;
+    if (strategy.settings) plan.settings = strategy.settings(plan.prediction.plan.options);
+    plan.machines = cluster.nodes + (strategy.needs == "servers" ? cluster.servers : 0);
+    if (strategy.fidelity == Fidelity::exact) candidates.push_back(plan.prediction.plan);
+    (strategy.fidelity == Fidelity::exact ? ranking.exact : ranking.others).push_back(std::move(plan));
+  }
+  const auto faster = [](const RankedPlan& a, const RankedPlan& b) {
+    return a.prediction.iteration < b.prediction.iteration;
+  };
+  std::stable_sort(ranking.exact.begin(), ranking.exact.end(), faster);
+  std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
+  if (options.sensitivity && !ranking.exact.empty() && cluster.workers() > 1)
+    ranking.holds = range_of(profile, cluster, candidates, ranking.exact.front().prediction.plan);
+  return ranking;
+}
+
+}  // namespace stepcast
