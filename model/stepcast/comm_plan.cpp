@@ -26,11 +26,23 @@ std::string flaw_of_transfer(const Transfer& t, std::size_t number, const CommPl
   return {};
 }
 
+bool is_permutation(const std::vector<std::uint32_t>& order, std::size_t n) {
+  std::vector<bool> seen(n, false);
+  for (const std::uint32_t i : order) {
+    if (i >= n || seen[i]) return false;
+    seen[i] = true;
+  }
+  return order.size() == n;
+}
+
 // Every gradient is sent once: the bytes of the transfers that carry a tensor's run add up to the run (padding
 // allowed).
 std::string flaw_of_coverage(const CommPlan& plan, const Profile& profile) {
   std::vector<double> prefix(profile.tensors.size() + 1, 0);
-  for (std::size_t i = 0; i < profile.tensors.size(); ++i) prefix[i + 1] = prefix[i] + profile.tensors[i].size.value();
+  const auto size_at = [&](std::size_t i) {
+    return profile.tensors[plan.tensor(static_cast<std::uint32_t>(i))].size.value();
+  };
+  for (std::size_t i = 0; i < profile.tensors.size(); ++i) prefix[i + 1] = prefix[i] + size_at(i);
   std::vector<double> covered(profile.tensors.size(), 0);
   for (const Transfer& t : plan.transfers) {
     if (!t.carries_gradient) continue;
@@ -40,14 +52,17 @@ std::string flaw_of_coverage(const CommPlan& plan, const Profile& profile) {
   }
   constexpr double tolerance = 1e-6;
   for (std::size_t i = 0; i < covered.size(); ++i)
-    if (profile.tensors[i].size > Bytes(0) && std::abs(covered[i] - 1) > tolerance)
-      return "gradient '" + profile.tensors[i].name + "' is sent " + std::to_string(covered[i]) + " times";
+    if (size_at(i) > 0 && std::abs(covered[i] - 1) > tolerance)
+      return "gradient '" + profile.tensors[plan.tensor(static_cast<std::uint32_t>(i))].name + "' is sent " +
+             std::to_string(covered[i]) + " times";
   return {};
 }
 
 }  // namespace
 
 std::string flaw_of(const CommPlan& plan, const Profile& profile) {
+  if (!plan.order.empty() && !is_permutation(plan.order, profile.tensors.size()))
+    return "the order of the tensors is no permutation of them";
   for (std::size_t x = 0; x < plan.transfers.size(); ++x)
     if (std::string flaw = flaw_of_transfer(plan.transfers[x], x, plan, profile); !flaw.empty()) return flaw;
   for (const Edge& e : plan.edges)

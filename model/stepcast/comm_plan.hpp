@@ -76,7 +76,7 @@ struct Transfer {
   Seconds delay;                 ///< timer transfers: how long they take (Horovod's tick); else 0
   Seconds overhead;              ///< added to the operation's time: host work per message
   std::uint32_t first_tensor = 0,
-                tensors = 0;  ///< run of Profile::tensors that it carries (part of one, if partitioned)
+                tensors = 0;  ///< run of CommPlan::tensor that it carries (part of one, if partitioned)
 };
 
 struct CommPlan {
@@ -85,6 +85,13 @@ struct CommPlan {
   std::vector<Edge> edges;
   UpdatePlace update = UpdatePlace::after_backward;
   std::string uncovered;  ///< non-empty: why some gradients are never sent
+  /// A permutation of Profile::tensors, for plans whose messages are no runs in gradient-ready order; empty: identity.
+  std::vector<std::uint32_t> order;
+
+  /// Index into Profile::tensors of the tensor at `position` of the order in which transfers count runs.
+  [[nodiscard]] std::uint32_t tensor(std::uint32_t position) const {
+    return order.empty() ? position : order[position];
+  }
 };
 
 /// What is wrong with the plan for this profile, in words; empty if nothing is.

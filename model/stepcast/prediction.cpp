@@ -305,8 +305,8 @@ std::string task_name(const Profile& profile, const CommPlan& plan, const TaskGr
       const Transfer& t = plan.transfers[task.index];
       std::string name(task.kind == TaskKind::timer ? "timer" : name_of(t.operation));
       if (t.tensors == 0) return name;
-      name += " " + profile.tensors[t.first_tensor].name;
-      if (t.tensors > 1) name += " .. " + profile.tensors[t.first_tensor + t.tensors - 1].name;
+      name += " " + profile.tensors[plan.tensor(t.first_tensor)].name;
+      if (t.tensors > 1) name += " .. " + profile.tensors[plan.tensor(t.first_tensor + t.tensors - 1)].name;
       return name;
     }
     default:

@@ -35,10 +35,11 @@ struct OptionSpec {
   std::string_view summary;
   bool tuned = false;                         ///< searched by recommend and by `option=auto`
   std::array<std::string_view, 3> choices{};  ///< for OptionKind::choice: names of the values 0, 1, 2
+  double tune_low = 0, tune_high = 0;         ///< range searched when `tuned`; both 0: low..high
 };
 
 inline constexpr std::size_t most_options = 6;
-/// Values of a strategy's options in the order of its specs; SI numbers.
+/// Values of a strategy's options in the order of its specs; SI numbers. NaN = `auto`: to be tuned before planning.
 using OptionValues = std::array<double, most_options>;
 
 struct StrategyInput {
