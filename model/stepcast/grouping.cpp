@@ -1,0 +1,61 @@
+#include <stepcast/grouping.hpp>
+
+#include <limits>
+
+namespace stepcast {
+namespace {
+
+/// Appends tensors to the last group, or to a new one after `close`.
+class GroupWriter {
+ public:
+  explicit GroupWriter(const Profile& profile) : tensors_(profile.tensors) { groups_.reserve(tensors_.size()); }
+  const Group& append(std::uint32_t tensor) {
+    if (!open_) groups_.push_back({tensor, 0, Bytes(0)});
+    open_ = true;
+    ++groups_.back().count;
+    groups_.back().size += tensors_[tensor].size;
+    return groups_.back();
+  }
+  void close() { open_ = false; }
+  Grouping take() { return std::move(groups_); }
+
+ private:
+  const std::vector<Tensor>& tensors_;
+  Grouping groups_;
+  bool open_ = false;
+};
+
+}  // namespace
+
+Grouping per_tensor(const Profile& profile) { return closed_at(profile, Bytes(0)); }
+
+Grouping all_in_one(const Profile& profile) {
+  return closed_at(profile, Bytes(std::numeric_limits<double>::infinity()));
+}
+
+Grouping closed_at(const Profile& profile, Bytes limit) { return closed_at(profile, limit, limit); }
+
+Grouping closed_at(const Profile& profile, Bytes first_limit, Bytes limit) {
+  GroupWriter writer(profile);
+  for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
+    const Group& group = writer.append(t);
+    if (group.size >= (group.first == 0 ? first_limit : limit)) writer.close();
+  }
+  return writer.take();
+}
+
+Grouping closed_at(const Profile& profile, Bytes limit, Seconds wait, const std::vector<Seconds>& ready,
+                   Seconds begin) {
+  GroupWriter writer(profile);
+  Seconds waited, previous = begin;
+  for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
+    waited += ready[t] - previous;
+    previous = ready[t];
+    if (writer.append(t).size < limit && waited < wait) continue;
+    writer.close();
+    waited = Seconds(0);
+  }
+  return writer.take();
+}
+
+}  // namespace stepcast

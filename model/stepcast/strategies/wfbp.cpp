@@ -1,0 +1,39 @@
+// WFBP: wait-free backpropagation, Zhang et al. 2017 (Poseidon); each gradient is all-reduced as soon as it is ready.
+//
+//   compute |  F1 F2 F3  B3 B2 B1             | U | F1 ...
+//   net     |               [ 3 ][ 2 ]   [ 1 ]|
+//
+//   start_L = r_L;  start_l = max(start_{l+1} + T(p_{l+1}), r_l);  T = start_1 + T(p_1) + t_U
+//   bounds: t_C + T(p_1) <= T - t_U <= t_C + sum T(p_l)
+//
+// One message per tensor in the order of readiness, a barrier at the update (HKBU-HPML/ddl-benchmarks `horovod/`). Pays
+// the start-up of a collective once per tensor: that is what fusion (ddp, horovod, mg_wfbp) saves.
+#include <stepcast/plan_parts.hpp>
+
+namespace stepcast {
+namespace {
+
+Answer<CommPlan> plan(const StrategyInput& in) { return all_reduced(in.profile, per_tensor(in.profile)); }
+
+std::string settings(const OptionValues&) {
+  return "all_reduce(p.grad, async_op=True) in a gradient hook of every parameter; "
+         "Horovod: HOROVOD_FUSION_THRESHOLD=0 HOROVOD_CYCLE_TIME=0";
+}
+
+}  // namespace
+
+extern const Strategy wfbp_strategy;
+constinit const Strategy wfbp_strategy{
+    .name = "wfbp",
+    .title = "WFBP-A2A",
+    .summary = "one all-reduce per tensor, as soon as its gradient is ready",
+    .reference = "Zhang et al., USENIX ATC 2017 (Poseidon); Shi et al., arXiv 2005.13247 (WFBP-A2A)",
+    .fidelity = Fidelity::exact,
+    .needs = {},
+    .options = {},
+    .phases = 1,
+    .plan = plan,
+    .settings = settings,
+};
+
+}  // namespace stepcast
