@@ -1,0 +1,173 @@
+// The lab's measurements (real multi-process DDP over shaped links) against predictions from the all-reduce calibration
+// plus the solo trace (real rows) or the recorded durations (emulated rows). Skips where the measurements are absent.
+#include "shared_data.hpp"
+
+#include <stepcast/format.hpp>
+#include <stepcast/prediction.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/text.hpp>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+using namespace stepcast;
+
+namespace {
+
+// The emulated accelerator sleeps for recorded durations: gradients that become ready within 0.3 ms form one stage, and
+// the forward time is spread over the stages in proportion to their backward time.
+Profile emulated_profile(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  struct Stage {
+    double first, last;
+    std::vector<nlohmann::json> gradients;
+  };
+  auto gradients = json["gradients"].get<std::vector<nlohmann::json>>();
+  std::sort(gradients.begin(), gradients.end(),
+            [](const auto& a, const auto& b) { return a["ready_index"] < b["ready_index"]; });
+  std::vector<Stage> stages;
+  for (const auto& g : gradients) {
+    const double ready = g["ready_ms"];
+    if (stages.empty() || ready - stages.back().first >= 0.3) stages.push_back({ready, ready, {}});
+    stages.back().last = std::max(stages.back().last, ready);
+    stages.back().gradients.push_back(g);
+  }
+  Profile p;
+  p.model = json["model"];
+  p.provenance = "recorded durations of the lab";
+  const double total = stages.back().last, forward = json["forward_ms"];
+  const auto n = static_cast<std::uint32_t>(stages.size());
+  double before = 0;
+  p.layers.resize(n);
+  for (std::uint32_t s = 0; s < n; ++s) {
+    const std::uint32_t layer = n - 1 - s;
+    const double backward = stages[s].last - before;
+    before = stages[s].last;
+    p.layers[layer].name = "stage" + std::to_string(layer);
+    p.layers[layer].backward.host = milliseconds(backward);
+    p.layers[layer].forward.host = milliseconds(forward * backward / total);
+    p.backward_order.push_back(layer);
+    for (const auto& g : stages[s].gradients)
+      p.tensors.push_back({g["name"], g["shape"].get<std::vector<std::int64_t>>(), DataType::f32,
+                           Bytes(g["bytes"].get<double>()), layer});
+  }
+  p.optimizer.host = milliseconds(json["optimizer_ms"]);
+  p.step_times = {compute_time(p)};
+  return checked(p, "lab");
+}
+
+Profile scaled_to(Profile p, Seconds step) {
+  const double k = step / compute_time(p);
+  for (Layer& l : p.layers) l.forward.host *= k, l.backward.host *= k;
+  p.optimizer.host *= k, p.other.host *= k, p.input *= k;
+  return p;
+}
+
+// The lab's names of strategies in stepcast's plan syntax; empty for those of other issues (compression, periods, ...).
+std::string plan_of(const std::string& lab) {
+  const auto colon = lab.find(':');
+  const std::string kind = lab.substr(0, colon),
+                    size = colon == std::string::npos ? "" : lab.substr(colon + 1) + " MiB";
+  if (kind == "ddp") return "ddp(bucket=" + size + ")";
+  if (kind == "noov") return "bsp(bucket=" + size + ")";
+  if (kind == "dear") return "dear(bucket=" + size + ")";
+  return kind == "wfbp" ? "wfbp" : "";
+}
+
+double percentile(std::vector<double> v, double q) {
+  std::sort(v.begin(), v.end());
+  return v.empty() ? 0 : v[static_cast<std::size_t>(q * static_cast<double>(v.size() - 1) + 0.5)];
+}
+
+}  // namespace
+
+TEST_CASE("lab: predictions against measured steps") {
+  const auto lab = test::shared_folder("lab");
+  if (!lab) return;
+  std::map<std::string, Profile> profiles;
+  std::map<std::string, Seconds> solo;
+  auto rows = test::csv_rows(test::text_of_file(*lab / "measured.csv"));
+  for (auto& row : test::csv_rows(test::text_of_file(*lab / "measured_emulated_world4.csv"))) {
+    row["quiet"] = "yes";
+    rows.push_back(row);
+  }
+  for (const auto& row : rows)
+    if (row.at("strategy") == "solo" && row.at("quiet") == "yes")
+      solo[row.at("model")] = milliseconds(std::stod(row.at("iter_ms_median")));
+  for (const std::string model : {"resnet18", "tfm4x256"}) {
+    profiles["emu-" + model] = emulated_profile(test::text_of_file(*lab / ("gradients_" + model + ".json")));
+    const test::File trace(*lab / "traces" / (model + "_w1_solo_rank0.json.gz"));
+    profiles[model] = profile_of(trace_of(trace.source()));
+  }
+  std::vector<double> emulated, real, overlapped_fast;
+  std::printf("%-13s w link  plan        measured  predicted   error   rescaled\n", "lab: model");
+  for (const auto& row : rows) {
+    const std::string plan = plan_of(row.at("strategy"));
+    if (row.at("quiet") != "yes" || plan.empty() || row.at("link_mbit") == "none") continue;
+    const Cluster* base = shipped_cluster("lab-" + row.at("link_mbit") + "mbit");
+    if (!base) continue;
+    const Answer<Cluster> cluster = resized(*base, std::stoll(row.at("world")));
+    REQUIRE(cluster);
+    const double measured = std::stod(row.at("iter_ms_median"));
+    const auto error_of = [&](const Profile& profile) {
+      const Answer<Prediction> p = predicted(profile, *cluster, plan_spec_of(plan));
+      REQUIRE(p);
+      return p->iteration.value() * 1e3 / measured - 1;
+    };
+    const std::string& model = row.at("model");
+    const double error = error_of(profiles.at(model));
+    const bool emu = model.starts_with("emu-");
+    const double rescaled = emu ? error : error_of(scaled_to(profiles.at(model), solo.at(model)));
+    std::printf("%-13s %s %4s  %-10s %8.1f   %8.1f  %+5.1f %%  %+5.1f %%\n", model.c_str(), row.at("world").c_str(),
+                row.at("link_mbit").c_str(), row.at("strategy").c_str(), measured, measured * (1 + error), 100 * error,
+                100 * rescaled);
+    (emu                             ? emulated
+     : row.at("link_mbit") == "3000" ? overlapped_fast
+                                     : real)
+        .push_back(std::abs(emu ? error : rescaled));
+  }
+  const auto mean = [](const std::vector<double>& v) {
+    double sum = 0;
+    for (const double x : v) sum += x;
+    return v.empty() ? 0 : sum / static_cast<double>(v.size());
+  };
+  std::printf(
+      "emulated rows: mean |error| %.1f %%, worst %.1f %%; real rows up to 1000 Mb/s: mean %.1f %%, worst %.1f %%;"
+      " real rows at 3000 Mb/s: mean %.1f %%\n",
+      100 * mean(emulated), 100 * percentile(emulated, 1), 100 * mean(real), 100 * percentile(real, 1),
+      100 * mean(overlapped_fast));
+  CHECK(emulated.size() >= 10);
+  CHECK(mean(emulated) <= 0.03);
+  CHECK(percentile(emulated, 1) <= 0.08);
+  CHECK(mean(real) <= 0.05);
+}
+
+TEST_CASE("lab: a DDP trace at one link rate predicts the step at another") {
+  const auto lab = test::shared_folder("lab");
+  if (!lab) return;
+  const auto traced = [&](const std::string& rate) {
+    std::vector<Trace> ranks;
+    for (const char* rank : {"0", "1"}) {
+      const test::File file(*lab / "traces" / ("resnet18_w2_ddp25_" + rate + "mbit_rank" + rank + ".json.gz"));
+      ranks.push_back(trace_of(file.source()));
+    }
+    return profile_of(ranks);
+  };
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"1000", "3000"}, {"3000", "1000"}}) {
+    const Profile source = traced(from), target = traced(to);
+    const Cluster* cluster = shipped_cluster("lab-" + to + "mbit");
+    REQUIRE(cluster);
+    const Answer<Prediction> p = predicted(source, *cluster, plan_spec_of("ddp"));
+    REQUIRE(p);
+    const double error = p->iteration / target.measured_step() - 1;
+    std::printf("ddp25 trace at %s Mb/s predicts %.1f ms at %s Mb/s, the trace there measured %.1f ms: %+.1f %%\n",
+                from.c_str(), p->iteration.value() * 1e3, to.c_str(), target.measured_step().value() * 1e3,
+                100 * error);
+    CHECK(std::abs(error) < 0.25);
+  }
+}
