@@ -61,6 +61,14 @@ std::string flaw_of_coverage(const CommPlan& plan, const Profile& profile) {
 }  // namespace
 
 std::string flaw_of(const CommPlan& plan, const Profile& profile) {
+  if (!plan.order.empty()) {
+    std::vector<bool> seen(profile.tensors.size(), false);
+    for (const std::uint32_t t : plan.order) {
+      if (t >= seen.size() || seen[t]) return "the order of the tensors is no permutation";
+      seen[t] = true;
+    }
+    if (plan.order.size() != seen.size()) return "the order of the tensors is no permutation";
+  }
   if (!plan.order.empty() && !is_permutation(plan.order, profile.tensors.size()))
     return "the order of the tensors is no permutation of them";
   for (std::size_t x = 0; x < plan.transfers.size(); ++x)

@@ -37,7 +37,10 @@ double with(double log_value, const OptionSpec& option) {
 // unimodal in a bucket size, so the grid decides the valley and the section only polishes it.
 double best_value(const OptionSpec& option, double start, const std::function<double(double)>& time_of) {
   constexpr int grid = 16, polish = 8;
-  const double low = std::log(std::max(option.low, option.high * 1e-9)), high = std::log(option.high);
+  const bool own_range = option.tune_high > 0;
+  const double highest = own_range ? option.tune_high : option.high;
+  const double low = std::log(std::max(own_range ? option.tune_low : option.low, highest * 1e-9)),
+               high = std::log(highest);
   double best = start, best_time = time_of(start);
   const auto consider = [&](double log_value) {
     const double value = with(log_value, option);
