@@ -1,4 +1,4 @@
-#include <stepcast/closed_form.hpp>
+#include <stepcast/iteration_forms.hpp>
 
 #include <algorithm>
 
