@@ -1,0 +1,96 @@
+#include "random_input.hpp"
+
+#include <stepcast/recommend.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace stepcast;
+
+namespace {
+
+// A profile whose gradients take about as long to send over 10 Gb/s as the backward pass takes.
+Profile balanced_profile() {
+  Profile p;
+  p.model = "balanced";
+  p.provenance = "made for the test";
+  for (std::uint32_t l = 0; l < 40; ++l) {
+    p.layers.push_back({"layer" + std::to_string(l), {}, {}});
+    p.layers[l].forward.host = milliseconds(1.25);
+    p.layers[l].backward.host = milliseconds(2.5);
+  }
+  for (std::uint32_t l = 40; l-- > 0;) {
+    p.backward_order.push_back(l);
+    p.tensors.push_back({"w" + std::to_string(l), {640000}, DataType::f32, Bytes(2560000), l});
+  }
+  p.optimizer.host = milliseconds(2);
+  p.step_times = {milliseconds(152), milliseconds(152), milliseconds(152)};
+  return checked(p, "test");
+}
+
+}  // namespace
+
+TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults, the baseline is DDP") {
+  test::Draw draw(5);
+  for (int round = 0; round < 6; ++round) {
+    const Profile profile = round == 0 ? balanced_profile() : test::random_profile(draw, {.device = draw.coin()});
+    const Cluster cluster = round == 0 ? cluster_of_flags(16, 4, "10GbE") : test::random_cluster(draw);
+    const Ranking ranking = recommended(profile, cluster, {.allow_stale = true});
+    REQUIRE(!ranking.exact.empty());
+    CHECK(std::is_sorted(ranking.exact.begin(), ranking.exact.end(), [](const RankedPlan& a, const RankedPlan& b) {
+      return a.prediction.iteration < b.prediction.iteration;
+    }));
+    for (const RankedPlan& p : ranking.exact) {
+      CAPTURE(text_of(p.prediction.plan));
+      CHECK(p.prediction.iteration <= p.standard.iteration);
+      CHECK(p.speed_up == doctest::Approx(ranking.baseline.iteration / p.prediction.iteration));
+      CHECK(p.prediction.plan.strategy->fidelity == Fidelity::exact);
+      CHECK(!p.settings.empty());
+      // No exact plan is faster than the compute alone or than one worker's share of the wire allows.
+      CHECK(p.prediction.iteration >= compute_time(profile) * (1 - 1e-9));
+      if (p.prediction.plan.strategy->name == "ddp") {
+        CHECK(p.standard.iteration.value() == doctest::Approx(ranking.baseline.iteration.value()));
+        CHECK(p.speed_up >= 1 - 1e-12);
+      }
+    }
+    for (const RankedPlan& p : ranking.others) CHECK(p.prediction.plan.strategy->fidelity == Fidelity::stale);
+    for (const RejectedPlan& p : ranking.inapplicable) CHECK(!p.reason.empty());
+  }
+}
+
+TEST_CASE("lossy, stale and periodic plans are not ranked unless allowed") {
+  const Ranking ranking = recommended(balanced_profile(), cluster_of_flags(16, 4, "10GbE"));
+  CHECK(ranking.others.empty());
+}
+
+TEST_CASE("the best plan holds where the range says so and not beyond") {
+  const Profile profile = balanced_profile();
+  const Cluster cluster = cluster_of_flags(16, 4, "10GbE");
+  const Ranking ranking = recommended(profile, cluster);
+  REQUIRE(ranking.holds);
+  CHECK(ranking.holds->low <= cluster.network.bandwidth);
+  CHECK(ranking.holds->high >= cluster.network.bandwidth);
+  const PlanSpec best = ranking.exact.front().prediction.plan;
+  const auto best_is_within_one_per_cent_at = [&](BytesPerSecond bandwidth) {
+    Cluster other = cluster;
+    other.network.bandwidth = bandwidth;
+    other.server_link.bandwidth *= bandwidth / cluster.network.bandwidth;
+    const Seconds own = predicted(profile, other, best)->iteration;
+    for (const RankedPlan& p : ranking.exact)
+      if (predicted(profile, other, p.prediction.plan)->iteration * 1.01 < own) return false;
+    return true;
+  };
+  CHECK(best_is_within_one_per_cent_at(ranking.holds->low * 1.05));
+  CHECK(best_is_within_one_per_cent_at(ranking.holds->high * 0.95));
+}
+
+TEST_CASE("one worker needs no communication") {
+  const Profile profile = balanced_profile();
+  const Cluster cluster = cluster_of_flags(1, 1, "10GbE");
+  const Ranking ranking = recommended(profile, cluster);
+  for (const RankedPlan& p : ranking.exact) {
+    CAPTURE(text_of(p.prediction.plan));
+    CHECK(p.prediction.breakdown.exposed_communication.value() == doctest::Approx(0));
+  }
+}
