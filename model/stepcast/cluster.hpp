@@ -47,6 +47,7 @@ struct Cluster {
   std::int64_t nics_per_node = 1;
   Link server_link;                 ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
   std::int64_t servers = 0;         ///< extra server machines that may be used; 0 = none
+  BytesPerSecond server_sum_rate;   ///< bytes that one server adds up per second; 0 = never the bottleneck
   Seconds message_overhead;         ///< host cost of launching (and negotiating) one collective or message
   std::string all_reduce = "ring";  ///< default algorithm: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;
@@ -54,7 +55,7 @@ struct Cluster {
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
   std::vector<std::string> provenance;  ///< one line per source
 
-  [[nodiscard]] std::int64_t workers() const { return nodes * devices_per_node; }
+  [[nodiscard]] constexpr std::int64_t workers() const { return nodes * devices_per_node; }
 };
 
 /// Returns `cluster` if it satisfies the invariants above, else throws InputError.

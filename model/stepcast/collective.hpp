@@ -6,6 +6,12 @@
 // interpolated in log-log, extrapolated by the slope of its last points. m is always the full buffer per worker in
 // bytes (for an all-gather: of the full result). Identity: T = 0 for one worker. Not modelled: congestion by other
 // jobs; the wait for late peers, which is the scheduler's business.
+//
+// Servers (push, pull, server_sum, local stages) are the same for every algorithm; m is what one worker *machine* holds
+// after its local reduction. Times are those of an operation alone. With separate servers push loads one direction of
+// the worker's card and pull the other, so that they overlap. With co-located servers (Cluster::servers == 0) each
+// direction also carries the machine's own server role: a plan that lets push and pull overlap has to put both on one
+// channel (`server_directions_shared`), which gives 2(n-1)/n * m/B for the pair, the ring's volume.
 #include <stepcast/cluster.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/units.hpp>
@@ -41,6 +47,10 @@ struct CostLine {
   [[nodiscard]] constexpr Seconds operator()(Bytes m) const {
     return Seconds(start_up.value() + m.value() * seconds_per_byte);
   }
+  friend constexpr CostLine operator+(CostLine a, CostLine b) {
+    return {a.start_up + b.start_up, a.seconds_per_byte + b.seconds_per_byte};
+  }
+  bool operator==(const CostLine&) const = default;
 };
 
 /// One collective algorithm. A function pointer is null where the algorithm does not define the operation.
@@ -101,11 +111,25 @@ class CommunicationCost {
   std::array<CostTable, operation_count> tables_{};
   std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
   std::array<bool, operation_count> defined_{};
+  Seconds overhead_;  ///< Cluster::message_overhead; part of the lines, added to table values
   std::string_view algorithm_;
 };
 
 /// Costs on `cluster` with `algorithm` ("" = the cluster's default; "table" = its measured table for this world size).
 /// Inapplicable when the algorithm is unsuitable for the cluster or a table for this world size is missing.
 [[nodiscard]] Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm = {});
+
+/// True when parameter servers run on the worker machines, so that push and pull compete for both directions.
+[[nodiscard]] constexpr bool server_directions_shared(const Cluster& cluster) { return cluster.servers == 0; }
+
+/// How BytePS splits the summation between n worker machines and S extra server machines (0 <= S <= n) so that all
+/// cards finish together (BytePS, OSDI 2020, section 4.1): T = factor * M / B, factor = 2n(n-1) / (n^2 + Sn - 2S). One
+/// machine sends nothing. S = 0 equals the ring, S = n equals M/B; S * per_server + n * per_worker = 1.
+struct ServerSplit {
+  double time_factor = 0;  ///< iteration traffic in units of M/B
+  double per_server = 0;   ///< share of the summation that one extra server does
+  double per_worker = 0;   ///< share that one worker machine does for the others
+};
+[[nodiscard]] ServerSplit byteps_split(std::int64_t worker_machines, std::int64_t servers);
 
 }  // namespace stepcast

@@ -1,0 +1,210 @@
+#include <stepcast/closed_forms.hpp>
+#include <stepcast/collective.hpp>
+#include <stepcast/fit.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+
+#define STEPCAST_MEMBER(member) extern const CollectiveAlgorithm collective_##member;
+#include <stepcast/collectives/collectives.inc>
+#undef STEPCAST_MEMBER
+
+std::span<const CollectiveAlgorithm> collective_algorithms() {
+  static const CollectiveAlgorithm all[] = {
+#define STEPCAST_MEMBER(member) collective_##member,
+#include <stepcast/collectives/collectives.inc>
+#undef STEPCAST_MEMBER
+  };
+  return all;
+}
+
+const CollectiveAlgorithm* collective_algorithm(std::string_view name) {
+  const auto all = collective_algorithms();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string_view name_of(Operation op) {
+  static constexpr std::array<std::string_view, operation_count> names{
+      "all_reduce", "reduce_scatter", "all_gather",           "broadcast",       "all_to_all", "send", "push",
+      "pull",       "server_sum",     "local_reduce_scatter", "local_all_gather"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+ServerSplit byteps_split(std::int64_t worker_machines, std::int64_t servers) {
+  if (worker_machines <= 1) return {0, 0, worker_machines == 1 ? 1.0 : 0.0};
+  const double n = static_cast<double>(worker_machines), s = static_cast<double>(servers);
+  const double whole = n * n + s * n - 2 * s;
+  return {2 * n * (n - 1) / whole, 2 * (n - 1) / whole, (n - s) / whole};
+}
+
+// --- Tables ---------------------------------------------------------------------------------------------------------
+
+CostTable::CostTable(std::span<const Bytes> sizes, std::span<const Seconds> times) {
+  log_sizes_.reserve(sizes.size());
+  log_times_.reserve(times.size());
+  for (const Bytes size : sizes) log_sizes_.push_back(std::log(size.value()));
+  for (const Seconds time : times) log_times_.push_back(std::log(time.value()));
+}
+
+namespace {
+
+/// Continues a table along a line through its outermost points (x0, t0), the end, and (x1, t1), the next one inside. A
+/// line, not a power law: latency and bandwidth are what governs beyond the measurements.
+double continued(double x, double x0, double t0, double x1, double t1) {
+  const double slope = (t1 - t0) / (x1 - x0);
+  const bool below = x < x0;
+  // A falling end is noise: below it is flat, above the average rate of the last point goes on.
+  if (slope <= 0) return below ? t0 : t0 * x / x0;
+  const double intercept = t0 - slope * x0;
+  // Steeper than proportional: a line would become negative below, and above it exaggerates what may be noise.
+  if (below && intercept < 0) return t0 * x / x0;
+  return t0 + slope * (x - x0);
+}
+
+}  // namespace
+
+Seconds CostTable::operator()(Bytes m) const {
+  const std::size_t n = log_sizes_.size();
+  const auto size = [&](std::size_t i) { return std::exp(log_sizes_[i]); };
+  const auto time = [&](std::size_t i) { return std::exp(log_times_[i]); };
+  const double x = m.value() > 0 ? std::log(m.value()) : -HUGE_VAL;
+  if (n == 1) return Seconds(x <= log_sizes_[0] ? time(0) : time(0) * m.value() / size(0));
+  if (x < log_sizes_[0]) return Seconds(continued(m.value(), size(0), time(0), size(1), time(1)));
+  if (x > log_sizes_[n - 1]) {
+    return Seconds(continued(m.value(), size(n - 1), time(n - 1), size(n - 2), time(n - 2)));
+  }
+  const auto above = std::upper_bound(log_sizes_.begin() + 1, log_sizes_.end() - 1, x);
+  const auto i = static_cast<std::size_t>(above - log_sizes_.begin());
+  const double share = (x - log_sizes_[i - 1]) / (log_sizes_[i] - log_sizes_[i - 1]);
+  return Seconds(std::exp(log_times_[i - 1] + share * (log_times_[i] - log_times_[i - 1])));
+}
+
+Seconds CommunicationCost::measured(std::size_t i, Bytes m) const {
+  return overhead_ + table_scale_[i] * tables_[i](m);
+}
+
+// --- Costs of one cluster -------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The link of a worker machine, or of a server machine, for parameter-server traffic.
+Link server_link(const Cluster& c) { return c.server_link.bandwidth.value() > 0 ? c.server_link : machine_link(c); }
+
+/// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
+/// server's, n m / (S B); co-located, (n-1)/n of it leaves the machine. One machine needs no server.
+CostLine server_transfer(const Cluster& c) {
+  if (c.nodes == 1) return {};
+  const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
+  return steps_and_volume(1, c.servers == 0 ? (n - 1) / n : std::max(1.0, n / s), server_link(c));
+}
+
+/// Each of S servers (n, if co-located) adds up n m / S bytes.
+CostLine server_sum(const Cluster& c) {
+  if (c.nodes == 1 || c.server_sum_rate.value() == 0) return {};
+  const double servers = static_cast<double>(c.servers == 0 ? c.nodes : c.servers);
+  return {Seconds(0), static_cast<double>(c.nodes) / servers / c.server_sum_rate.value()};
+}
+
+/// Point to point: between machines if there are several, over one card.
+CostLine send(const Cluster& c) {
+  if (c.workers() == 1) return {};
+  return steps_and_volume(1, 1, c.nodes > 1 ? c.network : c.inside);
+}
+
+struct NamedLine {
+  Operation operation;
+  CostLine (*line)(const Cluster&);
+};
+
+const MeasuredCollective* table_for(const Cluster& c, Operation op) {
+  const auto fits = [&](const MeasuredCollective& t) { return t.workers == c.workers() && t.operation == name_of(op); };
+  const auto found = std::find_if(c.tables.begin(), c.tables.end(), fits);
+  return found == c.tables.end() ? nullptr : &*found;
+}
+
+std::string worker_counts(const Cluster& c) {
+  std::string text;
+  for (const MeasuredCollective& t : c.tables) {
+    if (t.operation != name_of(Operation::all_reduce)) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(t.workers);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string algorithm_names() {
+  std::string text = "table";
+  for (const CollectiveAlgorithm& a : collective_algorithms()) text += ", " + std::string(a.name);
+  return text;
+}
+
+}  // namespace
+
+Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm) {
+  if (algorithm.empty()) algorithm = cluster.all_reduce;
+  const bool from_table = algorithm == "table";
+  // What was not measured (send, all-to-all, ...) comes from the closed forms on the cluster's links.
+  const CollectiveAlgorithm* forms = collective_algorithm(from_table ? "ring" : algorithm);
+  if (!forms) {
+    return Inapplicable{"there is no collective algorithm '" + std::string(algorithm) +
+                        "'; known: " + algorithm_names()};
+  }
+  if (forms->unsuitable) {
+    if (const std::string why = forms->unsuitable(cluster); !why.empty()) {
+      return Inapplicable{std::string(forms->name) + ": " + why};
+    }
+  }
+  CommunicationCost cost;
+  cost.algorithm_ = from_table ? std::string_view("table") : forms->name;
+  const bool alone = cluster.workers() == 1;
+  if (!alone) cost.overhead_ = cluster.message_overhead;
+
+  const NamedLine lines[] = {
+      {Operation::all_reduce, forms->all_reduce},
+      {Operation::reduce_scatter, forms->reduce_scatter},
+      {Operation::all_gather, forms->all_gather},
+      {Operation::broadcast, forms->broadcast},
+      {Operation::all_to_all, forms->all_to_all},
+      {Operation::send, send},
+      {Operation::push, server_transfer},
+      {Operation::pull, server_transfer},
+      {Operation::server_sum, server_sum},
+      {Operation::local_reduce_scatter, [](const Cluster& c) { return ring_half(c.devices_per_node, c.inside); }},
+      {Operation::local_all_gather, [](const Cluster& c) { return ring_half(c.devices_per_node, c.inside); }}};
+  for (const NamedLine& l : lines) {
+    const auto i = static_cast<std::size_t>(l.operation);
+    cost.defined_[i] = l.line != nullptr;
+    if (!l.line || alone) continue;
+    cost.lines_[i] = l.line(cluster);
+    // An operation that moves nothing here (push with one machine) is not launched either.
+    if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
+  }
+  if (!from_table || alone) return cost;
+
+  if (!table_for(cluster, Operation::all_reduce)) {
+    return Inapplicable{"no measured all_reduce for " + std::to_string(cluster.workers()) +
+                        " workers (measured: " + worker_counts(cluster) + "); name an algorithm, e.g. @ring"};
+  }
+  for (const Operation op : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
+                             Operation::broadcast, Operation::all_to_all, Operation::send}) {
+    const auto i = static_cast<std::size_t>(op);
+    const MeasuredCollective* table = table_for(cluster, op);
+    double scale = 1;
+    // A ring all-reduce is a reduce-scatter and an all-gather of the same duration.
+    if (!table && (op == Operation::reduce_scatter || op == Operation::all_gather)) {
+      table = table_for(cluster, Operation::all_reduce);
+      scale = 0.5;
+    }
+    if (!table) continue;
+    cost.tables_[i] = CostTable(table->sizes, table->times);
+    cost.table_scale_[i] = scale;
+    CostLine line{table->times.front(), 0};
+    if (table->sizes.size() >= 2) line = line_fit(table->sizes, table->times).pieces.front().line;
+    cost.lines_[i] = {cost.overhead_ + scale * line.start_up, scale * line.seconds_per_byte};
+  }
+  return cost;
+}
+
+}  // namespace stepcast

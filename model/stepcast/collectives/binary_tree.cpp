@@ -1,0 +1,31 @@
+// Binary tree: reduce to a root, then broadcast, the whole message in every round, not pipelined.
+//
+//   all-reduce   2 ceil(log2 P) (alpha + beta m)
+//   broadcast    ceil(log2 P) (alpha + beta m)        (binomial tree)
+//
+// Thakur et al. 2005. Over machines the tree is built inside each machine first, so that ceil(log2 n) rounds cross the
+// network, one device per machine on one card. Bounds: few steps; log2(P) times the volume of the ring.
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine broadcast(const Cluster& c) {
+  return whole_message_rounds(c.devices_per_node, c.inside) + whole_message_rounds(c.nodes, c.network);
+}
+CostLine all_reduce(const Cluster& c) { return broadcast(c) + broadcast(c); }
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_binary_tree;
+const CollectiveAlgorithm collective_binary_tree{"binary_tree",
+                                                 "binomial tree up and down, not pipelined",
+                                                 "Thakur et al., IJHPCA 2005",
+                                                 all_reduce,
+                                                 nullptr,
+                                                 nullptr,
+                                                 broadcast,
+                                                 nullptr,
+                                                 nullptr};
+
+}  // namespace stepcast

@@ -1,0 +1,30 @@
+// Bruck: all-to-all in ceil(log2 P) rounds, in each of which every rank forwards half of its buffer.
+//
+//   ceil(log2 P) (alpha + beta m/2)
+//
+// Bruck et al., IEEE TPDS 1997. Over machines the last ceil(log2 n) rounds cross the network, where the devices of a
+// machine share its cards. Bounds: fewest steps; moves log2(P)/2 times the volume of the pairwise exchange.
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine all_to_all(const Cluster& c) {
+  return on_part(whole_message_rounds(c.devices_per_node, c.inside), 2) +
+         on_part(whole_message_rounds(c.nodes, shared_link(c)), 2);
+}
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_bruck;
+const CollectiveAlgorithm collective_bruck{"bruck",
+                                           "all-to-all in log2(P) rounds, for short messages",
+                                           "Bruck et al., IEEE TPDS 1997",
+                                           nullptr,
+                                           nullptr,
+                                           nullptr,
+                                           nullptr,
+                                           all_to_all,
+                                           nullptr};
+
+}  // namespace stepcast

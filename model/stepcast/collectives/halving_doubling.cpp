@@ -1,0 +1,32 @@
+// Halving-doubling (Rabenseifner): recursive halving reduce-scatter, then recursive doubling all-gather.
+//
+//   reduce-scatter, all-gather   log2(P) alpha + (P-1)/P beta m
+//   all-reduce                   2 log2(P) alpha + 2(P-1)/P beta m
+//
+// Thakur, Rabenseifner, Gropp 2005; P a power of two. Over machines the large first exchanges stay inside; between
+// machines every device owns 1/g of the buffer and the devices share the cards. Bounds: never worse than the ring on
+// one kind of link.
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine half(const Cluster& c) {
+  return halving(c.devices_per_node, c.inside) + on_part(halving(c.nodes, shared_link(c)), c.devices_per_node);
+}
+CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_halving_doubling;
+const CollectiveAlgorithm collective_halving_doubling{"halving_doubling",
+                                                      "recursive halving, then recursive doubling",
+                                                      "Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005",
+                                                      all_reduce,
+                                                      half,
+                                                      half,
+                                                      nullptr,
+                                                      nullptr,
+                                                      power_of_two_only};
+
+}  // namespace stepcast

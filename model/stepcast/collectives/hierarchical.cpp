@@ -1,0 +1,37 @@
+// Hierarchical: reduce-scatter inside each machine, all-reduce of m/g between machines by every local rank, all-gather
+// inside.
+//
+//   all-reduce = 2(g-1) alpha_in + 2(g-1)/g m/B_in + 2(n-1) alpha_x + 2(n-1)/n (m/g)/B_x
+//   broadcast  = ceil(log2 n)(alpha_x + m/B_nic) + ceil(log2 g)(alpha_in + m/B_in)
+//
+// B_x = cards * B_nic / g: the g local ranks share the cards. Textbook; Horovod's
+// "hierarchical allreduce". Bounds: g = 1 is the ring over n machines, n = 1 the ring over g devices; the stages follow
+// one another, so the flat ring wins where it is not held up by its latency.
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine half(const Cluster& c) {
+  return ring_half(c.devices_per_node, c.inside) + on_part(ring_half(c.nodes, shared_link(c)), c.devices_per_node);
+}
+CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
+
+CostLine broadcast(const Cluster& c) {
+  return whole_message_rounds(c.nodes, c.network) + whole_message_rounds(c.devices_per_node, c.inside);
+}
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_hierarchical;
+const CollectiveAlgorithm collective_hierarchical{"hierarchical",
+                                                  "rings inside the machines, then between them",
+                                                  "Horovod hierarchical allreduce; textbook form",
+                                                  all_reduce,
+                                                  half,
+                                                  half,
+                                                  broadcast,
+                                                  nullptr,
+                                                  nullptr};
+
+}  // namespace stepcast

@@ -1,0 +1,22 @@
+// Pairwise exchange: all-to-all in P-1 steps, in each of which every rank swaps m/P with one other.
+//
+//   (P-1) alpha + (P-1)/P beta m
+//
+// Thakur et al. 2005. Over machines g-1 of the partners are inside and P-g outside, where the g devices of a machine
+// share its cards. Bounds: least volume; for short messages Bruck's algorithm has fewer steps.
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+
+extern const CollectiveAlgorithm collective_pairwise;
+const CollectiveAlgorithm collective_pairwise{"pairwise",
+                                              "all-to-all by pairwise exchange",
+                                              "Thakur et al., IJHPCA 2005",
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              nullptr,
+                                              pairwise_all_to_all,
+                                              nullptr};
+
+}  // namespace stepcast

@@ -1,0 +1,30 @@
+// Recursive doubling: in round k every rank exchanges its whole partial sum with the rank 2^k away.
+//
+//   all-reduce   log2(P) (alpha + beta m)
+//
+// Thakur et al. 2005; P a power of two. Over machines the rounds inside come first; in the log2(n) rounds between
+// machines all devices of a machine share its cards. Bounds: fewest steps, so best for m -> 0; log2(P)/2 times the
+// volume of the ring or more, so worst for m -> infinity (P > 2).
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine all_reduce(const Cluster& c) {
+  return whole_message_rounds(c.devices_per_node, c.inside) + whole_message_rounds(c.nodes, shared_link(c));
+}
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_recursive_doubling;
+const CollectiveAlgorithm collective_recursive_doubling{"recursive_doubling",
+                                                        "exchange of whole partial sums, for short messages",
+                                                        "Thakur et al., IJHPCA 2005",
+                                                        all_reduce,
+                                                        nullptr,
+                                                        nullptr,
+                                                        nullptr,
+                                                        nullptr,
+                                                        power_of_two_only};
+
+}  // namespace stepcast
