@@ -1,0 +1,151 @@
+// Digits are gathered into 64 bits with the place of the point kept apart, and shifted by decimal places at the end.
+#include <stepcast/decimal.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint64_t largest = std::uint64_t{1} << 62;
+
+// digits x 10^exponent, less than one unit cut off (`first_cut` is the first digit that was not kept).
+struct Decimal {
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  int first_cut = 0;
+  bool cut = false;
+  bool negative = false;
+};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Reads a run of digits; beyond 18 significant ones they only move the exponent.
+std::size_t add_digits(std::string_view text, std::size_t at, bool fraction, Decimal& number) {
+  constexpr std::uint64_t full = 100'000'000'000'000'000u;
+  for (; at < text.size() && is_digit(text[at]); ++at) {
+    const int digit = text[at] - '0';
+    if (!number.cut && number.digits < full * 10) {
+      number.digits = number.digits * 10 + static_cast<std::uint64_t>(digit);
+      if (fraction) --number.exponent;
+    } else {
+      if (!number.cut) number.first_cut = digit;
+      number.cut = true;
+      if (!fraction) ++number.exponent;
+    }
+  }
+  return at;
+}
+
+bool read_exponent(std::string_view text, std::size_t at, Decimal& number) {
+  bool negative = false;
+  if (at < text.size() && (text[at] == '+' || text[at] == '-')) negative = text[at++] == '-';
+  if (at == text.size()) return false;
+  int exponent = 0;
+  for (; at < text.size(); ++at) {
+    if (!is_digit(text[at])) return false;
+    if (exponent < 10'000) exponent = exponent * 10 + (text[at] - '0');
+  }
+  number.exponent += negative ? -exponent : exponent;
+  return true;
+}
+
+bool read_decimal(std::string_view text, Decimal& number) {
+  std::size_t at = 0;
+  if (!text.empty() && text[0] == '-') number.negative = at++ == 0;
+  const std::size_t first = at;
+  at = add_digits(text, at, false, number);
+  std::size_t count = at - first;
+  if (at < text.size() && text[at] == '.') {
+    const std::size_t point = ++at;
+    at = add_digits(text, at, true, number);
+    count += at - point;
+  }
+  if (count == 0) return false;
+  if (at == text.size()) return true;
+  return (text[at] == 'e' || text[at] == 'E') && read_exponent(text, at + 1, number);
+}
+
+// The number times 10^shift, rounded half away from zero.
+Reading scaled(Decimal number, int shift, std::int64_t& value) {
+  int exponent = number.exponent + shift;
+  std::uint64_t digits = number.digits;
+  int cut = number.first_cut;
+  for (; exponent < 0 && (digits != 0 || cut != 0); ++exponent) {
+    cut = static_cast<int>(digits % 10);
+    digits /= 10;
+  }
+  if (cut >= 5) ++digits;
+  for (; exponent > 0 && digits != 0; --exponent) {
+    if (digits > largest / 10) return Reading::out_of_range;
+    digits *= 10;
+  }
+  if (digits > largest) return Reading::out_of_range;
+  value = static_cast<std::int64_t>(digits);
+  if (number.negative) value = -value;
+  return Reading::fine;
+}
+
+}  // namespace
+
+Reading read_integer(std::string_view text, std::int64_t& value) {
+  // The usual case: up to 18 digits and nothing else.
+  std::size_t at = 0;
+  const bool negative = !text.empty() && text[0] == '-';
+  if (negative) ++at;
+  if (at < text.size() && text.size() - at <= 18) {
+    std::int64_t number = 0;
+    std::size_t i = at;
+    for (; i < text.size() && is_digit(text[i]); ++i) number = number * 10 + (text[i] - '0');
+    if (i == text.size()) {
+      value = negative ? -number : number;
+      return Reading::fine;
+    }
+  }
+  // Ids may use all 64 bits (hashes of thread handles); they keep their bits.
+  if (text.size() - at >= 19 && text.size() - at <= 20) {
+    std::uint64_t number = 0;
+    std::size_t i = at;
+    bool fits = true;
+    for (; i < text.size() && is_digit(text[i]); ++i)
+      fits = fits && !__builtin_mul_overflow(number, 10u, &number) &&
+             !__builtin_add_overflow(number, static_cast<std::uint64_t>(text[i] - '0'), &number);
+    if (i == text.size()) {
+      if (!fits || (negative && number > std::uint64_t{1} << 63)) return Reading::out_of_range;
+      value = static_cast<std::int64_t>(negative ? 0 - number : number);
+      return Reading::fine;
+    }
+  }
+  Decimal number;
+  if (!read_decimal(text, number)) return Reading::unreadable;
+  std::int64_t thousandths = 0;
+  const Reading reading = scaled(number, 3, thousandths);
+  if (reading != Reading::fine) return reading;
+  if (thousandths % 1000 != 0) return Reading::unreadable;
+  value = thousandths / 1000;
+  return Reading::fine;
+}
+
+Reading read_microseconds(std::string_view text, std::int64_t& nanoseconds) {
+  // The usual case: up to 16 digits (microseconds since 1970), a point, up to three digits.
+  const bool negative = !text.empty() && text[0] == '-';
+  std::size_t at = negative ? 1 : 0;
+  const std::size_t first = at;
+  std::int64_t number = 0;
+  for (; at < text.size() && is_digit(text[at]); ++at)
+    if (at - first < 16) number = number * 10 + (text[at] - '0');
+  const std::size_t whole = at - first;
+  if (whole > 0 && whole <= 16 && number < 4'000'000'000'000'000) {
+    int places = 0;
+    if (at < text.size() && text[at] == '.')
+      for (++at; at < text.size() && places < 3 && is_digit(text[at]); ++at, ++places)
+        number = number * 10 + (text[at] - '0');
+    if (at == text.size()) {
+      for (; places < 3; ++places) number *= 10;
+      nanoseconds = negative ? -number : number;
+      return Reading::fine;
+    }
+  }
+  Decimal decimal;
+  if (!read_decimal(text, decimal)) return Reading::unreadable;
+  return scaled(decimal, 3, nanoseconds);
+}
+
+}  // namespace stepcast

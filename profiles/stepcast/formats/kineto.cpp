@@ -1,0 +1,205 @@
+// Kineto: the Chrome trace of the PyTorch profiler, in all its eras, and the bare array of the autograd profiler.
+//
+//   {"schemaVersion": 1, "deviceProperties": [...], "distributedInfo": {...},      any order, also behind the events
+//    "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 12.345, "dur": 6.789,
+//                     "args": {"External id": 3, "Sequence number": 7, "Input Dims": [[64, 3], []]}}, ...],
+//    "baseTimeNanoseconds": 1727743122000000000}
+//
+// Times are microseconds with a decimal fraction, whatever displayTimeUnit says. Written by libkineto
+// (output_json.cpp), torch/csrc/profiler and, until 1.7, torch/autograd/profiler.py.
+#include <stepcast/decimal.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/format.hpp>
+#include <stepcast/json_text.hpp>
+#include <stepcast/kineto_windows.hpp>
+#include <stepcast/trace_builder.hpp>
+
+#include <nlohmann/json.hpp>
+
+namespace stepcast {
+namespace {
+
+using Json = nlohmann::json;
+
+bool recognises(std::string_view head) {
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return false;
+  const auto holds = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
+  if (head[first] == '[')
+    return holds("\"CPU functions\"") || holds("\"CUDA functions\"") || holds("\"Operator\"") || holds("\"cpu_op\"") ||
+           holds("\"kernel\"") || holds("\"Kernel\"") || holds("\"python_function\"");
+  if (head[first] != '{' || holds("\"stepcast.")) return false;
+  return holds("\"traceEvents\"") || holds("\"deviceProperties\"") || holds("\"distributedInfo\"") ||
+         holds("\"schemaVersion\"");
+}
+
+std::int64_t integer_at(const Json& object, const char* key, std::int64_t absent) {
+  const auto found = object.find(key);
+  if (found == object.end()) return absent;
+  std::int64_t value = absent;
+  const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+  return read_integer(text, value) == Reading::fine ? value : absent;
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// 12060 is CUDA 12.6; HIP writes 60443483 for 6.4 and 70051831 for 7.0.
+std::string version_text(std::int64_t number, std::int64_t major, std::int64_t minor) {
+  return std::to_string(number / major) + "." + std::to_string(number % major / minor);
+}
+
+class KinetoReader {
+ public:
+  KinetoReader(const Source& source, const ReadOptions& options)
+      : source_(source),
+        options_(options),
+        plain_(source.bytes),
+        text_(plain_),
+        builder_(source.name, options.strict) {}
+
+  Trace read() {
+    if (text_.take('[')) {
+      header_.bare_array = true;
+      read_array();
+    } else if (text_.take('{')) {
+      read_object();
+    } else {
+      throw InputError(source_.name, "JSON: an object or an array of events", found_at_cursor());
+    }
+    if (!saw_events_) refuse_other_kind();
+    report_damage();
+    return builder_.finish(header_, text_.offset());
+  }
+
+ private:
+  void read_array() {
+    saw_events_ = true;
+    const auto progress = [this] {
+      if (options_.progress) options_.progress(plain_.share_read());
+    };
+    const TextDamage damage = read_events(text_, builder_, source_.name, progress);
+    damage_.unreadable_events += damage.unreadable_events;
+    damage_.utf8 += damage.utf8;
+    damage_.control_characters += damage.control_characters;
+    damage_.cut_event |= damage.cut_event;
+    damage_.no_closing_bracket |= damage.no_closing_bracket;
+  }
+
+  // The keys around the events; a text that ends between them is truncated, not wrong.
+  void read_object() {
+    for (;;) {
+      if (text_.take('}')) return;
+      if (text_.take(',')) continue;
+      std::string key;
+      if (text_.peek() != '"' || !text_.value(&key, longest_value) || !text_.take(':')) {
+        if (text_.peek() != '\0')
+          throw InputError(where(), "a key and a value", found_at_cursor(), "the file is not JSON from here on");
+        damage_.no_closing_bracket = true;
+        return;
+      }
+      const std::string_view name = content_of(key);
+      if (name == "traceEvents" && text_.take('[')) {
+        read_array();
+        if (damage_.no_closing_bracket) return;
+        continue;
+      }
+      std::string value;
+      if (!text_.value(is_wanted(name) ? &value : nullptr, longest_value)) damage_.no_closing_bracket = true;
+      read_header(name, value);
+      keys_ += keys_.empty() ? std::string(name) : ", " + std::string(name);
+    }
+  }
+
+  static bool is_wanted(std::string_view key) {
+    return key == "deviceProperties" || key == "distributedInfo" || key == "baseTimeNanoseconds" ||
+           key == "labWriter" || key.ends_with("_runtime_version") || key.ends_with("_version");
+  }
+
+  void read_header(std::string_view key, const std::string& value) {
+    if (!is_wanted(key)) return;
+    const Json json = Json::parse(value, nullptr, false);
+    if (key == "baseTimeNanoseconds") {
+      header_.has_base = read_integer(content_of(value), header_.base_ns) == Reading::fine;
+      if (!header_.has_base) builder_.repaired("baseTimeNanoseconds is not a number, taken as 0");
+    } else if (json.is_discarded()) {
+      if (!damage_.no_closing_bracket) builder_.repaired(std::string(key) + " is not JSON, left out");
+    } else if (key == "distributedInfo" && json.is_object()) {
+      header_.has_distributed_info = true;
+      header_.backend = text_at(json, "backend");
+      header_.rank = integer_at(json, "rank", -1);
+      header_.world_size = integer_at(json, "world_size", -1);
+    } else if (key == "deviceProperties" && json.is_array() && !json.empty() && json[0].is_object()) {
+      header_.has_device_properties = true;
+      header_.device_name = text_at(json[0], "name");
+      header_.device_memory_bytes = integer_at(json[0], "totalGlobalMem", -1);
+    } else if (key == "labWriter" && json.is_string()) {
+      header_.lab_writer = json.get<std::string>();
+    } else if (std::int64_t number = 0; read_integer(content_of(value), number) == Reading::fine && number > 0) {
+      if (key == "cuda_runtime_version") header_.runtime = "CUDA runtime " + version_text(number, 1000, 10);
+      if (key == "hip_runtime_version") header_.runtime = "HIP runtime " + version_text(number, 10'000'000, 100'000);
+    }
+  }
+
+  void report_damage() {
+    if (!plain_.damage().empty()) builder_.repaired("truncated: " + plain_.damage());
+    if (damage_.cut_event) {
+      builder_.repaired("truncated tail: the text ends inside an event, 1 event dropped");
+    } else if (damage_.no_closing_bracket) {
+      builder_.repaired("truncated tail: closing bracket missing");
+    }
+    const auto say = [this](std::uint64_t count, const std::string& what) {
+      if (count > 0) builder_.repaired(std::to_string(count) + " " + what);
+    };
+    say(damage_.unreadable_events, "events dropped: their text is not JSON (unescaped quotes?)");
+    say(damage_.utf8, "bytes replaced that are not UTF-8");
+    say(damage_.control_characters, "unescaped control characters replaced");
+    if (damage_.unreadable_events > builder_.events_seen())
+      throw InputError(source_.name, "mostly readable events",
+                       std::to_string(damage_.unreadable_events) + " unreadable ones of " +
+                           std::to_string(damage_.unreadable_events + builder_.events_seen()));
+  }
+
+  [[noreturn]] void refuse_other_kind() {
+    const auto has = [this](std::string_view key) { return keys_.find(key) != std::string::npos; };
+    std::string found = keys_.empty() ? "an empty object" : "an object with the keys " + keys_;
+    std::string hint;
+    if (has("nodes")) {
+      found = "an execution trace (key \"nodes\"), which holds no times";
+      hint = "give the profiler's trace of the same run";
+    } else if (damage_.no_closing_bracket) {
+      found += "; the text ends before the events";
+    }
+    throw InputError(source_.name, "a PyTorch trace (key \"traceEvents\")", found, hint);
+  }
+
+  [[nodiscard]] std::string where() const { return source_.name + "@" + std::to_string(text_.offset()); }
+  std::string found_at_cursor() {
+    if (text_.peek() == '\0' && text_.available(1) == 0) return "the end of the text";
+    return "\"" + std::string(text_.here(), std::min<std::size_t>(text_.available(1), 20)) + "\"";
+  }
+
+  static constexpr std::size_t longest_value = 1u << 20;
+  const Source& source_;
+  const ReadOptions& options_;
+  PlainText plain_;
+  JsonText text_;
+  TraceBuilder builder_;
+  KinetoHeader header_;
+  TextDamage damage_;
+  std::string keys_;
+  bool saw_events_ = false;
+};
+
+Trace read(const Source& source, const ReadOptions& options) { return KinetoReader(source, options).read(); }
+
+}  // namespace
+
+Format kineto() {
+  return {"kineto", "PyTorch profiler trace (*.pt.trace.json[.gz]), all versions",
+          "libkineto output_json.cpp; torch.profiler; Chrome Trace Event Format", recognises, read};
+}
+
+}  // namespace stepcast

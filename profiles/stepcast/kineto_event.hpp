@@ -1,0 +1,56 @@
+#pragma once
+// KinetoEvent: one entry of traceEvents as the raw JSON text of the fields that matter, and the walk that finds them.
+//
+// Nothing is copied or converted: every field is a view into the window that is being walked, valid while the sink
+// looks at it. Not modelled: arguments that no later stage asks for (grid, block, registers, occupancy).
+#include <cstddef>
+#include <string_view>
+
+namespace stepcast {
+
+struct KinetoEvent {
+  using Text = std::string_view;  ///< raw JSON of a value, quotes included; empty: absent
+  Text phase, category, name, process, thread, start, duration, id;
+  Text correlation, external_id, sequence, forward_thread, device, stream, shapes, types;
+  Text collective, in_elements, out_elements, group_size, dtype, group, collective_sequence;
+  Text label;  ///< args.name of metadata
+};
+
+/// What is between the quotes of a JSON string, or the trimmed text of any other value.
+[[nodiscard]] std::string_view content_of(std::string_view json);
+
+/// Receives the events of a walk.
+class KinetoSink {
+ public:
+  virtual ~KinetoSink() = default;
+  virtual void add(const KinetoEvent&) = 0;
+};
+
+enum class WalkEnd {
+  window,   ///< every event up to the end of the window was read
+  closed,   ///< the array ended inside the window; `next` is behind its bracket
+  broken,   ///< the event at `next` cannot be read
+  invalid,  ///< nothing was read: not UTF-8, control characters in a string, or a string without an end
+};
+struct Walk {
+  WalkEnd end;
+  std::size_t next;  ///< offset into the window
+};
+
+/// The parser with its memory; reused from window to window.
+class KinetoWalker {
+ public:
+  KinetoWalker();
+  ~KinetoWalker();
+  KinetoWalker(const KinetoWalker&) = delete;
+  KinetoWalker& operator=(const KinetoWalker&) = delete;
+  /// Walks the events in window[0, size), separated by commas. The bytes window[-1] and window[size] are overwritten
+  /// by brackets during the walk and put back; `JsonText::padding` bytes behind the window are readable.
+  Walk walk(char* window, std::size_t size, KinetoSink& sink);
+
+ private:
+  struct Parser;
+  Parser* parser_;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,267 @@
+// From raw fields to events: classification, numbers, tracks. The end of the work is in trace_builder_finish.cpp.
+#include <stepcast/decimal.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/trace_builder.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace stepcast {
+namespace {
+
+struct Category {
+  std::string_view name;
+  EventKind kind;
+  bool on_device;
+};
+
+// The most frequent first; see ActivityType in libkineto, and torch/csrc/autograd/profiler_kineto.cpp of 2021.
+constexpr Category categories[] = {
+    {"cpu_op", EventKind::host_op, false},
+    {"kernel", EventKind::kernel, true},
+    {"cuda_runtime", EventKind::runtime_call, false},
+    {"python_function", EventKind::python, false},
+    {"user_annotation", EventKind::annotation, false},
+    {"gpu_memcpy", EventKind::copy, true},
+    {"gpu_memset", EventKind::fill, true},
+    {"gpu_user_annotation", EventKind::device_annotation, true},
+    {"cuda_driver", EventKind::runtime_call, false},
+    {"cuda_sync", EventKind::synchronization, true},
+    {"Operator", EventKind::host_op, false},
+    {"Runtime", EventKind::runtime_call, false},
+    {"Kernel", EventKind::kernel, true},
+    {"Memcpy", EventKind::copy, true},
+    {"Memset", EventKind::fill, true},
+    {"mtia_ccp_events", EventKind::kernel, true},
+    {"mtia_runtime", EventKind::runtime_call, false},
+    {"glow_runtime", EventKind::runtime_call, false},
+    {"hpu_op", EventKind::kernel, true},
+    {"xpu_runtime", EventKind::runtime_call, false},
+    {"xpu_driver", EventKind::runtime_call, false},
+    {"xpu_sync", EventKind::synchronization, true},
+    {"cuda_event", EventKind::synchronization, true},
+    {"privateuse1_runtime", EventKind::runtime_call, false},
+    {"privateuse1_driver", EventKind::runtime_call, false},
+    {"overhead", EventKind::other, false},
+    {"Trace", EventKind::other, false},
+    {"cuda_profiler_range", EventKind::other, true},
+};
+
+const Category* category_of(std::string_view name) {
+  for (const Category& c : categories)
+    if (c.name == name) return &c;
+  return nullptr;
+}
+
+// Before Kineto there were no categories: pid says host or device, the name says what.
+Category category_before_kineto(std::string_view process, std::string_view name) {
+  if (process == "CPU functions") return {"", EventKind::host_op, false};
+  if (name.starts_with("Memcpy")) return {"", EventKind::copy, true};
+  if (name.starts_with("Memset")) return {"", EventKind::fill, true};
+  return {"", EventKind::kernel, true};
+}
+
+void add_saturating(std::int64_t& sum, std::int64_t value) {
+  if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
+
+TraceBuilder::TraceBuilder(std::string_view source, bool strict) : source_(source), strict_(strict) {
+  trace_.source = source;
+}
+
+void TraceBuilder::repaired(const std::string& what) {
+  if (strict_) throw InputError(source_, "an undamaged trace", what, "without --strict it is repaired and reported");
+  trace_.report.repaired.push_back(what);
+}
+
+void TraceBuilder::add(const KinetoEvent& event) {
+  ++trace_.report.events_seen;
+  switch (event.phase.size() >= 3 ? event.phase[1] : '\0') {
+    case 'X':
+      return add_duration(event);
+    case 's':
+    case 'f':
+      return add_arrow(event);
+    case 'M':
+      return add_label(event);
+    case 'B':
+    case 'E':
+      ++begin_end_;
+      return;
+    case 'i':
+    case 'I':
+    case 'C':
+      return;
+    default:
+      ++other_phases_;
+  }
+}
+
+void TraceBuilder::add_duration(const KinetoEvent& event) {
+  const std::string_view category_name = content_of(event.category), process = content_of(event.process);
+  const Category* category = category_of(category_name);
+  Category before_kineto;
+  if (!category && category_name.empty() && (process == "CPU functions" || process == "CUDA functions")) {
+    before_kineto = category_before_kineto(process, content_of(event.name));
+    category = &before_kineto;
+    ++autograd_only_;
+  }
+  if (category && category->kind == EventKind::python) {
+    ++trace_.report.python_frames;
+    return;
+  }
+  constexpr std::int64_t latest = std::int64_t{1} << 62, longest = std::int64_t{1} << 53;
+  Event out;
+  if (!read_time(event.start, latest, "a time stamp", out.start_ns)) {
+    ++no_start_;
+    return;
+  }
+  if (!read_time(event.duration, longest, "a duration", out.duration_ns)) {
+    ++no_duration_;
+    return;
+  }
+  if (out.duration_ns < 0) {
+    ++negative_;
+    return;
+  }
+  out.name = text_id(event.name);
+  out.kind = category ? category->kind : EventKind::other;
+  const std::string_view name = content_of(event.name);
+  if (name.starts_with("ProfilerStep#") && (out.kind == EventKind::host_op || out.kind == EventKind::annotation)) {
+    out.kind = EventKind::annotation;
+    ++steps_;
+  }
+  if (!category) {
+    ++trace_.report.events_unclassified;
+    add_saturating(trace_.report.unclassified_ns, out.duration_ns);
+  } else if (!category_name.empty() && category_name[0] >= 'A' && category_name[0] <= 'Z' && category_name != "Trace") {
+    ++old_categories_;
+  }
+  out.track = track_of(key_of(process, content_of(event.thread), category && category->on_device, event));
+  add_links(event, out);
+  ++of_kind_[static_cast<std::size_t>(out.kind)];
+  trace_.events.push_back(out);
+}
+
+void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
+  const std::string_view name = content_of(event.name);
+  if (!event.correlation.empty()) out.correlation = number_of(event.correlation);
+  if (!event.external_id.empty()) out.external_id = number_of(event.external_id);
+  // Kineto writes 0 for "not linked"; its ids count from 1.
+  if (out.correlation == 0) out.correlation = -1;
+  if (out.external_id == 0) out.external_id = -1;
+  if (!event.sequence.empty()) out.sequence = number_of(event.sequence);
+  if (!event.forward_thread.empty())
+    out.forward_thread = static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(number_of(event.forward_thread), -1, std::numeric_limits<std::int32_t>::max()));
+  if (!event.shapes.empty()) out.shapes = strings_.id_of(content_of(event.shapes));
+  if (!event.types.empty()) out.types = strings_.id_of(content_of(event.types));
+  if (!event.collective.empty()) add_collective(event, out);
+  with_correlation_ += out.correlation >= 0 && is_device_work(out.kind);
+  with_external_ += out.external_id >= 0;
+  with_sequence_ += out.sequence >= 0;
+  with_shapes_ += out.shapes != 0;
+  nccl_ += out.kind == EventKind::kernel && (name.starts_with("nccl") || name.starts_with("rccl"));
+  hip_ += out.kind == EventKind::runtime_call && name.starts_with("hip");
+}
+
+void TraceBuilder::add_collective(const KinetoEvent& event, Event& out) {
+  CollectiveArguments arguments;
+  arguments.name = text_id(event.collective);
+  arguments.dtype = text_id(event.dtype);
+  arguments.group = text_id(event.group);
+  const auto count = [this](std::string_view json) { return json.empty() ? -1 : number_of(json); };
+  arguments.in_elements = count(event.in_elements);
+  arguments.out_elements = count(event.out_elements);
+  arguments.group_size = count(event.group_size);
+  arguments.sequence = count(event.collective_sequence);
+  out.collective = static_cast<std::uint32_t>(trace_.collectives.size());
+  trace_.collectives.push_back(arguments);
+}
+
+void TraceBuilder::add_arrow(const KinetoEvent& event) {
+  const std::string_view category = content_of(event.category);
+  const bool launch = category == "cpu_to_cuda";
+  if (category != "fwdbwd" && !launch) return;  // ac2g and its older names say what correlation says
+  Arrow arrow;
+  arrow.end = event.phase[1] == 'f';
+  arrow.launch = launch;
+  arrow.id = number_of(event.id);
+  std::int64_t process = 0;
+  if (!launch && read_integer(content_of(event.process), process) == Reading::fine) arrow.process = process;
+  if (!read_time(event.start, std::int64_t{1} << 62, "a time stamp", arrow.time)) return;
+  arrow.track = key_of(content_of(event.process), content_of(event.thread), launch && arrow.end, event);
+  arrows_.push_back(arrow);
+}
+
+void TraceBuilder::add_label(const KinetoEvent& event) {
+  if (content_of(event.name) != "thread_name") return;
+  const StringId label = text_id(event.label);
+  if (label == 0) return;
+  // Metadata does not say whether it is about a host thread or a device stream.
+  for (const bool on_device : {false, true}) {
+    const TrackKey key = key_of(content_of(event.process), content_of(event.thread), on_device, event);
+    thread_names_.insert_or_assign(key, label);
+  }
+}
+
+StringId TraceBuilder::text_id(std::string_view json) { return strings_.id_of_json(content_of(json)); }
+
+std::int64_t TraceBuilder::number_of(std::string_view json) {
+  std::int64_t value = -1;
+  if (read_integer(content_of(json), value) == Reading::fine) return value;
+  ++unreadable_numbers_;
+  return -1;
+}
+
+bool TraceBuilder::read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns) {
+  const std::string_view text = content_of(json);
+  if (text.empty()) return false;
+  const Reading reading = read_microseconds(text, ns);
+  if (reading == Reading::out_of_range || (reading == Reading::fine && (ns > limit || ns < -limit)))
+    throw InputError(source_ + ", event " + std::to_string(events_seen()), std::string(what) + " in microseconds",
+                     std::string(text), "no profiler runs that long: the file is damaged or its times are not us");
+  text_times_ += json[0] == '"';
+  fractional_ += text.find('.') != std::string_view::npos;
+  return reading == Reading::fine;
+}
+
+std::size_t TraceBuilder::TrackHash::operator()(const TrackKey& key) const {
+  std::uint64_t h = static_cast<std::uint64_t>(key.process) * 0x9e3779b97f4a7c15u;
+  h = (h ^ static_cast<std::uint64_t>(key.thread)) * 0x9e3779b97f4a7c15u;
+  h = (h ^ key.label ^ (key.on_device ? 1u << 31 : 0u)) * 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 32);
+}
+
+TraceBuilder::TrackKey TraceBuilder::key_of(std::string_view process, std::string_view thread, bool on_device,
+                                            const KinetoEvent& event) {
+  TrackKey key;
+  key.on_device = on_device;
+  if (read_integer(process, key.process) != Reading::fine) {
+    if (!on_device || read_integer(content_of(event.device), key.process) != Reading::fine) key.process = -1;
+    if (!on_device) key.label = strings_.id_of_json(process);
+  }
+  constexpr std::string_view stream = "stream ";  // "stream 7" until 2021
+  if (thread.starts_with(stream)) thread.remove_prefix(stream.size());
+  while (!thread.empty() && thread.back() == ' ') thread.remove_suffix(1);
+  if (read_integer(thread, key.thread) != Reading::fine) {
+    if (!on_device || read_integer(content_of(event.stream), key.thread) != Reading::fine) {
+      key.thread = -1;
+      key.label = strings_.id_of_json(thread);
+    }
+  }
+  return key;
+}
+
+std::uint32_t TraceBuilder::track_of(const TrackKey& key) {
+  CachedTrack& recent = recent_tracks_[TrackHash()(key) % recent_tracks_.size()];
+  if (recent.track != no_index && recent.key == key) return recent.track;
+  const auto [found, added] = tracks_.try_emplace(key, static_cast<std::uint32_t>(trace_.tracks.size()));
+  if (added) trace_.tracks.push_back({key.process, key.thread, key.on_device, key.label});
+  recent = {key, found->second};
+  return found->second;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,94 @@
+#pragma once
+// TraceBuilder: from the raw entries of a Kineto file to a Trace that satisfies trace.hpp.
+//
+// Entries arrive in file order. Durations become events at once; arrows and labels wait until all events are known.
+// What is dropped, assumed or not understood is counted and told in the report, and refused when `strict` is asked for.
+#include <stepcast/format.hpp>
+#include <stepcast/kineto_event.hpp>
+#include <stepcast/string_table.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace stepcast {
+
+/// What the file says outside its events.
+struct KinetoHeader {
+  std::string device_name, backend, runtime, lab_writer;
+  std::int64_t device_memory_bytes = -1, rank = -1, world_size = -1, base_ns = 0;
+  bool bare_array = false, has_base = false, has_distributed_info = false, has_device_properties = false;
+};
+
+class TraceBuilder final : public KinetoSink {
+ public:
+  TraceBuilder(std::string_view source, bool strict);
+  void add(const KinetoEvent&) override;
+  /// Says what was repaired; throws InputError when `strict`.
+  void repaired(const std::string& what);
+  [[nodiscard]] std::uint64_t events_seen() const { return trace_.report.events_seen; }
+  /// The finished trace; the builder is spent. Throws InputError when there is nothing that Kineto writes.
+  [[nodiscard]] Trace finish(const KinetoHeader&, std::uint64_t bytes);
+
+ private:
+  struct TrackKey {
+    std::int64_t process = 0, thread = 0;
+    StringId label = 0;
+    bool on_device = false;
+    bool operator==(const TrackKey&) const = default;
+  };
+  struct TrackHash {
+    std::size_t operator()(const TrackKey&) const;
+  };
+  struct Arrow {
+    std::int64_t id = 0, process = 0, time = 0;
+    TrackKey track;
+    bool end = false;
+    bool launch = false;  ///< joins an operator with its kernel (before Kineto), not forward with backward
+  };
+
+  void add_duration(const KinetoEvent&);
+  void add_arrow(const KinetoEvent&);
+  void add_label(const KinetoEvent&);
+  void add_links(const KinetoEvent&, Event&);
+  void add_collective(const KinetoEvent&, Event&);
+  TrackKey key_of(std::string_view process, std::string_view thread, bool on_device, const KinetoEvent&);
+  std::uint32_t track_of(const TrackKey&);
+  std::int64_t number_of(std::string_view json);
+  bool read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns);
+  StringId text_id(std::string_view json);
+
+  void add_base(std::int64_t base);
+  void sort_events();
+  void resolve_arrows();
+  [[nodiscard]] std::uint32_t event_at(const Arrow&, std::int64_t sequence) const;
+  void label_tracks();
+  void write_report(const KinetoHeader&);
+  void report_missing(const KinetoHeader&);
+  void report_damage();
+  [[nodiscard]] std::string producer_of(const KinetoHeader&) const;
+
+  std::string source_;
+  bool strict_;
+  Trace trace_;
+  StringTable strings_;
+  std::unordered_map<TrackKey, std::uint32_t, TrackHash> tracks_;
+  struct CachedTrack {
+    TrackKey key;
+    std::uint32_t track = no_index;
+  };
+  std::array<CachedTrack, 64> recent_tracks_;
+  std::vector<Arrow> arrows_;
+  std::unordered_map<TrackKey, StringId, TrackHash> thread_names_;
+  // What was seen, for the report.
+  std::array<std::uint64_t, 10> of_kind_{};
+  std::uint64_t with_shapes_ = 0, with_sequence_ = 0, with_correlation_ = 0, with_external_ = 0;
+  std::uint64_t negative_ = 0, no_start_ = 0, no_duration_ = 0, unreadable_numbers_ = 0;
+  std::uint64_t old_categories_ = 0, autograd_only_ = 0, fractional_ = 0, text_times_ = 0, steps_ = 0, hip_ = 0;
+  std::uint64_t begin_end_ = 0, other_phases_ = 0, nccl_ = 0;
+};
+
+}  // namespace stepcast

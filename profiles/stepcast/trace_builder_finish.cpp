@@ -1,0 +1,174 @@
+// The end of a trace: one clock, one order, arrows to indices, and the report.
+#include <stepcast/error.hpp>
+#include <stepcast/trace_builder.hpp>
+
+#include <algorithm>
+#include <tuple>
+
+namespace stepcast {
+namespace {
+
+bool precedes(const Event& a, const Event& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.duration_ns > b.duration_ns;
+}
+
+std::string counted(std::uint64_t count, std::string_view what) {
+  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
+  ReadReport& report = trace_.report;
+  report.bytes = bytes;
+  const std::uint64_t classified = trace_.events.size() - report.events_unclassified;
+  if (classified == 0 && report.python_frames == 0) {
+    const std::string found =
+        report.events_seen == 0 ? "no events at all"
+        : begin_end_ > 0        ? "begin and end marks, as Horovod, MXNet and others write them"
+        : trace_.events.empty() ? counted(report.events_seen, "entry") + ", none with a duration"
+                                : counted(trace_.events.size(), "event") + " of categories that Kineto does not write";
+    throw InputError(source_, "a PyTorch trace with operators or kernels", found);
+  }
+  if (trace_.events.empty())
+    throw InputError(source_, "operators or kernels", "Python frames only", "record CPU or CUDA activities");
+  add_base(header.base_ns);
+  sort_events();
+  resolve_arrows();
+  label_tracks();
+  trace_.device_name = header.device_name;
+  trace_.device_memory_bytes = header.device_memory_bytes;
+  trace_.rank = header.rank;
+  trace_.world_size = header.world_size;
+  trace_.backend = header.backend;
+  trace_.base_ns = header.base_ns;
+  write_report(header);
+  trace_.strings = strings_.release();
+  return std::move(trace_);
+}
+
+void TraceBuilder::add_base(std::int64_t base) {
+  if (base == 0) return;
+  constexpr std::int64_t latest = std::int64_t{1} << 62;
+  for (Event& event : trace_.events) {
+    if (base > latest - event.start_ns)
+      throw InputError(source_, "baseTimeNanoseconds and times before the year 2116", std::to_string(base));
+    event.start_ns += base;
+  }
+  for (Arrow& arrow : arrows_) arrow.time = base > latest - arrow.time ? latest : arrow.time + base;
+}
+
+void TraceBuilder::sort_events() {
+  if (std::is_sorted(trace_.events.begin(), trace_.events.end(), precedes)) return;
+  std::stable_sort(trace_.events.begin(), trace_.events.end(), precedes);
+}
+
+// The event on the arrow's track that starts where the arrow is: with the wanted sequence number if there is one,
+// else the innermost that has a sequence number, else the innermost.
+std::uint32_t TraceBuilder::event_at(const Arrow& arrow, std::int64_t sequence) const {
+  const auto found = tracks_.find(arrow.track);
+  if (found == tracks_.end()) return no_index;
+  const auto first = std::lower_bound(trace_.events.begin(), trace_.events.end(), arrow.time,
+                                      [](const Event& e, std::int64_t time) { return e.start_ns < time; });
+  std::uint32_t innermost = no_index, numbered = no_index, wanted = no_index;
+  for (auto event = first; event != trace_.events.end() && event->start_ns == arrow.time; ++event) {
+    if (event->track != found->second || event->kind == EventKind::runtime_call) continue;
+    const auto index = static_cast<std::uint32_t>(event - trace_.events.begin());
+    innermost = index;
+    if (event->sequence >= 0) numbered = index;
+    if (sequence >= 0 && event->sequence == sequence) wanted = index;
+  }
+  return wanted != no_index ? wanted : numbered != no_index ? numbered : innermost;
+}
+
+void TraceBuilder::resolve_arrows() {
+  std::stable_sort(arrows_.begin(), arrows_.end(), [](const Arrow& a, const Arrow& b) {
+    return std::tie(a.launch, a.process, a.id) < std::tie(b.launch, b.process, b.id);
+  });
+  std::uint64_t loose = 0;
+  for (std::size_t i = 0; i < arrows_.size(); ++i) {
+    const Arrow& tail = arrows_[i];
+    const bool paired = i + 1 < arrows_.size() && arrows_[i + 1].id == tail.id &&
+                        arrows_[i + 1].process == tail.process && arrows_[i + 1].launch == tail.launch;
+    const Arrow& other = paired ? arrows_[i + 1] : tail;
+    if (!paired || tail.end == other.end) {
+      ++loose;
+      continue;
+    }
+    ++i;
+    const Arrow &start = tail.end ? other : tail, &end = tail.end ? tail : other;
+    const std::uint32_t from = event_at(start, -1);
+    const std::uint32_t to = from == no_index ? no_index : event_at(end, trace_.events[from].sequence);
+    if (from == no_index || to == no_index) {
+      ++loose;
+    } else if (start.launch) {
+      trace_.events[from].external_id = trace_.events[to].external_id = start.id;
+    } else {
+      trace_.forward_backward.push_back({from, to});
+    }
+  }
+  if (loose > 0) trace_.report.missing.push_back(counted(loose, "arrow end") + " without an event or a partner");
+}
+
+void TraceBuilder::label_tracks() {
+  for (const auto& [key, label] : thread_names_)
+    if (const auto track = tracks_.find(key); track != tracks_.end()) trace_.tracks[track->second].label = label;
+}
+
+std::string TraceBuilder::producer_of(const KinetoHeader& header) const {
+  std::string name;
+  if (!header.lab_writer.empty()) {
+    name = header.lab_writer;
+  } else if (autograd_only_ > 0) {
+    name = "PyTorch autograd profiler (until 1.7, or built without Kineto)";
+  } else if (old_categories_ > 0) {
+    name = "PyTorch Kineto of 2021 (1.8 to 1.11)";
+  } else if (header.has_base) {
+    name = "PyTorch Kineto >= 2.4 (relative times with nanoseconds)";
+  } else if (fractional_ > 0) {
+    name = "PyTorch Kineto about 2.3 (absolute times with nanoseconds)";
+  } else {
+    name = "PyTorch Kineto 1.12 to 2.2 (whole microseconds)";
+  }
+  if (!header.runtime.empty()) name += ", " + header.runtime;
+  if (header.runtime.empty() && hip_ > 0) name += ", HIP";
+  return name;
+}
+
+void TraceBuilder::write_report(const KinetoHeader& header) {
+  ReadReport& report = trace_.report;
+  report.format = "kineto";
+  report.producer = producer_of(header);
+  report_missing(header);
+  if (header.bare_array) report.assumed.push_back("times are microseconds (a bare array says no unit)");
+  if (text_times_ > 0) report.assumed.push_back("times written as strings are decimal microseconds");
+  report_damage();
+}
+
+void TraceBuilder::report_missing(const KinetoHeader& header) {
+  std::vector<std::string>& missing = trace_.report.missing;
+  const auto count = [this](EventKind kind) { return of_kind_[static_cast<std::size_t>(kind)]; };
+  const std::uint64_t device = count(EventKind::kernel) + count(EventKind::copy) + count(EventKind::fill);
+  if (count(EventKind::host_op) == 0) missing.push_back("host operators");
+  if (device == 0) missing.push_back("device activity");
+  if (device > 0 && with_correlation_ == 0) missing.push_back("correlation of launches and device work");
+  if (with_external_ == 0) missing.push_back("external ids");
+  if (with_shapes_ == 0) missing.push_back("input shapes");
+  if (with_sequence_ == 0) missing.push_back("sequence numbers");
+  if (steps_ == 0) missing.push_back("step annotations (ProfilerStep#N)");
+  if (nccl_ > 0 && trace_.collectives.empty()) missing.push_back("sizes of collectives");
+  if (!header.has_distributed_info) missing.push_back("distributedInfo (rank and world size)");
+  if (device > 0 && header.device_name.empty()) missing.push_back("device name");
+}
+
+void TraceBuilder::report_damage() {
+  const auto dropped = [this](std::uint64_t count, std::string_view what) {
+    if (count > 0) repaired(counted(count, "event") + " dropped: " + std::string(what));
+  };
+  dropped(negative_, "negative duration");
+  dropped(no_start_, "no readable time stamp");
+  dropped(no_duration_, "no readable duration");
+  if (unreadable_numbers_ > 0) repaired(counted(unreadable_numbers_, "id or count") + " not readable, taken as absent");
+}
+
+}  // namespace stepcast
