@@ -1,0 +1,69 @@
+#pragma once
+// Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.
+//
+// A report is a record: name, summary, and one pure function a subject, null where it does not show that subject. All
+// reports of a subject are made from the same value, so that text and JSON cannot disagree. Text fits 80 columns; JSON
+// has a `schema` key and SI numbers with their unit in the key. Not modelled: colours, locales.
+#include <stepcast/fit.hpp>
+#include <stepcast/prediction.hpp>
+#include <stepcast/recommend.hpp>
+#include <stepcast/replay.hpp>
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+/// How well the model reproduces the very trace that it predicts from, one replay a rank; or why that is not known.
+struct SelfCheck {
+  std::vector<Replay> ranks;
+  std::string missing;  ///< why there is no replay
+
+  /// The scored replay with the largest error; null when there is none.
+  [[nodiscard]] const Replay* worst() const;
+  /// False when the baseline is not reproduced: advice from such a trace is marked.
+  [[nodiscard]] bool trusted() const;
+  /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few
+  /// per cent, and the plans worth choosing between are seldom less than this apart.
+  static constexpr double largest_trusted_error = 0.10;
+};
+
+struct PredictionReport {
+  const Profile& profile;
+  const Cluster& cluster;
+  const SelfCheck& check;
+  const Prediction& prediction;
+};
+struct RankingReport {
+  const Profile& profile;
+  const Cluster& cluster;
+  const SelfCheck& check;
+  const Ranking& ranking;
+  bool advice = true;  ///< what to run and why; false: a plain comparison of all plans
+};
+struct TimelineReport {
+  const Profile& profile;
+  const DetailedTimeline& detail;
+  const PlanSpec& plan;
+};
+
+struct Report {
+  std::string_view name;  ///< "text"
+  std::string_view summary;
+  void (*profile)(std::ostream&, const Profile&) = nullptr;
+  void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
+  void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
+  void (*ranking)(std::ostream&, const RankingReport&) = nullptr;
+  void (*calibration)(std::ostream&, const Calibration&) = nullptr;
+  void (*timeline)(std::ostream&, const TimelineReport&) = nullptr;
+};
+
+/// All reports (reports/reports.inc).
+[[nodiscard]] std::span<const Report> reports();
+/// Null for an unknown name.
+[[nodiscard]] const Report* report_named(std::string_view name);
+
+}  // namespace stepcast

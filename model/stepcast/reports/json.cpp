@@ -1,0 +1,196 @@
+// The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
+//
+// Keys are written in a fixed order; a number that is not known is null, never zero.
+#include <stepcast/report.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+namespace stepcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Null for a quantity whose zero means "unknown".
+Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
+
+Json replay_json(const Replay& r) {
+  Json steps = Json::array();
+  for (std::size_t i = 0; i < r.steps.size(); ++i) {
+    const double duration = i < r.step_times.size() ? r.step_times[i].value() : 0;
+    steps.push_back({{"number", r.steps[i].number},
+                     {"duration_s", known(duration)},
+                     {"distorted", r.steps[i].distorted},
+                     {"calibration", r.steps[i].number == r.calibration_step}});
+  }
+  return {{"schema", "stepcast.replay/1"},
+          {"source", r.source},
+          {"scored", r.scored},
+          {"measured_s", known(r.measured.value())},
+          {"replayed_s", r.replayed.value()},
+          {"relative_error", r.scored ? Json(r.relative_error) : Json(nullptr)},
+          {"noise", r.noise},
+          {"recorded_gap_share", r.recorded_gap_share},
+          {"note", r.note},
+          {"steps", std::move(steps)}};
+}
+
+Json prediction_json(const Prediction& p) {
+  const Breakdown& b = p.breakdown;
+  const Strategy* strategy = p.plan.strategy;
+  Json requirements = Json::array();
+  if (strategy && !strategy->needs.empty()) requirements.push_back(strategy->needs);
+  return {{"schema", "stepcast.prediction/1"},
+          {"plan", text_of(p.plan)},
+          {"iteration_s", p.iteration.value()},
+          {"interval_s", {p.interval_low.value(), p.interval_high.value()}},
+          {"throughput_samples_per_s", known(p.throughput_samples_per_s)},
+          {"breakdown_s",
+           {{"compute", b.compute.value()},
+            {"exposed_communication", b.exposed_communication.value()},
+            {"hidden_communication", b.hidden_communication.value()},
+            {"codec", b.codec.value()},
+            {"input_stall", b.input_stall.value()},
+            {"bubble", b.bubble.value()},
+            {"idle", b.idle.value()}}},
+          {"step_spread_s", p.step_spread.value()},
+          {"memory_bytes", known(p.memory.value())},
+          {"bound", p.bound},
+          {"critical_path", p.critical_path},
+          {"fidelity", strategy ? name_of(strategy->fidelity) : "exact"},
+          {"requires", std::move(requirements)},
+          {"warnings", p.warnings}};
+}
+
+Json ranked_json(const RankedPlan& plan) {
+  Json json = prediction_json(plan.prediction);
+  json["speed_up"] = plan.speed_up;
+  json["default_plan"] = text_of(plan.standard.plan);
+  json["default_iteration_s"] = plan.standard.iteration.value();
+  json["machines"] = plan.machines;
+  json["settings"] = plan.settings;
+  return json;
+}
+
+Json plans_json(const std::vector<RankedPlan>& plans) {
+  Json json = Json::array();
+  for (const RankedPlan& plan : plans) json.push_back(ranked_json(plan));
+  return json;
+}
+
+Json check_json(const SelfCheck& check) {
+  const Replay* worst = check.worst();
+  return {{"measured_s", worst ? Json(worst->measured.value()) : Json(nullptr)},
+          {"replayed_s", worst ? Json(worst->replayed.value()) : Json(nullptr)},
+          {"relative_error", worst ? Json(worst->relative_error) : Json(nullptr)},
+          {"trusted", check.trusted()},
+          {"note", worst ? worst->note : check.missing}};
+}
+
+Json holds_json(const Range& range) {
+  return {{"low_bytes_per_s", range.low.value()},
+          {"high_bytes_per_s", std::isfinite(range.high.value()) ? Json(range.high.value()) : Json(nullptr)},
+          {"below", range.below},
+          {"above", range.above}};
+}
+
+void write(std::ostream& out, const Json& json) {
+  // Names come from traces: bytes that are no UTF-8 are replaced, never an exception.
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+void write_profile(std::ostream& out, const Profile& profile) {
+  const std::string text = json_of(profile);
+  out << text;
+  if (text.empty() || text.back() != '\n') out << '\n';
+}
+
+void write_replay(std::ostream& out, const SelfCheck& check) {
+  const Replay* worst = check.worst();
+  if (!worst && !check.ranks.empty()) worst = &check.ranks.front();
+  if (!worst) return write(out, {{"schema", "stepcast.inapplicable/1"}, {"reason", check.missing}});
+  Json json = replay_json(*worst);
+  if (check.ranks.size() > 1) {
+    json["ranks"] = Json::array();
+    for (const Replay& replay : check.ranks) json["ranks"].push_back(replay_json(replay));
+  }
+  write(out, json);
+}
+
+void write_prediction(std::ostream& out, const PredictionReport& report) {
+  write(out, prediction_json(report.prediction));
+}
+
+void write_ranking(std::ostream& out, const RankingReport& report) {
+  const Ranking& ranking = report.ranking;
+  Json json = {{"schema", "stepcast.ranking/1"},
+               {"model", report.profile.model},
+               {"cluster",
+                {{"name", report.cluster.name},
+                 {"workers", report.cluster.workers()},
+                 {"nodes", report.cluster.nodes},
+                 {"devices_per_node", report.cluster.devices_per_node}}},
+               {"replay", check_json(report.check)},
+               {"baseline", prediction_json(ranking.baseline)},
+               {"predictions", plans_json(ranking.exact)},
+               {"others", plans_json(ranking.others)}};
+  json["inapplicable"] = Json::array();
+  for (const RejectedPlan& plan : ranking.inapplicable)
+    json["inapplicable"].push_back({{"plan", plan.plan}, {"reason", plan.reason}});
+  json["holds"] = ranking.holds ? holds_json(*ranking.holds) : Json(nullptr);
+  write(out, json);
+}
+
+Json line_json(const CostLine& line) {
+  return {{"start_up_s", line.start_up.value()}, {"s_per_byte", line.seconds_per_byte}};
+}
+
+Json entry_json(const Calibration::Entry& entry) {
+  Json points = Json::array();
+  for (std::size_t i = 0; i < entry.measured.sizes.size(); ++i) {
+    const Bytes size = entry.measured.sizes[i];
+    Json point = {{"size_bytes", size.value()}, {"measured_s", entry.measured.times[i].value()}};
+    point["fitted_s"] = entry.fit(size).value();
+    point["model_s"] = entry.model(size).value();
+    points.push_back(std::move(point));
+  }
+  Json pieces = Json::array();
+  for (const FittedPiece& piece : entry.fit.pieces) {
+    Json json = {{"from_bytes", piece.from.value()}, {"to_bytes", piece.to.value()}};
+    json.update(line_json(piece.line));
+    json["worst_relative_error"] = piece.worst_relative_error;
+    pieces.push_back(std::move(json));
+  }
+  return {{"operation", entry.measured.operation},
+          {"workers", entry.measured.workers},
+          {"rms_relative_error", entry.fit.rms_relative_error},
+          {"model", line_json(entry.model)},
+          {"pieces", std::move(pieces)},
+          {"points", std::move(points)}};
+}
+
+void write_calibration(std::ostream& out, const Calibration& calibration) {
+  Json json = {{"schema", "stepcast.calibration/1"}, {"cluster", Json::parse(json_of(calibration.cluster))}};
+  json["entries"] = Json::array();
+  for (const Calibration::Entry& entry : calibration.entries) json["entries"].push_back(entry_json(entry));
+  json["notes"] = calibration.notes;
+  write(out, json);
+}
+
+}  // namespace
+
+Report json_report() {
+  return {.name = "json",
+          .summary = "one JSON document with a schema key, for programs",
+          .profile = write_profile,
+          .replay = write_replay,
+          .prediction = write_prediction,
+          .ranking = write_ranking,
+          .calibration = write_calibration,
+          .timeline = nullptr};
+}
+
+}  // namespace stepcast

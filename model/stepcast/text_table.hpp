@@ -1,0 +1,42 @@
+#pragma once
+// Text tables: columns that line up on a terminal of 80 characters, and paragraphs that are wrapped to it.
+//
+// One column may be flexible: it takes the width that the others leave and wraps into further lines, so that no row
+// is ever wider than the page and nothing is cut off. Not modelled: wide characters; cells are ASCII.
+#include <cstddef>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+inline constexpr std::size_t page_width = 80;
+
+/// `text` broken at spaces into lines of at most `width` characters; a longer word stays whole on its line unless it
+/// has commas or slashes to break after.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+/// "label    text text text" with the text wrapped beside a label of `label_width` characters.
+void write_labelled(std::ostream&, std::string_view label, std::string_view text, std::size_t label_width = 12);
+
+class TextTable {
+ public:
+  enum class Align : unsigned char { left, right, flexible };  ///< flexible: left, wrapped; at most one
+  struct Column {
+    std::string header;
+    Align align = Align::left;
+  };
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  /// As many cells as columns.
+  void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
+  void write(std::ostream&) const;
+
+ private:
+  [[nodiscard]] std::vector<std::size_t> widths() const;
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace stepcast
