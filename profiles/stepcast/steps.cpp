@@ -99,7 +99,7 @@ std::ptrdiff_t step_at(std::span<const Step> steps, std::int64_t time) {
 std::vector<DeviceWork> device_work_of(const Trace& trace, std::span<const Step> steps) {
   std::unordered_map<std::int64_t, std::ptrdiff_t> step_of_launch;
   for (const Event& event : trace.events) {
-    if (event.kind != EventKind::runtime_call || event.correlation < 0) continue;
+    if (event.kind != EventKind::runtime_call || event.correlation <= 0) continue;
     if (const auto step = step_at(steps, event.start_ns); step >= 0)
       step_of_launch.try_emplace(event.correlation, step);
   }

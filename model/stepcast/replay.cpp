@@ -1,0 +1,94 @@
+// Replay: calibrates on one step of a trace, rebuilds it, and compares with the others.
+//
+// The calibration step is the middle one of the undistorted steps (the earlier of two): farthest from both ends of the
+// recording, chosen before any time is looked at.
+#include <stepcast/replay.hpp>
+#include <stepcast/replay_parts.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+/// Quantile by linear interpolation. Requires a sorted, non-empty vector.
+double quantile(const std::vector<double>& sorted, double q) {
+  const double place = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+/// Index of the calibration step; requires steps.
+std::size_t calibration_of(const std::vector<Step>& steps) {
+  std::vector<std::size_t> usable;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (!steps[i].distorted) usable.push_back(i);
+  if (usable.empty()) return (steps.size() - 1) / 2;
+  return usable[(usable.size() - 1) / 2];
+}
+
+/// Recorded gaps on the critical path of the last period, as a share of it.
+double gap_share(const TaskGraph& graph, const Timeline& timeline) {
+  if (timeline.period <= 0) return 0;
+  std::uint32_t instance = (timeline.iterations - 1) * timeline.tasks + graph.marker;
+  const Picoseconds from = timeline.end[instance] - timeline.period;
+  Picoseconds gaps = 0;
+  for (; instance != Timeline::no_instance && timeline.end[instance] > from; instance = timeline.cause[instance])
+    if (graph.tasks[instance % timeline.tasks].kind == TaskKind::gap)
+      gaps += timeline.end[instance] - std::max(from, timeline.start[instance]);
+  return static_cast<double>(gaps) / static_cast<double>(timeline.period);
+}
+
+void compare(Replay& replay, std::size_t calibration) {
+  std::vector<double> others, all;
+  for (std::size_t i = 0; i < replay.steps.size(); ++i) {
+    if (replay.steps[i].distorted || replay.step_times[i] <= Seconds(0)) continue;
+    all.push_back(replay.step_times[i].value());
+    if (i != calibration) others.push_back(replay.step_times[i].value());
+  }
+  std::ranges::sort(others);
+  std::ranges::sort(all);
+  if (all.size() > 1) replay.noise = (quantile(all, 0.75) - quantile(all, 0.25)) / quantile(all, 0.5);
+  if (others.empty()) {
+    replay.measured = replay.step_times[calibration];
+    replay.note = "no other undistorted step: compared with the calibration step itself";
+  } else {
+    replay.measured = Seconds(quantile(others, 0.5));
+  }
+  replay.scored = replay.steps.size() >= 4 && !others.empty();
+  if (replay.steps.size() < 4) {
+    const std::string why = std::to_string(replay.steps.size()) + " annotated steps, fewer than four";
+    replay.note = replay.note.empty() ? why : why + "; " + replay.note;
+  }
+  if (replay.measured > Seconds(0)) replay.relative_error = (replay.replayed - replay.measured) / replay.measured;
+}
+
+}  // namespace
+
+Answer<ReplayGraph> replay_graph_of(const Trace& trace) {
+  const std::vector<Step> steps = steps_of(trace);
+  if (steps.empty()) return Inapplicable{"the trace has no annotated steps (ProfilerStep#N)"};
+  const Step step = steps[calibration_of(steps)];
+  return ReplayGraph{replaying::graph_of_step(trace, step), step};
+}
+
+Answer<Replay> replay_of(const Trace& trace) {
+  Answer<ReplayGraph> built = replay_graph_of(trace);
+  if (!built) return Inapplicable{built.reason()};
+  Replay replay;
+  replay.source = trace.source;
+  replay.steps = steps_of(trace);
+  replay.step_times = step_durations(trace, replay.steps);
+  const std::size_t calibration = calibration_of(replay.steps);
+  replay.calibration_step = replay.steps[calibration].number;
+  const Timeline timeline = schedule(built->graph);
+  replay.replayed = timeline.iteration_time();
+  replay.recorded_gap_share = gap_share(built->graph, timeline);
+  compare(replay, calibration);
+  return replay;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,447 @@
+// The graph that a replay schedules: one step's host spans and device work as tasks, and what each waited for.
+//
+// Recorded time is a task only where somebody worked. Where a thread waited the recorded time is cut out, and an arc
+// from what it waited for takes its place, so that the wait emerges, longer or shorter, when something else changes:
+//
+//   launch         host ---o--- host            o -> launch latency -> device task
+//   synchronise    host ---[ cut ]o--- host     awaited device task -> o
+//   hand-over      main ---o[ cut ]o--- main    o -> other thread's burst -> o     (backward pass)
+//   collective     main ---o ... [ cut ]o---    o -> collective on its thread -> o (gloo)
+//
+// Points (o) are tasks without work. Arcs of lag 1 tie the first task of every thread and stream to its last.
+#include <stepcast/replay.hpp>
+#include <stepcast/replay_parts.hpp>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace stepcast {
+namespace replaying {
+namespace {
+
+/// Launch calls block when about this many launches are pending (CUDA queues 1024).
+constexpr std::int64_t launch_queue_depth = 1000;
+/// A thread that waited for a collective goes on at most this long before or after the collective's recorded end.
+constexpr std::int64_t wake_up_ns = 500'000;
+
+Picoseconds picoseconds(std::int64_t ns) { return ns * 1000; }
+
+/// What a thread does at a point; at equal times in this order.
+enum class Does : std::uint8_t {
+  resume,       ///< goes on after a wait
+  end_burst,    ///< has done what another thread waits for
+  begin_burst,  ///< takes over from another thread
+  hand_on,      ///< launches, issues, or hands over
+};
+/// At `time` the thread passes `task`.
+struct HostPoint {
+  std::int64_t time = 0;
+  Does does = Does::resume;
+  std::uint32_t task = no_index;
+};
+/// Recorded waiting of a thread.
+struct Cut {
+  std::int64_t begin = 0, end = 0;
+};
+struct Plan {
+  std::vector<HostPoint> points;
+  std::vector<Cut> cuts;
+  std::uint32_t resource = 0;
+  std::uint32_t first = no_index, last = no_index;  ///< tasks of the chain
+};
+
+class Assembly {
+ public:
+  Assembly(const Trace& trace, const Step& step)
+      : trace_(trace),
+        step_(step),
+        device_(trace, step_),
+        threads_(host_threads_of(trace, step_, device_)),
+        plans_(threads_.size()) {}
+
+  TaskGraph graph() {
+    add_resources();
+    add_device_tasks();
+    add_point(0, step_.start_ns, Does::resume, no_index);
+    add_point(0, step_.end_ns, Does::hand_on, no_index);
+    for (std::size_t t = 0; t < threads_.size(); ++t) add_device_points(t);
+    add_releases();
+    for (std::size_t t = 1; t < threads_.size(); ++t) add_hand_overs(t);
+    add_collectives();
+    for (std::size_t t = 0; t < threads_.size(); ++t) chain(t);
+    close();
+    return builder_.build();
+  }
+
+ private:
+  const Event& event(std::uint32_t e) const { return trace_.events[e]; }
+  std::string_view name(std::uint32_t e) const { return trace_.text(trace_.events[e].name); }
+
+  std::uint32_t add(TaskKind kind, std::uint32_t resource, std::int64_t work_ns, std::uint32_t index) {
+    return builder_.add_task({picoseconds(work_ns), resource, 0, index, kind, 0});
+  }
+  std::uint32_t add_point(std::size_t thread, std::int64_t time, Does does, std::uint32_t index) {
+    const std::uint32_t task = add(TaskKind::host, plans_[thread].resource, 0, index);
+    plans_[thread].points.push_back({time, does, task});
+    return task;
+  }
+  void depend(const Counterpart& on, std::uint32_t task) { builder_.add_arc(device_tasks_[on.task], task, on.lag); }
+
+  void add_resources() {
+    for (std::size_t t = 0; t < threads_.size(); ++t)
+      plans_[t].resource = builder_.add_resource({"thread " + std::to_string(t), ResourceClass::host});
+    launches_ = builder_.add_resource({"launch", ResourceClass::host});
+    for (std::size_t s = 0; s < device_.streams.size(); ++s)
+      streams_.push_back(builder_.add_resource({"stream " + std::to_string(s), ResourceClass::compute}));
+  }
+
+  void add_device_tasks() {
+    device_tasks_.resize(device_.tasks.size());
+    for (std::size_t s = 0; s < device_.streams.size(); ++s) {
+      const std::vector<std::uint32_t>& stream = device_.streams[s];
+      for (std::size_t i = 0; i < stream.size(); ++i) {
+        const DeviceTask& task = device_.tasks[stream[i]];
+        device_tasks_[stream[i]] = add(TaskKind::kernel, streams_[s], task.turn_ns + task.work_ns, task.event);
+        if (i > 0) builder_.add_arc(device_tasks_[stream[i - 1]], device_tasks_[stream[i]]);
+      }
+      builder_.add_arc(device_tasks_[stream.back()], device_tasks_[stream.front()], 1);
+    }
+    for (const StreamWait& wait : device_.stream_waits) depend(wait.on, device_tasks_[wait.task]);
+  }
+
+  /// Launches and synchronising calls of one thread.
+  void add_device_points(std::size_t t) {
+    const std::map<StringId, std::int64_t> usual = usual_launch_times(t);
+    std::uint32_t last_launched = no_index;
+    for (const std::uint32_t e : threads_[t].events) {
+      if (event(e).kind != EventKind::runtime_call) continue;
+      const std::uint32_t task = device_.launched_by(e);
+      if (task == no_index) {
+        add_synchronisation(t, e, last_launched);
+        continue;
+      }
+      last_launched = task;
+      if (event(device_.tasks[task].event).kind == EventKind::copy) add_copy(t, e, device_.tasks[task], task);
+      else add_launch(t, e, usual);
+    }
+  }
+
+  /// Median duration of each launch function while the launch queue was not full.
+  std::map<StringId, std::int64_t> usual_launch_times(std::size_t t) const {
+    std::map<StringId, std::vector<std::int64_t>> durations;
+    for (const std::uint32_t e : threads_[t].events)
+      if (device_.launched_by(e) != no_index && device_.pending(event(e).start_ns) < launch_queue_depth)
+        durations[event(e).name].push_back(event(e).duration_ns);
+    std::map<StringId, std::int64_t> usual;
+    for (auto& [id, all] : durations) {
+      const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+      std::nth_element(all.begin(), middle, all.end());
+      usual[id] = *middle;
+    }
+    return usual;
+  }
+
+  void release_at(std::size_t t, std::uint32_t call, std::int64_t time, std::int64_t latency_ns) {
+    releases_[call] = {add_point(t, time, Does::hand_on, call), latency_ns};
+  }
+
+  void add_launch(std::size_t t, std::uint32_t call, const std::map<StringId, std::int64_t>& usual) {
+    const Event& c = event(call);
+    release_at(t, call, c.start_ns, device_.latency_ns);
+    if (device_.pending(c.start_ns) < launch_queue_depth) return;
+    // Blocked by the full queue: the usual cost of the call stays, the rest was waiting for the device.
+    const auto own = usual.find(c.name);
+    const std::int64_t cost = own == usual.end() ? 0 : own->second;
+    if (cost < c.duration_ns) plans_[t].cuts.push_back({c.start_ns + cost, c.end_ns()});
+  }
+
+  /// Pageable memory makes the host take part in a copy: to the host it waits for the end, to the device for the start.
+  void add_copy(std::size_t t, std::uint32_t call, const DeviceTask& task, std::uint32_t number) {
+    const Event &c = event(call), &copy = event(task.event);
+    const bool pinned = name(task.event).find("Pinned") != std::string_view::npos;
+    const bool takes_part = !pinned || name(call).find("Async") == std::string_view::npos;
+    const bool to_host = name(task.event).find("DtoH") != std::string_view::npos;
+    if (takes_part && to_host && copy.end_ns() <= c.end_ns() + clock_slack_ns) {
+      release_at(t, call, c.start_ns, device_.latency_ns);
+      builder_.add_arc(device_tasks_[number], resume(t, c.start_ns, std::min(copy.end_ns(), c.end_ns()), call));
+    } else if (takes_part && !to_host && copy.start_ns < c.end_ns()) {
+      std::int64_t ready = c.start_ns;
+      const std::uint32_t before = device_.before_on_stream(task.event);
+      if (before != no_index && event(before).end_ns() > ready) {
+        ready = std::min(event(before).end_ns(), copy.start_ns);
+        const std::uint32_t resumed = resume(t, c.start_ns, ready, call);
+        if (const auto on = device_.counterpart(before)) depend(*on, resumed);
+      }
+      release_at(t, call, ready, copy.start_ns - ready);
+    } else {
+      release_at(t, call, c.start_ns, device_.latency_ns);
+    }
+  }
+
+  /// Cuts [from, to] out of a thread and returns the point at which it goes on.
+  std::uint32_t resume(std::size_t t, std::int64_t from, std::int64_t to, std::uint32_t index) {
+    if (from < to) plans_[t].cuts.push_back({from, to});
+    return add_point(t, to, Does::resume, index);
+  }
+
+  void add_synchronisation(std::size_t t, std::uint32_t call, std::uint32_t last_launched_here) {
+    const std::string_view called = name(call);
+    const auto says = [&](std::string_view word) { return called.find(word) != std::string_view::npos; };
+    const bool frees = called == "cudaFree" || called == "hipFree";
+    if (!says("Synchronize") && !frees) return;
+    const Event& c = event(call);
+    const std::int64_t latest = c.end_ns() + clock_slack_ns;
+    const std::uint32_t awaited = device_.last_ended(c.start_ns, latest, c.start_ns);
+    std::vector<std::uint32_t> others;
+    if (frees || says("DeviceSynchronize") || says("CtxSynchronize")) others = device_.last_launched(c.start_ns);
+    else if (last_launched_here != no_index) others.push_back(device_.tasks[last_launched_here].event);
+    const std::int64_t until = awaited == no_index ? c.start_ns : std::min(event(awaited).end_ns(), c.end_ns());
+    others.push_back(awaited);
+    const std::uint32_t resumed = resume(t, c.start_ns, until, call);
+    for (const std::uint32_t on : others) {
+      if (on == no_index || event(on).end_ns() > latest) continue;
+      if (const auto it = device_.counterpart(on)) depend(*it, resumed);
+    }
+  }
+
+  /// Every launch reaches its stream a latency later; of a graph's tasks only the first on each stream waits for it.
+  void add_releases() {
+    for (const std::vector<std::uint32_t>& stream : device_.streams)
+      for (std::size_t i = 0; i < stream.size(); ++i) {
+        const DeviceTask& task = device_.tasks[stream[i]];
+        if (i > 0 && device_.tasks[stream[i - 1]].launch == task.launch) continue;
+        const auto released = releases_.find(task.launch);
+        if (released == releases_.end()) continue;
+        const auto [point, latency_ns] = released->second;
+        const std::int64_t work_ns = std::max<std::int64_t>(0, latency_ns - task.turn_ns);
+        const std::uint32_t latency = add(TaskKind::other, launches_, work_ns, task.launch);
+        builder_.add_arc(point, latency);
+        builder_.add_arc(latency, device_tasks_[stream[i]]);
+      }
+  }
+
+  /// A run of activity of a thread. It fills a quiet span of the main thread (number), or runs beside it (-1).
+  struct Burst {
+    std::int64_t begin = 0, end = 0;
+    std::ptrdiff_t quiet = -1;
+    std::uint32_t event = no_index;
+  };
+
+  std::ptrdiff_t quiet_span_around(std::int64_t begin, std::int64_t end) const {
+    const std::vector<HostSpan>& spans = threads_[0].spans;
+    const auto it = std::ranges::upper_bound(spans, begin, {}, &HostSpan::begin);
+    if (it == spans.begin()) return -1;
+    const HostSpan& span = *(it - 1);
+    return span.quiet && end <= span.end ? it - spans.begin() - 1 : -1;
+  }
+
+  std::vector<Burst> bursts_of(const HostThread& thread) const {
+    std::vector<Burst> bursts;
+    for (const HostSpan& span : thread.spans) {
+      if (span.event == no_index) continue;
+      const std::ptrdiff_t quiet = quiet_span_around(span.begin, span.end);
+      if (!bursts.empty() && bursts.back().quiet == quiet) bursts.back().end = span.end;
+      else bursts.push_back({span.begin, span.end, quiet, span.event});
+    }
+    // The main thread waited for a burst only if the burst fills most of the time in which it was quiet.
+    std::vector<Burst> merged;
+    for (Burst& burst : bursts) {
+      if (burst.quiet >= 0) {
+        const HostSpan& span = threads_[0].spans[static_cast<std::size_t>(burst.quiet)];
+        if (2 * (burst.end - burst.begin) < span.end - span.begin) burst.quiet = -1;
+      }
+      if (burst.quiet < 0 && !merged.empty() && merged.back().quiet < 0) merged.back().end = burst.end;
+      else merged.push_back(burst);
+    }
+    return merged;
+  }
+
+  void add_hand_overs(std::size_t t) {
+    std::int64_t busy_until = step_.start_ns;
+    for (const Burst& burst : bursts_of(threads_[t])) {
+      plans_[t].cuts.push_back({busy_until, burst.begin});
+      busy_until = burst.end;
+      const std::uint32_t begins = add_point(t, burst.begin, Does::begin_burst, burst.event);
+      if (burst.quiet < 0) {
+        builder_.add_arc(add_point(0, burst.begin, Does::hand_on, burst.event), begins);
+        continue;
+      }
+      const HostSpan& span = threads_[0].spans[static_cast<std::size_t>(burst.quiet)];
+      const std::uint32_t ends = add_point(t, burst.end, Does::end_burst, burst.event);
+      add_gap_between(add_point(0, span.begin, Does::hand_on, burst.event), begins, burst.begin - span.begin, t);
+      add_gap_between(ends, resume(0, span.begin, span.end, burst.event), span.end - burst.end, t);
+    }
+    plans_[t].cuts.push_back({busy_until, step_.end_ns});
+  }
+
+  void add_gap_between(std::uint32_t from, std::uint32_t to, std::int64_t gap_ns, std::size_t t) {
+    const std::uint32_t gap = add(TaskKind::gap, plans_[t].resource, gap_ns, no_index);
+    builder_.add_arc(from, gap);
+    builder_.add_arc(gap, to);
+  }
+
+  /// A collective on a worker thread, and who waited for it.
+  struct HostCollective {
+    std::uint32_t event = no_index;
+    std::int64_t released_ns = 0;                                 ///< when the first waiting thread went on
+    std::vector<std::pair<std::int64_t, std::uint32_t>> waiting;  ///< time and point
+  };
+
+  void add_collectives() {
+    std::vector<HostCollective> collectives;
+    for (const std::uint32_t e : host_collectives_of(trace_, step_, threads_))
+      collectives.push_back({e, event(e).end_ns(), {}});
+    if (collectives.empty()) return;
+    for (std::size_t t = 0; t < threads_.size(); ++t)
+      for (const HostSpan& span : threads_[t].spans)
+        if (span.quiet) add_wait_for_collective(t, span, collectives);
+    const std::vector<std::pair<std::size_t, std::uint32_t>> issues = collective_issues();
+    std::size_t issued = 0;
+    std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> worker;  // track -> first and last task
+    for (const HostCollective& collective : collectives) {
+      const Event& c = event(collective.event);
+      const auto [first, last] = add_transfer(collective);
+      if (issued < issues.size() && event(issues[issued].second).start_ns <= c.start_ns) {
+        const auto [thread, call] = issues[issued++];
+        builder_.add_arc(add_point(thread, std::min(event(call).end_ns(), c.start_ns), Does::hand_on, call), first);
+      } else {
+        builder_.add_arc(add_point(0, c.start_ns, Does::hand_on, collective.event), first);
+      }
+      const auto [entry, is_new] = worker.try_emplace(c.track, first, last);
+      if (!is_new) builder_.add_arc(std::exchange(entry->second.second, last), first);
+    }
+    for (const auto& [track, tasks] : worker) builder_.add_arc(tasks.second, tasks.first, 1);
+  }
+
+  /// The operators that issue collectives, in order: the library's queue is first in, first out.
+  std::vector<std::pair<std::size_t, std::uint32_t>> collective_issues() const {
+    std::vector<std::pair<std::size_t, std::uint32_t>> issues;
+    for (std::size_t t = 0; t < threads_.size(); ++t)
+      for (const std::uint32_t e : threads_[t].events)
+        if (name(e).starts_with("c10d::") && name(e).find("wait") == std::string_view::npos) issues.emplace_back(t, e);
+    std::ranges::sort(issues, {}, [](const auto& issue) { return issue.second; });
+    return issues;
+  }
+
+  /// A quiet span that ends when a collective ends was spent waiting for it.
+  void add_wait_for_collective(std::size_t t, const HostSpan& span, std::vector<HostCollective>& collectives) {
+    constexpr std::int64_t shortest_ns = 100'000;  // shorter waits are lost in the host's own time
+    if (span.end - span.begin < shortest_ns) return;
+    std::int64_t nearest = std::min(wake_up_ns, (span.end - span.begin) / 2);
+    HostCollective* awaited = nullptr;
+    for (HostCollective& collective : collectives) {
+      const Event& c = event(collective.event);
+      const std::int64_t distance = std::abs(c.end_ns() - span.end);
+      if (c.start_ns < span.end && distance <= nearest) nearest = distance, awaited = &collective;
+    }
+    if (awaited == nullptr) return;
+    const std::int64_t until = std::min(event(awaited->event).end_ns(), span.end);
+    awaited->released_ns = std::min(awaited->released_ns, until);
+    awaited->waiting.emplace_back(until, resume(t, span.begin, until, awaited->event));
+  }
+
+  /// The collective as one task, or as two where a thread went on before its recorded end.
+  std::pair<std::uint32_t, std::uint32_t> add_transfer(const HostCollective& collective) {
+    const Event& c = event(collective.event);
+    const auto [entry, is_new] = workers_.try_emplace(c.track, 0);
+    if (is_new)
+      entry->second =
+          builder_.add_resource({"collectives " + std::to_string(workers_.size() - 1), ResourceClass::communication});
+    const std::uint32_t head =
+        add(TaskKind::transfer, entry->second, collective.released_ns - c.start_ns, collective.event);
+    std::uint32_t tail = head;
+    if (collective.released_ns < c.end_ns()) {
+      tail = add(TaskKind::transfer, entry->second, c.end_ns() - collective.released_ns, collective.event);
+      builder_.add_arc(head, tail);
+    }
+    for (const auto& [time, point] : collective.waiting)
+      builder_.add_arc(time <= collective.released_ns ? head : tail, point);
+    return {head, tail};
+  }
+
+  /// Walks a thread's spans, skips what was cut out, and threads the points in at their times.
+  void chain(std::size_t t) {
+    Plan& plan = plans_[t];
+    std::ranges::stable_sort(plan.points, {}, [](const HostPoint& p) { return std::pair(p.time, p.does); });
+    std::ranges::sort(plan.cuts, {}, &Cut::begin);
+    Chain chain{*this, plan};
+    std::size_t point = 0, cut = 0;
+    for (const HostSpan& span : threads_[t].spans) {
+      for (std::int64_t now = span.begin; now < span.end;) {
+        for (; point < plan.points.size() && plan.points[point].time <= now; ++point)
+          chain.pass(plan.points[point].task);
+        while (cut < plan.cuts.size() && plan.cuts[cut].end <= now) ++cut;
+        std::int64_t stop = span.end;
+        if (point < plan.points.size()) stop = std::min(stop, plan.points[point].time);
+        if (cut < plan.cuts.size() && plan.cuts[cut].begin <= now) {
+          now = std::min(stop, plan.cuts[cut].end);
+          continue;
+        }
+        if (cut < plan.cuts.size()) stop = std::min(stop, plan.cuts[cut].begin);
+        chain.work(span, stop - now);
+        now = stop;
+      }
+    }
+    for (; point < plan.points.size(); ++point) chain.pass(plan.points[point].task);
+    chain.flush();
+    if (plan.first != no_index) builder_.add_arc(plan.last, plan.first, 1);
+  }
+
+  /// The growing row of a thread's tasks: one a top-level operator or gap between two points.
+  struct Chain {
+    Assembly& assembly;
+    Plan& plan;
+    std::uint32_t outermost = no_index, event = no_index;
+    std::int64_t work_ns = 0;
+
+    void work(const HostSpan& span, std::int64_t duration_ns) {
+      if (work_ns > 0 && span.outermost != outermost) flush();
+      if (work_ns == 0) outermost = span.outermost, event = span.event;
+      work_ns += duration_ns;
+    }
+    void flush() {
+      if (work_ns == 0) return;
+      const TaskKind kind = outermost == no_index ? TaskKind::gap : TaskKind::host;
+      link(assembly.add(kind, plan.resource, std::exchange(work_ns, 0), event));
+    }
+    void pass(std::uint32_t task) {
+      flush();
+      link(task);
+    }
+    void link(std::uint32_t task) {
+      if (plan.first == no_index) plan.first = task;
+      else assembly.builder_.add_arc(plan.last, task);
+      plan.last = task;
+    }
+  };
+
+  /// The step ends when the main thread and every stream have ended theirs.
+  void close() {
+    const std::uint32_t end = add(TaskKind::host, plans_[0].resource, 0, no_index);
+    builder_.add_arc(plans_[0].last, end);
+    for (const std::vector<std::uint32_t>& stream : device_.streams)
+      builder_.add_arc(device_tasks_[stream.back()], end);
+    builder_.graph().marker = end;
+  }
+
+  const Trace& trace_;
+  Step step_;
+  DeviceSide device_;
+  std::vector<HostThread> threads_;
+  std::vector<Plan> plans_;
+  TaskGraphBuilder builder_;
+  std::vector<std::uint32_t> streams_, device_tasks_;
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::int64_t>> releases_;  // launch call -> point, latency
+  std::map<std::uint32_t, std::uint32_t> workers_;                            // track -> resource
+  std::uint32_t launches_ = 0;
+};
+
+}  // namespace
+
+TaskGraph graph_of_step(const Trace& trace, const Step& step) { return Assembly(trace, step).graph(); }
+
+}  // namespace replaying
+}  // namespace stepcast

@@ -1,0 +1,111 @@
+// The host side of a replay: every thread of one step as a row of spans, and the collectives that ran on the host.
+#include <stepcast/replay_parts.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+namespace stepcast::replaying {
+namespace {
+
+bool starts_within(const Event& event, const Step& step) {
+  return event.start_ns >= step.start_ns && event.start_ns < step.end_ns;
+}
+
+/// Old writers file the step marks under operators.
+bool is_step_mark(const Trace& trace, const Event& event) {
+  return trace.text(event.name).starts_with("ProfilerStep#");
+}
+
+/// One pass with a stack of the running events. An event that outlasts the one around it (rounded times) extends it.
+class SpanSweep {
+ public:
+  SpanSweep(const Trace& trace, const Step& step, HostThread& thread, std::vector<bool>& has_parts)
+      : trace_(trace), step_(step), thread_(thread), has_parts_(has_parts), cursor_(step.start_ns) {}
+
+  void run() {
+    for (const std::uint32_t e : thread_.events) {
+      close_until(trace_.events[e].start_ns);
+      advance(trace_.events[e].start_ns);
+      if (!open_.empty()) has_parts_[open_.back()] = true;
+      open_.push_back(e);
+    }
+    close_until(step_.end_ns);
+    advance(step_.end_ns);
+    for (HostSpan& span : thread_.spans) {
+      const bool has_parts = span.event != no_index && has_parts_[span.event];
+      span.quiet = span.event == no_index || (has_parts && trace_.events[span.event].kind == EventKind::host_op);
+    }
+  }
+
+ private:
+  void close_until(std::int64_t time) {
+    for (; !open_.empty() && trace_.events[open_.back()].end_ns() <= time; open_.pop_back())
+      advance(trace_.events[open_.back()].end_ns());
+  }
+  void advance(std::int64_t time) {
+    time = std::min(time, step_.end_ns);
+    if (time <= cursor_) return;
+    HostSpan span{cursor_, time};
+    if (!open_.empty()) span.event = open_.back(), span.outermost = open_.front();
+    thread_.spans.push_back(span);
+    cursor_ = time;
+  }
+
+  const Trace& trace_;
+  const Step& step_;
+  HostThread& thread_;
+  std::vector<bool>& has_parts_;  // by event
+  std::int64_t cursor_;
+  std::vector<std::uint32_t> open_;
+};
+
+std::uint32_t track_of_marks(const Trace& trace, const Step& step) {
+  for (const Event& event : trace.events)
+    if (event.start_ns == step.start_ns && event.end_ns() == step.end_ns && !trace.tracks[event.track].on_device &&
+        is_step_mark(trace, event))
+      return event.track;
+  return no_index;
+}
+
+}  // namespace
+
+std::vector<HostThread> host_threads_of(const Trace& trace, const Step& step, const DeviceSide& device) {
+  std::vector<HostThread> by_track(trace.tracks.size());
+  std::vector<bool> matters(trace.tracks.size(), false);
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    const Event& event = trace.events[e];
+    const bool call = event.kind == EventKind::runtime_call;
+    if (!starts_within(event, step) || (!call && event.kind != EventKind::host_op) || is_step_mark(trace, event))
+      continue;
+    by_track[event.track].events.push_back(e);
+    if (!call || device.launched_by(e) != no_index) matters[event.track] = true;
+  }
+  const std::uint32_t main = track_of_marks(trace, step);
+  std::vector<HostThread> threads;
+  const auto take = [&](std::uint32_t track) {
+    threads.push_back(std::move(by_track[track]));
+    threads.back().track = track;
+  };
+  if (main != no_index) take(main);
+  for (std::uint32_t track = 0; track < by_track.size(); ++track)
+    if (track != main && matters[track]) take(track);
+  std::vector<bool> has_parts(trace.events.size(), false);
+  for (HostThread& thread : threads) SpanSweep(trace, step, thread, has_parts).run();
+  return threads;
+}
+
+std::vector<std::uint32_t> host_collectives_of(const Trace& trace, const Step& step,
+                                               std::span<const HostThread> threads) {
+  std::vector<bool> computes(trace.tracks.size(), false);
+  for (const HostThread& thread : threads) computes[thread.track] = true;
+  std::vector<std::uint32_t> collectives;
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    const Event& event = trace.events[e];
+    if (event.kind != EventKind::annotation || computes[event.track] || trace.tracks[event.track].on_device) continue;
+    if (starts_within(event, step) && trace.text(event.name).find(':') != std::string_view::npos)
+      collectives.push_back(e);
+  }
+  return collectives;
+}
+
+}  // namespace stepcast::replaying
