@@ -1,0 +1,135 @@
+// Event names: prefix, suffix and substring tables; see event_names.hpp.
+#include <stepcast/event_names.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <initializer_list>
+
+namespace stepcast::naming {
+namespace {
+
+using Words = std::initializer_list<std::string_view>;
+
+constexpr std::string_view node_wrapper = "autograd::engine::evaluate_function: ";
+
+bool starts_with_any(std::string_view name, Words prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) { return name.starts_with(p); });
+}
+bool contains_any(std::string_view name, Words parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view p) { return name.find(p) != std::string_view::npos; });
+}
+bool is_any(std::string_view name, Words words) { return std::find(words.begin(), words.end(), name) != words.end(); }
+
+std::string lower(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+/// "AddmmBackward0": a node class of the generated autograd code, or of a user's autograd.Function.
+bool names_backward_node(std::string_view name) {
+  while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
+  return name.ends_with("Backward") || name.ends_with("CopyBackwards") || name.ends_with("CopySlices");
+}
+
+bool names_communication(std::string_view name) {
+  return starts_with_any(
+      name, {"c10d::", "nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms",
+             "c10d_functional::", "_c10d_functional::", "torch.distributed.ddp.reducer::",
+             "torch::distributed::reducer::", "aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
+}
+
+bool names_container(std::string_view name) {
+  return starts_with_any(name, {"ProfilerStep", "DistributedDataParallel.forward",
+                                "nn.Module: ", "Torch-Compiled Region", "FullyShardedDataParallel.forward"});
+}
+
+Role role_of(std::string_view name) {
+  const bool wrapped = name.starts_with(node_wrapper);
+  const std::string_view node = wrapped ? name.substr(node_wrapper.size()) : name;
+  if (is_any(node, {"torch::autograd::AccumulateGrad", "struct torch::autograd::AccumulateGrad", "AccumulateGrad"}))
+    return wrapped ? Role::accumulate_node : Role::accumulate;
+  if (wrapped || names_backward_node(node)) return Role::backward_node;
+  if (names_communication(name)) return Role::communication;
+  if (names_container(name)) return Role::container;
+  if (name.starts_with("Optimizer.step")) return Role::optimizer;
+  if (name.starts_with("Optimizer.zero_grad") || name == "aten::zero_") return Role::zero_grad;
+  if (name.starts_with("enumerate(DataLoader)")) return Role::loader;
+  const bool runtime = starts_with_any(name, {"cuda", "hip", "cu"});
+  if (runtime && contains_any(name, {"StreamSynchronize", "DeviceSynchronize", "EventSynchronize"}))
+    return Role::blocking_call;
+  if (runtime && contains_any(name, {"Launch", "Memcpy", "Memset"})) return Role::launch_call;
+  return Role::plain;
+}
+
+/// Kernel names of cuDNN, cuBLAS, CUTLASS, MIOpen, rocBLAS, Triton and PyTorch itself.
+Work work_of(std::string_view name) {
+  const std::string low = lower(name);
+  if (contains_any(low, {"ncclkernel", "nccldevkernel", "ncclallreduce", "rcclkernel", "nccl:"}))
+    return Work::communication;
+  if (contains_any(low, {"batch_norm",   "batchnorm", "bn_fw",      "bn_bw",      "layer_norm", "layernorm", "softmax",
+                         "elementwise",  "pool",      "reduce",     "copy",       "memcpy",     "memset",    "fill",
+                         "cat_array",    "dropout",   "indexing",   "index_",     "embedding",  "gather",    "scatter",
+                         "multi_tensor", "foreach",   "adam",       "transpose",  "permute",    "im2col",    "col2im",
+                         "nchw",         "nhwc_to",   "triton_poi", "triton_red", "triton_per", "loss",      "sum_",
+                         "norm_",        "dtod",      "htod",       "dtoh"})) {
+    // "implicit_gemm ... nchw" and "xmma ... nhwc" are convolutions that name their layout.
+    if (!contains_any(low, {"gemm", "xmma", "conv", "winograd", "wgrad", "dgrad"})) return Work::memory;
+  }
+  if (contains_any(low, {"gemm", "conv",  "cutlass", "cudnn",  "winograd",   "wgrad",   "dgrad",     "fprop",
+                         "xmma", "cijk_", "gemv",    "matmul", "flash",      "fmha",    "attention", "igemm",
+                         "mma",  "fft",   "nvjet",   "miopen", "triton_tem", "ck_tile", "wmma"}))
+    return Work::gemm;
+  return Work::other;
+}
+
+}  // namespace
+
+std::vector<NameFacts> facts_of_names(const Trace& trace) {
+  std::vector<NameFacts> facts(trace.strings.size());
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    const std::string_view name = trace.strings[i];
+    facts[i].role = role_of(name);
+    facts[i].work = work_of(name);
+    facts[i].view =
+        is_any(short_name(name), {"t",        "transpose",  "permute",    "view",   "reshape",   "expand",  "to",
+                                  "_to_copy", "detach",     "contiguous", "clone",  "unsqueeze", "squeeze", "slice",
+                                  "select",   "as_strided", "flatten",    "unbind", "split",     "chunk"});
+  }
+  return facts;
+}
+
+std::string short_name(std::string_view name) {
+  if (const std::size_t colons = name.rfind("::"); colons != std::string_view::npos) name.remove_prefix(colons + 2);
+  while (name.size() > 1 && name.back() == '_') name.remove_suffix(1);
+  return std::string(name);
+}
+
+std::string operator_key(std::string_view name) {
+  if (name.starts_with(node_wrapper)) name.remove_prefix(node_wrapper.size());
+  if (names_backward_node(name)) {
+    while (std::isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
+    if (name.ends_with("Backward")) name.remove_suffix(8);
+  }
+  std::string key;
+  for (const char c : short_name(name))
+    if (c != '_') key += char(std::tolower(static_cast<unsigned char>(c)));
+  return key;
+}
+
+std::string collective_operation(std::string_view name) {
+  std::string low = lower(name);
+  low.erase(std::remove(low.begin(), low.end(), '_'), low.end());
+  for (const std::string_view operation : {"allreduce", "reducescatter", "allgather", "broadcast", "alltoall", "gather",
+                                           "scatter", "sendrecv", "barrier", "reduce"})
+    if (low.find(operation) != std::string::npos) return std::string(operation);
+  if (contains_any(low, {"isend", "send"})) return "send";
+  if (contains_any(low, {"irecv", "recv"})) return "recv";
+  return "";
+}
+
+bool is_reduction(std::string_view operation) { return is_any(operation, {"allreduce", "reducescatter", "reduce"}); }
+
+}  // namespace stepcast::naming

@@ -1,0 +1,383 @@
+// profile_of: windows -> anatomy of each step -> median step -> profile whose parts sum to the measured step.
+#include <stepcast/gradient_tensors.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/step_anatomy.hpp>
+#include <stepcast/tensor_shapes.hpp>
+#include <stepcast/text.hpp>
+#include <stepcast/traced_collectives.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+// ---- which stretches of the trace are steps ----
+
+struct MeasuredWindow {
+  StepWindow window;
+  Seconds duration;  ///< 0 when it cannot be told
+};
+
+struct Windows {
+  std::vector<MeasuredWindow> steps;
+  std::string recognised;
+  std::string assumed;
+};
+
+Windows annotated_windows(const Trace& trace) {
+  Windows out;
+  const std::vector<Step> steps = steps_of(trace);
+  const std::vector<Seconds> durations = step_durations(trace, steps);
+  for (const bool distorted : {false, true}) {
+    if (!out.steps.empty()) break;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (steps[i].distorted == distorted && durations[i].value() > 0)
+        out.steps.push_back({{steps[i].start_ns, steps[i].end_ns}, durations[i]});
+    if (distorted && !out.steps.empty())
+      out.assumed = "first and last steps, which the profiler distorts, are all there is";
+  }
+  out.recognised = std::to_string(steps.size()) + " annotated steps, " + std::to_string(out.steps.size()) + " used";
+  return out;
+}
+
+/// Without step annotations: from the end of one update to the end of the next.
+Windows updated_windows(const TraceIndex& index) {
+  Windows out;
+  std::int64_t from = -1;
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    if (!index.is_operator(i) || index.facts(i).role != naming::Role::optimizer) continue;
+    const std::int64_t end = index.trace.events[i].end_ns();
+    if (from >= 0) out.steps.push_back({{from, end}, Seconds(double(end - from) * 1e-9)});
+    from = end;
+  }
+  out.assumed = "no step annotations: a step is what lies between the ends of two optimizer updates";
+  return out;
+}
+
+Windows whole_trace(const TraceIndex& index) {
+  Windows out;
+  std::int64_t from = -1, to = -1;
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    if (!index.is_operator(i)) continue;
+    if (from < 0) from = index.trace.events[i].start_ns;
+    to = std::max(to, index.trace.events[i].end_ns());
+  }
+  if (from >= 0) out.steps.push_back({{from, to}, Seconds(0)});
+  out.assumed = "no step annotations and fewer than two updates: the whole trace is taken for one step";
+  return out;
+}
+
+Windows windows_of(const TraceIndex& index) {
+  Windows out = annotated_windows(index.trace);
+  if (out.steps.empty()) out = updated_windows(index);
+  if (out.steps.empty()) out = whole_trace(index);
+  return out;
+}
+
+// ---- from steps to one step ----
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
+}
+
+using Steps = std::vector<StepAnatomy>;
+
+Seconds median_seconds(const Steps& steps, const std::function<std::int64_t(const StepAnatomy&)>& part) {
+  std::vector<double> values;
+  for (const StepAnatomy& step : steps) values.push_back(double(part(step)) * 1e-9);
+  return Seconds(median(std::move(values)));
+}
+
+PassCost median_cost(const Steps& steps, const std::function<const Cost&(const StepAnatomy&)>& cost) {
+  const auto part = [&](auto member) {
+    return median_seconds(steps, [&](const StepAnatomy& s) { return member(cost(s)); });
+  };
+  PassCost out;
+  out.host = part([](const Cost& c) { return c.host_ns; });
+  out.device_gemm = part([](const Cost& c) { return c.device.gemm; });
+  out.device_memory = part([](const Cost& c) { return c.device.memory; });
+  // Medians of parts need not add up to the median of the sum: the remainder is taken as such.
+  out.device = out.device_gemm + out.device_memory +
+               part([](const Cost& c) { return c.device.total - c.device.gemm - c.device.memory; });
+  return out;
+}
+
+/// The steps that have the structure that most steps have.
+struct Chosen {
+  Steps steps;
+  std::vector<MeasuredWindow> windows;
+};
+Chosen of_most_common_structure(Steps steps, std::vector<MeasuredWindow> windows) {
+  std::size_t best = 0, best_count = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto count = std::size_t(
+        std::count_if(steps.begin(), steps.end(), [&](const StepAnatomy& s) { return s.same_structure(steps[i]); }));
+    if (count > best_count) {
+      best = i;
+      best_count = count;
+    }
+  }
+  Chosen chosen;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!steps[i].same_structure(steps[best])) continue;
+    chosen.windows.push_back(windows[i]);
+    if (i != best) chosen.steps.push_back(steps[i]);
+  }
+  chosen.steps.insert(chosen.steps.begin(), std::move(steps[best]));
+  return chosen;
+}
+
+void for_each_cost(Profile& p, const std::function<void(PassCost&)>& apply) {
+  for (Layer& layer : p.layers) {
+    apply(layer.forward);
+    apply(layer.backward);
+  }
+  apply(p.optimizer);
+  apply(p.other);
+}
+
+void scale(Profile& p, double factor) {
+  for_each_cost(p, [&](PassCost& c) {
+    for (Seconds* part : {&c.host, &c.device, &c.device_gemm, &c.device_memory}) *part *= factor;
+  });
+  p.input *= factor;
+}
+
+// ---- the pieces of a profile ----
+
+double batch_of(const TraceIndex& index, const StepAnatomy& step) {
+  for (const AnatomyLayer& layer : step.layers) {
+    if (layer.anchor == no_index) continue;
+    const Event& e = index.trace.events[layer.anchor];
+    const std::vector<TensorShape> dims = shapes_of(index.trace.text(e.shapes));
+    const std::string key = naming::operator_key(index.trace.text(e.name));
+    const std::size_t input = key == "embedding" || key == "addmm" ? 1 : 0;  // addmm: bias, input, weight
+    if (input < dims.size() && !dims[input].empty()) return double(dims[input][0]);
+  }
+  return 0;
+}
+
+class Assembly {
+ public:
+  Assembly(const TraceIndex& index, const ProfileOptions& options)
+      : index_(index), trace_(index.trace), options_(options) {}
+
+  Profile result() {
+    find_steps();
+    p_.traced_workers = std::max<std::int64_t>(1, trace_.world_size);
+    p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
+    p_.provenance = "trace " + trace_.source + (trace_.report.producer.empty() ? "" : ", " + trace_.report.producer);
+    std::vector<StepWindow> windows;
+    for (const MeasuredWindow& w : chosen_.windows) windows.push_back(w.window);
+    p_.collectives = observed_collectives(index_, windows);
+    name_and_size();
+    take_costs();
+    describe();
+    close();
+    return checked(std::move(p_), trace_.source);
+  }
+
+ private:
+  void find_steps() {
+    Windows windows = windows_of(index_);
+    Steps steps;
+    std::vector<MeasuredWindow> trained;
+    for (const MeasuredWindow& w : windows.steps) {
+      StepAnatomy step = anatomy_of(index_, w.window);
+      if (step.layers.empty() || step.gradients.empty()) continue;
+      steps.push_back(std::move(step));
+      trained.push_back(w);
+    }
+    if (steps.empty())
+      throw InputError(trace_.source, "a training step", "no backward pass with gradients in the trace",
+                       "record forward, backward and update of at least one step");
+    const std::size_t found = steps.size();
+    chosen_ = of_most_common_structure(std::move(steps), std::move(trained));
+    if (!windows.recognised.empty()) p_.recognised.push_back(windows.recognised);
+    if (!windows.assumed.empty()) p_.assumed.push_back(windows.assumed);
+    if (found > chosen_.steps.size())
+      p_.assumed.push_back(std::to_string(found - chosen_.steps.size()) + " of " + std::to_string(found) +
+                           " steps left out: they run other operators than the rest");
+    for (const MeasuredWindow& w : chosen_.windows)
+      if (w.duration.value() > 0) p_.step_times.push_back(w.duration);
+  }
+
+  void name_and_size() {
+    const StepAnatomy& step = chosen_.steps.front();
+    GradientTensors found =
+        gradient_tensors(index_, step, options_, collectives_in(index_, chosen_.windows.front().window));
+    p_.tensors = std::move(found.tensors);
+    p_.model = !options_.model.empty() ? options_.model : !found.model.empty() ? found.model : trace_.source;
+    for (const std::string& name : found.layer_names) p_.layers.push_back({name, {}, {}});
+    p_.backward_order = step.backward_order;
+    append(p_.recognised, found.recognised);
+    append(p_.missing, found.missing);
+    append(p_.assumed, found.assumed);
+  }
+
+  static void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  }
+
+  void take_costs() {
+    const Steps& steps = chosen_.steps;
+    for (std::size_t l = 0; l < p_.layers.size(); ++l) {
+      p_.layers[l].forward =
+          median_cost(steps, [l](const StepAnatomy& s) -> const Cost& { return s.layers[l].forward; });
+      p_.layers[l].backward =
+          median_cost(steps, [l](const StepAnatomy& s) -> const Cost& { return s.layers[l].backward; });
+    }
+    p_.optimizer = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.optimizer; });
+    p_.other = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.other; });
+    p_.input = median_seconds(steps, [](const StepAnatomy& s) { return s.input_ns; });
+    p_.batch_samples = options_.batch_samples > 0 ? options_.batch_samples : batch_of(index_, steps.front());
+    const Seconds waiting = median_seconds(steps, [](const StepAnatomy& s) { return s.waiting_ns; });
+    waiting_share_ = p_.measured_step().value() > 0 ? waiting / p_.measured_step() : 0;
+    p_.host_waits_for_device = p_.has_device() && waiting_share_ > 0.005;
+  }
+
+  void describe() {
+    const StepAnatomy& step = chosen_.steps.front();
+    append(p_.missing, trace_.report.missing);
+    append(p_.assumed, trace_.report.assumed);
+    p_.recognised.push_back(std::to_string(p_.layers.size()) + " layers, " + std::to_string(p_.tensors.size()) +
+                            " gradients, " + text_of(p_.gradient_size()));
+    describe_links(step);
+    if (step.backward_passes > 1)
+      p_.assumed.push_back(std::to_string(step.backward_passes) +
+                           " backward passes per step: gradients are taken to be complete in the last one");
+    if (!step.annotated_optimizer)
+      p_.assumed.push_back(
+          "no optimizer annotation: additions, multiplications and the like after the backward pass are the update");
+    if (options_.batch_samples <= 0 && p_.batch_samples > 0)
+      p_.assumed.push_back("batch of " + std::to_string(std::int64_t(p_.batch_samples)) +
+                           ": first dimension of the first layer's input");
+    if (p_.batch_samples == 0) p_.missing.push_back("batch size");
+    p_.missing.push_back("activation memory");
+    if (p_.step_times.empty()) p_.missing.push_back("a measured step time");
+    const std::int64_t device_ns = index_.linked_device_ns + index_.unlinked_device_ns;
+    if (device_ns > 0 && index_.unlinked_device_ns > device_ns / 1000)
+      p_.missing.push_back("the launch of " + percent(double(index_.unlinked_device_ns) / double(device_ns)) +
+                           " of the device time: it belongs to no layer");
+    if (index_.distributed) describe_communication();
+  }
+
+  void describe_links(const StepAnatomy& step) {
+    const std::string count = std::to_string(step.linked_nodes) + " of " + std::to_string(step.backward_nodes) +
+                              " backward nodes linked with forward operators by ";
+    switch (step.links) {
+      case LinkSource::sequence:
+        p_.recognised.push_back(count + "sequence number");
+        break;
+      case LinkSource::arrows:
+        p_.recognised.push_back(count + "forward-backward arrows");
+        break;
+      case LinkSource::order:
+        p_.missing.push_back("links between forward operators and backward nodes");
+        p_.assumed.push_back(count + "kind and order");
+        break;
+      case LinkSource::none:
+        p_.missing.push_back("links between forward operators and backward nodes");
+        p_.assumed.push_back("the whole model is one layer");
+        break;
+    }
+    if (p_.layers.size() < 4 && p_.tensors.size() > 2 * p_.layers.size())
+      p_.assumed.push_back("few layers (a compiled or fused model): all gradients of a layer become ready together");
+  }
+
+  void describe_communication() {
+    const Seconds left_out = median_seconds(chosen_.steps, [](const StepAnatomy& s) { return s.communication_ns; });
+    p_.recognised.push_back("a distributed run: collectives, their packing and waiting (" + text_of(left_out) +
+                            " of host time per step) are left out");
+    p_.assumed.push_back("compute is as long without communication as it was next to it");
+  }
+
+  /// Makes the parts sum to the measured step. In a distributed run only the upper bound is known.
+  void close() {
+    const Seconds measured = p_.measured_step();
+    if (measured.value() <= 0) return;
+    const Seconds modelled = with_input();
+    const double ratio = modelled / measured;
+    if (index_.distributed) {
+      if (ratio > 1) scale_to(measured, modelled);
+    } else if (!p_.has_device() || ratio > 1) {
+      scale_to(measured, modelled);
+    } else {
+      add_idle(measured - modelled);
+    }
+  }
+
+  /// The recurrence with the input wait in front.
+  Seconds with_input() const {
+    Profile whole = p_;
+    whole.layers.front().forward.host += p_.input;
+    return compute_time(whole);
+  }
+
+  void scale_to(Seconds measured, Seconds modelled) {
+    const double factor = measured / modelled;
+    scale(p_, factor);
+    if (std::abs(factor - 1) > 0.02)
+      p_.assumed.push_back("all times scaled by " + percent(factor) + " so that they sum to the measured step");
+  }
+
+  /// Time in which neither host nor device did anything that the trace shows.
+  void add_idle(Seconds idle) {
+    Seconds host = p_.input + p_.optimizer.host + p_.other.host;
+    for (const Layer& layer : p_.layers) host += layer.forward.host + layer.backward.host;
+    const bool host_ends_last = with_input() <= host * (1 + 1e-9);
+    (host_ends_last ? p_.other.host : p_.other.device) += idle;
+    const double share = idle / p_.measured_step();
+    if (share > 0.02)
+      p_.assumed.push_back(percent(share) + " of the step in which " + (host_ends_last ? "the host" : "the device") +
+                           " does nothing that the trace shows counts as 'other'");
+  }
+
+  const TraceIndex& index_;
+  const Trace& trace_;
+  const ProfileOptions& options_;
+  Chosen chosen_;
+  double waiting_share_ = 0;
+  Profile p_;
+};
+
+}  // namespace
+
+Profile profile_of(const Trace& trace, const ProfileOptions& options) {
+  const TraceIndex index(trace);
+  return Assembly(index, options).result();
+}
+
+Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) {
+  if (ranks.empty()) throw InputError("", "at least one trace", "none");
+  std::vector<Profile> profiles;
+  for (const Trace& trace : ranks) profiles.push_back(profile_of(trace, options));
+  std::vector<std::size_t> order(profiles.size());
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return compute_time(profiles[a]) < compute_time(profiles[b]); });
+  const Seconds fastest = compute_time(profiles[order.front()]), slowest = compute_time(profiles[order.back()]);
+  Profile middle = std::move(profiles[order[(order.size() - 1) / 2]]);
+  if (ranks.size() == 1) return middle;
+  middle.traced_workers = std::max(middle.traced_workers, std::int64_t(ranks.size()));
+  middle.recognised.push_back(std::to_string(ranks.size()) +
+                              " ranks; the profile is that of the median one; computing takes " + text_of(fastest) +
+                              " to " + text_of(slowest));
+  return middle;
+}
+
+}  // namespace stepcast
