@@ -1,0 +1,63 @@
+// BSP-PS: bulk-synchronous training over parameter servers; one fused buffer, pushed and pulled in partitions.
+//
+//   compute |  F1 F2 F3  B3 B2 B1 |                              | U | F1 ...
+//   pcie    |                     |[1][2][3]         [1][2][3]   |        local reduce-scatter, local all-gather
+//   up      |                     |   [ 1 ][ 2 ][ 3 ]            |
+//   dn      |                     |        [ 1 ][ 2 ][ 3 ]       |
+//
+//   T = t_C + t_PS(M) + t_U;  K partitions: t_PS = sum of the stage times of one + (K - 1) * the largest of them
+//
+// Nothing overlaps with compute, but the stages of different partitions overlap with one another. The update runs on
+// the worker (BytePS pulls gradients). Partition 4,096,000 bytes (BytePS). With one worker machine there is no server
+// traffic; without extra server machines (`servers`) every worker machine is a server, too.
+#include <stepcast/server_plan.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {{.name = "partition",
+                                   .kind = OptionKind::size,
+                                   .standard = 4'096'000,
+                                   .low = 1024,
+                                   .high = 0x1p40,
+                                   .summary = "largest message",
+                                   .tuned = true,
+                                   .tune_low = 0x1p18,
+                                   .tune_high = 0x1p26}};
+
+Answer<CommPlan> plan(const StrategyInput& in) {
+  const Bytes partition(in.options[0]), all = in.profile.gradient_size();
+  if (std::string why = too_many(number_of_parts(in.profile, partition, true)); !why.empty()) return Inapplicable{why};
+  ServerPlan servers(in, UpdatePlace::after_backward);
+  if (in.profile.tensors.empty()) return servers.take();
+  const Node end{NodeKind::backward, in.profile.backward_order.back()};
+  const auto tensors = static_cast<std::uint32_t>(in.profile.tensors.size());
+  std::int32_t number = 0;
+  for_each_part(all, partition, [&](Bytes size) {
+    servers.wait(servers.exchanged(end, {0, tensors, size, number++}), common_update);
+  });
+  return servers.take();
+}
+
+std::string settings(const OptionValues& v) {
+  return "BytePS: one fused push_pull after backward, BYTEPS_PARTITION_BYTES=" +
+         std::to_string(static_cast<long long>(v[0]));
+}
+
+}  // namespace
+
+extern const Strategy bsp_ps_strategy;
+constinit const Strategy bsp_ps_strategy{
+    .name = "bsp_ps",
+    .title = "BSP-PS",
+    .summary = "one fused push and pull over parameter servers after the backward pass",
+    .reference = "Shi et al., arXiv 2005.13247 (BSP-PS); bytedance/byteps",
+    .fidelity = Fidelity::exact,
+    .needs = "servers",
+    .options = options,
+    .phases = 1,
+    .plan = plan,
+    .settings = settings,
+};
+
+}  // namespace stepcast

@@ -1,0 +1,61 @@
+// WFBP-PS: wait-free backpropagation over parameter servers; each gradient is pushed when ready, pulled when summed.
+//
+//   compute |  F1 F2 F3  B3 B2 B1              | U | F1 ...
+//   up      |              [ 3 ][ 2 ]  [ 1 ]   |
+//   dn      |                   [ 3 ][ 2 ] [ 1 ]
+//
+//   T >= max(t_C + t_U, link time of M);  never slower than bsp_ps with the same messages
+//
+// Queues are first-in first-out, the barrier stays, and with full duplex the pull of one partition overlaps the push of
+// the next. With identical workers the servers' wait for all of them adds nothing. With partitions at least as large as
+// the tensors each tensor is pushed whole before it is pulled. The survey's "ByteScheduler-PS" label is this plan:
+// server-side scheduling, no worker priority, no cross-barrier wrapper.
+#include <stepcast/server_plan.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {{.name = "partition",
+                                   .kind = OptionKind::size,
+                                   .standard = 4'096'000,
+                                   .low = 1024,
+                                   .high = 0x1p40,
+                                   .summary = "largest message; larger tensors are cut",
+                                   .tuned = true,
+                                   .tune_low = 0x1p18,
+                                   .tune_high = 0x1p26}};
+
+Answer<CommPlan> plan(const StrategyInput& in) {
+  const Bytes partition(in.options[0]);
+  if (std::string why = too_many(number_of_parts(in.profile, partition)); !why.empty()) return Inapplicable{why};
+  ServerPlan servers(in, UpdatePlace::after_backward);
+  for (std::uint32_t t = 0; t < in.profile.tensors.size(); ++t)
+    for_each_part(in.profile.tensors[t].size, partition, [&](Bytes size) {
+      servers.wait(servers.exchanged(gradient(in.profile, t), {t, 1, size, static_cast<std::int32_t>(t)}),
+                   common_update);
+    });
+  return servers.take();
+}
+
+std::string settings(const OptionValues& v) {
+  return "byteps.torch.DistributedOptimizer with BYTEPS_PARTITION_BYTES=" +
+         std::to_string(static_cast<long long>(v[0]));
+}
+
+}  // namespace
+
+extern const Strategy wfbp_ps_strategy;
+constinit const Strategy wfbp_ps_strategy{
+    .name = "wfbp_ps",
+    .title = "WFBP-PS",
+    .summary = "each tensor is pushed to the servers when its gradient is ready and pulled when summed",
+    .reference = "Shi et al., arXiv 2005.13247 (WFBP-PS); bytedance/byteps",
+    .fidelity = Fidelity::exact,
+    .needs = "servers",
+    .options = options,
+    .phases = 1,
+    .plan = plan,
+    .settings = settings,
+};
+
+}  // namespace stepcast
