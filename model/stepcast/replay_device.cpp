@@ -65,14 +65,18 @@ std::int64_t DeviceSide::launch_time(std::uint32_t event) const {
 }
 
 void DeviceSide::collect_tasks() {
+  // Work that no call explains (a lossy recording) belongs to the step of the work before it on its stream.
+  std::vector<bool> of_step(trace_.tracks.size(), false);
   for (std::uint32_t e = 0; e < trace_.events.size(); ++e) {
-    if (launch_of_[e] == no_index) continue;
+    if (!is_device_work(trace_.events[e].kind)) continue;
     const std::int64_t launched = launch_time(e);
-    if (launched < step_.start_ns || launched >= step_.end_ns) continue;
+    const bool inside = launched >= step_.start_ns && launched < step_.end_ns;
+    if (launch_of_[e] != no_index) of_step[trace_.events[e].track] = inside;
+    if (!of_step[trace_.events[e].track]) continue;
     const auto task = static_cast<std::uint32_t>(tasks.size());
     tasks.push_back({e, launch_of_[e]});
     task_of_[e] = task;
-    if (task_of_launch_[launch_of_[e]] == no_index) task_of_launch_[launch_of_[e]] = task;
+    if (inside && task_of_launch_[launch_of_[e]] == no_index) task_of_launch_[launch_of_[e]] = task;
     StreamRow& row = rows_[trace_.events[e].track];
     if (!row.used) {
       row = {std::move(row.events), position_[e], streams.size(), true};
@@ -90,6 +94,7 @@ std::uint32_t DeviceSide::before_on_stream(std::uint32_t event) const {
 void DeviceSide::measure_constants() {
   std::vector<std::int64_t> latencies, turns;
   for (const DeviceTask& task : tasks) {
+    if (task.launch == no_index) continue;
     const std::uint32_t before = before_on_stream(task.event);
     const Event &event = trace_.events[task.event], &call = trace_.events[task.launch];
     if (before == no_index || trace_.events[before].end_ns() <= call.start_ns)
@@ -98,7 +103,7 @@ void DeviceSide::measure_constants() {
   latency_ns = std::max<std::int64_t>(0, interquartile_mean(latencies));
   for (const DeviceTask& task : tasks) {
     const std::uint32_t before = before_on_stream(task.event);
-    if (before == no_index) continue;
+    if (before == no_index || task.launch == no_index) continue;
     // Queued for sure: the launch call had returned a latency before the work ahead of it ended.
     const std::int64_t free = trace_.events[before].end_ns(), start = trace_.events[task.event].start_ns;
     if (start >= free && trace_.events[task.launch].end_ns() + latency_ns < free) turns.push_back(start - free);
@@ -120,7 +125,7 @@ void DeviceSide::shape_tasks() {
 }
 
 std::int64_t DeviceSide::expected_start(const DeviceTask& task) const {
-  const std::int64_t launched = trace_.events[task.launch].start_ns + latency_ns;
+  const std::int64_t launched = launch_time(task.event) + latency_ns;
   const std::uint32_t before = before_on_stream(task.event);
   return before == no_index ? launched : std::max(launched, trace_.events[before].end_ns() + turn_around_ns);
 }
@@ -191,6 +196,7 @@ void DeviceSide::find_stream_waits() {
     }
   }
   for (std::uint32_t task = 0; task < tasks.size(); ++task) {
+    if (tasks[task].launch == no_index) continue;
     const std::int64_t expected = expected_start(tasks[task]), start = trace_.events[tasks[task].event].start_ns;
     if (start <= expected + latency_ns) continue;
     const std::uint32_t on = last_ended(expected, start + clock_slack_ns, trace_.events[tasks[task].launch].start_ns);

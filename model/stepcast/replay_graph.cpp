@@ -29,19 +29,15 @@ constexpr std::int64_t wake_up_ns = 500'000;
 
 Picoseconds picoseconds(std::int64_t ns) { return ns * 1000; }
 
-/// What a thread does at a point; at equal times in this order.
-enum class Does : std::uint8_t {
-  resume,       ///< goes on after a wait
-  end_burst,    ///< has done what another thread waits for
-  begin_burst,  ///< takes over from another thread
-  hand_on,      ///< launches, issues, or hands over
-};
-/// At `time` the thread passes `task`.
+/// At `time` the thread passes `task`. Clocks are coarse: of points at one time the order of their events decides.
 struct HostPoint {
   std::int64_t time = 0;
-  Does does = Does::resume;
+  std::int64_t order = 0;
   std::uint32_t task = no_index;
 };
+std::int64_t just_before(std::uint32_t event) { return 2 * std::int64_t{event} - 1; }
+std::int64_t at(std::uint32_t event) { return 2 * std::int64_t{event}; }
+std::int64_t just_after(std::uint32_t event) { return 2 * std::int64_t{event} + 1; }
 /// Recorded waiting of a thread.
 struct Cut {
   std::int64_t begin = 0, end = 0;
@@ -65,8 +61,8 @@ class Assembly {
   TaskGraph graph() {
     add_resources();
     add_device_tasks();
-    add_point(0, step_.start_ns, Does::resume, no_index);
-    add_point(0, step_.end_ns, Does::hand_on, no_index);
+    add_point(0, step_.start_ns, INT64_MIN, no_index);
+    add_point(0, step_.end_ns, INT64_MAX, no_index);
     for (std::size_t t = 0; t < threads_.size(); ++t) add_device_points(t);
     add_releases();
     for (std::size_t t = 1; t < threads_.size(); ++t) add_hand_overs(t);
@@ -83,9 +79,9 @@ class Assembly {
   std::uint32_t add(TaskKind kind, std::uint32_t resource, std::int64_t work_ns, std::uint32_t index) {
     return builder_.add_task({picoseconds(work_ns), resource, 0, index, kind, 0});
   }
-  std::uint32_t add_point(std::size_t thread, std::int64_t time, Does does, std::uint32_t index) {
+  std::uint32_t add_point(std::size_t thread, std::int64_t time, std::int64_t order, std::uint32_t index) {
     const std::uint32_t task = add(TaskKind::host, plans_[thread].resource, 0, index);
-    plans_[thread].points.push_back({time, does, task});
+    plans_[thread].points.push_back({time, order, task});
     return task;
   }
   void depend(const Counterpart& on, std::uint32_t task) { builder_.add_arc(device_tasks_[on.task], task, on.lag); }
@@ -145,7 +141,7 @@ class Assembly {
   }
 
   void release_at(std::size_t t, std::uint32_t call, std::int64_t time, std::int64_t latency_ns) {
-    releases_[call] = {add_point(t, time, Does::hand_on, call), latency_ns};
+    releases_[call] = {add_point(t, time, at(call), call), latency_ns};
   }
 
   void add_launch(std::size_t t, std::uint32_t call, const std::map<StringId, std::int64_t>& usual) {
@@ -166,13 +162,13 @@ class Assembly {
     const bool to_host = name(task.event).find("DtoH") != std::string_view::npos;
     if (takes_part && to_host && copy.end_ns() <= c.end_ns() + clock_slack_ns) {
       release_at(t, call, c.start_ns, device_.latency_ns);
-      builder_.add_arc(device_tasks_[number], resume(t, c.start_ns, std::min(copy.end_ns(), c.end_ns()), call));
+      builder_.add_arc(device_tasks_[number], resume(t, c.start_ns, within(c, copy.end_ns()), at(call), call));
     } else if (takes_part && !to_host && copy.start_ns < c.end_ns()) {
       std::int64_t ready = c.start_ns;
       const std::uint32_t before = device_.before_on_stream(task.event);
       if (before != no_index && event(before).end_ns() > ready) {
-        ready = std::min(event(before).end_ns(), copy.start_ns);
-        const std::uint32_t resumed = resume(t, c.start_ns, ready, call);
+        ready = within(c, std::min(event(before).end_ns(), copy.start_ns));
+        const std::uint32_t resumed = resume(t, c.start_ns, ready, at(call), call);
         if (const auto on = device_.counterpart(before)) depend(*on, resumed);
       }
       release_at(t, call, ready, copy.start_ns - ready);
@@ -181,10 +177,15 @@ class Assembly {
     }
   }
 
+  /// A device time as a moment within a host call: the two clocks may disagree.
+  static std::int64_t within(const Event& call, std::int64_t time) {
+    return std::clamp(time, call.start_ns, call.end_ns());
+  }
+
   /// Cuts [from, to] out of a thread and returns the point at which it goes on.
-  std::uint32_t resume(std::size_t t, std::int64_t from, std::int64_t to, std::uint32_t index) {
+  std::uint32_t resume(std::size_t t, std::int64_t from, std::int64_t to, std::int64_t order, std::uint32_t index) {
     if (from < to) plans_[t].cuts.push_back({from, to});
-    return add_point(t, to, Does::resume, index);
+    return add_point(t, to, order, index);
   }
 
   void add_synchronisation(std::size_t t, std::uint32_t call, std::uint32_t last_launched_here) {
@@ -198,9 +199,9 @@ class Assembly {
     std::vector<std::uint32_t> others;
     if (frees || says("DeviceSynchronize") || says("CtxSynchronize")) others = device_.last_launched(c.start_ns);
     else if (last_launched_here != no_index) others.push_back(device_.tasks[last_launched_here].event);
-    const std::int64_t until = awaited == no_index ? c.start_ns : std::min(event(awaited).end_ns(), c.end_ns());
+    const std::int64_t until = awaited == no_index ? c.start_ns : within(c, event(awaited).end_ns());
     others.push_back(awaited);
-    const std::uint32_t resumed = resume(t, c.start_ns, until, call);
+    const std::uint32_t resumed = resume(t, c.start_ns, until, at(call), call);
     for (const std::uint32_t on : others) {
       if (on == no_index || event(on).end_ns() > latest) continue;
       if (const auto it = device_.counterpart(on)) depend(*it, resumed);
@@ -212,7 +213,7 @@ class Assembly {
     for (const std::vector<std::uint32_t>& stream : device_.streams)
       for (std::size_t i = 0; i < stream.size(); ++i) {
         const DeviceTask& task = device_.tasks[stream[i]];
-        if (i > 0 && device_.tasks[stream[i - 1]].launch == task.launch) continue;
+        if (task.launch == no_index || (i > 0 && device_.tasks[stream[i - 1]].launch == task.launch)) continue;
         const auto released = releases_.find(task.launch);
         if (released == releases_.end()) continue;
         const auto [point, latency_ns] = released->second;
@@ -227,7 +228,7 @@ class Assembly {
   struct Burst {
     std::int64_t begin = 0, end = 0;
     std::ptrdiff_t quiet = -1;
-    std::uint32_t event = no_index;
+    std::uint32_t first = no_index;  ///< event
   };
 
   std::ptrdiff_t quiet_span_around(std::int64_t begin, std::int64_t end) const {
@@ -264,15 +265,19 @@ class Assembly {
     for (const Burst& burst : bursts_of(threads_[t])) {
       plans_[t].cuts.push_back({busy_until, burst.begin});
       busy_until = burst.end;
-      const std::uint32_t begins = add_point(t, burst.begin, Does::begin_burst, burst.event);
+      const std::uint32_t begins = add_point(t, burst.begin, just_before(burst.first), burst.first);
       if (burst.quiet < 0) {
-        builder_.add_arc(add_point(0, burst.begin, Does::hand_on, burst.event), begins);
+        builder_.add_arc(add_point(0, burst.begin, just_before(burst.first), burst.first), begins);
         continue;
       }
       const HostSpan& span = threads_[0].spans[static_cast<std::size_t>(burst.quiet)];
-      const std::uint32_t ends = add_point(t, burst.end, Does::end_burst, burst.event);
-      add_gap_between(add_point(0, span.begin, Does::hand_on, burst.event), begins, burst.begin - span.begin, t);
-      add_gap_between(ends, resume(0, span.begin, span.end, burst.event), span.end - burst.end, t);
+      const auto after = std::ranges::upper_bound(threads_[t].events, burst.end, {},
+                                                  [&](std::uint32_t e) { return event(e).start_ns; });
+      const std::uint32_t last = *(after - 1);
+      const std::uint32_t ends = add_point(t, burst.end, just_after(last), burst.first);
+      add_gap_between(add_point(0, span.begin, just_before(burst.first), burst.first), begins, burst.begin - span.begin,
+                      t);
+      add_gap_between(ends, resume(0, span.begin, span.end, just_after(last), burst.first), span.end - burst.end, t);
     }
     plans_[t].cuts.push_back({busy_until, step_.end_ns});
   }
@@ -306,9 +311,9 @@ class Assembly {
       const auto [first, last] = add_transfer(collective);
       if (issued < issues.size() && event(issues[issued].second).start_ns <= c.start_ns) {
         const auto [thread, call] = issues[issued++];
-        builder_.add_arc(add_point(thread, std::min(event(call).end_ns(), c.start_ns), Does::hand_on, call), first);
+        builder_.add_arc(add_point(thread, std::min(event(call).end_ns(), c.start_ns), at(call), call), first);
       } else {
-        builder_.add_arc(add_point(0, c.start_ns, Does::hand_on, collective.event), first);
+        builder_.add_arc(add_point(0, c.start_ns, at(collective.event), collective.event), first);
       }
       const auto [entry, is_new] = worker.try_emplace(c.track, first, last);
       if (!is_new) builder_.add_arc(std::exchange(entry->second.second, last), first);
@@ -340,7 +345,7 @@ class Assembly {
     if (awaited == nullptr) return;
     const std::int64_t until = std::min(event(awaited->event).end_ns(), span.end);
     awaited->released_ns = std::min(awaited->released_ns, until);
-    awaited->waiting.emplace_back(until, resume(t, span.begin, until, awaited->event));
+    awaited->waiting.emplace_back(until, resume(t, span.begin, until, at(awaited->event), awaited->event));
   }
 
   /// The collective as one task, or as two where a thread went on before its recorded end.
@@ -365,7 +370,7 @@ class Assembly {
   /// Walks a thread's spans, skips what was cut out, and threads the points in at their times.
   void chain(std::size_t t) {
     Plan& plan = plans_[t];
-    std::ranges::stable_sort(plan.points, {}, [](const HostPoint& p) { return std::pair(p.time, p.does); });
+    std::ranges::stable_sort(plan.points, {}, [](const HostPoint& p) { return std::pair(p.time, p.order); });
     std::ranges::sort(plan.cuts, {}, &Cut::begin);
     Chain chain{*this, plan};
     std::size_t point = 0, cut = 0;

@@ -4,7 +4,7 @@
 // The device side is the work that the step launched, per stream, and what each piece waited for on other streams. The
 // host side is every thread as a row of spans: what ran innermost, or nothing. The time constants that belong to the
 // machine and not to one event (launch latency, turn-around of a stream) are measured over the step. Invariants:
-// indices point into the trace; times are nanoseconds on its clock. Not modelled: work that no launch call explains.
+// indices point into the trace; times are nanoseconds on its clock.
 #include <stepcast/profile_of.hpp>
 #include <stepcast/task_graph.hpp>
 #include <stepcast/trace.hpp>
@@ -22,7 +22,7 @@ inline constexpr std::int64_t clock_slack_ns = 2000;
 /// A kernel, copy or fill that the step launched.
 struct DeviceTask {
   std::uint32_t event = no_index;
-  std::uint32_t launch = no_index;  ///< runtime call
+  std::uint32_t launch = no_index;  ///< runtime call; none where the recording lost it
   std::int64_t work_ns = 0;         ///< recorded duration; up to the successor's start where the two overlap
   std::int64_t turn_ns = 0;         ///< the stream's turn-around before it
 };
