@@ -202,7 +202,7 @@ void add_uncertainty(const Profile& profile, const Cluster& cluster, const Criti
   const Seconds half(p90 * std::hypot(of_compute, of_links));
   prediction.interval_low = std::max(Seconds(0), prediction.iteration - half);
   prediction.interval_high = prediction.iteration + half;
-  prediction.step_spread = noise * compute_time(profile);
+  prediction.step_spread = noise * lone_step_time(profile);
   if (profile.step_times.size() < 2)
     prediction.warnings.push_back("fewer than two measured steps: the interval does not include their noise");
   if (cluster.relative_error == 0 && cluster.workers() > 1)

@@ -287,4 +287,14 @@ Seconds compute_time(const Profile& p) {
   return clocks.done();
 }
 
+Seconds lone_step_time(const Profile& p) {
+  const Seconds latency = compute_time(p);
+  if (!p.has_device() || p.host_waits_for_device) return latency;
+  PassCost sum;
+  const auto add = [&](const PassCost& c) { sum.host += c.host, sum.device += c.device; };
+  for (const Layer& l : p.layers) add(l.forward), add(l.backward);
+  add(p.optimizer), add(p.other);
+  return std::max({sum.host + p.input, sum.device, latency / 2});
+}
+
 }  // namespace stepcast

@@ -95,6 +95,9 @@ struct Profile {
 [[nodiscard]] std::vector<Seconds> gradient_ready_times(const Profile&);
 /// Time of one step without communication: the two-stream recurrence over forward, backward, optimizer and other.
 [[nodiscard]] Seconds compute_time(const Profile&);
+/// Steady-state step time without communication: where the host may run one step ahead of the device, the larger of the
+/// two streams' sums (and half the time above, which two consecutive steps share); else the time above.
+[[nodiscard]] Seconds lone_step_time(const Profile&);
 /// Elapsed forward and backward time of the same recurrence.
 [[nodiscard]] Seconds forward_time(const Profile&);
 [[nodiscard]] Seconds backward_time(const Profile&);
