@@ -230,7 +230,8 @@ class Assembly {
   }
 
   static void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
-    to.insert(to.end(), from.begin(), from.end());
+    for (const std::string& line : from)
+      if (std::find(to.begin(), to.end(), line) == to.end()) to.push_back(line);
   }
 
   void take_costs() {
@@ -310,19 +311,24 @@ class Assembly {
   void close() {
     const Seconds measured = p_.measured_step();
     if (measured.value() <= 0) return;
-    const Seconds modelled = with_input();
-    const double ratio = modelled / measured;
-    if (index_.distributed) {
-      if (ratio > 1) scale_to(measured, modelled);
-    } else if (!p_.has_device() || ratio > 1) {
-      scale_to(measured, modelled);
-    } else {
-      add_idle(measured - modelled);
-    }
+    const Seconds modelled = period();
+    if (modelled > measured || (!p_.has_device() && !index_.distributed)) scale_to(measured, modelled);
+    else if (!index_.distributed) add_idle(measured - modelled);
   }
 
-  /// The recurrence with the input wait in front.
-  Seconds with_input() const {
+  Seconds host_total() const {
+    Seconds sum = p_.input + p_.optimizer.host + p_.other.host;
+    for (const Layer& layer : p_.layers) sum += layer.forward.host + layer.backward.host;
+    return sum;
+  }
+  Seconds device_total() const {
+    Seconds sum = p_.optimizer.device + p_.other.device;
+    for (const Layer& layer : p_.layers) sum += layer.forward.device + layer.backward.device;
+    return sum;
+  }
+  /// Steady-state time of a step. A host that never waits runs ahead: the slower of the two streams sets the pace.
+  Seconds period() const {
+    if (!p_.host_waits_for_device) return std::max(host_total(), device_total());
     Profile whole = p_;
     whole.layers.front().forward.host += p_.input;
     return compute_time(whole);
@@ -337,9 +343,8 @@ class Assembly {
 
   /// Time in which neither host nor device did anything that the trace shows.
   void add_idle(Seconds idle) {
-    Seconds host = p_.input + p_.optimizer.host + p_.other.host;
-    for (const Layer& layer : p_.layers) host += layer.forward.host + layer.backward.host;
-    const bool host_ends_last = with_input() <= host * (1 + 1e-9);
+    const bool host_ends_last =
+        p_.host_waits_for_device ? period() <= host_total() * (1 + 1e-9) : host_total() >= device_total();
     (host_ends_last ? p_.other.host : p_.other.device) += idle;
     const double share = idle / p_.measured_step();
     if (share > 0.02)

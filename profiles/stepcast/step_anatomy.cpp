@@ -339,10 +339,12 @@ class Dissection {
   void deal_out(const Operator& o, std::int64_t gap, std::int64_t own, bool updating) {
     if (left_out(o, updating)) {
       out_.communication_ns += gap + own;
+      waits_for_collective_ = !index_.has_device_work && o.role == Role::communication;
       return;
     }
     const std::int64_t waiting = std::min(own, index_.waiting_ns[o.event]);
     std::int64_t work = own - waiting;
+    work -= std::min(work, index_.stalled_ns[o.event]);
     std::int64_t before = gap;
     if (index_.distributed && o.role == Role::accumulate_node) {
       work = std::min(work, index_.accumulate_ns[o.event]);  // the rest is gradient hooks
@@ -353,7 +355,9 @@ class Dissection {
     if (index_.distributed && o.role == Role::optimizer && o.phase == Phase::tail && !gap_after_update_) before = 0;
     if (o.role == Role::optimizer && o.phase == Phase::tail) gap_after_update_ = true;
     out_.waiting_ns += waiting;
-    out_.communication_ns += own - waiting - work + gap - before;
+    if (waits_for_collective_) before = 0;
+    waits_for_collective_ = false;
+    if (index_.distributed) out_.communication_ns += own - waiting - work + gap - before;
     if (o.role == Role::loader) {
       out_.input_ns += work;
       out_.other.host_ns += before;
@@ -382,7 +386,7 @@ class Dissection {
   std::vector<Operator> operators_;                            ///< in time order
   std::unordered_map<std::uint32_t, std::uint32_t> position_;  ///< event -> position in `operators_`
   std::vector<Owned> owned_;
-  bool has_optimizer_ = false, gap_after_update_ = false;
+  bool has_optimizer_ = false, gap_after_update_ = false, waits_for_collective_ = false;
 };
 
 }  // namespace

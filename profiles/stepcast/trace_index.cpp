@@ -2,6 +2,7 @@
 #include <stepcast/trace_index.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 namespace stepcast {
@@ -74,6 +75,28 @@ std::int64_t usual_launch_ns(const TraceIndex& index) {
   return durations[durations.size() / 2];
 }
 
+/// On the host a blocking collective shows as the gap between its call and whatever its thread does next.
+void add_waits_for_collectives(TraceIndex& index) {
+  const Trace& trace = index.trace;
+  std::vector<std::uint32_t> last_call(trace.tracks.size(), no_index);
+  const auto close = [&](std::uint32_t call, std::int64_t next_start) {
+    const std::uint32_t around = index.parent[call];
+    const std::uint32_t owner = index.operator_of[call];
+    if (around == no_index || owner == no_index || owner == call) return;
+    const std::int64_t until = std::min(next_start, trace.events[around].end_ns());
+    index.communication_ns[owner] += std::max<std::int64_t>(0, until - trace.events[call].end_ns());
+  };
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+    if (!is_host_event(trace, trace.events[i])) continue;
+    std::uint32_t& call = last_call[trace.events[i].track];
+    if (call != no_index && trace.events[i].start_ns >= trace.events[call].end_ns()) {
+      close(call, trace.events[i].start_ns);
+      call = no_index;
+    }
+    if (call == no_index && index.facts(i).role == Role::communication) call = i;
+  }
+}
+
 /// Host time by operator: waiting, communication, accumulation.
 void sum_host_parts(TraceIndex& index) {
   const std::int64_t usual = usual_launch_ns(index);
@@ -90,7 +113,7 @@ void sum_host_parts(TraceIndex& index) {
     if (e.kind != EventKind::runtime_call || index.serves_communication[i] != 0) continue;
     if (role == Role::blocking_call) index.waiting_ns[owner] += e.duration_ns;
     if (role == Role::launch_call && e.duration_ns > std::max(stalled_launch_factor * usual, stalled_launch_floor_ns))
-      index.waiting_ns[owner] += e.duration_ns - usual;
+      index.stalled_ns[owner] += e.duration_ns - usual;
   }
 }
 
@@ -123,12 +146,15 @@ void keep_busy_copies(TraceIndex& index) {
       continue;
     const std::int64_t stall = index.trace.events[from].duration_ns;
     if (index.facts(from).role != Role::launch_call || stall <= stalled_launch_floor_ns) continue;
-    std::int64_t& waiting = index.waiting_ns[index.operator_of[from]];
-    waiting -= std::min(waiting, index.trace.events[i].duration_ns);
+    std::int64_t& stalled = index.stalled_ns[index.operator_of[from]];
+    stalled -= std::min(stalled, index.trace.events[i].duration_ns);
   }
 }
 
 void sum_device_work(TraceIndex& index) {
+  std::int64_t first_call = std::numeric_limits<std::int64_t>::max();
+  for (const Event& e : index.trace.events)
+    if (e.kind == EventKind::runtime_call && e.correlation >= 0) first_call = std::min(first_call, e.correlation);
   for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
     const Event& e = index.trace.events[i];
     if (!is_device_work(e.kind)) continue;
@@ -137,7 +163,8 @@ void sum_device_work(TraceIndex& index) {
     const bool collective = work == naming::Work::communication || e.collective != no_index;
     if (collective || (from != no_index && index.serves_communication[from] != 0)) continue;
     if (from == no_index || index.operator_of[from] == no_index) {
-      index.unlinked_device_ns += e.duration_ns;
+      // What was launched before the recording began belongs to no step of it.
+      if (e.correlation < 0 || e.correlation > first_call) index.unlinked_device_ns += e.duration_ns;
       continue;
     }
     index.linked_device_ns += e.duration_ns;
@@ -158,6 +185,7 @@ TraceIndex::TraceIndex(const Trace& t)
       serves_communication(t.events.size(), 0),
       device_work(t.events.size()),
       waiting_ns(t.events.size(), 0),
+      stalled_ns(t.events.size(), 0),
       communication_ns(t.events.size(), 0),
       accumulate_ns(t.events.size(), 0),
       launcher(t.events.size(), no_index) {
@@ -166,6 +194,7 @@ TraceIndex::TraceIndex(const Trace& t)
   sum_host_parts(*this);
   link_device_work(*this);
   keep_busy_copies(*this);
+  if (!has_device_work) add_waits_for_collectives(*this);
   sum_device_work(*this);
 }
 

@@ -31,7 +31,8 @@ struct TraceIndex {
   std::vector<std::uint32_t> operator_of;          ///< by event; `no_index` for device events and for bare containers
   std::vector<std::uint8_t> serves_communication;  ///< by event: a collective, its packing, or a gradient hook
   std::vector<DeviceWork> device_work;             ///< by operator, communication excluded
-  std::vector<std::int64_t> waiting_ns;            ///< by operator: host time spent waiting for the device
+  std::vector<std::int64_t> waiting_ns;            ///< by operator: host time in calls that wait for the device
+  std::vector<std::int64_t> stalled_ns;            ///< by operator: host time in launches that found the queue full
   std::vector<std::int64_t> communication_ns;      ///< by operator: host time of communication nested inside
   std::vector<std::int64_t> accumulate_ns;         ///< by operator: host time of AccumulateGrad itself, hooks excluded
   std::vector<std::uint32_t> launcher;  ///< by device event: the host event that launched it, else `no_index`

@@ -65,8 +65,10 @@ TracedCollective collective_of(const TraceIndex& index, std::uint32_t i) {
 std::vector<TracedCollective> collected(const TraceIndex& index, const StepWindow& window, Level level) {
   std::vector<TracedCollective> out;
   for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
-    const Event& e = index.trace.events[i];
-    if (e.start_ns >= window.start_ns && e.start_ns < window.end_ns && counts_at(index, i, level))
+    // The device may lag behind: what counts is the step that launched it.
+    const std::uint32_t from = index.launcher[i] == no_index ? i : index.launcher[i];
+    const std::int64_t start = index.trace.events[from].start_ns;
+    if (start >= window.start_ns && start < window.end_ns && counts_at(index, i, level))
       out.push_back(collective_of(index, i));
   }
   return out;
