@@ -28,10 +28,9 @@ struct Fitting {
     for (std::size_t t = 0; t < tables.size(); ++t) {
       Cluster cluster = clusters[t];
       change(cluster);
-      const CostLine line = algorithm->all_reduce(cluster);
       double sum = 0;
       for (std::size_t i = 0; i < tables[t]->sizes.size(); ++i) {
-        const double r = line(tables[t]->sizes[i]) / tables[t]->times[i] - 1;
+        const double r = algorithm->all_reduce_time(cluster, tables[t]->sizes[i]) / tables[t]->times[i] - 1;
         sum += r * r;
       }
       total += sum / static_cast<double>(tables[t]->sizes.size());
@@ -74,7 +73,8 @@ Link fitted_link(const Fitting& fitting, Link Cluster::*which) {
   return {Seconds(std::exp2(best_latency)), BytesPerSecond(std::exp2(best_rate))};
 }
 
-/// Root mean square error of predicting each inner point of a table from its neighbours.
+/// Root mean square error of interpolating in a table, estimated by predicting each inner point from its neighbours.
+/// Leaving a point out doubles the gap, and the error of linear interpolation grows with its square: a quarter remains.
 double interpolation_error(const MeasuredCollective& table) {
   double sum = 0;
   std::size_t n = 0;
@@ -86,7 +86,7 @@ double interpolation_error(const MeasuredCollective& table) {
     const double r = CostTable(sizes, times)(table.sizes[i]) / table.times[i] - 1;
     sum += r * r;
   }
-  return n == 0 ? 0 : std::sqrt(sum / static_cast<double>(n));
+  return n == 0 ? 0 : std::sqrt(sum / static_cast<double>(n)) / 4;
 }
 
 void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
@@ -150,11 +150,12 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
                   [&](const MeasuredCollective& t) { return t.operation == m.operation && t.workers == m.workers; });
     result.cluster.tables.push_back(m);
     if (m.operation != "all_reduce" || m.workers < 2) continue;
-    entry.model = algorithm->all_reduce(*resized(result.cluster, m.workers));
+    const Cluster sized = *resized(result.cluster, m.workers);
+    entry.model = algorithm->all_reduce(sized);
     // A cluster that uses its tables errs as interpolation does; one that uses closed forms, as those do.
     const double interpolation = from_table ? interpolation_error(m) : 0;
     for (std::size_t i = 0; i < m.sizes.size(); ++i, ++n) {
-      const double r = from_table ? interpolation : entry.model(m.sizes[i]) / m.times[i] - 1;
+      const double r = from_table ? interpolation : algorithm->all_reduce_time(sized, m.sizes[i]) / m.times[i] - 1;
       sum += r * r;
     }
   }

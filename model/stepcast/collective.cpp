@@ -43,10 +43,10 @@ ServerSplit byteps_split(std::int64_t worker_machines, std::int64_t servers) {
 // --- Tables ---------------------------------------------------------------------------------------------------------
 
 CostTable::CostTable(std::span<const Bytes> sizes, std::span<const Seconds> times) {
-  log_sizes_.reserve(sizes.size());
-  log_times_.reserve(times.size());
-  for (const Bytes size : sizes) log_sizes_.push_back(std::log(size.value()));
-  for (const Seconds time : times) log_times_.push_back(std::log(time.value()));
+  sizes_.reserve(sizes.size());
+  times_.reserve(times.size());
+  for (const Bytes size : sizes) sizes_.push_back(size.value());
+  for (const Seconds time : times) times_.push_back(time.value());
 }
 
 namespace {
@@ -67,19 +67,15 @@ double continued(double x, double x0, double t0, double x1, double t1) {
 }  // namespace
 
 Seconds CostTable::operator()(Bytes m) const {
-  const std::size_t n = log_sizes_.size();
-  const auto size = [&](std::size_t i) { return std::exp(log_sizes_[i]); };
-  const auto time = [&](std::size_t i) { return std::exp(log_times_[i]); };
-  const double x = m.value() > 0 ? std::log(m.value()) : -HUGE_VAL;
-  if (n == 1) return Seconds(x <= log_sizes_[0] ? time(0) : time(0) * m.value() / size(0));
-  if (x < log_sizes_[0]) return Seconds(continued(m.value(), size(0), time(0), size(1), time(1)));
-  if (x > log_sizes_[n - 1]) {
-    return Seconds(continued(m.value(), size(n - 1), time(n - 1), size(n - 2), time(n - 2)));
-  }
-  const auto above = std::upper_bound(log_sizes_.begin() + 1, log_sizes_.end() - 1, x);
-  const auto i = static_cast<std::size_t>(above - log_sizes_.begin());
-  const double share = (x - log_sizes_[i - 1]) / (log_sizes_[i] - log_sizes_[i - 1]);
-  return Seconds(std::exp(log_times_[i - 1] + share * (log_times_[i] - log_times_[i - 1])));
+  const std::size_t n = sizes_.size();
+  const double x = m.value();
+  if (n == 1) return Seconds(x <= sizes_[0] ? times_[0] : times_[0] * x / sizes_[0]);
+  if (x < sizes_[0]) return Seconds(continued(x, sizes_[0], times_[0], sizes_[1], times_[1]));
+  if (x > sizes_[n - 1]) return Seconds(continued(x, sizes_[n - 1], times_[n - 1], sizes_[n - 2], times_[n - 2]));
+  const auto above = std::upper_bound(sizes_.begin() + 1, sizes_.end() - 1, x);
+  const auto i = static_cast<std::size_t>(above - sizes_.begin());
+  const double share = (x - sizes_[i - 1]) / (sizes_[i] - sizes_[i - 1]);
+  return Seconds(times_[i - 1] + share * (times_[i] - times_[i - 1]));
 }
 
 Seconds CommunicationCost::measured(std::size_t i, Bytes m) const {
@@ -181,6 +177,11 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     // An operation that moves nothing here (push with one machine) is not launched either.
     if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
   }
+  cost.other_lines_ = cost.lines_;
+  if (forms->other_all_reduce && !alone) {
+    cost.other_lines_[0] = forms->other_all_reduce(cluster) + CostLine{cost.overhead_, 0};
+  }
+  static_assert(static_cast<std::size_t>(Operation::all_reduce) == 0);
   if (!from_table || alone) return cost;
 
   if (!table_for(cluster, Operation::all_reduce)) {

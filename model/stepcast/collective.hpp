@@ -3,8 +3,8 @@
 //
 // An algorithm (ring, tree, hierarchical, ...) is a record of pure functions from a network to a line
 // T(m) = start_up + m / rate, one per operation that it defines. A measured table replaces the line where there is one:
-// interpolated in log-log, extrapolated by the slope of its last points. m is always the full buffer per worker in
-// bytes (for an all-gather: of the full result). Identity: T = 0 for one worker. Not modelled: congestion by other
+// interpolated between neighbours, extrapolated by the slope of its last points. m is always the full buffer per worker
+// in bytes (for an all-gather: of the full result). Identity: T = 0 for one worker. Not modelled: congestion by other
 // jobs; the wait for late peers, which is the scheduler's business.
 //
 // Servers (push, pull, server_sum, local stages) are the same for every algorithm; m is what one worker *machine* holds
@@ -16,6 +16,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/units.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -65,23 +66,32 @@ struct CollectiveAlgorithm {
   CostLine (*all_to_all)(const Cluster&);
   /// Null = always; else the reason why this cluster cannot use it (empty = it can).
   std::string (*unsuitable)(const Cluster&);
+  /// Null = none; else a second form of the all-reduce: at each size the faster one runs, as a tuned library chooses.
+  CostLine (*other_all_reduce)(const Cluster&) = nullptr;
+
+  /// Time of an all-reduce without message overhead. Requires that the algorithm defines it.
+  [[nodiscard]] Seconds all_reduce_time(const Cluster& cluster, Bytes m) const {
+    const Seconds time = all_reduce(cluster)(m);
+    return other_all_reduce ? std::min(time, other_all_reduce(cluster)(m)) : time;
+  }
 };
 
 /// All algorithms (collectives/collectives.inc).
 [[nodiscard]] std::span<const CollectiveAlgorithm> collective_algorithms();
 [[nodiscard]] const CollectiveAlgorithm* collective_algorithm(std::string_view name);
 
-/// Measured points, interpolated in log-log.
+/// Measured points. Between two of them the chord: it is exact where a latency and a bandwidth govern, however far
+/// apart the points are, and on measured tables its leave-one-out error is below that of log-log interpolation.
 class CostTable {
  public:
   CostTable() = default;
   /// Sizes strictly increasing and positive, times positive, same length >= 1.
   CostTable(std::span<const Bytes> sizes, std::span<const Seconds> times);
   [[nodiscard]] Seconds operator()(Bytes m) const;
-  [[nodiscard]] bool empty() const { return log_sizes_.empty(); }
+  [[nodiscard]] bool empty() const { return sizes_.empty(); }
 
  private:
-  std::vector<double> log_sizes_, log_times_;
+  std::vector<double> sizes_, times_;
 };
 
 /// The time of every operation on one cluster with one algorithm: made once, asked for each transfer.
@@ -92,7 +102,7 @@ class CommunicationCost {
   [[nodiscard]] Seconds operator()(Operation op, Bytes m) const {
     const auto i = static_cast<std::size_t>(op);
     if (!tables_[i].empty()) return measured(i, m);
-    return lines_[i](m);
+    return std::min(lines_[i](m), other_lines_[i](m));
   }
   /// The latency-bandwidth line of an operation (for a table: its least-squares line), e.g. for MG-WFBP's merge rule.
   [[nodiscard]] CostLine line(Operation op) const { return lines_[static_cast<std::size_t>(op)]; }
@@ -108,6 +118,7 @@ class CommunicationCost {
   friend Answer<CommunicationCost> communication_cost(const Cluster&, std::string_view);
   [[nodiscard]] Seconds measured(std::size_t i, Bytes m) const;
   std::array<CostLine, operation_count> lines_{};
+  std::array<CostLine, operation_count> other_lines_{};  ///< equal to lines_ unless there are two forms
   std::array<CostTable, operation_count> tables_{};
   std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
   std::array<bool, operation_count> defined_{};

@@ -1,0 +1,35 @@
+// Ring or double tree, whichever is faster at each size: what NCCL's tuning chooses for an all-reduce.
+//
+//   all-reduce                   min(ring, double_tree)
+//   reduce-scatter, all-gather   ring: NCCL has no tree for them
+//   broadcast, all-to-all        as `chain` and `pairwise`
+//
+// NCCL >= 2.4 (tuning.cc). Bounds: those of its two forms. The line of MG-WFBP's merge rule is the tree's.
+#include <stepcast/closed_forms.hpp>
+
+namespace stepcast {
+
+extern const CollectiveAlgorithm collective_ring, collective_double_tree, collective_chain;
+
+namespace {
+
+CostLine tree(const Cluster& c) { return collective_double_tree.all_reduce(c); }
+CostLine ring(const Cluster& c) { return collective_ring.all_reduce(c); }
+CostLine half(const Cluster& c) { return collective_ring.reduce_scatter(c); }
+CostLine broadcast(const Cluster& c) { return collective_chain.broadcast(c); }
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_ring_or_tree;
+const CollectiveAlgorithm collective_ring_or_tree{"ring_or_tree",
+                                                  "the faster of ring and double tree at each size, as NCCL chooses",
+                                                  "NCCL 2.4 tuning",
+                                                  tree,
+                                                  half,
+                                                  half,
+                                                  broadcast,
+                                                  pairwise_all_to_all,
+                                                  nullptr,
+                                                  ring};
+
+}  // namespace stepcast
