@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -20,11 +22,19 @@ constexpr std::string_view profile_schema = "stepcast.profile/1";
 
 // ---- writing ----
 
+/// Whole numbers without a fraction, as people write them; both read back to the same value.
+Json json_of_number(double value) {
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  if (value == std::floor(value) && std::abs(value) < exact && !(value == 0 && std::signbit(value)))
+    return Json(std::int64_t(value));
+  return Json(value);
+}
+
 Json json_of_cost(const PassCost& cost) {
-  Json out{{"host_s", cost.host.value()}};
-  if (cost.device.value() != 0) out["device_s"] = cost.device.value();
-  if (cost.device_gemm.value() != 0) out["device_gemm_s"] = cost.device_gemm.value();
-  if (cost.device_memory.value() != 0) out["device_memory_s"] = cost.device_memory.value();
+  Json out{{"host_s", json_of_number(cost.host.value())}};
+  if (cost.device.value() != 0) out["device_s"] = json_of_number(cost.device.value());
+  if (cost.device_gemm.value() != 0) out["device_gemm_s"] = json_of_number(cost.device_gemm.value());
+  if (cost.device_memory.value() != 0) out["device_memory_s"] = json_of_number(cost.device_memory.value());
   return out;
 }
 
@@ -32,14 +42,14 @@ Json json_of_tensor(const Tensor& tensor, const std::vector<Layer>& layers) {
   Json out{{"name", tensor.name}};
   if (!tensor.shape.empty()) out["shape"] = tensor.shape;
   out["dtype"] = name_of(tensor.dtype);
-  out["size_bytes"] = tensor.size.value();
+  out["size_bytes"] = json_of_number(tensor.size.value());
   out["layer"] = layers[tensor.layer].name;
   return out;
 }
 
 Json json_of_collective(const ObservedCollective& c) {
-  Json out{{"operation", c.operation}, {"count", c.count}, {"size_bytes", c.size.value()}};
-  out["duration_s"] = c.duration.value();
+  Json out{{"operation", c.operation}, {"count", c.count}, {"size_bytes", json_of_number(c.size.value())}};
+  out["duration_s"] = json_of_number(c.duration.value());
   if (c.group_size != -1) out["group_size"] = c.group_size;
   return out;
 }
@@ -302,14 +312,14 @@ std::string json_of(const Profile& p) {
   if (p.has_device()) out["device"] = p.device;
   out["provenance"] = p.provenance;
   out["traced_workers"] = p.traced_workers;
-  if (p.batch_samples != 0) out["batch_samples"] = p.batch_samples;
-  if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = p.activation_memory.value();
+  if (p.batch_samples != 0) out["batch_samples"] = json_of_number(p.batch_samples);
+  if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
   out["host_waits_for_device"] = p.host_waits_for_device;
-  out["input_s"] = p.input.value();
+  out["input_s"] = json_of_number(p.input.value());
   out["optimizer"] = json_of_cost(p.optimizer);
   out["other"] = json_of_cost(p.other);
   out["step_times_s"] = Json::array();
-  for (const Seconds t : p.step_times) out["step_times_s"].push_back(t.value());
+  for (const Seconds t : p.step_times) out["step_times_s"].push_back(json_of_number(t.value()));
   for (const Layer& layer : p.layers)
     out["layers"].push_back(Json{
         {"name", layer.name}, {"forward", json_of_cost(layer.forward)}, {"backward", json_of_cost(layer.backward)}});

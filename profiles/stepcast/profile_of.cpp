@@ -188,6 +188,7 @@ class Assembly {
     take_costs();
     describe();
     close();
+    round_times();
     return checked(std::move(p_), trace_.source);
   }
 
@@ -350,6 +351,21 @@ class Assembly {
     if (share > 0.02)
       p_.assumed.push_back(percent(share) + " of the step in which " + (host_ends_last ? "the host" : "the device") +
                            " does nothing that the trace shows counts as 'other'");
+  }
+
+  /// To whole nanoseconds, the resolution of a trace: profiles are read and edited by people.
+  void round_times() {
+    const auto round = [](Seconds& t) { t = Seconds(std::round(t.value() * 1e9) / 1e9); };
+    for_each_cost(p_, [&](PassCost& c) {
+      const Seconds rest = std::max(Seconds(0), c.device - c.device_gemm - c.device_memory);
+      round(c.host);
+      round(c.device_gemm);
+      round(c.device_memory);
+      c.device = c.device_gemm + c.device_memory + rest;
+      round(c.device);
+    });
+    round(p_.input);
+    for (ObservedCollective& c : p_.collectives) round(c.duration);
   }
 
   const TraceIndex& index_;
