@@ -57,6 +57,8 @@ struct Report {
   void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
   void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
   void (*ranking)(std::ostream&, const RankingReport&) = nullptr;
+  /// A plan that cannot run, and why.
+  void (*inapplicable)(std::ostream&, std::string_view plan, const Inapplicable&) = nullptr;
   void (*calibration)(std::ostream&, const Calibration&) = nullptr;
   void (*timeline)(std::ostream&, const TimelineReport&) = nullptr;
 };

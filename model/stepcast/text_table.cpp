@@ -9,12 +9,13 @@ namespace {
 
 constexpr std::string_view gap = "  ";
 
-// Where to break `rest` so that the first part fits in `width`: after the last space, else after the last comma or
-// slash, else behind the first word.
+// Where to break `rest` so that the first part fits in `width`: at the last space, else after the last mark that may
+// end a part of a plan or a path, else behind the first word.
 std::size_t break_of(std::string_view rest, std::size_t width) {
   if (rest.size() <= width) return rest.size();
   if (const auto space = rest.rfind(' ', width); space != std::string_view::npos && space > 0) return space;
-  if (const auto mark = rest.find_last_of(",/", width - 1); mark != std::string_view::npos && mark > 0) return mark + 1;
+  if (const auto mark = rest.find_last_of(",/(=_", width - 1); mark != std::string_view::npos && mark > 0)
+    return mark + 1;
   return std::min(rest.find(' '), rest.size());
 }
 

@@ -13,8 +13,8 @@ namespace stepcast {
 
 inline constexpr std::size_t page_width = 80;
 
-/// `text` broken at spaces into lines of at most `width` characters; a longer word stays whole on its line unless it
-/// has commas or slashes to break after.
+/// `text` broken at spaces into lines of at most `width` characters; a longer word is broken after one of ,/(=_ or
+/// stays whole.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 /// "label    text text text" with the text wrapped beside a label of `label_width` characters.

@@ -144,6 +144,10 @@ void write_ranking(std::ostream& out, const RankingReport& report) {
   write(out, json);
 }
 
+void write_inapplicable(std::ostream& out, std::string_view plan, const Inapplicable& why) {
+  write(out, {{"schema", "stepcast.inapplicable/1"}, {"plan", plan}, {"reason", why.reason}});
+}
+
 Json line_json(const CostLine& line) {
   return {{"start_up_s", line.start_up.value()}, {"s_per_byte", line.seconds_per_byte}};
 }
@@ -189,6 +193,7 @@ Report json_report() {
           .replay = write_replay,
           .prediction = write_prediction,
           .ranking = write_ranking,
+          .inapplicable = write_inapplicable,
           .calibration = write_calibration,
           .timeline = nullptr};
 }

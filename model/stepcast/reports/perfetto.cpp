@@ -223,6 +223,7 @@ Report perfetto_report() {
           .replay = nullptr,
           .prediction = nullptr,
           .ranking = nullptr,
+          .inapplicable = nullptr,
           .calibration = nullptr,
           .timeline = write_timeline};
 }

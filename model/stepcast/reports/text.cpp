@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ostream>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -32,8 +33,17 @@ std::string counted(std::int64_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-/// "communication bandwidth (63 % of the critical path; ...)" without the parenthesis, for a column.
-std::string short_bound(std::string_view bound) { return std::string(bound.substr(0, bound.find(" ("))); }
+/// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
+std::string short_bound(std::string_view bound) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"communication bandwidth", "bandwidth"},
+                                                                     {"start-up of messages", "start-up"},
+                                                                     {"waiting for a timer", "timer"},
+                                                                     {"host issue of kernels", "host issue"}};
+  const std::string_view plain = bound.substr(0, bound.find(" ("));
+  for (const auto& [in_full, name] : names)
+    if (plain == in_full) return std::string(name);
+  return std::string(plain);
+}
 
 std::string interval_text(const Prediction& p) { return text_of(p.interval_low) + " to " + text_of(p.interval_high); }
 
@@ -285,6 +295,21 @@ void write_settings(std::ostream& out, std::string_view settings) {
   }
 }
 
+// The best plan that the framework at hand already offers, when it is as good as the best for all that anyone notices.
+void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  constexpr double unnoticed = 0.02;
+  if (plans.front().prediction.plan.strategy->needs.empty()) return;
+  const Seconds best = plans.front().prediction.iteration;
+  for (const RankedPlan& plan : plans) {
+    const Seconds time = plan.prediction.iteration;
+    if (!plan.prediction.plan.strategy->needs.empty() || time > best * (1 + unnoticed)) continue;
+    write_labelled(out, "or simply",
+                   text_of(plan.prediction.plan) + ", " + text_of(time) + ", " + percent(time / best - 1) +
+                       " slower: needs no further software or machines");
+    return;
+  }
+}
+
 void write_advice(std::ostream& out, const RankingReport& report) {
   const RankedPlan& best = report.ranking.exact.front();
   const Prediction& p = best.prediction;
@@ -299,6 +324,7 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   if (p.throughput_samples_per_s > 0)
     write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
   write_labelled(out, "bound", p.bound);
+  write_simplest(out, report.ranking.exact);
   if (report.ranking.holds) write_labelled(out, "holds", range_text(*report.ranking.holds, text_of(p.plan)));
   if (!best.settings.empty()) {
     write_labelled(out, "settings", "to paste into the training script:");
@@ -366,6 +392,11 @@ void write_ranking(std::ostream& out, const RankingReport& report) {
   write_inapplicable(out, ranking.inapplicable);
 }
 
+void write_inapplicable_plan(std::ostream& out, std::string_view plan, const Inapplicable& why) {
+  write_labelled(out, "plan", plan);
+  write_labelled(out, "not here", why.reason);
+}
+
 // Calibration.
 
 void write_calibration(std::ostream& out, const Calibration& calibration) {
@@ -405,6 +436,7 @@ Report text_report() {
           .replay = write_replay,
           .prediction = write_prediction,
           .ranking = write_ranking,
+          .inapplicable = write_inapplicable_plan,
           .calibration = write_calibration,
           .timeline = nullptr};
 }

@@ -1,0 +1,183 @@
+// stepcast list: what this program knows: strategies, collectives, formats, clusters, models.
+#include "command.hpp"
+#include "files.hpp"
+#include "input.hpp"
+
+#include <stepcast/format.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/strategy.hpp>
+#include <stepcast/text.hpp>
+#include <stepcast/text_table.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <ostream>
+
+namespace stepcast::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One line of a list: shown as name and summary, with `facts` below when asked for more.
+struct Item {
+  std::string name, summary;
+  std::vector<std::pair<std::string, std::string>> facts;
+};
+
+std::string value_text(const OptionSpec& option, double value) {
+  switch (option.kind) {
+    case OptionKind::size:
+      return text_of(Bytes(value));
+    case OptionKind::duration:
+      return text_of(Seconds(value));
+    case OptionKind::choice:
+      return std::string(option.choices[static_cast<std::size_t>(value)]);
+    case OptionKind::count:
+    case OptionKind::number:
+      break;
+  }
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
+std::string option_text(const OptionSpec& option) {
+  std::string text = std::string(option.name) + " = " + value_text(option, option.standard);
+  if (option.kind != OptionKind::choice)
+    text += " (" + value_text(option, option.low) + " to " + value_text(option, option.high) + ")";
+  return text + (option.tuned ? ", tuned" : "") + ": " + std::string(option.summary);
+}
+
+std::vector<Item> strategy_items() {
+  std::vector<Item> items;
+  for (const Strategy& s : strategies()) {
+    Item item{std::string(s.name), std::string(s.title), {{"what", std::string(s.summary)}}};
+    item.facts.emplace_back("reference", s.reference);
+    item.facts.emplace_back("fidelity", name_of(s.fidelity));
+    if (!s.needs.empty()) item.facts.emplace_back("needs", s.needs);
+    for (const OptionSpec& option : s.options) item.facts.emplace_back("option", option_text(option));
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+std::vector<Item> collective_items() {
+  std::vector<Item> items;
+  for (const CollectiveAlgorithm& a : collective_algorithms())
+    items.push_back({std::string(a.name), std::string(a.summary), {{"reference", std::string(a.reference)}}});
+  return items;
+}
+
+std::vector<Item> format_items() {
+  std::vector<Item> items;
+  for (const Format& f : formats())
+    items.push_back({std::string(f.name), std::string(f.summary), {{"reference", std::string(f.reference)}}});
+  return items;
+}
+
+std::vector<Item> cluster_items() {
+  std::vector<Item> items;
+  for (const Cluster& c : shipped_clusters()) {
+    Item item{c.name,
+              std::to_string(c.nodes) + " x " + std::to_string(c.devices_per_node) + " " +
+                  (c.device.empty() ? std::string("devices") : c.device) + ", " + text_of(c.network.bandwidth),
+              {}};
+    for (const std::string& source : c.provenance) item.facts.emplace_back("from", source);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+std::vector<Item> model_items() {
+  std::vector<Item> items;
+  for (const ModelDescription& m : shipped_models()) {
+    Bytes size;
+    for (const Tensor& tensor : m.parameters) size += tensor.size;
+    items.push_back({m.name,
+                     std::to_string(m.parameters.size()) + " parameter tensors, " + text_of(size),
+                     {{"from", m.provenance}}});
+  }
+  return items;
+}
+
+struct Topic {
+  std::string_view name;
+  std::vector<Item> (*items)();
+};
+constexpr Topic topics[] = {{"strategies", strategy_items},
+                            {"collectives", collective_items},
+                            {"formats", format_items},
+                            {"clusters", cluster_items},
+                            {"models", model_items}};
+
+const Topic& topic_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Topic& topic : topics) {
+    if (topic.name == name) return topic;
+    names.emplace_back(topic.name);
+  }
+  const std::string near = suggestion_for(name, names);
+  throw InputError("stepcast list", "strategies, collectives, formats, clusters or models", "'" + name + "'",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
+}
+
+void write_json(std::ostream& out, std::string_view topic, const std::vector<Item>& items) {
+  Json json = {{"schema", "stepcast.list/1"}, {"topic", topic}, {"items", Json::array()}};
+  for (const Item& item : items) {
+    Json entry = {{"name", item.name}, {"summary", item.summary}};
+    Json options = Json::array();
+    for (const auto& [key, value] : item.facts) {
+      if (key == "option") options.push_back(value);
+      else if (!entry.contains(key)) entry[key] = value;
+      else entry[key] = entry[key].get<std::string>() + "; " + value;
+    }
+    if (topic == "strategies") entry["options"] = std::move(options);
+    json["items"].push_back(std::move(entry));
+  }
+  out << json.dump(2) << '\n';
+}
+
+void write_text(std::ostream& out, const std::vector<Item>& items, bool in_full) {
+  std::size_t width = 0;
+  for (const Item& item : items) width = std::max(width, item.name.size());
+  for (const Item& item : items) {
+    write_labelled(out, item.name, item.summary, width + 2);
+    if (!in_full) continue;
+    for (const auto& [key, value] : item.facts) write_labelled(out, "  " + key, value, 14);
+    if (&item != &items.back()) out << '\n';
+  }
+}
+
+struct Flags {
+  std::string topic;
+  bool in_full = false;
+  OutputFlags output;
+};
+
+ExitCode list(const Flags& flags) {
+  const Topic& topic = topic_named(flags.topic);
+  const std::vector<Item> items = topic.items();
+  write_output(flags.output.path, [&](std::ostream& out) {
+    if (flags.output.json) write_json(out, topic.name, items);
+    else write_text(out, items, flags.in_full);
+  });
+  return answered;
+}
+
+Action add_flags(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("TOPIC", flags->topic, "strategies, collectives, formats, clusters, models")->required();
+  app.add_flag("--long", flags->in_full, "With options, references and provenance");
+  add_output_flags(app, flags->output);
+  return [flags] { return list(*flags); };
+}
+
+}  // namespace
+
+const Verb list_verb = {"list", "List strategies, collectives, formats, clusters or models",
+                        "stepcast list strategies --long", add_flags};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,71 @@
+// stepcast predict: the step time of one plan, what it is made of, and its timeline.
+#include "command.hpp"
+#include "files.hpp"
+#include "input.hpp"
+
+#include <stepcast/prediction.hpp>
+#include <stepcast/recommend.hpp>
+#include <stepcast/text.hpp>
+
+#include <cmath>
+#include <memory>
+
+namespace stepcast::cli {
+namespace {
+
+struct Flags {
+  InputFlags input;
+  ClusterFlags cluster;
+  OutputFlags output;
+  std::string plan, timeline;
+};
+
+void write_timeline(const std::string& path, const Profile& profile, const Cluster& cluster, const PlanSpec& plan) {
+  const Answer<DetailedTimeline> detail = detailed_timeline(profile, cluster, plan);
+  if (!detail) throw InputError("--timeline", "a plan with a timeline", detail.reason());
+  write_output(path, [&](std::ostream& out) { report_named("perfetto")->timeline(out, {profile, *detail, plan}); });
+}
+
+ExitCode predict(const Flags& flags) {
+  const PlanSpec plan = plan_spec_of(flags.plan);
+  const Cluster cluster = cluster_of(flags.cluster);
+  if (flags.timeline == "-" && (flags.output.path.empty() || flags.output.path == "-"))
+    throw InputError("--timeline", "a file, since the prediction goes to standard output", "-");
+  Input input = input_of(flags.input);
+  const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
+  Answer<Prediction> prediction = predicted(profile, cluster, plan);
+  if (!prediction) {
+    write_output(flags.output.path, [&](std::ostream& out) {
+      report_of(flags.output).inapplicable(out, text_of(plan), Inapplicable{prediction.reason()});
+    });
+    return answer_is_no;
+  }
+  if (input.check.worst() && !input.check.trusted())
+    prediction->warnings.push_back("the replay of the trace is off by more than " +
+                                   std::to_string(std::lround(100 * SelfCheck::largest_trusted_error)) +
+                                   " %: this prediction is doubtful");
+  write_output(flags.output.path, [&](std::ostream& out) {
+    report_of(flags.output).prediction(out, {profile, cluster, input.check, *prediction});
+  });
+  if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, cluster, prediction->plan);
+  return answered;
+}
+
+Action add_flags(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  add_input_flags(app, flags->input);
+  app.add_option("--plan", flags->plan, "strategy(option=value, ...)@collective; value: auto")->required();
+  add_cluster_flags(app, flags->cluster);
+  app.add_option("--timeline", flags->timeline, "Also write a trace for ui.perfetto.dev");
+  add_output_flags(app, flags->output);
+  return [flags] { return predict(*flags); };
+}
+
+}  // namespace
+
+const Verb predict_verb = {
+    "predict", "Predict the step time of one plan",
+    "stepcast predict trace.json.gz --plan 'dear(bucket=25 MiB)' --workers 16 --network 10GbE --timeline out.json",
+    add_flags};
+
+}  // namespace stepcast::cli

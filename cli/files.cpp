@@ -1,0 +1,108 @@
+#include "files.hpp"
+
+#include <stepcast/error.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <utility>
+
+namespace stepcast::cli {
+namespace {
+
+[[noreturn]] void refuse_input(const std::string& path, const std::string& found) {
+  throw InputError(path, "a readable file", found);
+}
+
+std::vector<std::byte> read_to_end(int file, const std::string& path) {
+  std::vector<std::byte> buffer;
+  std::size_t size = 0;
+  for (;;) {
+    constexpr std::size_t chunk = 1 << 20;
+    if (buffer.size() - size < chunk) buffer.resize(std::max(2 * buffer.size(), 2 * chunk));
+    const ssize_t got = ::read(file, buffer.data() + size, buffer.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse_input(path, std::strerror(errno));
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  buffer.resize(size);
+  return buffer;
+}
+
+/// A file descriptor that closes itself; standard input stays open.
+struct Descriptor {
+  int number;
+  ~Descriptor() {
+    if (number > STDIN_FILENO) ::close(number);
+  }
+};
+
+}  // namespace
+
+FileBytes::FileBytes(const std::string& path) {
+  const std::string name = shown_name(path);
+  const Descriptor file{path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.number < 0) refuse_input(name, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(file.number, &status) != 0) refuse_input(name, std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) refuse_input(name, "a folder");
+  if (S_ISREG(status.st_mode) && status.st_size > 0 && path != "-") {
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+    if (address != MAP_FAILED) {
+      ::madvise(address, size, MADV_SEQUENTIAL);
+      data_ = static_cast<const std::byte*>(address);
+      size_ = size;
+      mapped_ = true;
+      return;
+    }
+  }
+  buffer_ = read_to_end(file.number, name);
+  data_ = buffer_.data();
+  size_ = buffer_.size();
+}
+
+FileBytes::FileBytes(FileBytes&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      mapped_(std::exchange(other.mapped_, false)),
+      buffer_(std::move(other.buffer_)) {}
+
+FileBytes::~FileBytes() {
+  if (mapped_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string shown_name(const std::string& path) { return path == "-" ? "standard input" : path; }
+
+void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  std::ostringstream text;
+  write(text);
+  if (path.empty() || path == "-") {
+    std::cout << text.view() << std::flush;
+    if (!std::cout) throw InputError("standard output", "a stream that takes the result", std::strerror(errno));
+    return;
+  }
+  struct stat status {};
+  // Devices and pipes cannot be renamed over.
+  const bool regular = ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
+  const std::string temporary = regular ? path + ".part" + std::to_string(::getpid()) : path;
+  std::ofstream file(temporary, std::ios::binary);
+  file << text.view();
+  file.close();
+  const bool written = static_cast<bool>(file);
+  if (written && (!regular || std::rename(temporary.c_str(), path.c_str()) == 0)) return;
+  const std::string reason = std::strerror(errno);
+  if (regular) std::remove(temporary.c_str());
+  throw InputError(path, "a file that can be written", reason);
+}
+
+}  // namespace stepcast::cli

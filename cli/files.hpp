@@ -1,0 +1,41 @@
+#pragma once
+// Files: whole inputs as bytes, and outputs that are complete or absent. "-" is standard input or output.
+//
+// The only place of the project that touches the disk; the library takes bytes and streams.
+#include <cstddef>
+#include <functional>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast::cli {
+
+/// The bytes of one input: mapped where it is a regular file, else read to its end.
+class FileBytes {
+ public:
+  /// Throws InputError when `path` cannot be read.
+  explicit FileBytes(const std::string& path);
+  FileBytes(FileBytes&&) noexcept;
+  FileBytes& operator=(FileBytes&&) = delete;
+  ~FileBytes();
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+  [[nodiscard]] std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool mapped_ = false;
+  std::vector<std::byte> buffer_;
+};
+
+/// The name of an input in messages: its path, or "standard input".
+[[nodiscard]] std::string shown_name(const std::string& path);
+
+/// Calls `write` with a stream to `path` ("" or "-": standard output). A file appears under its name only when it is
+/// complete. Throws InputError when it cannot be written.
+void write_output(const std::string& path, const std::function<void(std::ostream&)>& write);
+
+}  // namespace stepcast::cli

@@ -1,0 +1,260 @@
+#include "input.hpp"
+
+#include "files.hpp"
+#include "progress.hpp"
+
+#include <stepcast/format.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+namespace stepcast::cli {
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names, const std::string& otherwise) {
+  const std::string near = suggestion_for(word, names);
+  return near.empty() ? otherwise : "did you mean '" + near + "'?";
+}
+
+/// The schema of a stepcast document ("profile"), or empty for any other text.
+std::string_view own_schema_of(std::string_view text) {
+  // A profile is small; a large text is a trace, and is not searched through.
+  constexpr std::size_t largest_document = std::size_t{64} << 20;
+  if (text.size() > largest_document) return {};
+  const auto start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos || text[start] != '{') return {};
+  constexpr std::string_view prefix = "\"stepcast.";
+  for (auto at = text.find("\"schema\""); at != std::string_view::npos; at = text.find("\"schema\"", at + 1)) {
+    const auto colon = text.find_first_not_of(" \t\r\n", at + std::string_view("\"schema\"").size());
+    if (colon == std::string_view::npos || text[colon] != ':') continue;
+    const auto value = text.find_first_not_of(" \t\r\n", colon + 1);
+    if (value == std::string_view::npos || !text.substr(value).starts_with(prefix)) continue;
+    const std::string_view rest = text.substr(value + prefix.size());
+    return rest.substr(0, rest.find_first_of("/\""));
+  }
+  return {};
+}
+
+ProfileOptions options_of(const InputFlags& flags) {
+  ProfileOptions options;
+  if (!flags.batch.empty()) {
+    options.batch_samples = number_of(flags.batch, "--batch");
+    if (options.batch_samples <= 0) throw InputError("--batch", "a positive number of samples", flags.batch);
+  }
+  if (flags.model.empty()) return options;
+  const ModelDescription* model = shipped_model(flags.model);
+  if (!model) {
+    std::vector<std::string> names;
+    for (const ModelDescription& m : shipped_models()) names.push_back(m.name);
+    throw InputError("--model", "one of " + listed(names), "'" + flags.model + "'",
+                     did_you_mean(flags.model, names, ""));
+  }
+  options.model = model->name;
+  options.parameters = model->parameters;
+  return options;
+}
+
+/// What the files hold: the traces of all ranks, or one profile.
+struct Documents {
+  std::vector<Trace> traces;
+  std::optional<Profile> profile;
+};
+
+Documents documents_of(const InputFlags& flags) {
+  Documents documents;
+  for (const std::string& path : flags.files)
+    if (std::count(flags.files.begin(), flags.files.end(), path) > 1)
+      throw InputError("stepcast", "every input once", "'" + path + "' twice");
+  const std::size_t count = flags.files.size();
+  Progress progress("reading");
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = shown_name(flags.files[i]);
+    const FileBytes file(flags.files[i]);
+    if (const std::string_view schema = own_schema_of(file.text()); !schema.empty()) {
+      if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
+      if (count > 1) throw InputError(name, "traces of the ranks of one run", "a profile among several inputs");
+      documents.profile = profile_of_json(file.text(), name);
+      return documents;
+    }
+    const auto show = [&](double share) {
+      progress.show((static_cast<double>(i) + share) / static_cast<double>(count));
+    };
+    documents.traces.push_back(trace_of({name, file.bytes()}, {.strict = flags.strict, .progress = show}));
+  }
+  for (const Trace& trace : documents.traces)
+    for (const std::string& repair : trace.report.repaired) note(trace.source + ": " + repair);
+  return documents;
+}
+
+SelfCheck self_check_of(const std::vector<Trace>& traces) {
+  SelfCheck check;
+  for (const Trace& trace : traces) {
+    Answer<Replay> replay = replay_of(trace);
+    if (replay) check.ranks.push_back(std::move(*replay));
+    else if (check.missing.empty()) check.missing = replay.reason();
+  }
+  return check;
+}
+
+const std::string no_replay_of_profile = "the input is a profile, which has no events to replay; give the trace";
+
+std::string lower_case(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : lower_case(text) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c))) word += c;
+    else if (!word.empty()) words.push_back(std::exchange(word, {}));
+  }
+  return words;
+}
+
+/// "A100" and "NVIDIA A100-SXM4-40GB" are the same device: all words of one name occur in the other.
+bool same_device(std::string_view a, std::string_view b) {
+  const std::vector<std::string> first = words_of(a), second = words_of(b);
+  const auto within = [](const std::vector<std::string>& few, const std::vector<std::string>& many) {
+    return !few.empty() && std::all_of(few.begin(), few.end(), [&](const std::string& word) {
+      return std::find(many.begin(), many.end(), word) != many.end();
+    });
+  };
+  return within(first, second) || within(second, first);
+}
+
+constexpr std::int64_t most_machines = 1'000'000;
+
+Cluster named_or_read_cluster(const std::string& name) {
+  if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
+  const bool looks_like_file = name == "-" || name.find('/') != std::string::npos || name.ends_with(".json");
+  if (looks_like_file) return cluster_of_json(FileBytes(name).text(), shown_name(name));
+  std::vector<std::string> names;
+  for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
+  throw InputError("--cluster", "a shipped cluster or a JSON file", "'" + name + "'",
+                   did_you_mean(name, names, "'stepcast list clusters' names the shipped ones"));
+}
+
+Cluster cluster_of_name(const ClusterFlags& flags) {
+  if (!flags.network.empty() || !flags.per_node.empty())
+    throw InputError(flags.network.empty() ? "--per-node" : "--network", "either --cluster or the flags of a network",
+                     "both");
+  Cluster cluster = named_or_read_cluster(flags.cluster);
+  if (flags.workers.empty()) return cluster;
+  const std::int64_t workers = integer_of(flags.workers, "--workers", 1, most_machines);
+  Answer<Cluster> answer = resized(std::move(cluster), workers);
+  if (!answer) throw InputError("--workers", "a size that cluster '" + flags.cluster + "' can have", answer.reason());
+  return *answer;
+}
+
+void set_collective(Cluster& cluster, const std::string& name) {
+  if (name != "table" && !collective_algorithm(name)) {
+    std::vector<std::string> names{"table"};
+    for (const CollectiveAlgorithm& algorithm : collective_algorithms()) names.emplace_back(algorithm.name);
+    throw InputError("--collective", "one of " + listed(names), "'" + name + "'", did_you_mean(name, names, ""));
+  }
+  cluster.all_reduce = name;
+  const Answer<CommunicationCost> cost = communication_cost(cluster);
+  if (!cost) throw InputError("--collective", "an algorithm for this cluster", "'" + name + "'", cost.reason());
+}
+
+}  // namespace
+
+void note(std::string_view text) { std::cerr << "stepcast: note: " << text << '\n'; }
+
+void add_input_flags(CLI::App& app, InputFlags& flags) {
+  app.add_option("TRACE", flags.files, "Traces, plain or gzip (ranks of one run), or a profile")->required();
+  app.add_option("--model", flags.model, "Shipped description that names the tensors");
+  app.add_option("--batch", flags.batch, "Samples per worker and step");
+  app.add_flag("--strict", flags.strict, "Refuse a damaged trace, do not repair it");
+}
+
+void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
+  app.add_option("--cluster", flags.cluster, "Shipped cluster (list clusters) or a JSON file");
+  app.add_option("--workers", flags.workers, "Devices in all");
+  app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
+  app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
+  app.add_option("--servers", flags.servers, "Machines for parameter servers");
+  app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
+  add_device_flags(app, flags);
+}
+
+void add_device_flags(CLI::App& app, ClusterFlags& flags) {
+  app.add_flag("--same-device", flags.same_device, "Keep compute times though the device differs");
+  app.add_option("--faster-compute", flags.faster_compute, "Divide compute times by this factor");
+}
+
+void add_output_flags(CLI::App& app, OutputFlags& flags) {
+  app.add_option("-o,--output", flags.path, "Write to this file; - is standard output");
+  app.add_flag("--json", flags.json, "Write JSON");
+}
+
+const Report& report_of(const OutputFlags& flags) { return *report_named(flags.json ? "json" : "text"); }
+
+Input input_of(const InputFlags& flags) {
+  const ProfileOptions options = options_of(flags);
+  Documents documents = documents_of(flags);
+  if (documents.profile) {
+    Input input{std::move(*documents.profile), {{}, no_replay_of_profile}};
+    if (!flags.model.empty()) throw InputError("--model", "a trace to apply it to", "a profile, which has its tensors");
+    if (options.batch_samples > 0) input.profile.batch_samples = options.batch_samples;
+    return input;
+  }
+  return {documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
+                                       : profile_of(documents.traces, options),
+          self_check_of(documents.traces)};
+}
+
+SelfCheck self_check_of(const InputFlags& flags) {
+  const Documents documents = documents_of(flags);
+  if (documents.profile) return {{}, no_replay_of_profile};
+  return self_check_of(documents.traces);
+}
+
+Cluster cluster_of(const ClusterFlags& flags) {
+  Cluster cluster;
+  if (!flags.cluster.empty()) {
+    cluster = cluster_of_name(flags);
+  } else {
+    if (flags.workers.empty())
+      throw InputError("stepcast", "a cluster", "none",
+                       "give --cluster NAME, or --workers N --per-node G --network 25GbE");
+    const std::int64_t workers = integer_of(flags.workers, "--workers", 1, most_machines);
+    const std::int64_t per_node =
+        flags.per_node.empty() ? 1 : integer_of(flags.per_node, "--per-node", 1, most_machines);
+    if (flags.network.empty()) throw InputError("--network", "a bandwidth such as '25GbE'", "nothing");
+    cluster = cluster_of_flags(workers, per_node, flags.network);
+  }
+  if (!flags.servers.empty()) cluster.servers = integer_of(flags.servers, "--servers", 0, most_machines);
+  if (!flags.collective.empty()) set_collective(cluster, flags.collective);
+  return cluster;
+}
+
+Profile profile_on(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
+  if (flags.same_device && !flags.faster_compute.empty())
+    throw InputError("--faster-compute", "either --same-device or --faster-compute", "both");
+  if (!flags.faster_compute.empty()) {
+    const double factor = number_of(flags.faster_compute, "--faster-compute");
+    if (factor <= 0) throw InputError("--faster-compute", "a positive factor", flags.faster_compute);
+    return with_faster_compute(std::move(profile), factor);
+  }
+  if (flags.same_device || cluster.device.empty() || same_device(cluster.device, profile.device)) return profile;
+  throw InputError("--cluster", "the traced device (" + (profile.has_device() ? profile.device : "the host") + ")",
+                   "'" + cluster.device + "'",
+                   "say what to assume: --faster-compute X, or --same-device for the traced compute times");
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,58 @@
+#pragma once
+// Input: the flags that say what was traced and on which cluster to predict, and the values that they stand for.
+#include <stepcast/cluster.hpp>
+#include <stepcast/profile.hpp>
+#include <stepcast/report.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast::cli {
+
+/// Flags of every verb that reads traces.
+struct InputFlags {
+  std::vector<std::string> files;  ///< traces (several: ranks of one run) or one profile
+  std::string model, batch;
+  bool strict = false;
+};
+void add_input_flags(CLI::App&, InputFlags&);
+
+/// Flags of every verb that predicts.
+struct ClusterFlags {
+  std::string cluster, workers, per_node, network, servers, collective;
+  std::string faster_compute;
+  bool same_device = false;
+};
+void add_cluster_flags(CLI::App&, ClusterFlags&);
+/// --faster-compute and --same-device.
+void add_device_flags(CLI::App&, ClusterFlags&);
+
+struct OutputFlags {
+  std::string path;
+  bool json = false;
+};
+void add_output_flags(CLI::App&, OutputFlags&);
+/// The report that --json or its absence asks for.
+[[nodiscard]] const Report& report_of(const OutputFlags&);
+
+struct Input {
+  Profile profile;
+  SelfCheck check;  ///< a replay of every trace; for a profile the reason why there is none
+};
+/// Reads and, for traces, replays. Throws InputError.
+[[nodiscard]] Input input_of(const InputFlags&);
+/// Only the replays, for `stepcast replay`.
+[[nodiscard]] SelfCheck self_check_of(const InputFlags&);
+
+[[nodiscard]] Cluster cluster_of(const ClusterFlags&);
+/// The profile as it would be on the cluster's device. Throws InputError when the devices differ and no flag says what
+/// to assume.
+[[nodiscard]] Profile profile_on(const Cluster&, Profile, const ClusterFlags&);
+
+/// One line on stderr.
+void note(std::string_view text);
+
+}  // namespace stepcast::cli

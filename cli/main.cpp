@@ -1,0 +1,101 @@
+// stepcast: the command line. Parses the verb, runs it, and turns every failure into one line and an exit code.
+#include "command.hpp"
+
+#include <stepcast/error.hpp>
+#include <stepcast/text.hpp>
+
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace stepcast::cli {
+
+std::span<const Verb* const> verbs() {
+  static const Verb* const all[] = {&recommend_verb, &compare_verb,   &predict_verb, &replay_verb,
+                                    &profile_verb,   &calibrate_verb, &list_verb};
+  return all;
+}
+
+namespace {
+
+ExitCode complain(std::string_view message, ExitCode code) {
+  std::string line(message);
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  for (char& c : line)
+    if (c == '\n' || c == '\r') c = ' ';
+  std::cerr << "stepcast: " << line << '\n';
+  return code;
+}
+
+/// What else could have been meant: the verbs, or the flags of the verb in use.
+std::vector<std::string> known_words(const CLI::App& app) {
+  std::vector<std::string> words;
+  const auto used = app.get_subcommands();
+  if (used.empty())
+    for (const Verb* verb : verbs()) words.emplace_back(verb->name);
+  else
+    for (const CLI::Option* option : used.front()->get_options())
+      for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  return words;
+}
+
+ExitCode complain_of_extras(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining(true);
+  const std::string word = extras.empty() ? "" : extras.front();
+  const auto used = app.get_subcommands();
+  const bool flag = !word.empty() && word.front() == '-';
+  const std::string near = suggestion_for(word, known_words(app));
+  const std::string verb = used.empty() ? "" : " " + used.front()->get_name();
+  const InputError error("stepcast" + verb,
+                         flag           ? "a known flag"
+                         : used.empty() ? "a verb"
+                                        : "no further argument",
+                         "'" + word + "'",
+                         near.empty() ? "see 'stepcast" + verb + " --help'" : "did you mean '" + near + "'?");
+  return complain(error.what(), input_error);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Forecasts the step time of distributed training from profiler traces, and says which plan to run.",
+               "stepcast");
+  app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(26);
+  app.footer(
+      "Try: stepcast recommend trace.json.gz --workers 16 --per-node 4 --network 10GbE\n"
+      "Exit codes: 0 answered, 1 the answer is no, 2 usage or input error, 3 a bug of stepcast");
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Verb* verb : verbs()) {
+    CLI::App* command = app.add_subcommand(std::string(verb->name), std::string(verb->summary));
+    command->footer("Example:\n  " + std::string(verb->example));
+    actions.emplace_back(command, verb->add_flags(*command));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) { return app.exit(help_or_version); } catch (const CLI::ExtrasError&) {
+    return complain_of_extras(app);
+  } catch (const CLI::RequiredError& error) {
+    if (!app.get_subcommands().empty()) return complain(error.what(), input_error);
+    return argc > 1 && argv[1][0] != '-' ? complain_of_extras(app)
+                                         : complain("expected a verb; see 'stepcast --help'", input_error);
+  } catch (const CLI::ParseError& error) { return complain(error.what(), input_error); }
+  for (const auto& [command, action] : actions)
+    if (command->parsed()) return action();
+  return internal_error;
+}
+
+}  // namespace
+}  // namespace stepcast::cli
+
+int main(int argc, char** argv) {
+  using namespace stepcast::cli;
+  try {
+    return run(argc, argv);
+  } catch (const stepcast::InputError& error) {
+    return complain(error.what(), input_error);
+  } catch (const std::exception& error) {
+    return complain(std::string("internal error: ") + error.what() + "; please report it with the input",
+                    internal_error);
+  }
+}

@@ -1,0 +1,48 @@
+#include "rank.hpp"
+
+#include "files.hpp"
+
+#include <stepcast/recommend.hpp>
+#include <stepcast/text.hpp>
+
+namespace stepcast::cli {
+namespace {
+
+RecommendOptions options_of(const std::vector<std::string>& allow, const RankOptions& options) {
+  RecommendOptions out;
+  out.tune = options.tune;
+  out.sensitivity = options.advice;
+  for (const std::string& word : allow) {
+    if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
+    else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
+    else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
+    else throw InputError("--allow", "lossy, stale or periodic", "'" + word + "'");
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_rank_flags(CLI::App& app, RankFlags& flags) {
+  add_input_flags(app, flags.input);
+  add_cluster_flags(app, flags.cluster);
+  app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic")
+      ->delimiter(',')
+      ->expected(1)
+      ->take_all();
+  add_output_flags(app, flags.output);
+}
+
+ExitCode rank(const RankFlags& flags, const RankOptions& options) {
+  const RecommendOptions how = options_of(flags.allow, options);
+  const Cluster cluster = cluster_of(flags.cluster);
+  Input input = input_of(flags.input);
+  const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
+  const Ranking ranking = recommended(profile, cluster, how);
+  write_output(flags.output.path, [&](std::ostream& out) {
+    report_of(flags.output).ranking(out, {profile, cluster, input.check, ranking, options.advice});
+  });
+  return ranking.exact.empty() ? answer_is_no : answered;
+}
+
+}  // namespace stepcast::cli

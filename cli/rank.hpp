@@ -1,0 +1,26 @@
+#pragma once
+// Ranking: what `recommend` and `compare` share.
+#include "command.hpp"
+#include "input.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace stepcast::cli {
+
+struct RankFlags {
+  InputFlags input;
+  ClusterFlags cluster;
+  OutputFlags output;
+  std::vector<std::string> allow;
+};
+void add_rank_flags(CLI::App&, RankFlags&);
+
+struct RankOptions {
+  bool advice = true;  ///< say what to run and how far the answer holds
+  bool tune = true;
+};
+[[nodiscard]] ExitCode rank(const RankFlags&, const RankOptions&);
+
+}  // namespace stepcast::cli
