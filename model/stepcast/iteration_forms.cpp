@@ -6,7 +6,7 @@ namespace stepcast {
 namespace {
 
 Seconds passes_time(const Profile& profile) { return forward_time(profile) + backward_time(profile); }
-Seconds rest_time(const Profile& profile) { return compute_time(profile) - passes_time(profile); }
+Seconds rest_time(const Profile& profile) { return compute_time(profile) - passes_time(profile) + profile.input; }
 
 }  // namespace
 
@@ -25,13 +25,13 @@ Seconds wfbp_time(const Profile& profile, const Grouping& groups, const CostLine
 }
 
 Seconds no_overlap_time(const Profile& profile, const Grouping& groups, const CostLine& all_reduce) {
-  Seconds sum = compute_time(profile);
+  Seconds sum = passes_time(profile) + rest_time(profile);
   for (const Group& g : groups) sum += all_reduce(g.size);
   return sum;
 }
 
 Seconds stale_time(const Profile& profile, const CostLine& all_reduce) {
-  return std::max(compute_time(profile), all_reduce(profile.gradient_size()));
+  return std::max(passes_time(profile) + rest_time(profile), all_reduce(profile.gradient_size()));
 }
 
 Seconds dear_bound(const Profile& profile, const CostLine& reduce_scatter, const CostLine& all_gather) {
