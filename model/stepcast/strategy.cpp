@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 
 namespace stepcast {
@@ -88,15 +89,22 @@ std::string size_text(double bytes) {
   return exact_text_of(Bytes(bytes));
 }
 
+// The shortest of "3.5 ms", "0.0035 s", "3500 us" that reads back exactly.
 std::string duration_text(double seconds) {
-  for (const char* unit : {"s", "ms", "us", "ns"}) {
-    const double scale = unit[0] == 's' ? 1 : unit[0] == 'm' ? 1e3 : unit[0] == 'u' ? 1e6 : 1e9;
-    const double n = std::round(seconds * scale);
-    if (n == 0 && seconds != 0) continue;
-    const std::string text = std::to_string(static_cast<long long>(n)) + " " + unit;
-    if (n < 1e15 && seconds_of(text, "").value() == seconds) return text;
-  }
-  return exact_text_of(Seconds(seconds));
+  struct Unit {
+    const char* name;
+    double size;
+  };
+  std::string best = exact_text_of(Seconds(seconds));
+  for (const Unit u : {Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"us", 1e-6}, Unit{"ns", 1e-9}})
+    for (int digits = 1; digits <= 17; ++digits) {
+      char text[40];
+      std::snprintf(text, sizeof text, "%.*g %s", digits, seconds / u.size, u.name);
+      if (std::strchr(text, 'e') == nullptr && std::strlen(text) < best.size() &&
+          seconds_of(text, "duration").value() == seconds)
+        best = text;
+    }
+  return best;
 }
 
 std::string number_text(double number) {
