@@ -216,11 +216,12 @@ std::optional<double> time_unit(const std::vector<std::string>& words) {
 std::optional<double> size_unit(const std::vector<std::string>& words) {
   static constexpr std::pair<std::string_view, double> units[] = {
       {"b", 1}, {"bytes", 1}, {"kb", 1e3}, {"kib", 1024}, {"mb", 1e6}, {"mib", 0x1p20}, {"gb", 1e9}, {"gib", 0x1p30}};
-  if (words.size() > 1 && !any_of(words, {"size", "message", "buffer"})) return {};
+  if (words.size() == 1 && words[0] == "size") return 1;
+  if (words.size() == 1 ? words[0] != "bytes" : !any_of(words, {"size", "message", "buffer"})) return {};
   for (const auto& [name, factor] : units) {
     if (any_of(words, {name})) return factor;
   }
-  return words == std::vector<std::string>{"size"} ? std::optional<double>(1) : std::nullopt;
+  return {};
 }
 
 struct Columns {
