@@ -135,12 +135,6 @@ simdjson::error_code read_event(od::object object, KinetoEvent& event) {
 
 }  // namespace
 
-std::string_view content_of(std::string_view json) {
-  while (!json.empty() && static_cast<unsigned char>(json.back()) <= ' ') json.remove_suffix(1);
-  if (json.size() >= 2 && json.front() == '"' && json.back() == '"') return json.substr(1, json.size() - 2);
-  return json;
-}
-
 struct KinetoWalker::Parser {
   od::parser parser;
 };

@@ -17,7 +17,11 @@ struct KinetoEvent {
 };
 
 /// What is between the quotes of a JSON string, or the trimmed text of any other value.
-[[nodiscard]] std::string_view content_of(std::string_view json);
+[[nodiscard]] inline std::string_view content_of(std::string_view json) {
+  while (!json.empty() && static_cast<unsigned char>(json.back()) <= ' ') json.remove_suffix(1);
+  if (json.size() >= 2 && json.front() == '"' && json.back() == '"') return json.substr(1, json.size() - 2);
+  return json;
+}
 
 /// Receives the events of a walk.
 class KinetoSink {

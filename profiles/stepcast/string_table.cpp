@@ -7,12 +7,6 @@
 namespace stepcast {
 namespace {
 
-std::uint64_t word_at(const char* p) {
-  std::uint64_t word;
-  std::memcpy(&word, p, sizeof word);
-  return word;
-}
-
 // Multiply and fold eight bytes at a time, the last eight overlapping: names are short and mostly differ at the end.
 std::uint32_t hash_of(std::string_view s) {
   constexpr std::uint64_t k = 0x9e3779b97f4a7c15u;
@@ -143,8 +137,7 @@ std::uint32_t StringTable::find_or_add(std::string_view key, bool escaped) {
   std::size_t at = hash & mask;
   for (; slots_[at].id; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
-    if (slot.hash == hash && slot.size == key.size() && std::memcmp(slot.key, key.data(), key.size()) == 0)
-      return slot.id;
+    if (slot.hash == hash && same_text({slot.key, slot.size}, key)) return slot.id;
   }
   const std::uint32_t id = add(key, escaped);
   // `add` may have entered another spelling and moved the slots: look for the free one again.

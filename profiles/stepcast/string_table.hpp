@@ -5,6 +5,7 @@
 // same text get the same id. Escapes are read leniently: old writers put file paths with single backslashes into names.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -13,6 +14,27 @@
 #include <vector>
 
 namespace stepcast {
+
+/// Eight bytes as a number, from any address.
+[[nodiscard]] inline std::uint64_t word_at(const char* p) {
+  std::uint64_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+
+/// Equality of texts that are mostly short and mostly equal, without a call.
+[[nodiscard]] inline bool same_text(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  if (a.size() < 8) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (a[i] != b[i]) return false;
+    return true;
+  }
+  const std::size_t last = a.size() - 8;
+  for (std::size_t i = 0; i < last; i += 8)
+    if (word_at(a.data() + i) != word_at(b.data() + i)) return false;
+  return word_at(a.data() + last) == word_at(b.data() + last);
+}
 
 class StringTable {
  public:

@@ -9,14 +9,8 @@
 namespace stepcast {
 namespace {
 
-struct Category {
-  std::string_view name;
-  EventKind kind;
-  bool on_device;
-};
-
 // The most frequent first; see ActivityType in libkineto, and torch/csrc/autograd/profiler_kineto.cpp of 2021.
-constexpr Category categories[] = {
+constexpr KinetoCategory categories[] = {
     {"cpu_op", EventKind::host_op, false},
     {"kernel", EventKind::kernel, true},
     {"cuda_runtime", EventKind::runtime_call, false},
@@ -47,14 +41,14 @@ constexpr Category categories[] = {
     {"cuda_profiler_range", EventKind::other, true},
 };
 
-const Category* category_of(std::string_view name) {
-  for (const Category& c : categories)
+const KinetoCategory* category_of(std::string_view name) {
+  for (const KinetoCategory& c : categories)
     if (c.name == name) return &c;
   return nullptr;
 }
 
 // Before Kineto there were no categories: pid says host or device, the name says what.
-Category category_before_kineto(std::string_view process, std::string_view name) {
+KinetoCategory category_before_kineto(std::string_view process, std::string_view name) {
   if (process == "CPU functions") return {"", EventKind::host_op, false};
   if (name.starts_with("Memcpy")) return {"", EventKind::copy, true};
   if (name.starts_with("Memset")) return {"", EventKind::fill, true};
@@ -67,8 +61,10 @@ void add_saturating(std::int64_t& sum, std::int64_t value) {
 
 }  // namespace
 
-TraceBuilder::TraceBuilder(std::string_view source, bool strict) : source_(source), strict_(strict) {
+TraceBuilder::TraceBuilder(std::string_view source, bool strict, std::size_t expected_events)
+    : source_(source), strict_(strict) {
   trace_.source = source;
+  trace_.events.reserve(expected_events);
 }
 
 void TraceBuilder::repaired(const std::string& what) {
@@ -101,8 +97,12 @@ void TraceBuilder::add(const KinetoEvent& event) {
 
 void TraceBuilder::add_duration(const KinetoEvent& event) {
   const std::string_view category_name = content_of(event.category), process = content_of(event.process);
-  const Category* category = category_of(category_name);
-  Category before_kineto;
+  const KinetoCategory* category = recent_category_;
+  if (!same_text(category_name, recent_category_name_)) {
+    category = recent_category_ = category_of(category_name);
+    recent_category_name_ = category_name;
+  }
+  KinetoCategory before_kineto;
   if (!category && category_name.empty() && (process == "CPU functions" || process == "CUDA functions")) {
     before_kineto = category_before_kineto(process, content_of(event.name));
     category = &before_kineto;
@@ -128,8 +128,7 @@ void TraceBuilder::add_duration(const KinetoEvent& event) {
   }
   out.name = text_id(event.name);
   out.kind = category ? category->kind : EventKind::other;
-  const std::string_view name = content_of(event.name);
-  if (name.starts_with("ProfilerStep#") && (out.kind == EventKind::host_op || out.kind == EventKind::annotation)) {
+  if (traits_of(out.name).step && (out.kind == EventKind::host_op || out.kind == EventKind::annotation)) {
     out.kind = EventKind::annotation;
     ++steps_;
   }
@@ -139,14 +138,16 @@ void TraceBuilder::add_duration(const KinetoEvent& event) {
   } else if (!category_name.empty() && category_name[0] >= 'A' && category_name[0] <= 'Z' && category_name != "Trace") {
     ++old_categories_;
   }
-  out.track = track_of(key_of(process, content_of(event.thread), category && category->on_device, event));
+  out.track = track_of(event, category && category->on_device);
   add_links(event, out);
   ++of_kind_[static_cast<std::size_t>(out.kind)];
+  if (!trace_.events.empty()) sorted_ = sorted_ && !precedes(out, trace_.events.back());
+  earliest_ = std::min(earliest_, out.start_ns);
+  latest_ = std::max(latest_, out.start_ns);
   trace_.events.push_back(out);
 }
 
 void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
-  const std::string_view name = content_of(event.name);
   if (!event.correlation.empty()) out.correlation = number_of(event.correlation);
   if (!event.external_id.empty()) out.external_id = number_of(event.external_id);
   // Kineto writes 0 for "not linked"; its ids count from 1.
@@ -163,8 +164,8 @@ void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
   with_external_ += out.external_id >= 0;
   with_sequence_ += out.sequence >= 0;
   with_shapes_ += out.shapes != 0;
-  nccl_ += out.kind == EventKind::kernel && (name.starts_with("nccl") || name.starts_with("rccl"));
-  hip_ += out.kind == EventKind::runtime_call && name.starts_with("hip");
+  nccl_ += out.kind == EventKind::kernel && traits_of(out.name).collective;
+  hip_ += out.kind == EventKind::runtime_call && traits_of(out.name).hip;
 }
 
 void TraceBuilder::add_collective(const KinetoEvent& event, Event& out) {
@@ -224,7 +225,7 @@ bool TraceBuilder::read_time(std::string_view json, std::int64_t limit, const ch
     throw InputError(source_ + ", event " + std::to_string(events_seen()), std::string(what) + " in microseconds",
                      std::string(text), "no profiler runs that long: the file is damaged or its times are not us");
   text_times_ += json[0] == '"';
-  fractional_ += text.find('.') != std::string_view::npos;
+  fractional_ += ns % 1000 != 0;
   return reading == Reading::fine;
 }
 
@@ -255,13 +256,31 @@ TraceBuilder::TrackKey TraceBuilder::key_of(std::string_view process, std::strin
   return key;
 }
 
-std::uint32_t TraceBuilder::track_of(const TrackKey& key) {
-  CachedTrack& recent = recent_tracks_[TrackHash()(key) % recent_tracks_.size()];
-  if (recent.track != no_index && recent.key == key) return recent.track;
+// Most events are on one of a few tracks, so the raw text of the two ids is looked up before they are read.
+std::uint32_t TraceBuilder::track_of(const KinetoEvent& event, bool on_device) {
+  const std::string_view process = content_of(event.process), thread = content_of(event.thread);
+  const auto last = [](std::string_view s) { return s.empty() ? 0u : static_cast<unsigned>(s.back()); };
+  const std::size_t slot = last(process) * 5 + last(thread) * 9 + thread.size() * 3 + (on_device ? 32 : 0);
+  RecentTrack& recent = recent_tracks_[slot % recent_tracks_.size()];
+  if (recent.track != no_index && recent.on_device == on_device && same_text(recent.process, process) &&
+      same_text(recent.thread, thread))
+    return recent.track;
+  const TrackKey key = key_of(process, thread, on_device, event);
   const auto [found, added] = tracks_.try_emplace(key, static_cast<std::uint32_t>(trace_.tracks.size()));
   if (added) trace_.tracks.push_back({key.process, key.thread, key.on_device, key.label});
-  recent = {key, found->second};
+  // Ids that are not numbers may come from the arguments and differ from event to event.
+  const bool from_text = key.label == 0 && key.process != -1 && key.thread != -1;
+  if (from_text) recent = {std::string(process), std::string(thread), on_device, found->second};
   return found->second;
+}
+
+TraceBuilder::NameTraits TraceBuilder::traits_of(StringId name) {
+  while (traits_.size() <= name) {
+    const std::string_view text = strings_[static_cast<StringId>(traits_.size())];
+    traits_.push_back({text.starts_with("ProfilerStep#"), text.starts_with("nccl") || text.starts_with("rccl"),
+                       text.starts_with("hip")});
+  }
+  return traits_[name];
 }
 
 }  // namespace stepcast

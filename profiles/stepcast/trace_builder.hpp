@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,9 +24,21 @@ struct KinetoHeader {
   bool bare_array = false, has_base = false, has_distributed_info = false, has_device_properties = false;
 };
 
+struct KinetoCategory {
+  std::string_view name;
+  EventKind kind = EventKind::other;
+  bool on_device = false;
+};
+
+/// The order of Trace::events, file order apart.
+[[nodiscard]] inline bool precedes(const Event& a, const Event& b) {
+  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.duration_ns > b.duration_ns;
+}
+
 class TraceBuilder final : public KinetoSink {
  public:
-  TraceBuilder(std::string_view source, bool strict);
+  /// `expected_events` saves moving them while their number grows; any number is right.
+  TraceBuilder(std::string_view source, bool strict, std::size_t expected_events);
   void add(const KinetoEvent&) override;
   /// Says what was repaired; throws InputError when `strict`.
   void repaired(const std::string& what);
@@ -43,6 +56,9 @@ class TraceBuilder final : public KinetoSink {
   struct TrackHash {
     std::size_t operator()(const TrackKey&) const;
   };
+  struct NameTraits {
+    bool step, collective, hip;
+  };
   struct Arrow {
     std::int64_t id = 0, process = 0, time = 0;
     TrackKey track;
@@ -56,7 +72,8 @@ class TraceBuilder final : public KinetoSink {
   void add_links(const KinetoEvent&, Event&);
   void add_collective(const KinetoEvent&, Event&);
   TrackKey key_of(std::string_view process, std::string_view thread, bool on_device, const KinetoEvent&);
-  std::uint32_t track_of(const TrackKey&);
+  std::uint32_t track_of(const KinetoEvent&, bool on_device);
+  NameTraits traits_of(StringId name);
   std::int64_t number_of(std::string_view json);
   bool read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns);
   StringId text_id(std::string_view json);
@@ -76,11 +93,18 @@ class TraceBuilder final : public KinetoSink {
   Trace trace_;
   StringTable strings_;
   std::unordered_map<TrackKey, std::uint32_t, TrackHash> tracks_;
-  struct CachedTrack {
-    TrackKey key;
+  struct RecentTrack {
+    std::string process, thread;
+    bool on_device = false;
     std::uint32_t track = no_index;
   };
-  std::array<CachedTrack, 64> recent_tracks_;
+  std::array<RecentTrack, 64> recent_tracks_;
+  std::vector<NameTraits> traits_;  ///< by StringId
+  const KinetoCategory* recent_category_ = nullptr;
+  std::string recent_category_name_;
+  bool sorted_ = true;
+  std::int64_t earliest_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t latest_ = std::numeric_limits<std::int64_t>::min();
   std::vector<Arrow> arrows_;
   std::unordered_map<TrackKey, StringId, TrackHash> thread_names_;
   // What was seen, for the report.

@@ -3,13 +3,46 @@
 #include <stepcast/trace_builder.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
+#include <utility>
 
 namespace stepcast {
 namespace {
 
-bool precedes(const Event& a, const Event& b) {
-  return a.start_ns != b.start_ns ? a.start_ns < b.start_ns : a.duration_ns > b.duration_ns;
+struct SortKey {
+  std::uint64_t start;
+  std::uint32_t index;
+};
+
+constexpr unsigned digit_bits = 11;
+constexpr std::size_t digits = std::size_t{1} << digit_bits;
+
+// One stable pass of a radix sort by the digit at `shift`.
+void counting_pass(std::vector<SortKey>& keys, std::vector<SortKey>& other, unsigned shift) {
+  std::array<std::size_t, digits> next{};
+  const auto digit = [shift](const SortKey& key) { return (key.start >> shift) & (digits - 1); };
+  for (const SortKey& key : keys) ++next[digit(key)];
+  std::size_t sum = 0;
+  for (std::size_t& n : next) sum += std::exchange(n, sum);
+  for (const SortKey& key : keys) other[next[digit(key)]++] = key;
+  keys.swap(other);
+}
+
+// Moves events[keys[i].index] to i for every i, in place, along the cycles of the permutation.
+void permute(std::vector<Event>& events, std::vector<SortKey>& keys) {
+  for (std::uint32_t first = 0; first < keys.size(); ++first) {
+    if (keys[first].index == first) continue;
+    const Event displaced = events[first];
+    std::uint32_t to = first;
+    for (std::uint32_t from = keys[to].index; from != first; from = keys[to].index) {
+      events[to] = events[from];
+      keys[to].index = to;
+      to = from;
+    }
+    events[to] = displaced;
+    keys[to].index = to;
+  }
 }
 
 std::string counted(std::uint64_t count, std::string_view what) {
@@ -32,8 +65,8 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   }
   if (trace_.events.empty())
     throw InputError(source_, "operators or kernels", "Python frames only", "record CPU or CUDA activities");
-  add_base(header.base_ns);
   sort_events();
+  add_base(header.base_ns);
   resolve_arrows();
   label_tracks();
   trace_.device_name = header.device_name;
@@ -58,9 +91,31 @@ void TraceBuilder::add_base(std::int64_t base) {
   for (Arrow& arrow : arrows_) arrow.time = base > latest - arrow.time ? latest : arrow.time + base;
 }
 
+// Files are sorted in long runs at best (operators, then launches, then kernels). Two counting passes by the leading
+// digits of the start leave groups of a few events, which are sorted by comparison.
 void TraceBuilder::sort_events() {
-  if (std::is_sorted(trace_.events.begin(), trace_.events.end(), precedes)) return;
-  std::stable_sort(trace_.events.begin(), trace_.events.end(), precedes);
+  std::vector<Event>& events = trace_.events;
+  if (sorted_) return;
+  const std::uint64_t span = static_cast<std::uint64_t>(latest_ - earliest_);
+  const unsigned width = static_cast<unsigned>(std::bit_width(span));
+  const unsigned shift = width > 2 * digit_bits ? width - 2 * digit_bits : 0;
+  std::vector<SortKey> keys(events.size()), other(events.size());
+  for (std::size_t i = 0; i < events.size(); ++i)
+    keys[i] = {static_cast<std::uint64_t>(events[i].start_ns - earliest_), static_cast<std::uint32_t>(i)};
+  counting_pass(keys, other, shift);
+  counting_pass(keys, other, shift + digit_bits);
+  const auto before = [&](const SortKey& a, const SortKey& b) {
+    if (a.start != b.start) return a.start < b.start;
+    const std::int64_t a_ns = events[a.index].duration_ns, b_ns = events[b.index].duration_ns;
+    return a_ns != b_ns ? a_ns > b_ns : a.index < b.index;
+  };
+  for (auto from = keys.begin(); from != keys.end();) {
+    auto to = from + 1;
+    while (to != keys.end() && to->start >> shift == from->start >> shift) ++to;
+    if (to - from > 1) std::sort(from, to, before);
+    from = to;
+  }
+  permute(events, keys);
 }
 
 // The event on the arrow's track that starts where the arrow is: with the wanted sequence number if there is one,

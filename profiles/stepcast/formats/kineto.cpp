@@ -16,6 +16,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace stepcast {
 namespace {
 
@@ -51,6 +53,13 @@ std::string version_text(std::int64_t number, std::int64_t major, std::int64_t m
   return std::to_string(number / major) + "." + std::to_string(number % major / minor);
 }
 
+// Events are seldom shorter than 256 bytes, and gzip makes traces some twenty times smaller.
+std::size_t expected_events(const Source& source) {
+  constexpr std::size_t event_size = 256, gzip_ratio = 20, most = 1u << 22;
+  const std::size_t plain = source.bytes.size() * (PlainText::is_gzip(source.bytes) ? gzip_ratio : 1);
+  return std::min(plain / event_size, most);
+}
+
 class KinetoReader {
  public:
   KinetoReader(const Source& source, const ReadOptions& options)
@@ -58,7 +67,7 @@ class KinetoReader {
         options_(options),
         plain_(source.bytes),
         text_(plain_),
-        builder_(source.name, options.strict) {}
+        builder_(source.name, options.strict, expected_events(source)) {}
 
   Trace read() {
     if (text_.take('[')) {
