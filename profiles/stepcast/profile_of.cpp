@@ -65,7 +65,8 @@ Windows updated_windows(const TraceIndex& index) {
   return out;
 }
 
-Windows whole_trace(const TraceIndex& index) {
+/// Without annotations of any kind: from one forward pass to the next, or all there is.
+Windows pass_windows(const TraceIndex& index) {
   Windows out;
   std::int64_t from = -1, to = -1;
   for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
@@ -73,15 +74,22 @@ Windows whole_trace(const TraceIndex& index) {
     if (from < 0) from = index.trace.events[i].start_ns;
     to = std::max(to, index.trace.events[i].end_ns());
   }
-  if (from >= 0) out.steps.push_back({{from, to}, Seconds(0)});
-  out.assumed = "no step annotations and fewer than two updates: the whole trace is taken for one step";
+  if (from < 0) return out;
+  const std::vector<std::int64_t> starts = anatomy_of(index, {from, to}).pass_starts_ns;
+  for (std::size_t i = 0; i + 1 < starts.size(); ++i)
+    out.steps.push_back({{starts[i], starts[i + 1]}, Seconds(double(starts[i + 1] - starts[i]) * 1e-9)});
+  out.assumed =
+      "no step annotations and fewer than two updates: a step is what lies between the starts of two forward passes";
+  if (!out.steps.empty()) return out;
+  out.steps.push_back({{from, to}, Seconds(0)});
+  out.assumed = "no step annotations and a single backward pass: the whole trace is taken for one step";
   return out;
 }
 
 Windows windows_of(const TraceIndex& index) {
   Windows out = annotated_windows(index.trace);
   if (out.steps.empty()) out = updated_windows(index);
-  if (out.steps.empty()) out = whole_trace(index);
+  if (out.steps.empty()) out = pass_windows(index);
   return out;
 }
 

@@ -176,6 +176,7 @@ class Dissection {
       } else if (!computing) {
         o.phase = Phase::lead_in;
       } else if (k < first_backward_ || o.linked || event(o).track != backward_track) {
+        if (o.linked && (in_backward || out_.pass_starts_ns.empty())) out_.pass_starts_ns.push_back(event(o).start_ns);
         if (o.linked) in_backward = false;
         o.phase = Phase::forward;
         if (out_.first_operator == no_index) out_.first_operator = o.event;

@@ -52,6 +52,7 @@ struct StepAnatomy {
   LinkSource links = LinkSource::none;
   std::size_t backward_nodes = 0, linked_nodes = 0;
   int backward_passes = 0;
+  std::vector<std::int64_t> pass_starts_ns;  ///< first forward operator of each forward-backward pass
   bool annotated_optimizer = false;
 
   /// Two steps with equal shapes can be averaged layer by layer.
