@@ -27,10 +27,27 @@ class Oracle {
   Timeline timeline_;
 };
 
-double with(double log_value, const OptionSpec& option) {
+double value_at(double log_value, const OptionSpec& option) {
   const double value = std::exp(log_value);
-  const double whole = option.kind == OptionKind::size || option.kind == OptionKind::count ? std::round(value) : value;
-  return std::clamp(whole, option.low, option.high);
+  const bool whole = option.kind == OptionKind::size || option.kind == OptionKind::count;
+  return std::clamp(whole ? std::round(value) : value, option.low, option.high);
+}
+
+// The roundest value near `exact` that is as good (to a hundredth of a per cent): what somebody would write down.
+double roundest(const OptionSpec& option, double exact, double time, const std::function<double(double)>& time_of) {
+  std::vector<double> grains;
+  if (option.kind == OptionKind::size) {
+    for (double grain = 0x1p24; grain >= 1024; grain /= 4) grains.push_back(grain);
+  } else if (option.kind == OptionKind::duration) {
+    for (double grain = 1e6; grain >= 1e2; grain /= 10) grains.push_back(grain);  // nanoseconds
+  }
+  const double unit = option.kind == OptionKind::duration ? 1e9 : 1;
+  for (const double grain : grains)
+    for (const double n : {std::floor(exact * unit / grain), std::ceil(exact * unit / grain)}) {
+      const double value = n * grain / unit;
+      if (n >= 1 && value >= option.low && value <= option.high && time_of(value) <= time * (1 + 1e-4)) return value;
+    }
+  return exact;
 }
 
 // Best value of one option on a log scale: a coarse grid, then golden section around its best point. Step times are not
@@ -43,7 +60,7 @@ double best_value(const OptionSpec& option, double start, const std::function<do
                high = std::log(highest);
   double best = start, best_time = time_of(start);
   const auto consider = [&](double log_value) {
-    const double value = with(log_value, option);
+    const double value = value_at(log_value, option);
     const double time = time_of(value);
     // Of equal times the one nearer the default wins: nothing is changed without a gain.
     if (time < best_time * (1 - 1e-9)) best_time = time, best = value;
@@ -65,7 +82,7 @@ double best_value(const OptionSpec& option, double start, const std::function<do
       at_d = consider(d = a + golden * (b - a));
     }
   }
-  return best;
+  return best == start ? start : roundest(option, best, best_time, time_of);
 }
 
 bool allowed(Fidelity fidelity, const RecommendOptions& options) {
@@ -148,6 +165,19 @@ std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, co
   return range;
 }
 
+// Of the plans that are as good as the best, the first that takes the fewest machines and, then, no special software.
+std::size_t simplest_of(const std::vector<RankedPlan>& ranked) {
+  std::size_t best = 0;
+  const auto burden = [](const RankedPlan& p) {
+    return std::pair(p.machines, !p.prediction.plan.strategy->needs.empty());
+  };
+  for (std::size_t i = 1; i < ranked.size(); ++i) {
+    if (ranked[i].prediction.iteration > ranked[0].prediction.iteration * (1 + indifference)) break;
+    if (burden(ranked[i]) < burden(ranked[best])) best = i;
+  }
+  return best;
+}
+
 }  // namespace
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec) {
@@ -210,6 +240,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     return a.prediction.iteration < b.prediction.iteration;
   };
   std::stable_sort(ranking.exact.begin(), ranking.exact.end(), faster);
+  ranking.simplest = simplest_of(ranking.exact);
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
   if (options.sensitivity && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates, ranking.exact.front().prediction.plan);

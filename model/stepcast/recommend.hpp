@@ -30,6 +30,7 @@ struct Range {
 struct Ranking {
   Prediction baseline;             ///< DDP buckets of 25 MiB
   std::vector<RankedPlan> exact;   ///< best first
+  std::size_t simplest = 0;        ///< index into `exact`: within 0.5 % of the best, with the fewest needs
   std::vector<RankedPlan> others;  ///< lossy, stale, periodic, if allowed
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
