@@ -2,8 +2,9 @@
 //
 // A dependency between streams is either *called* (the host asked one stream to wait for an event just before the
 // launch) or *seen* (the work started later than its own stream and its launch explain, and right after other work
-// ended). Both need that the awaited work was launched before and had ended in the recording. Traces carry no event
-// ids, so of several candidates the last is taken.
+// ended: an event that the trace does not show, or a device without room for both). Both need that the awaited work was
+// launched before and had ended, or was draining its last blocks. Traces carry no event ids, so of several candidates
+// the last is taken.
 #include <stepcast/replay_parts.hpp>
 
 #include <algorithm>
@@ -20,6 +21,12 @@ std::int64_t interquartile_mean(std::vector<std::int64_t>& values) {
   std::int64_t sum = 0;
   for (std::size_t i = from; i < to; ++i) sum += values[i];
   return sum / static_cast<std::int64_t>(to - from);
+}
+
+/// How long before its end a kernel may have freed room for another: its last wave of blocks.
+std::int64_t drain_ns(const Event& kernel) {
+  constexpr std::int64_t longest_ns = 20'000;
+  return std::min(longest_ns, kernel.duration_ns / 20);
 }
 
 }  // namespace
@@ -159,6 +166,19 @@ std::uint32_t DeviceSide::last_ended(std::int64_t from, std::int64_t to, std::in
   return best;
 }
 
+std::uint32_t DeviceSide::draining(const DeviceTask& task) const {
+  const std::int64_t start = trace_.events[task.event].start_ns;
+  for (const StreamRow& row : rows_) {
+    const auto it = std::partition_point(row.events.begin(), row.events.end(),
+                                         [&](std::uint32_t e) { return trace_.events[e].end_ns() <= start; });
+    if (it == row.events.end() || *it == task.event) continue;
+    const Event& other = trace_.events[*it];
+    const bool launched_before = launch_time(*it) < launch_time(task.event);
+    if (launched_before && other.start_ns < start && other.end_ns() - start <= drain_ns(other)) return *it;
+  }
+  return no_index;
+}
+
 std::vector<std::uint32_t> DeviceSide::last_launched(std::int64_t time) const {
   std::vector<std::uint32_t> last;
   for (const StreamRow& row : rows_) {
@@ -178,7 +198,7 @@ std::int64_t DeviceSide::pending(std::int64_t time) const {
 void DeviceSide::add_wait(std::uint32_t task, std::uint32_t on) {
   const Event &waiting = trace_.events[tasks[task].event], &awaited = trace_.events[on];
   if (awaited.track == waiting.track || awaited.start_ns >= waiting.start_ns) return;
-  if (awaited.end_ns() > waiting.start_ns + clock_slack_ns) return;
+  if (awaited.end_ns() > waiting.start_ns + std::max(clock_slack_ns, drain_ns(awaited))) return;
   if (const auto it = counterpart(on)) stream_waits.push_back({*it, task});
 }
 
@@ -198,8 +218,11 @@ void DeviceSide::find_stream_waits() {
   for (std::uint32_t task = 0; task < tasks.size(); ++task) {
     if (tasks[task].launch == no_index) continue;
     const std::int64_t expected = expected_start(tasks[task]), start = trace_.events[tasks[task].event].start_ns;
-    if (start <= expected + latency_ns) continue;
-    const std::uint32_t on = last_ended(expected, start + clock_slack_ns, trace_.events[tasks[task].launch].start_ns);
+    if (start <= expected + std::max(latency_ns, clock_slack_ns)) continue;
+    const std::uint32_t draining_work = draining(tasks[task]);
+    const std::uint32_t on = draining_work != no_index
+                                 ? draining_work
+                                 : last_ended(expected, start + clock_slack_ns, launch_time(tasks[task].event));
     if (on != no_index) add_wait(task, on);
   }
 }

@@ -24,8 +24,6 @@ namespace {
 
 /// Launch calls block when about this many launches are pending (CUDA queues 1024).
 constexpr std::int64_t launch_queue_depth = 1000;
-/// A thread that waited for a collective goes on at most this long before or after the collective's recorded end.
-constexpr std::int64_t wake_up_ns = 500'000;
 
 Picoseconds picoseconds(std::int64_t ns) { return ns * 1000; }
 
@@ -62,7 +60,7 @@ class Assembly {
     add_resources();
     add_device_tasks();
     add_point(0, step_.start_ns, INT64_MIN, no_index);
-    add_point(0, step_.end_ns, INT64_MAX, no_index);
+    end_point_ = add_point(0, step_.end_ns, INT64_MAX, no_index);
     for (std::size_t t = 0; t < threads_.size(); ++t) add_device_points(t);
     add_releases();
     for (std::size_t t = 1; t < threads_.size(); ++t) add_hand_overs(t);
@@ -224,45 +222,9 @@ class Assembly {
       }
   }
 
-  /// A run of activity of a thread. It fills a quiet span of the main thread (number), or runs beside it (-1).
-  struct Burst {
-    std::int64_t begin = 0, end = 0;
-    std::ptrdiff_t quiet = -1;
-    std::uint32_t first = no_index;  ///< event
-  };
-
-  std::ptrdiff_t quiet_span_around(std::int64_t begin, std::int64_t end) const {
-    const std::vector<HostSpan>& spans = threads_[0].spans;
-    const auto it = std::ranges::upper_bound(spans, begin, {}, &HostSpan::begin);
-    if (it == spans.begin()) return -1;
-    const HostSpan& span = *(it - 1);
-    return span.quiet && end <= span.end ? it - spans.begin() - 1 : -1;
-  }
-
-  std::vector<Burst> bursts_of(const HostThread& thread) const {
-    std::vector<Burst> bursts;
-    for (const HostSpan& span : thread.spans) {
-      if (span.event == no_index) continue;
-      const std::ptrdiff_t quiet = quiet_span_around(span.begin, span.end);
-      if (!bursts.empty() && bursts.back().quiet == quiet) bursts.back().end = span.end;
-      else bursts.push_back({span.begin, span.end, quiet, span.event});
-    }
-    // The main thread waited for a burst only if the burst fills most of the time in which it was quiet.
-    std::vector<Burst> merged;
-    for (Burst& burst : bursts) {
-      if (burst.quiet >= 0) {
-        const HostSpan& span = threads_[0].spans[static_cast<std::size_t>(burst.quiet)];
-        if (2 * (burst.end - burst.begin) < span.end - span.begin) burst.quiet = -1;
-      }
-      if (burst.quiet < 0 && !merged.empty() && merged.back().quiet < 0) merged.back().end = burst.end;
-      else merged.push_back(burst);
-    }
-    return merged;
-  }
-
   void add_hand_overs(std::size_t t) {
     std::int64_t busy_until = step_.start_ns;
-    for (const Burst& burst : bursts_of(threads_[t])) {
+    for (const Burst& burst : bursts_of(threads_[0], threads_[t])) {
       plans_[t].cuts.push_back({busy_until, burst.begin});
       busy_until = burst.end;
       const std::uint32_t begins = add_point(t, burst.begin, just_before(burst.first), burst.first);
@@ -297,19 +259,23 @@ class Assembly {
 
   void add_collectives() {
     std::vector<HostCollective> collectives;
-    for (const std::uint32_t e : host_collectives_of(trace_, step_, threads_))
-      collectives.push_back({e, event(e).end_ns(), {}});
+    const std::vector<std::uint32_t> events = host_collectives_of(trace_, step_, threads_);
+    for (const std::uint32_t e : events) collectives.push_back({e, event(e).end_ns(), {}});
     if (collectives.empty()) return;
-    for (std::size_t t = 0; t < threads_.size(); ++t)
-      for (const HostSpan& span : threads_[t].spans)
-        if (span.quiet) add_wait_for_collective(t, span, collectives);
-    const std::vector<std::pair<std::size_t, std::uint32_t>> issues = collective_issues();
+    for (const CollectiveWait& wait : collective_waits_of(trace_, threads_, events)) {
+      HostCollective& awaited = collectives[wait.collective];
+      awaited.released_ns = std::min(awaited.released_ns, wait.until);
+      awaited.waiting.emplace_back(wait.until,
+                                   resume(wait.thread, wait.from, wait.until, at(awaited.event), awaited.event));
+    }
+    collect_unseen_waits(collectives);
+    const std::vector<CollectiveIssue> issues = collective_issues_of(trace_, threads_);
     std::size_t issued = 0;
     std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> worker;  // track -> first and last task
     for (const HostCollective& collective : collectives) {
       const Event& c = event(collective.event);
       const auto [first, last] = add_transfer(collective);
-      if (issued < issues.size() && event(issues[issued].second).start_ns <= c.start_ns) {
+      if (issued < issues.size() && event(issues[issued].event).start_ns <= c.start_ns) {
         const auto [thread, call] = issues[issued++];
         builder_.add_arc(add_point(thread, std::min(event(call).end_ns(), c.start_ns), at(call), call), first);
       } else {
@@ -321,31 +287,18 @@ class Assembly {
     for (const auto& [track, tasks] : worker) builder_.add_arc(tasks.second, tasks.first, 1);
   }
 
-  /// The operators that issue collectives, in order: the library's queue is first in, first out.
-  std::vector<std::pair<std::size_t, std::uint32_t>> collective_issues() const {
-    std::vector<std::pair<std::size_t, std::uint32_t>> issues;
-    for (std::size_t t = 0; t < threads_.size(); ++t)
-      for (const std::uint32_t e : threads_[t].events)
-        if (name(e).starts_with("c10d::") && name(e).find("wait") == std::string_view::npos) issues.emplace_back(t, e);
-    std::ranges::sort(issues, {}, [](const auto& issue) { return issue.second; });
-    return issues;
-  }
-
-  /// A quiet span that ends when a collective ends was spent waiting for it.
-  void add_wait_for_collective(std::size_t t, const HostSpan& span, std::vector<HostCollective>& collectives) {
-    constexpr std::int64_t shortest_ns = 100'000;  // shorter waits are lost in the host's own time
-    if (span.end - span.begin < shortest_ns) return;
-    std::int64_t nearest = std::min(wake_up_ns, (span.end - span.begin) / 2);
-    HostCollective* awaited = nullptr;
+  /// Results are collected in order: a collective that nobody was seen waiting for had ended before its turn came. It
+  /// is awaited where the next wait after its end was over, at the latest when the step ends.
+  void collect_unseen_waits(std::vector<HostCollective>& collectives) const {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> seen;
+    for (const HostCollective& c : collectives) seen.insert(seen.end(), c.waiting.begin(), c.waiting.end());
+    seen.emplace_back(step_.end_ns, end_point_);
+    std::ranges::sort(seen);
     for (HostCollective& collective : collectives) {
-      const Event& c = event(collective.event);
-      const std::int64_t distance = std::abs(c.end_ns() - span.end);
-      if (c.start_ns < span.end && distance <= nearest) nearest = distance, awaited = &collective;
+      const std::int64_t ended = event(collective.event).end_ns();
+      const auto next = std::ranges::lower_bound(seen, std::pair(ended, std::uint32_t{0}));
+      if (collective.waiting.empty() && next != seen.end()) collective.waiting.push_back(*next);
     }
-    if (awaited == nullptr) return;
-    const std::int64_t until = std::min(event(awaited->event).end_ns(), span.end);
-    awaited->released_ns = std::min(awaited->released_ns, until);
-    awaited->waiting.emplace_back(until, resume(t, span.begin, until, at(awaited->event), awaited->event));
   }
 
   /// The collective as one task, or as two where a thread went on before its recorded end.
@@ -441,7 +394,7 @@ class Assembly {
   std::vector<std::uint32_t> streams_, device_tasks_;
   std::map<std::uint32_t, std::pair<std::uint32_t, std::int64_t>> releases_;  // launch call -> point, latency
   std::map<std::uint32_t, std::uint32_t> workers_;                            // track -> resource
-  std::uint32_t launches_ = 0;
+  std::uint32_t launches_ = 0, end_point_ = no_index;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <stepcast/replay_parts.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 namespace stepcast::replaying {
@@ -67,6 +68,30 @@ std::uint32_t track_of_marks(const Trace& trace, const Step& step) {
   return no_index;
 }
 
+std::ptrdiff_t quiet_span_around(const HostThread& thread, const HostSpan& other) {
+  const auto after = std::ranges::upper_bound(thread.spans, other.begin, {}, &HostSpan::begin);
+  if (after == thread.spans.begin()) return -1;
+  const HostSpan& span = *(after - 1);
+  return span.quiet && other.end <= span.end ? after - thread.spans.begin() - 1 : -1;
+}
+
+/// A thread that waited for a collective goes on at most this long before or after the collective's recorded end.
+constexpr std::int64_t wake_up_ns = 500'000;
+/// Shorter waits are lost in the host's own time.
+constexpr std::int64_t shortest_wait_ns = 100'000;
+
+/// Number of the collective whose end is nearest to the end of the span, if it is near; else the number of all.
+std::size_t awaited_in(const Trace& trace, const HostSpan& span, std::span<const std::uint32_t> collectives) {
+  std::int64_t nearest = std::min(wake_up_ns, (span.end - span.begin) / 2);
+  std::size_t awaited = collectives.size();
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const Event& collective = trace.events[collectives[i]];
+    const std::int64_t distance = std::abs(collective.end_ns() - span.end);
+    if (collective.start_ns < span.end && distance <= nearest) nearest = distance, awaited = i;
+  }
+  return awaited;
+}
+
 }  // namespace
 
 std::vector<HostThread> host_threads_of(const Trace& trace, const Step& step, const DeviceSide& device) {
@@ -106,6 +131,51 @@ std::vector<std::uint32_t> host_collectives_of(const Trace& trace, const Step& s
       collectives.push_back(e);
   }
   return collectives;
+}
+
+std::vector<CollectiveIssue> collective_issues_of(const Trace& trace, std::span<const HostThread> threads) {
+  std::vector<CollectiveIssue> issues;
+  for (std::size_t t = 0; t < threads.size(); ++t)
+    for (const std::uint32_t e : threads[t].events) {
+      const std::string_view name = trace.text(trace.events[e].name);
+      if (name.starts_with("c10d::") && name.find("wait") == std::string_view::npos) issues.push_back({t, e});
+    }
+  std::ranges::sort(issues, {}, &CollectiveIssue::event);
+  return issues;
+}
+
+std::vector<CollectiveWait> collective_waits_of(const Trace& trace, std::span<const HostThread> threads,
+                                                std::span<const std::uint32_t> collectives) {
+  std::vector<CollectiveWait> waits;
+  for (std::size_t t = 0; t < threads.size(); ++t)
+    for (const HostSpan& span : threads[t].spans) {
+      if (!span.quiet || span.end - span.begin < shortest_wait_ns) continue;
+      const std::size_t awaited = awaited_in(trace, span, collectives);
+      if (awaited == collectives.size()) continue;
+      waits.push_back({t, awaited, span.begin, std::min(trace.events[collectives[awaited]].end_ns(), span.end)});
+    }
+  return waits;
+}
+
+std::vector<Burst> bursts_of(const HostThread& main, const HostThread& thread) {
+  std::vector<Burst> bursts;
+  for (const HostSpan& span : thread.spans) {
+    if (span.event == no_index) continue;
+    const std::ptrdiff_t quiet = quiet_span_around(main, span);
+    if (!bursts.empty() && bursts.back().quiet == quiet) bursts.back().end = span.end;
+    else bursts.push_back({span.begin, span.end, quiet, span.event});
+  }
+  // The main thread waited for a burst only if the burst fills most of the time in which it was quiet.
+  std::vector<Burst> merged;
+  for (Burst& burst : bursts) {
+    if (burst.quiet >= 0) {
+      const HostSpan& span = main.spans[static_cast<std::size_t>(burst.quiet)];
+      if (2 * (burst.end - burst.begin) < span.end - span.begin) burst.quiet = -1;
+    }
+    if (burst.quiet < 0 && !merged.empty() && merged.back().quiet < 0) merged.back().end = burst.end;
+    else merged.push_back(burst);
+  }
+  return merged;
 }
 
 }  // namespace stepcast::replaying

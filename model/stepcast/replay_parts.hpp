@@ -9,6 +9,7 @@
 #include <stepcast/task_graph.hpp>
 #include <stepcast/trace.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -73,6 +74,7 @@ class DeviceSide {
   void find_stream_waits();
   [[nodiscard]] std::int64_t launch_time(std::uint32_t event) const;
   [[nodiscard]] std::int64_t expected_start(const DeviceTask&) const;
+  [[nodiscard]] std::uint32_t draining(const DeviceTask&) const;
   void add_wait(std::uint32_t task, std::uint32_t on);
 
   const Trace& trace_;
@@ -104,6 +106,30 @@ struct HostThread {
 /// Collectives that worker threads of the communication library ran (gloo), in order of start.
 [[nodiscard]] std::vector<std::uint32_t> host_collectives_of(const Trace&, const Step&,
                                                              std::span<const HostThread> threads);
+
+/// The operators that issue collectives, in order: the library's queue is first in, first out.
+struct CollectiveIssue {
+  std::size_t thread = 0;
+  std::uint32_t event = no_index;
+};
+[[nodiscard]] std::vector<CollectiveIssue> collective_issues_of(const Trace&, std::span<const HostThread> threads);
+
+/// A thread stood still from `from` until collective number `collective` had ended.
+struct CollectiveWait {
+  std::size_t thread = 0, collective = 0;
+  std::int64_t from = 0, until = 0;
+};
+/// A quiet span that ends when a collective ends was spent waiting for it.
+[[nodiscard]] std::vector<CollectiveWait> collective_waits_of(const Trace&, std::span<const HostThread> threads,
+                                                              std::span<const std::uint32_t> collectives);
+
+/// A run of activity of a thread. It fills a quiet span of the main thread (its number), or runs beside it (-1).
+struct Burst {
+  std::int64_t begin = 0, end = 0;
+  std::ptrdiff_t quiet = -1;
+  std::uint32_t first = no_index;  ///< event
+};
+[[nodiscard]] std::vector<Burst> bursts_of(const HostThread& main, const HostThread& thread);
 
 /// The tasks of one step and what each waits for; the step ends with its marker task.
 [[nodiscard]] TaskGraph graph_of_step(const Trace&, const Step&);
