@@ -103,13 +103,15 @@ class Finder {
 
   std::optional<std::vector<Shaped>> accumulated_shapes() {
     std::vector<Shaped> shapes;
+    std::size_t scalars = 0;
     for (std::size_t g = 0; g < step_.gradients.size(); ++g) {
       const Event& e = gradient_event(g);
       std::vector<TensorShape> dims = shapes_of(text(e.shapes));
-      if (dims.empty() || dims[0].empty()) return std::nullopt;
+      if (dims.empty()) return std::nullopt;
+      if (dims[0].empty()) ++scalars;  // a parameter without dimensions, or a trace without shapes
       shapes.push_back({std::move(dims[0]), first_type_of(text(e.types))});
     }
-    if (shapes.empty()) return std::nullopt;
+    if (2 * scalars >= shapes.size()) return std::nullopt;
     out_.recognised.push_back("gradient shapes from the AccumulateGrad nodes");
     return shapes;
   }

@@ -1,7 +1,9 @@
-// profile_of: windows -> anatomy of each step -> median step -> profile whose parts sum to the measured step.
+// profile_of: windows (step_windows.hpp) -> anatomy of each step (step_anatomy.hpp) -> median step -> profile whose
+// parts sum to the measured step.
 #include <stepcast/gradient_tensors.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/step_anatomy.hpp>
+#include <stepcast/step_windows.hpp>
 #include <stepcast/tensor_shapes.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/traced_collectives.hpp>
@@ -20,77 +22,6 @@ std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
   return text;
-}
-
-// ---- which stretches of the trace are steps ----
-
-struct MeasuredWindow {
-  StepWindow window;
-  Seconds duration;  ///< 0 when it cannot be told
-};
-
-struct Windows {
-  std::vector<MeasuredWindow> steps;
-  std::string recognised;
-  std::string assumed;
-};
-
-Windows annotated_windows(const Trace& trace) {
-  Windows out;
-  const std::vector<Step> steps = steps_of(trace);
-  const std::vector<Seconds> durations = step_durations(trace, steps);
-  for (const bool distorted : {false, true}) {
-    if (!out.steps.empty()) break;
-    for (std::size_t i = 0; i < steps.size(); ++i)
-      if (steps[i].distorted == distorted && durations[i].value() > 0)
-        out.steps.push_back({{steps[i].start_ns, steps[i].end_ns}, durations[i]});
-    if (distorted && !out.steps.empty())
-      out.assumed = "first and last steps, which the profiler distorts, are all there is";
-  }
-  out.recognised = std::to_string(steps.size()) + " annotated steps, " + std::to_string(out.steps.size()) + " used";
-  return out;
-}
-
-/// Without step annotations: from the end of one update to the end of the next.
-Windows updated_windows(const TraceIndex& index) {
-  Windows out;
-  std::int64_t from = -1;
-  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
-    if (!index.is_operator(i) || index.facts(i).role != naming::Role::optimizer) continue;
-    const std::int64_t end = index.trace.events[i].end_ns();
-    if (from >= 0) out.steps.push_back({{from, end}, Seconds(double(end - from) * 1e-9)});
-    from = end;
-  }
-  out.assumed = "no step annotations: a step is what lies between the ends of two optimizer updates";
-  return out;
-}
-
-/// Without annotations of any kind: from one forward pass to the next, or all there is.
-Windows pass_windows(const TraceIndex& index) {
-  Windows out;
-  std::int64_t from = -1, to = -1;
-  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
-    if (!index.is_operator(i)) continue;
-    if (from < 0) from = index.trace.events[i].start_ns;
-    to = std::max(to, index.trace.events[i].end_ns());
-  }
-  if (from < 0) return out;
-  const std::vector<std::int64_t> starts = anatomy_of(index, {from, to}).pass_starts_ns;
-  for (std::size_t i = 0; i + 1 < starts.size(); ++i)
-    out.steps.push_back({{starts[i], starts[i + 1]}, Seconds(double(starts[i + 1] - starts[i]) * 1e-9)});
-  out.assumed =
-      "no step annotations and fewer than two updates: a step is what lies between the starts of two forward passes";
-  if (!out.steps.empty()) return out;
-  out.steps.push_back({{from, to}, Seconds(0)});
-  out.assumed = "no step annotations and a single backward pass: the whole trace is taken for one step";
-  return out;
-}
-
-Windows windows_of(const TraceIndex& index) {
-  Windows out = annotated_windows(index.trace);
-  if (out.steps.empty()) out = updated_windows(index);
-  if (out.steps.empty()) out = pass_windows(index);
-  return out;
 }
 
 // ---- from steps to one step ----
@@ -202,7 +133,7 @@ class Assembly {
 
  private:
   void find_steps() {
-    Windows windows = windows_of(index_);
+    const StepWindows windows = step_windows(index_);
     Steps steps;
     std::vector<MeasuredWindow> trained;
     for (const MeasuredWindow& w : windows.steps) {
@@ -321,7 +252,8 @@ class Assembly {
     const Seconds measured = p_.measured_step();
     if (measured.value() <= 0) return;
     const Seconds modelled = period();
-    if (modelled > measured || (!p_.has_device() && !index_.distributed)) scale_to(measured, modelled);
+    if (modelled > measured || (!p_.has_device() && !index_.distributed && modelled.value() > 0))
+      scale_to(measured, modelled);
     else if (!index_.distributed) add_idle(measured - modelled);
   }
 

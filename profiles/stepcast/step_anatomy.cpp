@@ -1,35 +1,27 @@
-// StepAnatomy: operators in time order -> links -> layers -> costs.
+// StepAnatomy: owners of gradients -> layers -> backward order -> costs.
 #include <stepcast/step_anatomy.hpp>
 
 #include <algorithm>
-#include <map>
-#include <unordered_map>
+#include <string>
+#include <utility>
 
 namespace stepcast {
 namespace {
 
 using naming::Role;
 
-enum class Phase : std::uint8_t { lead_in, forward, backward, tail };
-
-struct Operator {
-  std::uint32_t event;
-  Role role;
-  Phase phase = Phase::tail;
-  std::uint32_t forward = no_index;  ///< backward nodes: position of the forward operator in `operators`
-  std::uint32_t layer = no_index;
-  bool linked = false;  ///< forward operators: some backward node belongs to it
-};
-
 class Dissection {
  public:
-  Dissection(const TraceIndex& index, const StepWindow& window) : index_(index), trace_(index.trace), window_(window) {}
+  Dissection(const TraceIndex& index, const StepWindow& window)
+      : index_(index), trace_(index.trace), window_(window), step_(step_operators(index, window)) {}
 
   StepAnatomy result() {
-    gather();
-    if (first_backward_ == no_index) return out_;
-    link_nodes();
-    assign_phases();
+    if (step_.first_backward == no_index) return out_;
+    out_.first_operator = step_.first_operator;
+    out_.links = step_.links;
+    out_.backward_nodes = step_.backward_nodes;
+    out_.linked_nodes = step_.linked_nodes;
+    out_.backward_passes = step_.backward_passes;
     assign_owners();
     form_layers();
     assign_backward_layers();
@@ -39,179 +31,34 @@ class Dissection {
   }
 
  private:
-  const Event& event(const Operator& o) const { return trace_.events[o.event]; }
-  bool is_node(const Operator& o) const {
-    return o.role == Role::backward_node || o.role == Role::accumulate_node || o.role == Role::accumulate;
-  }
-
-  // ---- which operators ----
-
-  void gather() {
-    const auto first = std::lower_bound(trace_.events.begin(), trace_.events.end(), window_.start_ns,
-                                        [](const Event& e, std::int64_t t) { return e.start_ns < t; });
-    begin_ = std::uint32_t(first - trace_.events.begin());
-    end_ = begin_;
-    while (end_ < trace_.events.size() && trace_.events[end_].start_ns < window_.end_ns) ++end_;
-    const std::vector<std::uint8_t> wanted = wanted_tracks();
-    for (std::uint32_t i = begin_; i < end_; ++i)
-      if (index_.is_operator(i) && wanted[trace_.events[i].track] != 0) operators_.push_back({i, index_.facts(i).role});
-    for (std::uint32_t k = 0; k < operators_.size(); ++k) {
-      position_.emplace(operators_[k].event, k);
-      if (!is_node(operators_[k])) continue;
-      if (first_backward_ == no_index) first_backward_ = k;
-      last_backward_ = k;
-    }
-  }
-
-  /// The thread that runs the step, and the threads of the backward pass.
-  std::vector<std::uint8_t> wanted_tracks() const {
-    std::vector<std::int64_t> busy(trace_.tracks.size(), 0);
-    std::vector<std::uint8_t> wanted(trace_.tracks.size(), 0);
-    for (std::uint32_t i = begin_; i < end_; ++i) {
-      if (!index_.is_operator(i)) continue;
-      const Role role = index_.facts(i).role;
-      const std::uint32_t track = trace_.events[i].track;
-      if (role == Role::backward_node || role == Role::accumulate_node) wanted[track] = 1;
-      // Optimizer steps and loaders mark the main thread; other threads only compute.
-      const bool mark = role == Role::optimizer || role == Role::loader;
-      if (mark || (role == Role::plain && trace_.events[i].kind == EventKind::host_op))
-        busy[track] += trace_.events[i].duration_ns + (mark ? window_.end_ns - window_.start_ns : 0);
-    }
-    const auto main = std::max_element(busy.begin(), busy.end());
-    if (main != busy.end() && *main > 0) wanted[std::size_t(main - busy.begin())] = 1;
-    return wanted;
-  }
-
-  // ---- backward nodes and their forward operators ----
-
-  void link_nodes() {
-    link_by_sequence();
-    out_.links = count_linked() > 0 ? LinkSource::sequence : LinkSource::none;
-    if (2 * count_linked() < out_.backward_nodes) link_by_arrows();
-    if (2 * count_linked() < out_.backward_nodes) link_by_order();
-    out_.linked_nodes = count_linked();
-    for (const Operator& o : operators_)
-      if (o.forward != no_index) operators_[o.forward].linked = true;
-  }
-
-  std::size_t count_linked() {
-    std::size_t linked = 0;
-    out_.backward_nodes = 0;
-    for (const Operator& o : operators_) {
-      if (o.role != Role::backward_node) continue;
-      ++out_.backward_nodes;
-      if (o.forward != no_index) ++linked;
-    }
-    return linked;
-  }
-
-  /// The counter is recorded before an operator creates its node: of the events that show the same number, the last
-  /// one before the node created it.
-  void link_by_sequence() {
-    std::unordered_map<std::int64_t, std::uint32_t> creator;
-    for (std::uint32_t i = begin_; i < end_; ++i) {
-      const Event& e = trace_.events[i];
-      if (e.sequence < 0 || index_.operator_of[i] == no_index) continue;
-      const auto at = position_.find(index_.operator_of[i]);
-      if (at == position_.end()) continue;
-      Operator& o = operators_[at->second];
-      if (!is_node(o)) creator[e.sequence] = at->second;
-      else if (o.role == Role::backward_node && o.event == i)
-        if (const auto it = creator.find(e.sequence); it != creator.end()) o.forward = it->second;
-    }
-  }
-
-  void link_by_arrows() {
-    for (const ForwardBackwardLink& link : trace_.forward_backward) {
-      if (link.forward < begin_ || link.backward >= end_) continue;
-      const auto from = position_.find(index_.operator_of[link.forward]);
-      const auto to = position_.find(index_.operator_of[link.backward]);
-      if (from == position_.end() || to == position_.end() || !is_node(operators_[to->second])) continue;
-      if (is_node(operators_[from->second])) continue;
-      operators_[to->second].forward = from->second;
-      out_.links = LinkSource::arrows;
-    }
-  }
-
-  /// The engine runs nodes in reverse order of their creation: the k-th node of a kind from the start belongs to the
-  /// k-th forward operator of that kind from the end.
-  void link_by_order() {
-    std::map<std::string, std::vector<std::uint32_t>> nodes, creators;
-    for (std::uint32_t k = 0; k < operators_.size(); ++k)
-      if (operators_[k].role == Role::backward_node)
-        nodes[naming::operator_key(text(operators_[k].event))].push_back(k);
-    for (std::uint32_t i = begin_; i < end_; ++i) {
-      const auto at = position_.find(index_.operator_of[i]);
-      if (index_.operator_of[i] == no_index || at == position_.end() || is_node(operators_[at->second])) continue;
-      if (at->second > first_backward_) break;
-      const std::string key = naming::operator_key(text(i));
-      if (nodes.count(key) == 0) continue;
-      const bool repeats = index_.parent[i] != no_index && naming::operator_key(text(index_.parent[i])) == key;
-      if (!repeats) creators[key].push_back(at->second);
-    }
-    for (const auto& [key, list] : nodes) {
-      const std::vector<std::uint32_t>& from = creators[key];
-      if (from.size() != list.size()) continue;
-      for (std::size_t k = 0; k < list.size(); ++k) operators_[list[k]].forward = from[list.size() - 1 - k];
-      out_.links = LinkSource::order;
-    }
-  }
-
+  const Event& event(const StepOperator& o) const { return trace_.events[o.event]; }
   std::string_view text(std::uint32_t i) const { return trace_.text(trace_.events[i].name); }
-
-  // ---- phases and layers ----
-
-  void assign_phases() {
-    bool computing = false, in_backward = false;
-    const std::uint32_t backward_track = event(operators_[first_backward_]).track;
-    for (std::uint32_t k = 0; k < operators_.size(); ++k) {
-      Operator& o = operators_[k];
-      computing = computing || o.linked;
-      if (is_node(o)) {
-        if (!in_backward) ++out_.backward_passes;
-        in_backward = true;
-        o.phase = Phase::backward;
-      } else if (k > last_backward_) {
-        o.phase = Phase::tail;
-      } else if (!computing) {
-        o.phase = Phase::lead_in;
-      } else if (k < first_backward_ || o.linked || event(o).track != backward_track) {
-        if (o.linked && (in_backward || out_.pass_starts_ns.empty())) out_.pass_starts_ns.push_back(event(o).start_ns);
-        if (o.linked) in_backward = false;
-        o.phase = Phase::forward;
-        if (out_.first_operator == no_index) out_.first_operator = o.event;
-      } else {
-        o.phase = Phase::backward;
-      }
-    }
-  }
 
   /// Finds for every AccumulateGrad event the forward operator whose parameter it fills.
   void assign_owners() {
     std::uint32_t producer = no_index;  // forward operator of the last backward node
     std::uint32_t last_linked = no_index;
-    for (std::uint32_t i = begin_; i < end_; ++i) {
-      const std::uint32_t owner = index_.operator_of[i];
-      const auto at = owner == no_index ? position_.end() : position_.find(owner);
-      if (at == position_.end()) continue;
-      const Operator& o = operators_[at->second];
+    for (std::uint32_t i = step_.begin; i < step_.end; ++i) {
+      const std::uint32_t at = step_.position_of(index_, i);
+      if (at == no_index) continue;
+      const StepOperator& o = step_.list[at];
       if (o.role == Role::backward_node && o.event == i) {
         producer = o.forward;
         if (producer != no_index) last_linked = producer;
       }
-      if (index_.facts(i).role != Role::accumulate || !is_node(o)) continue;
+      if (index_.facts(i).role != Role::accumulate || !o.is_node()) continue;
       const std::uint32_t from = o.role == Role::backward_node && o.forward != no_index ? o.forward : producer;
-      owned_.push_back({i, from != no_index ? from : last_linked, at->second});
+      owned_.push_back({i, from != no_index ? from : last_linked, at});
     }
   }
 
   void form_layers() {
-    std::vector<std::uint32_t> count(operators_.size(), 0);
+    std::vector<std::uint32_t> count(step_.list.size(), 0);
     for (const Owned& owned : owned_)
       if (owned.forward != no_index) ++count[owned.forward];
     bool open = false;  // a view of a parameter waits for the operator that uses it
-    for (std::uint32_t k = 0; k < operators_.size(); ++k) {
-      Operator& o = operators_[k];
+    for (std::uint32_t k = 0; k < step_.list.size(); ++k) {
+      StepOperator& o = step_.list[k];
       if (o.phase != Phase::forward) continue;
       const bool view = index_.facts(o.event).view;
       if (count[k] > 0 && !open) {
@@ -226,7 +73,7 @@ class Dissection {
       }
     }
     if (out_.layers.empty()) out_.layers.emplace_back();
-    for (Operator& o : operators_)
+    for (StepOperator& o : step_.list)
       if (o.phase == Phase::forward && o.layer == no_index) o.layer = 0;
     for (AnatomyLayer& layer : out_.layers)
       if (layer.anchor == no_index) layer.anchor = out_.first_operator;
@@ -235,19 +82,19 @@ class Dissection {
   /// A node without a link runs for the layer of the next linked node; AccumulateGrad for its producer.
   void assign_backward_layers() {
     std::uint32_t next = no_index;
-    for (std::uint32_t k = last_backward_ + 1; k-- > first_backward_;) {
-      Operator& o = operators_[k];
+    for (std::uint32_t k = step_.last_backward + 1; k-- > step_.first_backward;) {
+      StepOperator& o = step_.list[k];
       if (o.phase != Phase::backward) continue;
-      if (o.forward != no_index) next = operators_[o.forward].layer;
+      if (o.forward != no_index) next = step_.list[o.forward].layer;
       if (o.role == Role::backward_node) o.layer = next;
     }
     for (const Owned& owned : owned_) {
-      const std::uint32_t layer = owned.forward == no_index ? 0 : operators_[owned.forward].layer;
-      if (operators_[owned.node].role != Role::backward_node) operators_[owned.node].layer = layer;
+      const std::uint32_t layer = owned.forward == no_index ? 0 : step_.list[owned.forward].layer;
+      if (step_.list[owned.node].role != Role::backward_node) step_.list[owned.node].layer = layer;
       out_.gradients.push_back({owned.event, layer == no_index ? 0 : layer});
     }
     std::uint32_t previous = std::uint32_t(out_.layers.size() - 1);
-    for (Operator& o : operators_) {
+    for (StepOperator& o : step_.list) {
       if (o.phase != Phase::backward) continue;
       if (o.layer == no_index) o.layer = previous;
       previous = o.layer;
@@ -258,9 +105,9 @@ class Dissection {
   /// With gradient accumulation only the gradients of the last backward pass are final.
   void keep_last_pass() {
     if (out_.backward_passes < 2) return;
-    std::uint32_t start = last_backward_;
-    while (start > 0 && !operators_[start - 1].linked) --start;
-    const std::int64_t from = event(operators_[start]).start_ns;
+    std::uint32_t start = step_.last_backward;
+    while (start > 0 && !step_.list[start - 1].linked) --start;
+    const std::int64_t from = event(step_.list[start]).start_ns;
     std::vector<AnatomyGradient> last;
     for (const AnatomyGradient& g : out_.gradients)
       if (trace_.events[g.event].start_ns >= from) last.push_back(g);
@@ -270,7 +117,7 @@ class Dissection {
   void order_backward() {
     const std::size_t n = out_.layers.size();
     std::vector<std::int64_t> done(n, -1);
-    for (const Operator& o : operators_)
+    for (const StepOperator& o : step_.list)
       if (o.phase == Phase::backward) done[o.layer] = std::max(done[o.layer], event(o).end_ns());
     for (const AnatomyGradient& g : out_.gradients) ++out_.layers[g.layer].gradients;
     // What follows the last gradient of a layer (a view of the next one, say) does not delay it.
@@ -292,7 +139,7 @@ class Dissection {
 
   /// Packing for communication: collectives, and what DistributedDataParallel does before the module runs and after
   /// the last gradient.
-  bool left_out(const Operator& o, bool updating) const {
+  bool left_out(const StepOperator& o, bool updating) const {
     if (!index_.distributed) return false;
     if (o.role == Role::optimizer || o.role == Role::zero_grad || o.role == Role::loader) return false;
     if (index_.serves_communication[o.event] != 0) return true;
@@ -305,7 +152,7 @@ class Dissection {
     return false;
   }
 
-  Cost& receiver(const Operator& o) {
+  Cost& receiver(const StepOperator& o) {
     if (o.role == Role::optimizer) return out_.optimizer;
     if (o.role == Role::zero_grad && !o.linked) return out_.other;
     if (o.phase == Phase::forward) return out_.layers[o.layer].forward;
@@ -313,7 +160,7 @@ class Dissection {
     return o.phase == Phase::tail && !has_optimizer_ && updates(o) ? out_.optimizer : out_.other;
   }
   /// Without annotation the update is what looks like one after the backward pass.
-  bool updates(const Operator& o) const {
+  bool updates(const StepOperator& o) const {
     const std::string key = naming::operator_key(text(o.event));
     for (const std::string_view word :
          {"add", "mul", "addcmul", "addcdiv", "sqrt", "div", "lerp", "copy", "sub", "neg"})
@@ -322,11 +169,11 @@ class Dissection {
   }
 
   void deal_out_time() {
-    for (const Operator& o : operators_) has_optimizer_ = has_optimizer_ || o.role == Role::optimizer;
+    for (const StepOperator& o : step_.list) has_optimizer_ = has_optimizer_ || o.role == Role::optimizer;
     out_.annotated_optimizer = has_optimizer_;
     std::int64_t cursor = window_.start_ns;
     bool updating = false;
-    for (const Operator& o : operators_) {
+    for (const StepOperator& o : step_.list) {
       updating = updating || (o.phase == Phase::tail && o.role == Role::optimizer);
       const std::int64_t start = std::max(cursor, event(o).start_ns);
       const std::int64_t gap = start - cursor;
@@ -337,7 +184,7 @@ class Dissection {
     out_.other.host_ns += std::max<std::int64_t>(0, window_.end_ns - cursor);
   }
 
-  void deal_out(const Operator& o, std::int64_t gap, std::int64_t own, bool updating) {
+  void deal_out(const StepOperator& o, std::int64_t gap, std::int64_t own, bool updating) {
     if (left_out(o, updating)) {
       out_.communication_ns += gap + own;
       waits_for_collective_ = !index_.has_device_work && o.role == Role::communication;
@@ -381,11 +228,8 @@ class Dissection {
   const TraceIndex& index_;
   const Trace& trace_;
   StepWindow window_;
+  StepOperators step_;
   StepAnatomy out_;
-  std::uint32_t begin_ = 0, end_ = 0;
-  std::uint32_t first_backward_ = no_index, last_backward_ = 0;
-  std::vector<Operator> operators_;                            ///< in time order
-  std::unordered_map<std::uint32_t, std::uint32_t> position_;  ///< event -> position in `operators_`
   std::vector<Owned> owned_;
   bool has_optimizer_ = false, gap_after_update_ = false, waits_for_collective_ = false;
 };

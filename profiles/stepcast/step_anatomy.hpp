@@ -5,20 +5,14 @@
 // duration and the gap before it, less the time in which it waited for the device. What serves communication, and the
 // waiting that it causes, is left out. Layers: an operator that owns parameters and the operators without parameters
 // that follow it. Ownership: the backward node that an AccumulateGrad node follows is the one that produced the
-// gradient; its forward operator has the same sequence number, or is linked by an arrow, or, in traces without links,
-// is found by counting operators of a kind from the other end.
-#include <stepcast/trace_index.hpp>
+// gradient, for a parameter of the forward operator that it is linked with (step_operators.hpp).
+#include <stepcast/step_operators.hpp>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace stepcast {
-
-/// A stretch of time that is one step.
-struct StepWindow {
-  std::int64_t start_ns = 0, end_ns = 0;
-};
 
 /// Nanoseconds of host and device.
 struct Cost {
@@ -38,8 +32,6 @@ struct AnatomyGradient {
   std::uint32_t layer = 0;
 };
 
-enum class LinkSource : std::uint8_t { sequence, arrows, order, none };
-
 struct StepAnatomy {
   std::vector<AnatomyLayer> layers;  ///< in forward order
   std::vector<std::uint32_t> backward_order;
@@ -52,7 +44,6 @@ struct StepAnatomy {
   LinkSource links = LinkSource::none;
   std::size_t backward_nodes = 0, linked_nodes = 0;
   int backward_passes = 0;
-  std::vector<std::int64_t> pass_starts_ns;  ///< first forward operator of each forward-backward pass
   bool annotated_optimizer = false;
 
   /// Two steps with equal shapes can be averaged layer by layer.

@@ -1,0 +1,28 @@
+#pragma once
+// StepWindows: which stretches of a trace are training steps, and how long each took.
+//
+// Annotated steps (steps_of) if there are any, the undistorted ones if there are any; else from update to update; else
+// from forward pass to forward pass; else the whole trace, whose duration says nothing. Not modelled: steps of varying
+// kind (evaluation between training steps); they have other operators and are sorted out by profile_of.
+#include <stepcast/profile_of.hpp>
+#include <stepcast/step_operators.hpp>
+
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+struct MeasuredWindow {
+  StepWindow window;
+  Seconds duration;  ///< 0 when it cannot be told
+};
+
+struct StepWindows {
+  std::vector<MeasuredWindow> steps;
+  std::string recognised;  ///< in words, for the user; may be empty
+  std::string assumed;
+};
+
+[[nodiscard]] StepWindows step_windows(const TraceIndex&);
+
+}  // namespace stepcast
