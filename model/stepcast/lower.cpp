@@ -73,8 +73,9 @@ class ComputeOrder {
   // The update of a layer costs in proportion to its bytes.
   static std::vector<double> update_shares(const Profile& profile) {
     std::vector<double> shares(profile.layers.size(), 0);
-    const double total = std::max(1.0, profile.gradient_size().value());
-    for (const Tensor& t : profile.tensors) shares[t.layer] += t.size.value() / total;
+    const double total = profile.gradient_size().value();
+    if (total <= 0) shares.front() = 1;  // an optimizer that has nothing to update still takes its time
+    for (const Tensor& t : profile.tensors) shares[t.layer] += total > 0 ? t.size.value() / total : 0;
     return shares;
   }
   void add(const PassCost& cost, std::uint32_t layer, TaskKind kind) {

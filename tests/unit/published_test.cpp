@@ -76,7 +76,7 @@ TEST_CASE("ByteScheduler's worked example: every event, and 26 against 18 units"
                {"priority", "bytescheduler_ps(partition=1 MB, credit=1 MB)", 18},
                {"priority", "p3(slice=1 MB)", 18}};
   for (const auto& c : cases) {
-    CAPTURE(c.plan);
+    CAPTURE(std::string(c.plan));
     const CommPlan plan = plan_of(c.plan, profile, cluster);
     const TaskGraph graph = lowered(profile, plan, *communication_cost(cluster), {}, {.merge = false});
     const Timeline timeline = schedule(graph, {.least_iterations = 5});
