@@ -68,7 +68,7 @@ Profile scaled_to(Profile p, Seconds step) {
   return p;
 }
 
-// The lab's names of strategies in stepcast's plan syntax; empty for those of other issues (compression, periods, ...).
+// The lab's names of strategies in stepcast's plan syntax; empty for compression, periods and other parallel layouts.
 std::string plan_of(const std::string& lab) {
   const auto colon = lab.find(':');
   const std::string kind = lab.substr(0, colon),
@@ -77,6 +77,19 @@ std::string plan_of(const std::string& lab) {
   if (kind == "noov") return "bsp(bucket=" + size + ")";
   if (kind == "dear") return "dear(bucket=" + size + ")";
   return kind == "wfbp" ? "wfbp" : "";
+}
+
+// Median over the quiet rows of one configuration with two real workers.
+Seconds quiet_step(const std::vector<std::map<std::string, std::string>>& rows, const std::string& model,
+                   const std::string& strategy, const std::string& link) {
+  std::vector<double> times;
+  for (const auto& row : rows)
+    if (row.at("model") == model && row.at("strategy") == strategy && row.at("link_mbit") == link &&
+        row.at("quiet") == "yes")
+      times.push_back(std::stod(row.at("iter_ms_median")));
+  REQUIRE(!times.empty());
+  std::sort(times.begin(), times.end());
+  return milliseconds(times[times.size() / 2]);
 }
 
 double percentile(std::vector<double> v, double q) {
@@ -104,7 +117,12 @@ TEST_CASE("lab: predictions against measured steps") {
     const test::File trace(*lab / "traces" / (model + "_w1_solo_rank0.json.gz"));
     profiles[model] = profile_of(trace_of(trace.source()));
   }
-  std::vector<double> emulated, real, overlapped_fast;
+  std::vector<double> emulated, crowded, real, overlapped_fast;
+  struct Pair {
+    double measured, predicted;
+    std::string strategy;
+  };
+  std::vector<Pair> order;
   std::printf("%-13s w link  plan        measured  predicted   error   rescaled\n", "lab: model");
   for (const auto& row : rows) {
     const std::string plan = plan_of(row.at("strategy"));
@@ -126,30 +144,45 @@ TEST_CASE("lab: predictions against measured steps") {
     std::printf("%-13s %s %4s  %-10s %8.1f   %8.1f  %+5.1f %%  %+5.1f %%\n", model.c_str(), row.at("world").c_str(),
                 row.at("link_mbit").c_str(), row.at("strategy").c_str(), measured, measured * (1 + error), 100 * error,
                 100 * rescaled);
-    (emu                             ? emulated
-     : row.at("link_mbit") == "3000" ? overlapped_fast
-                                     : real)
-        .push_back(std::abs(emu ? error : rescaled));
+    // At 3 Gb/s two things outside the model show: four emulated workers keep the one core that carries all of them
+    // busy, and real workers' communication threads wait for the core that computes. Both are printed, not judged.
+    const bool fast = row.at("link_mbit") == "3000";
+    auto& errors = emu ? (fast && row.at("world") == "4" ? crowded : emulated) : (fast ? overlapped_fast : real);
+    errors.push_back(std::abs(rescaled));
+    if (model == "resnet18" && row.at("link_mbit") == "1000")
+      order.push_back({measured, measured * (1 + rescaled), row.at("strategy")});
   }
   const auto mean = [](const std::vector<double>& v) {
     double sum = 0;
     for (const double x : v) sum += x;
     return v.empty() ? 0 : sum / static_cast<double>(v.size());
   };
-  std::printf(
-      "emulated rows: mean |error| %.1f %%, worst %.1f %%; real rows up to 1000 Mb/s: mean %.1f %%, worst %.1f %%;"
-      " real rows at 3000 Mb/s: mean %.1f %%\n",
-      100 * mean(emulated), 100 * percentile(emulated, 1), 100 * mean(real), 100 * percentile(real, 1),
-      100 * mean(overlapped_fast));
+  const auto summary = [&](const char* name, const std::vector<double>& errors) {
+    std::printf("%-44s %2zu rows, |error| mean %.1f %%, worst %.1f %%\n", name, errors.size(), 100 * mean(errors),
+                100 * percentile(errors, 1));
+  };
+  summary("emulated", emulated);
+  summary("emulated, 4 workers on one core at 3 Gb/s", crowded);
+  summary("real compute, up to 1 Gb/s", real);
+  summary("real compute, 3 Gb/s", overlapped_fast);
   CHECK(emulated.size() >= 10);
   CHECK(mean(emulated) <= 0.03);
   CHECK(percentile(emulated, 1) <= 0.08);
   CHECK(mean(real) <= 0.05);
+  // Plans that are more than 5 % apart in the measurement are predicted in that order.
+  for (const Pair& a : order)
+    for (const Pair& b : order)
+      if (a.measured * 1.05 < b.measured) {
+        CAPTURE(a.strategy);
+        CAPTURE(b.strategy);
+        CHECK(a.predicted < b.predicted);
+      }
 }
 
 TEST_CASE("lab: a DDP trace at one link rate predicts the step at another") {
   const auto lab = test::shared_folder("lab");
   if (!lab) return;
+  const auto rows = test::csv_rows(test::text_of_file(*lab / "measured.csv"));
   const auto traced = [&](const std::string& rate) {
     std::vector<Trace> ranks;
     for (const char* rank : {"0", "1"}) {
@@ -159,15 +192,15 @@ TEST_CASE("lab: a DDP trace at one link rate predicts the step at another") {
     return profile_of(ranks);
   };
   for (const auto& [from, to] : {std::pair<std::string, std::string>{"1000", "3000"}, {"3000", "1000"}}) {
-    const Profile source = traced(from), target = traced(to);
+    const Profile source = traced(from);
+    const Seconds measured = quiet_step(rows, "resnet18", "ddp:25", to);
     const Cluster* cluster = shipped_cluster("lab-" + to + "mbit");
     REQUIRE(cluster);
     const Answer<Prediction> p = predicted(source, *cluster, plan_spec_of("ddp"));
     REQUIRE(p);
-    const double error = p->iteration / target.measured_step() - 1;
-    std::printf("ddp25 trace at %s Mb/s predicts %.1f ms at %s Mb/s, the trace there measured %.1f ms: %+.1f %%\n",
-                from.c_str(), p->iteration.value() * 1e3, to.c_str(), target.measured_step().value() * 1e3,
-                100 * error);
+    const double error = p->iteration / measured - 1;
+    std::printf("ddp25 trace at %s Mb/s predicts %.1f ms at %s Mb/s, measured %.1f ms: %+.1f %%\n", from.c_str(),
+                p->iteration.value() * 1e3, to.c_str(), measured.value() * 1e3, 100 * error);
     CHECK(std::abs(error) < 0.25);
   }
 }
