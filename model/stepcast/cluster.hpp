@@ -49,7 +49,7 @@ struct Cluster {
   std::int64_t servers = 0;         ///< extra server machines that may be used; 0 = none
   BytesPerSecond server_sum_rate;   ///< bytes that one server adds up per second; 0 = never the bottleneck
   Seconds message_overhead;         ///< host cost of launching (and negotiating) one collective or message
-  std::string all_reduce = "ring";  ///< default algorithm: a name of collectives.inc, or "table"
+  std::string all_reduce = "ring";  ///< where no table fits: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;
   Contention contention;
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals

@@ -82,10 +82,12 @@ class Node {
   std::string where_;
 };
 
-/// Parses and refuses repeated keys, of which JSON parsers silently keep one.
+/// Parses; refuses bottomless documents and repeated keys, of which JSON parsers silently keep one.
 Json parsed(std::string_view text, std::string_view source) {
   std::vector<std::set<std::string>> open;
-  const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
+  const auto on_event = [&](int depth, Json::parse_event_t event, Json& value) {
+    // Deeper than any cluster; values are walked recursively later.
+    if (depth > 32) throw InputError(std::string(source), "a document of at most 32 levels", "a deeper one");
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end) open.pop_back();
     if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {

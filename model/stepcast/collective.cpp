@@ -139,18 +139,18 @@ std::string algorithm_names() {
 }  // namespace
 
 Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm) {
-  if (algorithm.empty()) algorithm = cluster.all_reduce;
-  const bool from_table = algorithm == "table";
+  const bool by_default = algorithm.empty();
+  if (by_default) algorithm = cluster.all_reduce;
+  const bool from_table = algorithm == "table" || (by_default && table_for(cluster, Operation::all_reduce));
   // What was not measured (send, all-to-all, ...) comes from the closed forms on the cluster's links.
-  const CollectiveAlgorithm* forms = collective_algorithm(from_table ? "ring" : algorithm);
+  const CollectiveAlgorithm* forms = collective_algorithm(algorithm == "table" ? "ring" : algorithm);
   if (!forms) {
     return Inapplicable{"there is no collective algorithm '" + std::string(algorithm) +
                         "'; known: " + algorithm_names()};
   }
-  if (forms->unsuitable) {
-    if (const std::string why = forms->unsuitable(cluster); !why.empty()) {
-      return Inapplicable{std::string(forms->name) + ": " + why};
-    }
+  if (std::string why = forms->unsuitable ? forms->unsuitable(cluster) : std::string(); !why.empty()) {
+    if (!from_table) return Inapplicable{std::string(forms->name) + ": " + why};
+    forms = collective_algorithm("ring");
   }
   CommunicationCost cost;
   cost.algorithm_ = from_table ? std::string_view("table") : forms->name;

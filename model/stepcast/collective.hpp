@@ -126,7 +126,8 @@ class CommunicationCost {
   std::string_view algorithm_;
 };
 
-/// Costs on `cluster` with `algorithm` ("" = the cluster's default; "table" = its measured table for this world size).
+/// Costs on `cluster` with `algorithm`. "" = the cluster's default: its measured table for this world size if there is
+/// one, else its algorithm; "table" = the table; a name = that algorithm's closed form, tables or not.
 /// Inapplicable when the algorithm is unsuitable for the cluster or a table for this world size is missing.
 [[nodiscard]] Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm = {});
 

@@ -30,7 +30,7 @@ struct Fit {
 
 /// One line, a >= 0 and b >= 0. Requires >= 2 points, sizes > 0, times > 0 (else InputError).
 [[nodiscard]] Fit line_fit(std::span<const Bytes> sizes, std::span<const Seconds> times);
-/// Up to `most_pieces` lines.
+/// Up to `most_pieces` lines of three points or more each; at most 4000 points (else InputError).
 [[nodiscard]] Fit piecewise_fit(std::span<const Bytes> sizes, std::span<const Seconds> times,
                                 std::size_t most_pieces = 4);
 
@@ -51,8 +51,8 @@ struct Calibration {
   std::vector<Entry> entries;  ///< one per table, with residuals
   std::vector<std::string> notes;
 };
-/// Fits the links of `base` (its nodes, devices per node and names are kept) to measured all-reduces of one or several
-/// world sizes with the cluster's algorithm.
+/// An entry with a single point has an empty fit. Fits the links of `base` (its nodes, devices per node and names are
+/// kept) to measured all-reduces of one or several world sizes with the cluster's algorithm.
 [[nodiscard]] Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured);
 
 }  // namespace stepcast

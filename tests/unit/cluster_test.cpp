@@ -99,6 +99,8 @@ TEST_CASE("clusters: bad documents are refused with the place and what to do") {
   CHECK(contains(refusal("{\"schema\": \"stepcast.cluster/2\"}"), "#/schema"));
   CHECK(contains(refusal("{}"), "#/schema"));
   for (const char* text : {"", "[]", "null", "3", "{\"schema\": ", "\xff\xfe", "{\"schema\": \"\xff\"}"}) refusal(text);
+  refusal(std::string(1'000'000, '['));
+  refusal(std::string(100, '[') + std::string(100, ']'));
   std::string no_provenance = document();
   no_provenance.replace(no_provenance.find("[\"made up\"]"), 11, "[]");
   CHECK(contains(refusal(no_provenance), "where the numbers come from"));

@@ -415,3 +415,15 @@ TEST_CASE("tables: used for their number of workers, halves derived, the rest fr
   CHECK(none.reason().find("4, 8") != std::string::npos);
   CHECK(!communication_cost(c, "rign"));
 }
+
+TEST_CASE("tables: take precedence over the default algorithm, not over one that is named") {
+  Cluster c = cluster_of(1, 3);
+  c.all_reduce = "recursive_doubling";  // cannot run on 3 workers
+  CHECK(!communication_cost(c));
+  c.tables = {{"all_reduce", 3, {Bytes(1e6)}, {Seconds(1)}, ""}};
+  const auto cost = communication_cost(c);
+  REQUIRE(cost);
+  CHECK((*cost)(Operation::all_reduce, Bytes(1e6)).value() == 1);
+  CHECK(cost->defines(Operation::send));
+  CHECK((*communication_cost(c, "ring"))(Operation::all_reduce, Bytes(1e6)).value() < 1e-3);
+}
