@@ -63,10 +63,16 @@ void JsonText::refill(std::size_t count) {
     begin_ = 1;
     end_ = 1 + rest;
   }
-  if (buffer_.size() < 1 + count + padding) buffer_.resize(1 + count + padding);
-  const std::size_t got = plain_.read(std::span(buffer_.data() + end_, 1 + count - end_));
-  if (end_ + got < 1 + count) ended_ = true;
-  end_ += got;
+  // The buffer grows with what is there, not with what is asked for: most texts are shorter.
+  constexpr std::size_t least = 1u << 16;
+  while (end_ - begin_ < count && !ended_) {
+    const std::size_t goal = std::min(count, std::max(least, 2 * (end_ - begin_)));
+    if (buffer_.size() < 1 + goal + padding) buffer_.resize(1 + goal + padding);
+    const std::size_t wanted = 1 + goal - end_;
+    const std::size_t got = plain_.read(std::span(buffer_.data() + end_, wanted));
+    ended_ = got < wanted;
+    end_ += got;
+  }
 }
 
 std::size_t JsonText::available(std::size_t count) {

@@ -33,6 +33,15 @@ std::size_t last_cut(std::string_view text) {
   return std::string_view::npos;
 }
 
+// Offset of the first such comma, or npos.
+std::size_t first_cut(std::string_view text) {
+  for (std::size_t brace = text.find('}'); brace != std::string_view::npos; brace = text.find('}', brace + 1)) {
+    const std::size_t comma = comma_behind(text, brace);
+    if (comma != std::string_view::npos) return comma;
+  }
+  return std::string_view::npos;
+}
+
 class EventReader {
  public:
   EventReader(JsonText& text, KinetoSink& sink, const std::string& source, WindowSizes sizes)
@@ -45,6 +54,10 @@ class EventReader {
         damage_.no_closing_bracket = next == '\0';
         ended_ = next != ',';
         if (next != '\0') text_.advance(1);
+        continue;
+      }
+      if (sizes_.one_by_one) {
+        read_one();
         continue;
       }
       if (progress) progress();
@@ -102,40 +115,53 @@ class EventReader {
 
   // Reads the event at the cursor by itself, or drops it.
   void read_one() {
-    const std::size_t size = text_.available(sizes_.largest_event);
-    const std::string_view rest(text_.here(), size);
-    const std::size_t length = rest[0] == '{' ? bracketed_size(rest) : 0;
+    std::size_t length = 0;
+    const std::size_t scanned = look_ahead([&](std::string_view rest) {
+      length = rest[0] == '{' ? bracketed_size(rest) : 0;
+      return length != 0 || rest[0] != '{';
+    });
     if (length == 0) {
-      scanned_in_vain_ += size;
+      scanned_in_vain_ += scanned;
       if (scanned_in_vain_ > most_scanned_in_vain) refuse("readable events", "too many damaged ones");
-    } else {
-      Walk walk = walker_.walk(text_.here(), length, sink_);
-      if (walk.end == WalkEnd::invalid) {
-        repair(length);
-        walk = walker_.walk(text_.here(), length, sink_);
-      }
-      if (walk.end == WalkEnd::window) {
-        text_.advance(length);
-        return;
-      }
+      return drop();
     }
-    drop(rest);
+    Walk walk = walker_.walk(text_.here(), length, sink_);
+    if (walk.end == WalkEnd::invalid) {
+      repair(length);
+      walk = walker_.walk(text_.here(), length, sink_);
+    }
+    if (walk.end != WalkEnd::window) return drop();
+    text_.advance(length);
   }
 
   // Goes on at the next place that looks like the beginning of an event.
-  void drop(std::string_view rest) {
-    for (std::size_t brace = rest.find('}'); brace != std::string_view::npos; brace = rest.find('}', brace + 1)) {
-      const std::size_t comma = comma_behind(rest, brace);
-      if (comma == std::string_view::npos) continue;
+  void drop() {
+    std::size_t cut = std::string_view::npos;
+    const std::size_t scanned = look_ahead([&](std::string_view rest) {
+      cut = first_cut(rest);
+      return cut != std::string_view::npos;
+    });
+    if (cut != std::string_view::npos) {
       ++damage_.unreadable_events;
-      text_.advance(comma);
+      text_.advance(cut);
       return;
     }
-    // Nothing looks like another event: the text ends in this one.
+    if (!text_.at_last_part()) refuse("events of at most 16 MiB", "a larger one, or none at all");
     damage_.cut_event = true;
     damage_.no_closing_bracket = true;
     ended_ = true;
-    text_.advance(rest.size());
+    text_.advance(scanned);
+  }
+
+  // Shows `found` more and more of what follows the cursor until it says true; returns how much it saw last.
+  template <class Found>
+  std::size_t look_ahead(Found found) {
+    constexpr std::size_t least = 1u << 16;
+    for (std::size_t wanted = least;; wanted *= 4) {
+      const std::size_t size = text_.available(wanted);
+      const bool all = (text_.at_last_part() && size <= wanted) || wanted >= sizes_.largest_event;
+      if (found(std::string_view(text_.here(), all ? size : wanted)) || all) return all ? size : wanted;
+    }
   }
 
   void repair(std::size_t size) {
