@@ -110,15 +110,41 @@ CostLine send(const Cluster& c) {
   return steps_and_volume(1, 1, c.nodes > 1 ? c.network : c.inside);
 }
 
-struct NamedLine {
-  Operation operation;
-  CostLine (*line)(const Cluster&);
-};
+CostLine local_stage(const Cluster& c) { return ring_half(c.devices_per_node, c.inside); }
+
+using LineOf = CostLine (*)(const Cluster&);
+
+/// The form of every operation in the order of `Operation`; null where the algorithm does not define it.
+std::array<LineOf, operation_count> forms_of(const CollectiveAlgorithm& a) {
+  return {a.all_reduce,    a.reduce_scatter, a.all_gather, a.broadcast, a.all_to_all, send,
+          server_transfer, server_transfer,  server_sum,   local_stage, local_stage};
+}
 
 const MeasuredCollective* table_for(const Cluster& c, Operation op) {
   const auto fits = [&](const MeasuredCollective& t) { return t.workers == c.workers() && t.operation == name_of(op); };
   const auto found = std::find_if(c.tables.begin(), c.tables.end(), fits);
   return found == c.tables.end() ? nullptr : &*found;
+}
+
+/// A measured table and what to multiply it with; null where nothing fitting was measured.
+struct ScaledTable {
+  const MeasuredCollective* table;
+  double scale;
+};
+
+ScaledTable scaled_table_for(const Cluster& c, Operation op) {
+  const MeasuredCollective* table = table_for(c, op);
+  // A ring all-reduce is a reduce-scatter and an all-gather of the same duration.
+  const bool half = op == Operation::reduce_scatter || op == Operation::all_gather;
+  if (!table && half) return {table_for(c, Operation::all_reduce), 0.5};
+  return {table, 1};
+}
+
+/// The least-squares line of a table.
+CostLine line_of(const ScaledTable& t) {
+  if (t.table->sizes.size() < 2) return {t.table->times.front() * t.scale, 0};
+  const CostLine line = line_fit(t.table->sizes, t.table->times).pieces.front().line;
+  return {line.start_up * t.scale, line.seconds_per_byte * t.scale};
 }
 
 std::string worker_counts(const Cluster& c) {
@@ -157,23 +183,11 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
   const bool alone = cluster.workers() == 1;
   if (!alone) cost.overhead_ = cluster.message_overhead;
 
-  const NamedLine lines[] = {
-      {Operation::all_reduce, forms->all_reduce},
-      {Operation::reduce_scatter, forms->reduce_scatter},
-      {Operation::all_gather, forms->all_gather},
-      {Operation::broadcast, forms->broadcast},
-      {Operation::all_to_all, forms->all_to_all},
-      {Operation::send, send},
-      {Operation::push, server_transfer},
-      {Operation::pull, server_transfer},
-      {Operation::server_sum, server_sum},
-      {Operation::local_reduce_scatter, [](const Cluster& c) { return ring_half(c.devices_per_node, c.inside); }},
-      {Operation::local_all_gather, [](const Cluster& c) { return ring_half(c.devices_per_node, c.inside); }}};
-  for (const NamedLine& l : lines) {
-    const auto i = static_cast<std::size_t>(l.operation);
-    cost.defined_[i] = l.line != nullptr;
-    if (!l.line || alone) continue;
-    cost.lines_[i] = l.line(cluster);
+  const auto line_functions = forms_of(*forms);
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    cost.defined_[i] = line_functions[i] != nullptr;
+    if (!line_functions[i] || alone) continue;
+    cost.lines_[i] = line_functions[i](cluster);
     // An operation that moves nothing here (push with one machine) is not launched either.
     if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
   }
@@ -188,22 +202,13 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     return Inapplicable{"no measured all_reduce for " + std::to_string(cluster.workers()) +
                         " workers (measured: " + worker_counts(cluster) + "); name an algorithm, e.g. @ring"};
   }
-  for (const Operation op : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather,
-                             Operation::broadcast, Operation::all_to_all, Operation::send}) {
-    const auto i = static_cast<std::size_t>(op);
-    const MeasuredCollective* table = table_for(cluster, op);
-    double scale = 1;
-    // A ring all-reduce is a reduce-scatter and an all-gather of the same duration.
-    if (!table && (op == Operation::reduce_scatter || op == Operation::all_gather)) {
-      table = table_for(cluster, Operation::all_reduce);
-      scale = 0.5;
-    }
-    if (!table) continue;
-    cost.tables_[i] = CostTable(table->sizes, table->times);
-    cost.table_scale_[i] = scale;
-    CostLine line{table->times.front(), 0};
-    if (table->sizes.size() >= 2) line = line_fit(table->sizes, table->times).pieces.front().line;
-    cost.lines_[i] = {cost.overhead_ + scale * line.start_up, scale * line.seconds_per_byte};
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    const ScaledTable measured = scaled_table_for(cluster, static_cast<Operation>(i));
+    if (!measured.table) continue;
+    cost.defined_[i] = true;
+    cost.tables_[i] = CostTable(measured.table->sizes, measured.table->times);
+    cost.table_scale_[i] = measured.scale;
+    cost.lines_[i] = line_of(measured) + CostLine{cost.overhead_, 0};
   }
   return cost;
 }
