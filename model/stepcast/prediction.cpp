@@ -210,6 +210,12 @@ void add_uncertainty(const Profile& profile, const Cluster& cluster, const Criti
                                   "' has no fitted error: the interval does not include that of its links");
 }
 
+PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
+  const bool automatic =
+      std::any_of(asked.options.begin(), asked.options.end(), [](double v) { return std::isnan(v); });
+  return automatic ? tuned(profile, cluster, asked) : asked;
+}
+
 void name_critical_path(const Profile& profile, const Outcome& outcome, const CriticalPath& path, Prediction& out) {
   for (const std::uint32_t t : path.tasks)
     out.critical_path.push_back(task_name(profile, outcome.plan, outcome.graph, t));
@@ -234,9 +240,7 @@ Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& clust
 }
 
 Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
-  const bool automatic =
-      std::any_of(asked.options.begin(), asked.options.end(), [](double v) { return std::isnan(v); });
-  const PlanSpec spec = automatic ? tuned(profile, cluster, asked) : asked;
+  const PlanSpec spec = with_automatic_options_tuned(profile, cluster, asked);
   const Answer<CommunicationCost> cost = communication_cost(cluster, spec.collective);
   if (!cost) return Inapplicable{cost.reason()};
   Prediction out;
@@ -277,8 +281,9 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
   return out;
 }
 
-Answer<DetailedTimeline> detailed_timeline(const Profile& profile, const Cluster& cluster, const PlanSpec& spec,
+Answer<DetailedTimeline> detailed_timeline(const Profile& profile, const Cluster& cluster, const PlanSpec& asked,
                                            std::uint32_t iterations) {
+  const PlanSpec spec = with_automatic_options_tuned(profile, cluster, asked);
   const Answer<CommunicationCost> cost = communication_cost(cluster, spec.collective);
   if (!cost) return Inapplicable{cost.reason()};
   Answer<Outcome> outcome =

@@ -119,6 +119,26 @@ TEST_CASE("what cannot be read is refused with its column and a way out") {
   CHECK(refusal("ddp@ring)") == "plan, column 9: expected the end of the plan, '(' or '@', found ')'");
 }
 
+TEST_CASE("no text does more than being refused") {
+  const std::vector<std::string> words{"ddp", "dear", "horovod", "bucket", "cycle", "loop", "gap",  "auto", "ring",
+                                       "(",   ")",    "=",       ",",      "@",     "/",    "+",    "25",   "MiB",
+                                       "ms",  " ",    "-1",      "1e999",  "nan",   "\x01", "\xff", "0x10"};
+  std::mt19937 engine(3);
+  int read = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = round % 2 ? "dear(" : "";
+    for (int n = std::uniform_int_distribution<int>(0, 9)(engine); n > 0; --n)
+      text += words[std::uniform_int_distribution<std::size_t>(0, words.size() - 1)(engine)];
+    CAPTURE(text);
+    try {
+      const PlanSpec spec = plan_spec_of(text);
+      CHECK(text_of(plan_spec_of(text_of(spec))) == text_of(spec));
+      ++read;
+    } catch (const InputError& e) { CHECK(!e.expected.empty()); }
+  }
+  CHECK(read > 10);
+}
+
 TEST_CASE("layouts and modifiers belong to the grammar and are refused by name") {
   CHECK(refusal("layout(tp=8)/ddp") ==
         "plan, column 13: expected the name of a strategy first, found a layout before '/'; layouts (tensor and "

@@ -144,6 +144,36 @@ TEST_CASE("DDP: limits, number of buckets, and its ends WFBP and BSP") {
   }
 }
 
+TEST_CASE("WFBP: cutting a tensor never helps where the queue is first-in first-out") {
+  Draw draw(49);
+  for (int round = 0; round < 200; ++round) {
+    const Profile whole = random_gradients(draw, 20);
+    const Cluster cluster = random_ring(draw);
+    Profile cut = whole;
+    const auto t = static_cast<std::ptrdiff_t>(draw.whole(0, static_cast<int>(whole.tensors.size()) - 1));
+    Tensor half = cut.tensors[static_cast<std::size_t>(t)];
+    half.size = half.size * 0.5;
+    half.name += " (half)";
+    cut.tensors[static_cast<std::size_t>(t)].size = half.size;
+    cut.tensors.insert(cut.tensors.begin() + t, half);
+    CHECK(time_of("wfbp", cut, cluster) >= time_of("wfbp", whole, cluster) * (1 - tolerance));
+  }
+}
+
+TEST_CASE("DDP: what a bucket holds does not depend on timing, what a Horovod buffer holds does") {
+  const auto sizes = [](const char* plan, Seconds gap) {
+    const Profile p = profile_of_gradients(std::vector<Produced>(12, {gap, mebibytes(3)}), milliseconds(1));
+    std::vector<double> out;
+    for (const Transfer& t : plan_of(plan, p, plain_cluster(4, BytesPerSecond(1e9))).transfers)
+      if (t.carries_gradient) out.push_back(t.size / mebibytes(1));
+    return out;
+  };
+  CHECK(sizes("ddp(bucket=7 MiB)", milliseconds(1)) == std::vector<double>{3, 9, 9, 9, 6});
+  CHECK(sizes("ddp(bucket=7 MiB)", milliseconds(9)) == std::vector<double>{3, 9, 9, 9, 6});
+  CHECK(sizes("horovod(threshold=7 MiB, cycle=4 ms)", milliseconds(1)).size() < 12);
+  CHECK(sizes("horovod(threshold=7 MiB, cycle=4 ms)", milliseconds(9)).size() == 12);
+}
+
 TEST_CASE("DDP: a bucket list per data type, each with a first bucket of its own, sent as they close") {
   std::vector<Produced> gradients(6, {milliseconds(1), mebibytes(2)});
   Profile profile = profile_of_gradients(gradients, milliseconds(1));
@@ -227,7 +257,7 @@ TEST_CASE("the optimal merge is the best of all contiguous groupings") {
 TEST_CASE("MG-WFBP: no rule without `small` is slower than WFBP; the gap to the optimum is measured") {
   Draw draw(39);
   const char* const rules[] = {"mg_wfbp", "mg_wfbp(rule=asc)", "mg_wfbp(rule=caffe)"};
-  double mean[3] = {}, worst[3] = {}, small_slower = 0;
+  double mean[3] = {}, worst[3] = {}, small_slower = 0, bsp_faster = 0;
   constexpr int rounds = 500;
   for (int round = 0; round < rounds; ++round) {
     const Profile profile = random_gradients(draw, 60);
@@ -240,11 +270,13 @@ TEST_CASE("MG-WFBP: no rule without `small` is slower than WFBP; the gap to the 
       mean[r] += (time / best - 1) / rounds;
       worst[r] = std::max(worst[r], time / best - 1);
     }
+    bsp_faster += time_of("bsp", profile, cluster) < time_of("mg_wfbp", profile, cluster) * (1 - tolerance);
     small_slower += time_of("mg_wfbp(small=32 KiB)", profile, cluster) > wfbp * (1 + tolerance);
   }
   for (int r = 0; r < 3; ++r)
     MESSAGE(std::string(rules[r]) << ": above the optimal merge by " << 100 * mean[r] << " % on average, "
                                   << 100 * worst[r] << " % at worst");
+  MESSAGE("one all-reduce at the end is faster than mg_wfbp in " << 100 * bsp_faster / rounds << " % of the cases");
   MESSAGE("small=32 KiB is slower than WFBP in " << 100 * small_slower / rounds << " % of the cases");
 }
 
@@ -538,6 +570,10 @@ TEST_CASE("TicTac: its algorithm gives the forward order on a chain, which is th
     }
     const std::vector<std::size_t> order = tac_order(transfer, compute);
     CHECK(std::is_sorted(order.begin(), order.end()));
+    // Transfers of one unit and no compute (TIC): the pairwise test never fires, and M+ decides.
+    const std::vector<std::size_t> tic =
+        tac_order(std::vector<double>(transfer.size(), 1), std::vector<double>(transfer.size(), 0));
+    CHECK(std::is_sorted(tic.begin(), tic.end()));
     Cluster cluster = random_ring(draw);
     cluster.servers = 2;
     const CommPlan plan = plan_of("tictac", profile, cluster);
@@ -548,6 +584,19 @@ TEST_CASE("TicTac: its algorithm gives the forward order on a chain, which is th
     REQUIRE(pulls.size() == profile.tensors.size());
     for (std::size_t k = 0; k < pulls.size(); ++k) CHECK(pulls[k].second == order[k]);
   }
+}
+
+TEST_CASE("ByteScheduler: neither the smallest nor the largest part is best where messages have a start-up") {
+  std::vector<Produced> gradients(12, {milliseconds(4), Bytes(8e6)});
+  gradients.front().size = Bytes(1.5e8);  // a large layer next to the loss blocks what is urgent
+  Profile profile = profile_of_gradients(gradients, milliseconds(0));
+  for (Layer& layer : profile.layers) layer.forward.host = milliseconds(8);
+  const Cluster cluster = plain_cluster(8, BytesPerSecond(4e9), microseconds(20));
+  const Seconds small = time_of("bytescheduler(partition=64 KiB, credit=64 KiB)", profile, cluster);
+  const Seconds middle = time_of("bytescheduler(partition=8 MiB, credit=8 MiB)", profile, cluster);
+  const Seconds large = time_of("bytescheduler(partition=1 GiB, credit=1 GiB)", profile, cluster);
+  CHECK(middle < small);
+  CHECK(middle < large);
 }
 
 TEST_CASE("a partition that makes too many messages is inapplicable, not slow") {

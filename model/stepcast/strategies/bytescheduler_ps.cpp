@@ -42,7 +42,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  return "ByteScheduler: BYTESCHEDULER_PARTITION=" + std::to_string(static_cast<long long>(v[0] / 4)) +
+  return "USE_BYTESCHEDULER=1 BYTESCHEDULER_PARTITION=" + std::to_string(static_cast<long long>(v[0] / 4)) +
          " BYTESCHEDULER_CREDIT=" + std::to_string(static_cast<long long>(v[1] / 4)) + " (elements)";
 }
 

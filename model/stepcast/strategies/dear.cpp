@@ -182,8 +182,9 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 std::string settings(const OptionValues& v) {
   char text[120];
   if (v[1] > 0)
-    std::snprintf(text, sizeof text, "dear_pytorch: dear.DistributedOptimizer(..., num_nearby_layers=%.0f)", v[1]);
-  else std::snprintf(text, sizeof text, "dear_pytorch: dear.DistributedOptimizer(..., threshold=%.4g)", v[0] / 0x1p20);
+    std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = None, NUM_NEARBY_LAYERS = %.0f",
+                  v[1]);
+  else std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = %.4g  # MiB", v[0] / 0x1p20);
   return text;
 }
 
