@@ -60,6 +60,7 @@ void DeviceSide::link() {
     const auto call = calls.find(event.correlation);
     if (call == calls.end()) continue;
     launch_of_[e] = call->second;
+    launches_.push_back(call->second);
     launch_times_.push_back(trace_.events[call->second].start_ns);
     start_times_.push_back(event.start_ns);
   }
@@ -98,22 +99,30 @@ std::uint32_t DeviceSide::before_on_stream(std::uint32_t event) const {
   return rows_[trace_.events[event].track].events[position_[event] - 1];
 }
 
+/// Time from the launch call to the start, if only the launch can explain it.
+std::optional<std::int64_t> DeviceSide::pure_latency(const DeviceTask& task) const {
+  if (task.launch == no_index) return std::nullopt;
+  const std::uint32_t before = before_on_stream(task.event);
+  const Event &event = trace_.events[task.event], &call = trace_.events[task.launch];
+  if (before != no_index && trace_.events[before].end_ns() > call.start_ns) return std::nullopt;
+  const bool staged = event.kind == EventKind::copy && call.end_ns() > event.start_ns;  // the host prepares the copy
+  const bool waited = draining(task) != no_index ||
+                      last_ended(call.start_ns, event.start_ns + clock_slack_ns, call.start_ns) != no_index;
+  if (staged || waited) return std::nullopt;
+  return event.start_ns - call.start_ns;
+}
+
 void DeviceSide::measure_constants() {
   std::vector<std::int64_t> latencies, turns;
-  for (const DeviceTask& task : tasks) {
-    if (task.launch == no_index) continue;
-    const std::uint32_t before = before_on_stream(task.event);
-    const Event &event = trace_.events[task.event], &call = trace_.events[task.launch];
-    if (before == no_index || trace_.events[before].end_ns() <= call.start_ns)
-      latencies.push_back(event.start_ns - call.start_ns);
-  }
+  for (const DeviceTask& task : tasks)
+    if (const auto latency = pure_latency(task)) latencies.push_back(*latency);
   latency_ns = std::max<std::int64_t>(0, interquartile_mean(latencies));
   for (const DeviceTask& task : tasks) {
     const std::uint32_t before = before_on_stream(task.event);
     if (before == no_index || task.launch == no_index) continue;
-    // Queued for sure: the launch call had returned a latency before the work ahead of it ended.
+    // Queued for sure: the launch had reached the stream before the work ahead of it ended.
     const std::int64_t free = trace_.events[before].end_ns(), start = trace_.events[task.event].start_ns;
-    if (start >= free && trace_.events[task.launch].end_ns() + latency_ns < free) turns.push_back(start - free);
+    if (start >= free && trace_.events[task.launch].start_ns + latency_ns < free) turns.push_back(start - free);
   }
   turn_around_ns = interquartile_mean(turns);
 }
@@ -127,7 +136,7 @@ void DeviceSide::shape_tasks() {
       end = std::min(end, trace_.events[row.events[next]].start_ns);
     task.work_ns = end - event.start_ns;
     const std::uint32_t before = before_on_stream(task.event);
-    if (before != no_index && trace_.events[before].end_ns() <= event.start_ns) task.turn_ns = turn_around_ns;
+    if (before == no_index || trace_.events[before].end_ns() <= event.start_ns) task.turn_ns = turn_around_ns;
   }
 }
 

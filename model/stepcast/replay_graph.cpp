@@ -54,7 +54,8 @@ class Assembly {
         step_(step),
         device_(trace, step_),
         threads_(host_threads_of(trace, step_, device_)),
-        plans_(threads_.size()) {}
+        plans_(threads_.size()),
+        usual_launches_(usual_launch_times()) {}
 
   TaskGraph graph() {
     add_resources();
@@ -98,17 +99,28 @@ class Assembly {
       const std::vector<std::uint32_t>& stream = device_.streams[s];
       for (std::size_t i = 0; i < stream.size(); ++i) {
         const DeviceTask& task = device_.tasks[stream[i]];
-        device_tasks_[stream[i]] = add(TaskKind::kernel, streams_[s], task.turn_ns + task.work_ns, task.event);
-        if (i > 0) builder_.add_arc(device_tasks_[stream[i - 1]], device_tasks_[stream[i]]);
+        device_tasks_[stream[i]] = add(TaskKind::kernel, streams_[s], task.work_ns, task.event);
+        if (i > 0) follow(s, stream[i - 1], stream[i], 0);
       }
-      builder_.add_arc(device_tasks_[stream.back()], device_tasks_[stream.front()], 1);
+      follow(s, stream.back(), stream.front(), 1);
     }
     for (const StreamWait& wait : device_.stream_waits) depend(wait.on, device_tasks_[wait.task]);
   }
 
+  /// The next work of a stream starts a turn-around after the work before it.
+  void follow(std::size_t stream, std::uint32_t before, std::uint32_t after, std::uint32_t lag) {
+    const DeviceTask& next = device_.tasks[after];
+    std::uint32_t from = device_tasks_[before];
+    if (next.turn_ns > 0) {
+      const std::uint32_t turn = add(TaskKind::other, streams_[stream], next.turn_ns, no_index);
+      builder_.add_arc(from, turn, std::exchange(lag, 0));
+      from = turn;
+    }
+    builder_.add_arc(from, device_tasks_[after], lag);
+  }
+
   /// Launches and synchronising calls of one thread.
   void add_device_points(std::size_t t) {
-    const std::map<StringId, std::int64_t> usual = usual_launch_times(t);
     std::uint32_t last_launched = no_index;
     for (const std::uint32_t e : threads_[t].events) {
       if (event(e).kind != EventKind::runtime_call) continue;
@@ -119,15 +131,15 @@ class Assembly {
       }
       last_launched = task;
       if (event(device_.tasks[task].event).kind == EventKind::copy) add_copy(t, e, device_.tasks[task], task);
-      else add_launch(t, e, usual);
+      else add_launch(t, e);
     }
   }
 
-  /// Median duration of each launch function while the launch queue was not full.
-  std::map<StringId, std::int64_t> usual_launch_times(std::size_t t) const {
+  /// Median duration of each launch function, over the whole trace, while the launch queue was not full.
+  std::map<StringId, std::int64_t> usual_launch_times() const {
     std::map<StringId, std::vector<std::int64_t>> durations;
-    for (const std::uint32_t e : threads_[t].events)
-      if (device_.launched_by(e) != no_index && device_.pending(event(e).start_ns) < launch_queue_depth)
+    for (const std::uint32_t e : device_.launches())
+      if (device_.pending(event(e).start_ns) < launch_queue_depth)
         durations[event(e).name].push_back(event(e).duration_ns);
     std::map<StringId, std::int64_t> usual;
     for (auto& [id, all] : durations) {
@@ -142,13 +154,13 @@ class Assembly {
     releases_[call] = {add_point(t, time, at(call), call), latency_ns};
   }
 
-  void add_launch(std::size_t t, std::uint32_t call, const std::map<StringId, std::int64_t>& usual) {
+  void add_launch(std::size_t t, std::uint32_t call) {
     const Event& c = event(call);
     release_at(t, call, c.start_ns, device_.latency_ns);
     if (device_.pending(c.start_ns) < launch_queue_depth) return;
     // Blocked by the full queue: the usual cost of the call stays, the rest was waiting for the device.
-    const auto own = usual.find(c.name);
-    const std::int64_t cost = own == usual.end() ? 0 : own->second;
+    const auto own = usual_launches_.find(c.name);
+    const std::int64_t cost = own == usual_launches_.end() ? 0 : own->second;
     if (cost < c.duration_ns) plans_[t].cuts.push_back({c.start_ns + cost, c.end_ns()});
   }
 
@@ -159,8 +171,10 @@ class Assembly {
     const bool takes_part = !pinned || name(call).find("Async") == std::string_view::npos;
     const bool to_host = name(task.event).find("DtoH") != std::string_view::npos;
     if (takes_part && to_host && copy.end_ns() <= c.end_ns() + clock_slack_ns) {
+      // A copy that seems to end before its own call began: the device's clock runs behind, the call tells more.
+      const std::int64_t until = copy.end_ns() > c.start_ns ? within(c, copy.end_ns()) : c.end_ns();
       release_at(t, call, c.start_ns, device_.latency_ns);
-      builder_.add_arc(device_tasks_[number], resume(t, c.start_ns, within(c, copy.end_ns()), at(call), call));
+      builder_.add_arc(device_tasks_[number], resume(t, c.start_ns, until, at(call), call));
     } else if (takes_part && !to_host && copy.start_ns < c.end_ns()) {
       std::int64_t ready = c.start_ns;
       const std::uint32_t before = device_.before_on_stream(task.event);
@@ -169,7 +183,7 @@ class Assembly {
         const std::uint32_t resumed = resume(t, c.start_ns, ready, at(call), call);
         if (const auto on = device_.counterpart(before)) depend(*on, resumed);
       }
-      release_at(t, call, ready, copy.start_ns - ready);
+      release_at(t, call, ready, std::max<std::int64_t>(0, copy.start_ns - ready));
     } else {
       release_at(t, call, c.start_ns, device_.latency_ns);
     }
@@ -215,8 +229,7 @@ class Assembly {
         const auto released = releases_.find(task.launch);
         if (released == releases_.end()) continue;
         const auto [point, latency_ns] = released->second;
-        const std::int64_t work_ns = std::max<std::int64_t>(0, latency_ns - task.turn_ns);
-        const std::uint32_t latency = add(TaskKind::other, launches_, work_ns, task.launch);
+        const std::uint32_t latency = add(TaskKind::other, launches_, latency_ns, task.launch);
         builder_.add_arc(point, latency);
         builder_.add_arc(latency, device_tasks_[stream[i]]);
       }
@@ -390,6 +403,7 @@ class Assembly {
   DeviceSide device_;
   std::vector<HostThread> threads_;
   std::vector<Plan> plans_;
+  std::map<StringId, std::int64_t> usual_launches_;
   TaskGraphBuilder builder_;
   std::vector<std::uint32_t> streams_, device_tasks_;
   std::map<std::uint32_t, std::pair<std::uint32_t, std::int64_t>> releases_;  // launch call -> point, latency

@@ -45,7 +45,7 @@ class DeviceSide {
   std::vector<DeviceTask> tasks;                    ///< in order of start
   std::vector<std::vector<std::uint32_t>> streams;  ///< tasks of each stream in stream order
   std::vector<StreamWait> stream_waits;
-  std::int64_t latency_ns = 0;      ///< from the start of a launch call to the start on an idle stream
+  std::int64_t latency_ns = 0;      ///< from the start of a launch call to the start on an idle stream; 0 if never seen
   std::int64_t turn_around_ns = 0;  ///< between two pieces of work that were both queued
 
   /// The last device work on any stream that ended in (from, to] and had been launched before `launched_before`.
@@ -57,6 +57,8 @@ class DeviceSide {
   /// First task that this runtime call launched in this step, else no_index.
   [[nodiscard]] std::uint32_t launched_by(std::uint32_t call) const { return task_of_launch_[call]; }
   [[nodiscard]] std::optional<Counterpart> counterpart(std::uint32_t event) const;
+  /// Every runtime call of the trace that launched device work.
+  [[nodiscard]] const std::vector<std::uint32_t>& launches() const { return launches_; }
   /// Launches that were issued and had not started on the device at this time.
   [[nodiscard]] std::int64_t pending(std::int64_t time) const;
 
@@ -70,6 +72,7 @@ class DeviceSide {
   void link();
   void collect_tasks();
   void measure_constants();
+  [[nodiscard]] std::optional<std::int64_t> pure_latency(const DeviceTask&) const;
   void shape_tasks();
   void find_stream_waits();
   [[nodiscard]] std::int64_t launch_time(std::uint32_t event) const;
@@ -84,6 +87,7 @@ class DeviceSide {
   std::vector<std::uint32_t> launch_of_;  // by event
   std::vector<std::uint32_t> task_of_;    // by event
   std::vector<std::uint32_t> task_of_launch_;
+  std::vector<std::uint32_t> launches_;
   std::vector<std::int64_t> launch_times_, start_times_;  // of all launched work, sorted
 };
 
