@@ -98,13 +98,17 @@ void scale(Profile& p, double factor) {
 
 // ---- the pieces of a profile ----
 
+/// First dimension of the input of the first layer whose kind says which argument that is; 0 when none does.
 double batch_of(const TraceIndex& index, const StepAnatomy& step) {
   for (const AnatomyLayer& layer : step.layers) {
     if (layer.anchor == no_index) continue;
     const Event& e = index.trace.events[layer.anchor];
     const std::vector<TensorShape> dims = shapes_of(index.trace.text(e.shapes));
     const std::string key = naming::operator_key(index.trace.text(e.name));
-    const std::size_t input = key == "embedding" || key == "addmm" ? 1 : 0;  // addmm: bias, input, weight
+    const bool second = key == "embedding" || key == "addmm";  // weight, indices; bias, input, weight
+    const bool first = key.starts_with("conv") || key == "linear" || key.find("norm") != std::string::npos;
+    if (!first && !second) continue;
+    const std::size_t input = second ? 1 : 0;
     if (input < dims.size() && !dims[input].empty()) return double(dims[input][0]);
   }
   return 0;
@@ -126,6 +130,7 @@ class Assembly {
     name_and_size();
     take_costs();
     describe();
+    if (p_.has_device()) slice_fused_layers();
     close();
     round_times();
     return checked(std::move(p_), trace_.source);
@@ -152,6 +157,9 @@ class Assembly {
     if (found > chosen_.steps.size())
       p_.assumed.push_back(std::to_string(found - chosen_.steps.size()) + " of " + std::to_string(found) +
                            " steps left out: they run other operators than the rest");
+    for (const MeasuredWindow& w : chosen_.windows)
+      if (w.duration.value() > 0 && !w.distorted) p_.step_times.push_back(w.duration);
+    if (!p_.step_times.empty()) return;
     for (const MeasuredWindow& w : chosen_.windows)
       if (w.duration.value() > 0) p_.step_times.push_back(w.duration);
   }
@@ -245,6 +253,36 @@ class Assembly {
     p_.recognised.push_back("a distributed run: collectives, their packing and waiting (" + text_of(left_out) +
                             " of host time per step) are left out");
     p_.assumed.push_back("compute is as long without communication as it was next to it");
+  }
+
+  /// A compiled model is one operator that issues hundreds of kernels: the device starts with the first, not after the
+  /// last. Slices of equal cost say so; the gradients come with the slice that the backward pass reaches last.
+  void slice_fused_layers() {
+    constexpr std::uint32_t slices = 16;
+    constexpr std::int64_t many_kernels = 4 * slices;  // an operator of eager mode launches a few
+    std::vector<Layer> layers;
+    std::vector<std::uint32_t> first(p_.layers.size()), count(p_.layers.size(), 1), order;
+    for (std::size_t l = 0; l < p_.layers.size(); ++l) {
+      const Layer& whole = p_.layers[l];
+      first[l] = std::uint32_t(layers.size());
+      const AnatomyLayer& traced = chosen_.steps.front().layers[l];
+      const bool large = std::max(traced.forward.device.pieces, traced.backward.device.pieces) >= many_kernels;
+      if (large) count[l] = slices;
+      for (std::uint32_t k = 0; k < count[l]; ++k)
+        layers.push_back({count[l] == 1 ? whole.name : whole.name + "/" + std::to_string(k + 1),
+                          part_of(whole.forward, count[l]), part_of(whole.backward, count[l])});
+    }
+    if (layers.size() == p_.layers.size()) return;
+    for (const std::uint32_t l : p_.backward_order)
+      for (std::uint32_t k = count[l]; k-- > 0;) order.push_back(first[l] + k);
+    for (Tensor& tensor : p_.tensors) tensor.layer = first[tensor.layer];
+    p_.layers = std::move(layers);
+    p_.backward_order = std::move(order);
+    p_.assumed.push_back("fused layers issue their kernels evenly: each is cut into " + std::to_string(slices) +
+                         " slices of equal cost");
+  }
+  static PassCost part_of(const PassCost& cost, double parts) {
+    return {cost.host / parts, cost.device / parts, cost.device_gemm / parts, cost.device_memory / parts};
   }
 
   /// Makes the parts sum to the measured step. In a distributed run only the upper bound is known.

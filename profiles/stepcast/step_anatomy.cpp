@@ -144,7 +144,10 @@ class Dissection {
     if (o.role == Role::optimizer || o.role == Role::zero_grad || o.role == Role::loader) return false;
     if (index_.serves_communication[o.event] != 0) return true;
     if (o.phase == Phase::lead_in) return inside_parallel_wrapper(o.event);
-    return o.phase == Phase::tail && has_optimizer_ && !updating;
+    if (o.phase != Phase::tail || !has_optimizer_ || updating) return false;
+    // On the host alone everything up to the update unpacks and averages; next to a device only what comes before the
+    // last collective does, and then gradients are clipped.
+    return !index_.has_device_work || event(o).start_ns < last_communication_ns_;
   }
   bool inside_parallel_wrapper(std::uint32_t i) const {
     for (; i != no_index; i = index_.parent[i])
@@ -169,7 +172,11 @@ class Dissection {
   }
 
   void deal_out_time() {
-    for (const StepOperator& o : step_.list) has_optimizer_ = has_optimizer_ || o.role == Role::optimizer;
+    for (const StepOperator& o : step_.list) {
+      has_optimizer_ = has_optimizer_ || o.role == Role::optimizer;
+      if (o.phase == Phase::tail && index_.serves_communication[o.event] != 0)
+        last_communication_ns_ = event(o).start_ns;
+    }
     out_.annotated_optimizer = has_optimizer_;
     std::int64_t cursor = window_.start_ns;
     bool updating = false;
@@ -200,7 +207,9 @@ class Dissection {
       work -= std::min(work, index_.communication_ns[o.event]);
     }
     // Between the last gradient and the update a distributed run waits for its collectives.
-    if (index_.distributed && o.role == Role::optimizer && o.phase == Phase::tail && !gap_after_update_) before = 0;
+    if (index_.distributed && !index_.has_device_work && o.role == Role::optimizer && o.phase == Phase::tail &&
+        !gap_after_update_)
+      before = 0;
     if (o.role == Role::optimizer && o.phase == Phase::tail) gap_after_update_ = true;
     out_.waiting_ns += waiting;
     if (waits_for_collective_) before = 0;
@@ -231,6 +240,7 @@ class Dissection {
   StepOperators step_;
   StepAnatomy out_;
   std::vector<Owned> owned_;
+  std::int64_t last_communication_ns_ = 0;
   bool has_optimizer_ = false, gap_after_update_ = false, waits_for_collective_ = false;
 };
 
@@ -240,6 +250,7 @@ void Cost::add_device(const DeviceWork& work) {
   device.total += work.total;
   device.gemm += work.gemm;
   device.memory += work.memory;
+  device.pieces += work.pieces;
 }
 
 bool StepAnatomy::same_structure(const StepAnatomy& other_step) const {

@@ -1,9 +1,10 @@
 #pragma once
 // StepWindows: which stretches of a trace are training steps, and how long each took.
 //
-// Annotated steps (steps_of) if there are any, the undistorted ones if there are any; else from update to update; else
-// from forward pass to forward pass; else the whole trace, whose duration says nothing. Not modelled: steps of varying
-// kind (evaluation between training steps); they have other operators and are sorted out by profile_of.
+// Annotated steps (steps_of) if there are any: the undistorted ones, and next to fewer than three of those the
+// distorted ones too, because a median over one step is that step's accidents; else from update to update; else from
+// forward pass to forward pass; else the whole trace, whose duration says nothing. Not modelled: steps of varying kind
+// (evaluation between training steps); they have other operators and are sorted out by profile_of.
 #include <stepcast/profile_of.hpp>
 #include <stepcast/step_operators.hpp>
 
@@ -14,7 +15,8 @@ namespace stepcast {
 
 struct MeasuredWindow {
   StepWindow window;
-  Seconds duration;  ///< 0 when it cannot be told
+  Seconds duration;        ///< 0 when it cannot be told
+  bool distorted = false;  ///< good for a median of its parts, not for its duration
 };
 
 struct StepWindows {

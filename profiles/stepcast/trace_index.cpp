@@ -170,6 +170,7 @@ void sum_device_work(TraceIndex& index) {
     index.linked_device_ns += e.duration_ns;
     DeviceWork& sum = index.device_work[index.operator_of[from]];
     sum.total += e.duration_ns;
+    ++sum.pieces;
     if (work == naming::Work::gemm) sum.gemm += e.duration_ns;
     if (work == naming::Work::memory) sum.memory += e.duration_ns;
   }

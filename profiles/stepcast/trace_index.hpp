@@ -12,9 +12,10 @@
 
 namespace stepcast {
 
-/// Summed device time by class, in nanoseconds.
+/// Summed device time by class, in nanoseconds, and the number of kernels and copies.
 struct DeviceWork {
   std::int64_t total = 0, gemm = 0, memory = 0;
+  std::int64_t pieces = 0;
 };
 
 struct TraceIndex {
