@@ -1,17 +1,25 @@
 #include <stepcast/schedule.hpp>
 
 #include <algorithm>
+#include <compare>
 #include <cstdlib>
 #include <limits>
 
 namespace stepcast {
 namespace {
 
+// One task of one iteration.
+struct Instance {
+  std::uint32_t iteration;
+  std::uint32_t task;
+  auto operator<=>(const Instance&) const = default;
+};
+
 // A waiting transfer; the heap yields the smallest (major, minor, instance), which is a total order.
 struct Waiting {
   std::int64_t major;
   std::int64_t minor;
-  std::uint32_t instance;
+  Instance instance;
   bool operator<(const Waiting& o) const {  // reversed: std heaps keep the largest first
     if (major != o.major) return major > o.major;
     if (minor != o.minor) return minor > o.minor;
@@ -22,14 +30,14 @@ struct Waiting {
 // A task in progress.
 struct Running {
   Picoseconds end;
-  std::uint32_t instance;
+  Instance instance;
   Picoseconds remaining = 0;  // work left at the last change of rates; used only where tasks disturb one another
   bool operator<(const Running& o) const { return end != o.end ? end > o.end : instance > o.instance; }
 };
 
 struct Queue {
-  std::vector<Waiting> waiting;       // heap
-  std::vector<std::uint32_t> issued;  // under a credit: in order of issue, served from `served`
+  std::vector<Waiting> waiting;  // heap
+  std::vector<Instance> issued;  // under a credit: in order of issue, served from `served`
   std::size_t served = 0;
   std::int64_t credit_left = 0;
   std::vector<std::uint32_t> order;  // in_order: the resource's tasks in the order in which they must start
@@ -51,7 +59,7 @@ class Simulation {
 
   void run() {
     for (std::uint32_t t = 0; t < n_; ++t)
-      if (pending_[t] == 0) make_ready(t, Timeline::no_instance);
+      if (pending_[t] == 0) make_ready({0, t}, Timeline::no_instance);
     dispatch_all();
     while (!running_.empty()) {
       now_ = next_end();
@@ -122,49 +130,53 @@ class Simulation {
         running_.pop_back();
       }
       std::sort(due_.begin(), due_.end());
-      for (const std::uint32_t instance : due_) finish(instance);
+      for (const Instance& instance : due_) finish(instance);
       return;
     }
     while (!running_.empty() && running_.front().end == now_) {
-      const std::uint32_t instance = running_.front().instance;
+      const Instance instance = running_.front().instance;
       std::pop_heap(running_.begin(), running_.end());
       running_.pop_back();
       finish(instance);
     }
   }
 
-  void finish(std::uint32_t instance) {
-    const std::uint32_t iteration = instance / n_, t = instance % n_;
-    const Task& task = graph_.tasks[t];
-    out_.end[instance] = now_;
+  // Where an instance stands in the rows of the timeline.
+  std::uint32_t at(const Instance& i) const { return i.iteration * n_ + i.task; }
+  const Task& task_of(const Instance& i) const { return graph_.tasks[i.task]; }
+  const Resource& resource_of(const Instance& i) const { return graph_.resources[task_of(i).resource]; }
+
+  void finish(const Instance instance) {
+    const Task& task = task_of(instance);
+    const std::uint32_t here = at(instance);
+    out_.end[here] = now_;
     const Resource& resource = graph_.resources[task.resource];
     if (disturbed_) count(resource.kind, -1);
     if (resource.discipline != Discipline::parallel) {
       Queue& q = queues_[task.resource];
       q.busy = false;
-      q.last = instance;
+      q.last = here;
       if (resource.discipline == Discipline::priority && resource.credit > 0)
         q.credit_left = std::min(resource.credit, q.credit_left + task.bytes);
     }
-    for (const Arc& a : graph_.successors(t)) {
-      const std::uint32_t to = iteration + a.lag;
+    for (const Arc& a : graph_.successors(instance.task)) {
+      const std::uint32_t to = instance.iteration + a.lag;
       if (to >= options_.most_iterations) continue;
       while (to >= rows_) add_row();
-      const std::uint32_t successor = to * n_ + a.task;
-      if (--pending_[successor] == 0) make_ready(successor, instance);
+      const Instance successor{to, a.task};
+      if (--pending_[at(successor)] == 0) make_ready(successor, here);
     }
-    if (--unfinished_[iteration] == 0)
+    if (--unfinished_[instance.iteration] == 0)
       while (complete_ < rows_ && unfinished_[complete_] == 0) {
         ++complete_;
         look_for_steady_state();
       }
   }
 
-  void make_ready(std::uint32_t instance, std::uint32_t cause) {
-    const std::uint32_t iteration = instance / n_, t = instance % n_;
-    const Task& task = graph_.tasks[t];
+  void make_ready(const Instance instance, std::uint32_t cause) {
+    const Task& task = task_of(instance);
     const Resource& resource = graph_.resources[task.resource];
-    out_.cause[instance] = cause;
+    out_.cause[at(instance)] = cause;
     Queue& q = queues_[task.resource];
     switch (resource.discipline) {
       case Discipline::parallel:
@@ -174,14 +186,14 @@ class Simulation {
         q.waiting.push_back({now_, task.priority, instance});
         break;
       case Discipline::in_order:
-        q.waiting.push_back({iteration, task.priority, instance});
+        q.waiting.push_back({instance.iteration, task.priority, instance});
         break;
       case Discipline::priority:
         q.waiting.push_back({task.priority, 0, instance});
         break;
     }
     std::push_heap(q.waiting.begin(), q.waiting.end());
-    out_.start[instance] = now_;  // until it is served: the time at which it became ready
+    out_.start[at(instance)] = now_;  // until it is served: the time at which it became ready
   }
 
   void dispatch_all() {
@@ -195,8 +207,8 @@ class Simulation {
     const bool credit = resource.discipline == Discipline::priority && resource.credit > 0;
     if (credit)
       while (q.credit_left > 0 && !q.waiting.empty()) {
-        const std::uint32_t instance = popped(q);
-        q.credit_left -= graph_.tasks[instance % n_].bytes;
+        const Instance instance = popped(q);
+        q.credit_left -= task_of(instance).bytes;
         q.issued.push_back(instance);
       }
     if (q.busy) return;
@@ -206,7 +218,7 @@ class Simulation {
     } else if (!q.waiting.empty()) {
       if (resource.discipline == Discipline::in_order) {
         const std::size_t length = q.order.size();
-        const auto turn = static_cast<std::uint32_t>(q.position / length * n_ + q.order[q.position % length]);
+        const Instance turn{static_cast<std::uint32_t>(q.position / length), q.order[q.position % length]};
         if (q.waiting.front().instance != turn) return;
         ++q.position;
       }
@@ -214,22 +226,22 @@ class Simulation {
     }
   }
 
-  static std::uint32_t popped(Queue& q) {
+  static Instance popped(Queue& q) {
     std::pop_heap(q.waiting.begin(), q.waiting.end());
-    const std::uint32_t instance = q.waiting.back().instance;
+    const Instance instance = q.waiting.back().instance;
     q.waiting.pop_back();
     return instance;
   }
 
-  void serve(Queue& q, std::uint32_t instance) {
-    if (out_.start[instance] != now_ && q.last != Timeline::no_instance) out_.cause[instance] = q.last;
+  void serve(Queue& q, const Instance instance) {
+    if (out_.start[at(instance)] != now_ && q.last != Timeline::no_instance) out_.cause[at(instance)] = q.last;
     q.busy = true;
     start(instance);
   }
 
-  void start(std::uint32_t instance) {
-    const Task& task = graph_.tasks[instance % n_];
-    out_.start[instance] = now_;
+  void start(const Instance instance) {
+    const Task& task = task_of(instance);
+    out_.start[at(instance)] = now_;
     running_.push_back({now_ + task.work, instance, task.work});
     if (disturbed_) count(graph_.resources[task.resource].kind, +1);
     else std::push_heap(running_.begin(), running_.end());
@@ -240,8 +252,8 @@ class Simulation {
     if (kind == ResourceClass::communication) communicating_ += by;
   }
 
-  double rate_of(std::uint32_t instance, int computing, int communicating) const {
-    switch (graph_.resources[graph_.tasks[instance % n_].resource].kind) {
+  double rate_of(const Instance& instance, int computing, int communicating) const {
+    switch (resource_of(instance).kind) {
       case ResourceClass::compute:
         return communicating > 0 ? 1 / graph_.compute_under_communication : 1;
       case ResourceClass::communication:
@@ -257,7 +269,7 @@ class Simulation {
     const bool same =
         (computing_ > 0) == (computing_before_ > 0) && (communicating_ > 0) == (communicating_before_ > 0);
     for (Running& r : running_) {
-      const Picoseconds since = std::max(changed_at_, out_.start[r.instance]);
+      const Picoseconds since = std::max(changed_at_, out_.start[at(r.instance)]);
       if (same && since != now_) continue;
       if (since != now_) {
         const double progress =
@@ -339,7 +351,8 @@ class Simulation {
   Picoseconds now_ = 0, changed_at_ = 0;
   std::uint32_t most_lag_ = 0, rows_ = 0, complete_ = 0;
   int computing_ = 0, communicating_ = 0, computing_before_ = 0, communicating_before_ = 0;
-  std::vector<std::uint32_t> degrees_, pending_, unfinished_, due_;
+  std::vector<std::uint32_t> degrees_, pending_, unfinished_;
+  std::vector<Instance> due_;
   std::vector<Queue> queues_;
   std::vector<Running> running_;
 };
