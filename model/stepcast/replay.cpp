@@ -42,6 +42,30 @@ double gap_share(const TaskGraph& graph, const Timeline& timeline) {
   return static_cast<double>(gaps) / static_cast<double>(timeline.period);
 }
 
+void add_note(Replay& replay, const std::string& note) {
+  if (!replay.note.empty()) replay.note += "; ";
+  replay.note += note;
+}
+
+/// Steps that do not do the same work (an optimizer that runs every second step) cannot predict one another.
+void note_unequal_steps(const Trace& trace, Replay& replay) {
+  constexpr double telling = 0.02;  // fewer differ by allocator calls alone
+  std::vector<double> events(replay.steps.size(), 0);
+  for (const Event& event : trace.events) {
+    if (event.kind != EventKind::host_op && event.kind != EventKind::runtime_call) continue;
+    const auto after = std::ranges::upper_bound(replay.steps, event.start_ns, {}, &Step::start_ns);
+    if (after != replay.steps.begin()) ++events[static_cast<std::size_t>(after - replay.steps.begin() - 1)];
+  }
+  std::vector<double> undistorted;
+  for (std::size_t i = 0; i < events.size(); ++i)
+    if (!replay.steps[i].distorted) undistorted.push_back(events[i]);
+  if (undistorted.size() < 2) return;
+  const auto [least, most] = std::ranges::minmax(undistorted);
+  if (most - least <= telling * most) return;
+  add_note(replay, "the steps differ in work: " + std::to_string(std::llround(least)) + " to " +
+                       std::to_string(std::llround(most)) + " host events");
+}
+
 void compare(Replay& replay, std::size_t calibration) {
   std::vector<double> others, all;
   for (std::size_t i = 0; i < replay.steps.size(); ++i) {
@@ -52,17 +76,14 @@ void compare(Replay& replay, std::size_t calibration) {
   std::ranges::sort(others);
   std::ranges::sort(all);
   if (all.size() > 1) replay.noise = (quantile(all, 0.75) - quantile(all, 0.25)) / quantile(all, 0.5);
-  if (others.empty()) {
-    replay.measured = replay.step_times[calibration];
-    replay.note = "no other undistorted step: compared with the calibration step itself";
-  } else {
-    replay.measured = Seconds(quantile(others, 0.5));
-  }
+  replay.measured = others.empty() ? replay.step_times[calibration] : Seconds(quantile(others, 0.5));
   replay.scored = replay.steps.size() >= 4 && !others.empty();
   if (replay.steps.size() < 4) {
-    const std::string why = std::to_string(replay.steps.size()) + " annotated steps, fewer than four";
-    replay.note = replay.note.empty() ? why : why + "; " + replay.note;
+    const std::string count = std::to_string(replay.steps.size());
+    add_note(replay, count + (replay.steps.size() == 1 ? " annotated step" : " annotated steps") + ", fewer than four");
   }
+  if (others.empty()) add_note(replay, "no other undistorted step: compared with the calibration step itself");
+  if (replay.measured <= Seconds(0)) add_note(replay, "how long the steps took cannot be told");
   if (replay.measured > Seconds(0)) replay.relative_error = (replay.replayed - replay.measured) / replay.measured;
 }
 
@@ -88,6 +109,7 @@ Answer<Replay> replay_of(const Trace& trace) {
   replay.replayed = timeline.iteration_time();
   replay.recorded_gap_share = gap_share(built->graph, timeline);
   compare(replay, calibration);
+  note_unequal_steps(trace, replay);
   return replay;
 }
 

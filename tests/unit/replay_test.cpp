@@ -322,6 +322,16 @@ TEST_CASE("few steps are replayed without a score; none is no replay") {
   CHECK_FALSE(static_cast<bool>(replay_graph_of(Trace{})));
 }
 
+TEST_CASE("steps that do not do the same work are named") {
+  HandTrace hand;
+  for (int i = 0; i < 6; ++i) {
+    hand.shift(100.0 * i);
+    hand.step(i, 0, 99);
+    for (int k = 0; k < (i % 2 == 0 ? 10 : 14); ++k) hand.op(0, "work", 5.0 * k, 5.0 * k + 4);
+  }
+  CHECK(replay_of(hand.trace())->note == "the steps differ in work: 10 to 14 host events");
+}
+
 // ---- the critical path, found a second way ---------------------------------------------------------------------
 
 /// Longest path over the unrolled graph, by relaxing tasks in topological order: no events, no queues.
