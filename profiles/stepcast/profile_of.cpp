@@ -278,8 +278,11 @@ class Assembly {
     for (Tensor& tensor : p_.tensors) tensor.layer = first[tensor.layer];
     p_.layers = std::move(layers);
     p_.backward_order = std::move(order);
-    p_.assumed.push_back("fused layers issue their kernels evenly: each is cut into " + std::to_string(slices) +
-                         " slices of equal cost");
+    const auto cut = std::count(count.begin(), count.end(), slices);
+    p_.assumed.push_back(
+        std::to_string(cut) + (cut == 1 ? " layer" : " layers") +
+        " of many kernels (compiled, fused or without parameters to tell its parts) issued evenly: cut into " +
+        std::to_string(slices) + " slices of equal cost");
   }
   static PassCost part_of(const PassCost& cost, double parts) {
     return {cost.host / parts, cost.device / parts, cost.device_gemm / parts, cost.device_memory / parts};

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
 using namespace stepcast;
@@ -283,6 +284,95 @@ TEST_CASE("profile_of: gradient hooks of a distributed run are no computing") {
   const Profile p = profile_of(Scene().steps(5, 1000, step).trace());
   CHECK(us(p.layers[0].backward.host) == doctest::Approx(210));
   CHECK(us(compute_time(p)) == doctest::Approx(20 + 100 + 210 + 100));
+}
+
+TEST_CASE("profile_of: a blocking collective inside an operator is waiting up to what its thread does next") {
+  const auto step = [](Scene& s, int) {
+    s.forward("aten::linear", 20, 100, 1, "[[8,16],[4,16]]");
+    s.forward("ColumnParallel", 120, 300, 2);
+    s.add("c10d::allreduce_", 130, 20);  // the wait for it lasts until the next operator
+    s.add("aten::mul", 350, 60);
+    s.node("ColumnParallelBackward", 450, 50, 2, main_thread);
+    s.node("TBackward0", 500, 100, 1, main_thread);
+    s.accumulate(600, 10, "[[4,16]]");
+    s.add("Optimizer.step#SGD.step", 700, 100, main_thread, EventKind::annotation);
+  };
+  const Profile p = profile_of(Scene().steps(5, 1000, step).trace());
+  REQUIRE(p.layers.size() == 1);
+  CHECK(us(p.layers[0].forward.host) == doctest::Approx(20 - 20 + 100 + 300 - 220 + 20));
+}
+
+TEST_CASE("profile_of: a compiled model is cut into slices, so that the device need not wait for the last launch") {
+  const auto step = [](Scene& s, int) {
+    s.forward("CompiledFunction", 0, 200, 1);
+    for (int k = 0; k < 80; ++k) s.kernel("triton_poi_fused_add", 1 + 2 * k, main_thread, 5 + 4 * k, 4);
+    s.node("CompiledFunctionBackward", 210, 200, 1, backward_thread);
+    for (int k = 0; k < 80; ++k) s.kernel("triton_tem_fused_mm", 211 + 2 * k, backward_thread, 325 + 8 * k, 8);
+    s.accumulate(410, 5, "[[64,64]]", backward_thread);
+    s.add("Optimizer.step#SGD.step", 420, 20, main_thread, EventKind::annotation);
+    s.kernel("multi_tensor_apply_kernel", 430, main_thread, 965, 30);
+  };
+  const Profile p = profile_of(Scene().steps(6, 1000, step).trace());
+  REQUIRE(p.layers.size() == 16);
+  CHECK(p.backward_order.front() == 15);
+  CHECK(p.tensors[0].layer == 0);
+  double gemm = 0, total = 0;
+  for (const Layer& layer : p.layers) {
+    gemm += us(layer.backward.device_gemm);
+    total += us(layer.forward.device + layer.backward.device);
+  }
+  CHECK(gemm == doctest::Approx(640).epsilon(0.01));
+  CHECK(total == doctest::Approx(960).epsilon(0.01));
+  CHECK(!p.host_waits_for_device);
+  CHECK(us(compute_time(p)) == doctest::Approx(1000).epsilon(0.02));
+  CHECK(mentions(p.assumed, "slices"));
+}
+
+TEST_CASE("profile_of: any trace gives a valid profile or one InputError") {
+  const std::vector<std::string> names = {"aten::conv2d",
+                                          "aten::linear",
+                                          "aten::t",
+                                          "aten::add_",
+                                          "aten::zero_",
+                                          "autograd::engine::evaluate_function: X",
+                                          "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad",
+                                          "torch::autograd::AccumulateGrad",
+                                          "ConvolutionBackward0",
+                                          "Optimizer.step#SGD.step",
+                                          "ProfilerStep#3",
+                                          "ProfilerStep#4",
+                                          "ProfilerStep#5",
+                                          "DistributedDataParallel.forward",
+                                          "c10d::allreduce_",
+                                          "nccl:all_reduce",
+                                          "cudaLaunchKernel",
+                                          "cudaStreamSynchronize",
+                                          "enumerate(DataLoader)#x",
+                                          "ncclDevKernel_AllReduce_Sum_f32",
+                                          "void gemm",
+                                          ""};
+  std::mt19937_64 random(11);
+  const auto whole = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  int profiles = 0;
+  for (int i = 0; i < 4000; ++i) {
+    Scene s;
+    for (int n = whole(0, 60); n > 0; --n) {
+      const bool device = whole(0, 4) == 0;
+      Event& e = s.add(names[std::size_t(whole(0, int(names.size()) - 1))], whole(0, 500), whole(0, 200),
+                       device ? device_stream : std::uint32_t(whole(0, 1)), EventKind(whole(0, 4)));
+      if (device) e.kind = EventKind::kernel;
+      e.sequence = whole(-1, 6);
+      e.correlation = whole(-1, 6);
+      e.forward_thread = whole(-1, 1);
+      if (whole(0, 1) == 1) e.shapes = s.text("[[8,3,9,9],[4,3,5,5],[4]]");
+      if (whole(0, 9) == 0) e.shapes = s.text("[[");
+    }
+    try {
+      (void)checked(profile_of(s.trace()), "random");
+      ++profiles;
+    } catch (const InputError& e) { CHECK(std::string_view(e.what()).size() > 10); }
+  }
+  CHECK(profiles > 50);
 }
 
 TEST_CASE("profile_of: two backward passes a step are gradient accumulation") {
