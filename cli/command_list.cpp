@@ -120,7 +120,7 @@ const Topic& topic_named(const std::string& name) {
     names.emplace_back(topic.name);
   }
   const std::string near = suggestion_for(name, names);
-  throw InputError("stepcast list", "strategies, collectives, formats, clusters or models", "'" + name + "'",
+  throw InputError("list", "strategies, collectives, formats, clusters or models", "'" + name + "'",
                    near.empty() ? "" : "did you mean '" + near + "'?");
 }
 

@@ -44,10 +44,10 @@ ExitCode predict(const Flags& flags) {
     prediction->warnings.push_back("the replay of the trace is off by more than " +
                                    std::to_string(std::lround(100 * SelfCheck::largest_trusted_error)) +
                                    " %: this prediction is doubtful");
+  if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, cluster, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).prediction(out, {profile, cluster, input.check, *prediction});
   });
-  if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, cluster, prediction->plan);
   return answered;
 }
 

@@ -75,7 +75,7 @@ Documents documents_of(const InputFlags& flags) {
   Documents documents;
   for (const std::string& path : flags.files)
     if (std::count(flags.files.begin(), flags.files.end(), path) > 1)
-      throw InputError("stepcast", "every input once", "'" + path + "' twice");
+      throw InputError("", "every input once", "'" + path + "' twice");
   const std::size_t count = flags.files.size();
   Progress progress("reading");
   for (std::size_t i = 0; i < count; ++i) {
@@ -134,6 +134,14 @@ bool same_device(std::string_view a, std::string_view b) {
     });
   };
   return within(first, second) || within(second, first);
+}
+
+/// "runs/gpt2.pt.trace.json.gz" names the model gpt2.
+std::string stem_of(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 = 0
+  for (const std::string_view ending : {".gz", ".json", ".trace", ".pt"})
+    if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
+  return std::string(path);
 }
 
 constexpr std::int64_t most_machines = 1'000'000;
@@ -213,9 +221,11 @@ Input input_of(const InputFlags& flags) {
     if (options.batch_samples > 0) input.profile.batch_samples = options.batch_samples;
     return input;
   }
-  return {documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
-                                       : profile_of(documents.traces, options),
-          self_check_of(documents.traces)};
+  Input input{documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
+                                           : profile_of(documents.traces, options),
+              self_check_of(documents.traces)};
+  if (input.profile.model == documents.traces.front().source) input.profile.model = stem_of(input.profile.model);
+  return input;
 }
 
 SelfCheck self_check_of(const InputFlags& flags) {
@@ -230,8 +240,7 @@ Cluster cluster_of(const ClusterFlags& flags) {
     cluster = cluster_of_name(flags);
   } else {
     if (flags.workers.empty())
-      throw InputError("stepcast", "a cluster", "none",
-                       "give --cluster NAME, or --workers N --per-node G --network 25GbE");
+      throw InputError("", "a cluster", "none", "give --cluster NAME, or --workers N --per-node G --network 25GbE");
     const std::int64_t workers = integer_of(flags.workers, "--workers", 1, most_machines);
     const std::int64_t per_node =
         flags.per_node.empty() ? 1 : integer_of(flags.per_node, "--per-node", 1, most_machines);

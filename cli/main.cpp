@@ -46,13 +46,14 @@ ExitCode complain_of_extras(const CLI::App& app) {
   const auto used = app.get_subcommands();
   const bool flag = !word.empty() && word.front() == '-';
   const std::string near = suggestion_for(word, known_words(app));
-  const std::string verb = used.empty() ? "" : " " + used.front()->get_name();
-  const InputError error("stepcast" + verb,
+  const std::string verb = used.empty() ? "" : used.front()->get_name();
+  const InputError error(verb,
                          flag           ? "a known flag"
                          : used.empty() ? "a verb"
                                         : "no further argument",
                          "'" + word + "'",
-                         near.empty() ? "see 'stepcast" + verb + " --help'" : "did you mean '" + near + "'?");
+                         near.empty() ? "see 'stepcast " + verb + (verb.empty() ? "--help'" : " --help'")
+                                      : "did you mean '" + near + "'?");
   return complain(error.what(), input_error);
 }
 
@@ -77,8 +78,7 @@ int run(int argc, char** argv) {
     return complain_of_extras(app);
   } catch (const CLI::RequiredError& error) {
     if (!app.get_subcommands().empty()) return complain(error.what(), input_error);
-    return argc > 1 && argv[1][0] != '-' ? complain_of_extras(app)
-                                         : complain("expected a verb; see 'stepcast --help'", input_error);
+    return argc > 1 ? complain_of_extras(app) : complain("expected a verb; see 'stepcast --help'", input_error);
   } catch (const CLI::ParseError& error) { return complain(error.what(), input_error); }
   for (const auto& [command, action] : actions)
     if (command->parsed()) return action();

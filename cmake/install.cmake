@@ -1,0 +1,24 @@
+# What is installed: the program, the library with its public headers, and a package so that an outside project says
+#   find_package(stepcast 0.1 REQUIRED)   target_link_libraries(... stepcast::stepcast)
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# The interface of the library; all other headers are its own business.
+set(stepcast_public_headers
+  profiles/stepcast/embedded.hpp profiles/stepcast/error.hpp profiles/stepcast/format.hpp profiles/stepcast/profile.hpp
+  profiles/stepcast/profile_of.hpp profiles/stepcast/profile_whatif.hpp profiles/stepcast/text.hpp
+  profiles/stepcast/trace.hpp profiles/stepcast/units.hpp
+  model/stepcast/cluster.hpp model/stepcast/collective.hpp model/stepcast/comm_plan.hpp model/stepcast/fit.hpp
+  model/stepcast/lower.hpp model/stepcast/prediction.hpp model/stepcast/recommend.hpp model/stepcast/replay.hpp
+  model/stepcast/report.hpp model/stepcast/schedule.hpp model/stepcast/strategy.hpp model/stepcast/task_graph.hpp
+  model/stepcast/text_table.hpp)
+install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
+install(TARGETS stepcast EXPORT stepcast ARCHIVE)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)
+install(EXPORT stepcast NAMESPACE stepcast:: FILE stepcast-targets.cmake DESTINATION ${package_folder})
+configure_package_config_file(cmake/stepcast-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/stepcast-config.cmake
+                              INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/stepcast-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/stepcast-config.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/stepcast-config-version.cmake DESTINATION ${package_folder})

@@ -1,0 +1,186 @@
+// The text report of a ranking: what to run, why, and how far that holds; then all plans side by side.
+#include <stepcast/report_text.hpp>
+#include <stepcast/text.hpp>
+#include <stepcast/text_table.hpp>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+using Align = TextTable::Align;
+
+/// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
+std::string short_bound(std::string_view bound) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"communication bandwidth", "bandwidth"},
+                                                                     {"start-up of messages", "start-up"},
+                                                                     {"waiting for a timer", "timer"},
+                                                                     {"host issue of kernels", "host issue"}};
+  const std::string_view plain = bound.substr(0, bound.find(" ("));
+  for (const auto& [in_full, name] : names)
+    if (plain == in_full) return std::string(name);
+  return std::string(plain);
+}
+
+TextTable plan_table(const std::vector<RankedPlan>& plans) {
+  TextTable table({{"#", Align::right},
+                   {"plan", Align::flexible},
+                   {"step", Align::right},
+                   {"gain", Align::right},
+                   {"exposed", Align::right},
+                   {"machines", Align::right},
+                   {"bound"}});
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Prediction& p = plans[i].prediction;
+    table.add_row({std::to_string(i + 1), text_of(p.plan), text_of(p.iteration), fixed(plans[i].speed_up, 2) + "x",
+                   text_of(p.breakdown.exposed_communication), std::to_string(plans[i].machines),
+                   short_bound(p.bound)});
+  }
+  return table;
+}
+
+bool uses_servers(const RankedPlan& plan) { return plan.prediction.plan.strategy->needs == "servers"; }
+
+// The best plan with and the best one without servers: the two differ in the number of machines to pay for.
+void write_families(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  const auto server = std::find_if(plans.begin(), plans.end(), uses_servers);
+  const auto direct = std::find_if_not(plans.begin(), plans.end(), uses_servers);
+  if (server == plans.end() || direct == plans.end()) return;
+  const auto line = [&](std::string_view label, const RankedPlan& plan) {
+    write_labelled(out, label,
+                   text_of(plan.prediction.plan) + ", " + text_of(plan.prediction.iteration) + " on " +
+                       counted(plan.machines, "machine"),
+                   18);
+  };
+  out << '\n';
+  line("all-reduce", *direct);
+  line("parameter server", *server);
+}
+
+std::string range_text(const Range& range, const std::string& best) {
+  const auto other = [](const std::string& plan, const char* side, BytesPerSecond limit) {
+    return plan.empty() ? std::string() : "; " + std::string(side) + " " + text_of(limit) + " " + plan + " is better";
+  };
+  const bool bounded_below = !range.below.empty(), bounded_above = !range.above.empty();
+  std::string text = best + " stays best on every network that was tried, ";
+  if (bounded_below || bounded_above) text = best + " stays best on networks of ";
+  return text + text_of(range.low) + " to " + text_of(range.high) + other(range.below, "below", range.low) +
+         other(range.above, "above", range.high);
+}
+
+void write_settings(std::ostream& out, std::string_view settings) {
+  while (!settings.empty()) {
+    const auto end = std::min(settings.find('\n'), settings.size());
+    out << "    " << settings.substr(0, end) << '\n';
+    settings.remove_prefix(std::min(end + 1, settings.size()));
+  }
+}
+
+// The best plan that the framework at hand already offers, when it is as good as the best for all that anyone notices.
+void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  constexpr double unnoticed = 0.02;
+  if (plans.front().prediction.plan.strategy->needs.empty()) return;
+  const Seconds best = plans.front().prediction.iteration;
+  for (const RankedPlan& plan : plans) {
+    const Seconds time = plan.prediction.iteration;
+    if (!plan.prediction.plan.strategy->needs.empty() || time > best * (1 + unnoticed)) continue;
+    const std::string slower = percent(time / best - 1);
+    write_labelled(out, "or simply",
+                   text_of(plan.prediction.plan) + ", " + text_of(time) + ", " +
+                       (slower == "0.0 %" ? "as fast" : slower + " slower") +
+                       ": needs no further software or machines");
+    return;
+  }
+}
+
+std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
+  constexpr double noticed = 1.005;
+  if (best.speed_up < noticed) return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
+  return fixed(best.speed_up, 2) + "x over DDP with 25 MiB buckets (" + text_of(baseline.iteration) + ", of which " +
+         text_of(baseline.breakdown.exposed_communication) + " exposed communication)";
+}
+
+void write_advice(std::ostream& out, const RankingReport& report) {
+  const RankedPlan& best = report.ranking.exact.front();
+  const Prediction& p = best.prediction;
+  write_labelled(out, "best plan", text_of(p.plan));
+  write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
+  write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
+  if (best.standard.iteration > p.iteration)
+    write_labelled(out, "tuning", "with its default settings " + text_of(best.standard.iteration));
+  if (p.throughput_samples_per_s > 0)
+    write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
+  write_labelled(out, "bound", p.bound);
+  write_simplest(out, report.ranking.exact);
+  if (report.ranking.holds) write_labelled(out, "holds", range_text(*report.ranking.holds, text_of(p.plan)));
+  if (!best.settings.empty()) {
+    write_labelled(out, "settings", "to paste into the training script:");
+    write_settings(out, best.settings);
+  }
+  for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
+  out << '\n';
+}
+
+void write_more_settings(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  constexpr std::size_t shown = 3;
+  for (std::size_t i = 1; i < std::min(shown, plans.size()); ++i) {
+    if (plans[i].settings.empty()) continue;
+    out << '\n';
+    write_labelled(out, "settings", "of " + text_of(plans[i].prediction.plan) + ":");
+    write_settings(out, plans[i].settings);
+  }
+}
+
+void write_others(std::ostream& out, const std::vector<RankedPlan>& others) {
+  if (others.empty()) return;
+  out << "\nPlans that change the arithmetic (what they cost in accuracy is not predicted):\n\n";
+  plan_table(others).write(out);
+}
+
+void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plans) {
+  if (plans.empty()) return;
+  out << '\n';
+  TextTable table({{"not here"}, {"because", Align::flexible}});
+  for (const RejectedPlan& plan : plans) table.add_row({plan.plan, plan.reason});
+  table.write(out);
+}
+
+void write_comparison(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  TextTable table({{"plan", Align::flexible},
+                   {"step", Align::right},
+                   {"compute", Align::right},
+                   {"exposed", Align::right},
+                   {"hidden", Align::right},
+                   {"messages", Align::right},
+                   {"gain", Align::right}});
+  for (const RankedPlan& plan : plans) {
+    const Prediction& p = plan.prediction;
+    table.add_row({text_of(p.plan), text_of(p.iteration), text_of(p.breakdown.compute),
+                   text_of(p.breakdown.exposed_communication), text_of(p.breakdown.hidden_communication),
+                   std::to_string(p.messages), fixed(plan.speed_up, 2) + "x"});
+  }
+  table.write(out);
+}
+
+}  // namespace
+
+void write_ranking_text(std::ostream& out, const RankingReport& report) {
+  const Ranking& ranking = report.ranking;
+  write_heading(out, report.profile, report.cluster, report.check);
+  if (ranking.exact.empty()) {
+    out << "No plan can run on this cluster.\n";
+  } else if (report.advice) {
+    write_advice(out, report);
+    plan_table(ranking.exact).write(out);
+    write_families(out, ranking.exact);
+    write_more_settings(out, ranking.exact);
+  } else {
+    write_comparison(out, ranking.exact);
+  }
+  write_others(out, ranking.others);
+  write_inapplicable(out, ranking.inapplicable);
+}
+
+}  // namespace stepcast

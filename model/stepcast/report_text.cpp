@@ -1,0 +1,71 @@
+// Parts of the text report.
+#include <stepcast/report_text.hpp>
+#include <stepcast/text.hpp>
+#include <stepcast/text_table.hpp>
+
+#include <cstdio>
+#include <ostream>
+
+namespace stepcast {
+
+std::string replay_text(const SelfCheck& check) {
+  const Replay* worst = check.worst();
+  if (!worst) {
+    const std::string why = !check.missing.empty() ? check.missing : check.ranks.empty() ? "" : check.ranks[0].note;
+    return "not known how well the trace is reproduced" + (why.empty() ? "" : ": " + why);
+  }
+  std::string text = "rebuilt step " + text_of(worst->replayed) + ", measured " + text_of(worst->measured) + ": " +
+                     percent(worst->relative_error, true);
+  if (worst->noise > 0) text += " (the measured steps vary by " + percent(worst->noise) + ")";
+  if (check.ranks.size() > 1) text += "; the worst of " + counted(std::ssize(check.ranks), "rank");
+  return text;
+}
+
+std::string fixed(double value, int digits, bool sign) {
+  char text[64];
+  std::snprintf(text, sizeof text, sign ? "%+.*f" : "%.*f", digits, value);
+  // Zero has no sign: otherwise the last bit of a residual would show.
+  const bool zero = std::string_view(text).find_first_of("123456789") == std::string_view::npos;
+  return zero && (text[0] == '-' || text[0] == '+') ? text + 1 : text;
+}
+
+std::string percent(double share, bool sign) { return fixed(100 * share, 1, sign) + " %"; }
+
+std::string counted(std::int64_t n, std::string_view noun) {
+  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+std::string interval_text(const Prediction& p) { return text_of(p.interval_low) + " to " + text_of(p.interval_high); }
+
+std::string model_text(const Profile& p) {
+  std::string text = p.model.empty() ? "unnamed" : p.model;
+  if (p.batch_samples > 0) text += ", " + fixed(p.batch_samples, 0) + " samples a step";
+  return text + (p.has_device() ? " on " + p.device : ", computed on the host");
+}
+
+std::string gradients_text(const Profile& p) {
+  return text_of(p.gradient_size()) + " in " + counted(std::ssize(p.tensors), "tensor") + ", " +
+         counted(std::ssize(p.layers), "layer");
+}
+
+std::string cluster_text(const Cluster& c) {
+  std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
+  if (c.nodes > 1) text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
+  if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
+  if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
+  return c.name.empty() ? text : c.name + ": " + text;
+}
+
+void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
+  write_labelled(out, "replay", replay_text(check));
+  write_labelled(out, "model", model_text(profile));
+  write_labelled(out, "gradients", gradients_text(profile));
+  write_labelled(out, "cluster", cluster_text(cluster));
+  if (check.worst() && !check.trusted())
+    write_labelled(out, "CAUTION",
+                   "the model does not reproduce the traced step (limit: " +
+                       fixed(100 * SelfCheck::largest_trusted_error, 0) + " %), so its advice is doubtful");
+  out << '\n';
+}
+
+}  // namespace stepcast

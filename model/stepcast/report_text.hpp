@@ -1,0 +1,29 @@
+#pragma once
+// Parts of the text report: what several subjects say in the same words (internal to the report).
+#include <stepcast/report.hpp>
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace stepcast {
+
+/// `digits` decimals; `sign` writes + as well. Zero has no sign.
+[[nodiscard]] std::string fixed(double value, int digits, bool sign = false);
+/// 0.123 is "12.3 %".
+[[nodiscard]] std::string percent(double share, bool sign = false);
+/// "1 worker", "4 workers".
+[[nodiscard]] std::string counted(std::int64_t n, std::string_view noun);
+[[nodiscard]] std::string interval_text(const Prediction&);
+[[nodiscard]] std::string model_text(const Profile&);
+[[nodiscard]] std::string gradients_text(const Profile&);
+[[nodiscard]] std::string cluster_text(const Cluster&);
+/// How well the trace is reproduced, as half a sentence.
+[[nodiscard]] std::string replay_text(const SelfCheck&);
+
+/// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.
+void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
+/// The ranking as text: advice, or a plain comparison.
+void write_ranking_text(std::ostream&, const RankingReport&);
+
+}  // namespace stepcast

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Bad inputs: whatever is wrong, stepcast says so in exactly one line on standard error and ends with exit code 2.
+
+Every case is a damaged file or a wrong flag; nothing may crash, hang, answer, or leave a half-written file behind.
+"""
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
+CLUSTER = ["--workers", "16", "--per-node", "4", "--network", "10GbE"]
+
+
+def event(**changes) -> dict:
+    fields = {"ph": "X", "cat": "cpu_op", "name": "aten::conv2d", "pid": 0, "tid": 1, "ts": 10, "dur": 5, "args": {}}
+    return {**fields, **changes}
+
+
+def trace_text(*events) -> bytes:
+    return json.dumps({"schemaVersion": 1, "traceEvents": list(events)}).encode()
+
+
+def bad_traces() -> dict[str, bytes]:
+    packed = EXAMPLE.read_bytes()
+    plain = gzip.decompress(packed)
+    flipped = bytearray(packed)
+    flipped[len(flipped) // 2] ^= 0xFF
+    return {
+        "empty": b"",
+        "blank": b" \n\t\n",
+        "a zero byte": b"\0",
+        "binary": bytes(range(256)) * 40,
+        "gzip of nothing": gzip.compress(b"", mtime=0),
+        "gzip header only": packed[:10],
+        "gzip of text": gzip.compress(b"hello\n" * 100, mtime=0),
+        "text": b"hello, this is no trace\n",
+        "a number": b"42",
+        "a string": b'"traceEvents"',
+        "an empty object": b"{}",
+        "an empty array": b"[]",
+        "null": b"null",
+        "an unclosed object": b'{"traceEvents": ',
+        "no events": b'{"traceEvents": []}',
+        "events of the wrong type": b'{"traceEvents": "many"}',
+        "events that are numbers": b'{"traceEvents": [1, 2, 3]}',
+        "events that are null": b'{"traceEvents": null}',
+        "one event": trace_text(event()),
+        "time as text": trace_text(event(ts="soon"), event(ts="later")),
+        "absurd time": trace_text(event(ts=1e300), event(ts=-1e300)),
+        "negative duration": trace_text(event(dur=-5)),
+        "not a number": b'{"traceEvents": [{"ph": "X", "name": "a", "ts": NaN, "dur": 1}]}',
+        "a name that is an object": trace_text(event(name={"a": 1})),
+        "arguments that are a list": trace_text(event(args=[1, 2])),
+        "deep nesting": b'{"traceEvents": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        "only metadata": trace_text({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}}),
+        "another format": b"<?xml version='1.0'?><trace/>",
+        "invalid UTF-8": b'{"traceEvents": [{"ph": "X", "name": "\xff\xfe", "ts": 1, "dur": 1}]}',
+        "a profile without layers": b'{"schema": "stepcast.profile/1"}',
+        "a profile of the future": b'{"schema": "stepcast.profile/99", "layers": []}',
+        "a cluster": b'{"schema": "stepcast.cluster/1"}',
+        "a profile with a typo": b'{"schema": "stepcast.profile/1", "layesr": []}',
+        "a profile with numbers as text": b'{"schema": "stepcast.profile/1", "layers": "three"}',
+        "truncated, strict": packed[: len(packed) // 2],
+        "truncated plain, strict": plain[: len(plain) // 2],
+        "a flipped byte, strict": bytes(flipped),
+    }
+
+
+def bad_clusters() -> dict[str, bytes]:
+    return {
+        "empty": b"",
+        "not JSON": b"nodes = 4",
+        "an empty object": b"{}",
+        "a list": b"[]",
+        "zero nodes": b'{"schema": "stepcast.cluster/1", "name": "x", "nodes": 0, "devices_per_node": 1}',
+        "a bare number": b'{"schema": "stepcast.cluster/1", "name": "x", "nodes": 2, "network": {"bandwidth": 10}}',
+        "an unknown key": b'{"schema": "stepcast.cluster/1", "name": "x", "nodse": 2}',
+    }
+
+
+def bad_flags() -> list[list[str]]:
+    example = str(EXAMPLE)
+    predict = ["predict", example, *CLUSTER]
+    recommend = ["recommend", example]
+    return [
+        [], ["frobnicate"], ["recomend", example], ["--nonsense"], ["recommend"], ["predict", example, *CLUSTER],
+        ["recommend", "/nonexistent/trace.json", *CLUSTER], ["recommend", str(ROOT), *CLUSTER],
+        recommend,
+        [*recommend, "--workers"], [*recommend, "--workers", "0", "--network", "10GbE"],
+        [*recommend, "--workers", "-4", "--network", "10GbE"], [*recommend, "--workers", "many", "--network", "10GbE"],
+        [*recommend, "--workers", "1e400", "--network", "10GbE"],
+        [*recommend, "--workers", "99999999999999999999", "--network", "10GbE"],
+        [*recommend, "--workers", "16", "--per-node", "0", "--network", "10GbE"],
+        [*recommend, "--workers", "10", "--per-node", "4", "--network", "10GbE"],
+        [*recommend, "--workers", "16"], [*recommend, "--workers", "16", "--network", "10"],
+        [*recommend, "--workers", "16", "--network", "0 Gb/s"], [*recommend, "--workers", "16", "--network", "nan Gb/s"],
+        [*recommend, "--workers", "16", "--network", "-1 Gb/s"], [*recommend, "--workers", "16", "--network", "fast"],
+        [*recommend, "--workers", "16", "--network", ""],
+        [*recommend, "--cluster", "no-such-cluster"], [*recommend, "--cluster", "/nonexistent.json"],
+        [*recommend, "--cluster", "lab-1000mbit", "--network", "10GbE"],
+        [*recommend, *CLUSTER, "--servers", "-1"], [*recommend, *CLUSTER, "--allow", "everything"],
+        [*recommend, *CLUSTER, "--collective", "rign"], [*recommend, *CLUSTER, "--collective", "table"],
+        [*recommend, *CLUSTER, "--model", "resnet19"], [*recommend, *CLUSTER, "--batch", "0"],
+        [*recommend, *CLUSTER, "--batch", "lots"], [*recommend, *CLUSTER, "--faster-compute", "0"],
+        [*recommend, *CLUSTER, "--faster-compute", "-2"], [*recommend, *CLUSTER, "--faster-compute", "inf"],
+        [*recommend, *CLUSTER, "--same-device", "--faster-compute", "2"], [*recommend, *CLUSTER, "--jsno"],
+        ["recommend", example, example, *CLUSTER], [*recommend, *CLUSTER, "-o", "/nonexistent/folder/out.txt"],
+        [*predict, "--plan", ""], [*predict, "--plan", "daer"], [*predict, "--plan", "ddp(bucket=25)"],
+        [*predict, "--plan", "ddp(bucket=25 MiB"], [*predict, "--plan", "ddp(buckte=25 MiB)"],
+        [*predict, "--plan", "ddp(bucket=-1 B)"], [*predict, "--plan", "ddp(bucket=1e99 GiB)"],
+        [*predict, "--plan", "ddp@nothing"], [*predict, "--plan", "ddp)("], [*predict, "--plan", "ddp" * 10_000],
+        [*predict, "--plan", "ddp", "--timeline", "-"], [*predict, "--plan", "ddp", "--timeline", "/nonexistent/t.json"],
+        ["list"], ["list", "strategy"], ["list", "formats", "models"], ["replay"], ["profile"], ["calibrate"],
+        ["calibrate", example], ["calibrate", "/nonexistent.log"], ["profile", example, "-o", "/nonexistent/p.json"],
+    ]
+
+
+class Checker:
+    def __init__(self, program: pathlib.Path):
+        self.program, self.passed, self.failed = program, 0, 0
+
+    def check(self, what: str, arguments: list[str], stdin: bytes = b"") -> None:
+        # A sanitizer's report must not be taken for a message of the program.
+        environment = dict(os.environ, ASAN_OPTIONS="exitcode=99", UBSAN_OPTIONS="exitcode=99")
+        try:
+            done = subprocess.run([self.program, *arguments], input=stdin, capture_output=True, timeout=60,
+                                  env=environment)
+            lines = done.stderr.decode("utf-8", "replace").splitlines()
+            fault = ("" if done.returncode == 2 else f"exit code {done.returncode}") or \
+                    ("" if len(lines) == 1 and lines[0].startswith("stepcast: ") else f"{len(lines)} lines of message") or \
+                    ("" if not done.stdout else "something on standard output")
+        except subprocess.TimeoutExpired:
+            lines, fault = [], "no end within a minute"
+        if fault:
+            self.failed += 1
+            print(f"{what}: {fault}: {' '.join(lines)[:300]}")
+        else:
+            self.passed += 1
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--program", type=pathlib.Path, required=True, help="the stepcast to test")
+    checker = Checker(arguments.parse_args().program.resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "input"
+        out = pathlib.Path(folder) / "out.json"
+        for name, content in bad_traces().items():
+            path.write_bytes(content)
+            strict = ["--strict"] if name.endswith("strict") else []
+            checker.check(f"trace: {name}", ["recommend", str(path), *CLUSTER, *strict])
+            checker.check(f"trace: {name} (profile)", ["profile", str(path), "-o", str(out), *strict])
+            checker.check(f"trace: {name} (standard input)", ["recommend", "-", *CLUSTER, *strict],
+                          stdin=content)
+        path = pathlib.Path(folder) / "cluster.json"
+        for name, content in bad_clusters().items():
+            path.write_bytes(content)
+            checker.check(f"cluster: {name}", ["recommend", str(EXAMPLE), "--cluster", str(path)])
+        for flags in bad_flags():
+            checker.check("flags: " + " ".join(flags)[:120], flags)
+        path = pathlib.Path(folder) / "measured"
+        for name, content in {"empty": b"", "text": b"hello\n", "a header only": b"size,time_s\n",
+                              "words": b"size,time_s\nbig,long\n", "negative": b"size,time_s\n1024,-1\n2048,1\n"}.items():
+            path.write_bytes(content)
+            checker.check(f"measured: {name}", ["calibrate", str(path), "--workers", "4"])
+        left = [p.name for p in pathlib.Path(folder).iterdir() if p.name not in ("input", "cluster.json", "measured")]
+        if left:
+            checker.failed += 1
+            print(f"left behind: {left}")
+        else:
+            checker.passed += 1
+    print(f"bad inputs: {checker.passed} passed, {checker.failed} failed")
+    return 1 if checker.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

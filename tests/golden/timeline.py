@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Checks a timeline that stepcast wrote: a valid Chrome trace whose slices nest, whose tracks have names, whose arrows
+lead forward in time from slice to slice, and whose iterations are one predicted step apart."""
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
+PLANS = ["ddp", "wfbp", "dear", "mg_wfbp", "bytescheduler", "horovod", "byteps"]
+
+
+def faults_of(trace: dict, iteration_s: float) -> list[str]:
+    faults = []
+    events = [e for e in trace["traceEvents"] if e["ph"] != "M"]
+    named = {(e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    processes = {e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    if any(a["ts"] > b["ts"] for a, b in zip(events, events[1:])):
+        faults.append("events are not sorted")
+    tracks = collections.defaultdict(list)
+    for e in events:
+        if (e["pid"], e["tid"]) not in named or e["pid"] not in processes:
+            faults.append(f"track {e['pid']}/{e['tid']} has no name")
+        if e["ph"] == "X":
+            tracks[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
+    for track, slices in tracks.items():
+        if any(a[1] > b[0] + 1e-5 for a, b in zip(slices, slices[1:])):
+            faults.append(f"slices overlap on track {track}")
+    arrows = collections.defaultdict(dict)
+    for e in events:
+        if e["ph"] in "sf":
+            arrows[e["id"]][e["ph"]] = e
+            if not any(a - 1e-5 <= e["ts"] <= b + 1e-5 for a, b in tracks[e["pid"], e["tid"]]):
+                faults.append(f"arrow {e['id']} hangs in the air")
+    for number, ends in arrows.items():
+        if set(ends) != {"s", "f"} or ends["s"]["ts"] > ends["f"]["ts"]:
+            faults.append(f"arrow {number} does not lead forward")
+    if not arrows:
+        faults.append("no arrows")
+    # The last layer's backward pass marks the iterations; the first ones may still be settling.
+    backward = [e for e in events if e["ph"] == "X" and e["cat"] == "backward"]
+    marks = [e["ts"] for e in backward if e["name"] == backward[0]["name"]]
+    if abs((marks[-1] - marks[-2]) * 1e-6 - iteration_s) > 0.01 * iteration_s:
+        faults.append(f"iterations are {(marks[-1] - marks[-2]) * 1e-6} s apart, predicted {iteration_s} s")
+    return faults
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--program", type=pathlib.Path, required=True, help="the stepcast to test")
+    program = arguments.parse_args().program.resolve()
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "timeline.json"
+        for plan in PLANS:
+            done = subprocess.run([program, "predict", EXAMPLE, "--workers", "8", "--network", "5GbE", "--plan", plan,
+                                   "--timeline", out, "--json"], capture_output=True, check=True, timeout=60)
+            faults = faults_of(json.loads(out.read_text()), json.loads(done.stdout)["iteration_s"])
+            passed, failed = passed + (not faults), failed + bool(faults)
+            for fault in faults[:5]:
+                print(f"{plan}: {fault}")
+    print(f"timelines: {passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
