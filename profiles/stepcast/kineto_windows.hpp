@@ -22,7 +22,7 @@ struct TextDamage {
 };
 
 struct WindowSizes {
-  std::size_t window = 1u << 20;
+  std::size_t window = 1u << 18;
   std::size_t largest_event = 1u << 24;
   bool one_by_one = false;  ///< take the slower path for every event
 };

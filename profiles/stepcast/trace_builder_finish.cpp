@@ -11,7 +11,7 @@ namespace stepcast {
 namespace {
 
 struct SortKey {
-  std::uint64_t start;
+  std::uint32_t lead;  ///< leading digits of the start
   std::uint32_t index;
 };
 
@@ -21,28 +21,12 @@ constexpr std::size_t digits = std::size_t{1} << digit_bits;
 // One stable pass of a radix sort by the digit at `shift`.
 void counting_pass(std::vector<SortKey>& keys, std::vector<SortKey>& other, unsigned shift) {
   std::array<std::size_t, digits> next{};
-  const auto digit = [shift](const SortKey& key) { return (key.start >> shift) & (digits - 1); };
+  const auto digit = [shift](const SortKey& key) { return (key.lead >> shift) & (digits - 1); };
   for (const SortKey& key : keys) ++next[digit(key)];
   std::size_t sum = 0;
   for (std::size_t& n : next) sum += std::exchange(n, sum);
   for (const SortKey& key : keys) other[next[digit(key)]++] = key;
   keys.swap(other);
-}
-
-// Moves events[keys[i].index] to i for every i, in place, along the cycles of the permutation.
-void permute(std::vector<Event>& events, std::vector<SortKey>& keys) {
-  for (std::uint32_t first = 0; first < keys.size(); ++first) {
-    if (keys[first].index == first) continue;
-    const Event displaced = events[first];
-    std::uint32_t to = first;
-    for (std::uint32_t from = keys[to].index; from != first; from = keys[to].index) {
-      events[to] = events[from];
-      keys[to].index = to;
-      to = from;
-    }
-    events[to] = displaced;
-    keys[to].index = to;
-  }
 }
 
 std::string counted(std::uint64_t count, std::string_view what) {
@@ -101,21 +85,24 @@ void TraceBuilder::sort_events() {
   const unsigned shift = width > 2 * digit_bits ? width - 2 * digit_bits : 0;
   std::vector<SortKey> keys(events.size()), other(events.size());
   for (std::size_t i = 0; i < events.size(); ++i)
-    keys[i] = {static_cast<std::uint64_t>(events[i].start_ns - earliest_), static_cast<std::uint32_t>(i)};
-  counting_pass(keys, other, shift);
-  counting_pass(keys, other, shift + digit_bits);
+    keys[i] = {static_cast<std::uint32_t>(static_cast<std::uint64_t>(events[i].start_ns - earliest_) >> shift),
+               static_cast<std::uint32_t>(i)};
+  counting_pass(keys, other, 0);
+  counting_pass(keys, other, digit_bits);
   const auto before = [&](const SortKey& a, const SortKey& b) {
-    if (a.start != b.start) return a.start < b.start;
-    const std::int64_t a_ns = events[a.index].duration_ns, b_ns = events[b.index].duration_ns;
-    return a_ns != b_ns ? a_ns > b_ns : a.index < b.index;
+    const Event &x = events[a.index], &y = events[b.index];
+    return precedes(x, y) || (!precedes(y, x) && a.index < b.index);
   };
   for (auto from = keys.begin(); from != keys.end();) {
     auto to = from + 1;
-    while (to != keys.end() && to->start >> shift == from->start >> shift) ++to;
+    while (to != keys.end() && to->lead == from->lead) ++to;
     if (to - from > 1) std::sort(from, to, before);
     from = to;
   }
-  permute(events, keys);
+  std::vector<Event> sorted;
+  sorted.reserve(events.size());
+  for (const SortKey& key : keys) sorted.push_back(events[key.index]);
+  events.swap(sorted);
 }
 
 // The event on the arrow's track that starts where the arrow is: with the wanted sequence number if there is one,
