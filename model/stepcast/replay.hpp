@@ -32,7 +32,8 @@ struct Replay {
 /// Inapplicable when the trace has no annotated steps.
 [[nodiscard]] Answer<Replay> replay_of(const Trace&);
 
-/// The graph that a replay schedules, for tests and timelines: task `index` is the event number in the trace.
+/// The graph that a replay schedules, for tests and timelines: task `index` is the event number in the trace,
+/// `no_index` for gaps, turn-arounds and points without work.
 struct ReplayGraph {
   TaskGraph graph;
   Step step;  ///< the calibration step

@@ -8,7 +8,7 @@
 //   hand-over      main ---o[ cut ]o--- main    o -> other thread's burst -> o     (backward pass)
 //   collective     main ---o ... [ cut ]o---    o -> collective on its thread -> o (gloo)
 //
-// Points (o) are tasks without work. Arcs of lag 1 tie the first task of every thread and stream to its last.
+// Points (o) are tasks without work. Arcs of lag 1 lead from the last task of every thread and stream to its first.
 #include <stepcast/replay.hpp>
 #include <stepcast/replay_parts.hpp>
 
@@ -170,12 +170,13 @@ class Assembly {
     const bool pinned = name(task.event).find("Pinned") != std::string_view::npos;
     const bool takes_part = !pinned || name(call).find("Async") == std::string_view::npos;
     const bool to_host = name(task.event).find("DtoH") != std::string_view::npos;
+    const bool from_host = name(task.event).find("HtoD") != std::string_view::npos;
     if (takes_part && to_host && copy.end_ns() <= c.end_ns() + clock_slack_ns) {
       // A copy that seems to end before its own call began: the device's clock runs behind, the call tells more.
       const std::int64_t until = copy.end_ns() > c.start_ns ? within(c, copy.end_ns()) : c.end_ns();
       release_at(t, call, c.start_ns, device_.latency_ns);
       builder_.add_arc(device_tasks_[number], resume(t, c.start_ns, until, at(call), call));
-    } else if (takes_part && !to_host && copy.start_ns < c.end_ns()) {
+    } else if (takes_part && from_host && copy.start_ns < c.end_ns()) {
       std::int64_t ready = c.start_ns;
       const std::uint32_t before = device_.before_on_stream(task.event);
       if (before != no_index && event(before).end_ns() > ready) {
