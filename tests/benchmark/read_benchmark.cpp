@@ -22,7 +22,7 @@
 
 namespace {
 
-constexpr std::size_t window = 1u << 20;
+constexpr std::size_t window = 1u << 18;
 
 // Processor time of one call: other programs on the machine lengthen it less than they lengthen the time of day.
 template <class Work>

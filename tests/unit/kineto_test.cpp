@@ -59,6 +59,23 @@ std::string text_of(const Trace& trace) {
   return out.str();
 }
 
+// `text` as one gzip member of stored (uncompressed) blocks (RFC 1952, RFC 1951 3.2.4).
+std::string gzip_of(const std::string& text) {
+  const auto little = [](std::uint32_t value, int bytes) {
+    std::string out;
+    for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+    return out;
+  };
+  std::uint32_t crc = ~0u;
+  for (const char c : text) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0u);
+  }
+  const auto size = static_cast<std::uint32_t>(text.size());
+  return std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01", 11) + little(size, 2) + little(~size, 2) + text +
+         little(~crc, 4) + little(size, 4);
+}
+
 std::int64_t ns_of(const std::string& text) {
   std::int64_t ns = -1;
   REQUIRE(read_microseconds(text, ns) == Reading::fine);
@@ -250,6 +267,27 @@ TEST_CASE("a truncated tail is repaired and counted, or refused") {
     CHECK(error_of(cut, true).find("truncated") != std::string::npos);
   }
   CHECK(read(whole).report.repaired.empty());
+}
+
+TEST_CASE("gzip: several members are one text; a stream that ends early or breaks is a truncated file") {
+  const std::string whole = file_of(op("a", "1", "1") + "," + op("b", "2", "1") + "," + op("c", "3", "1"));
+  const std::string expected = text_of(read(whole));
+  CHECK(text_of(read(gzip_of(whole))) == expected);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{40}, whole.size() / 2, whole.size()}) {
+    const std::string members = gzip_of(whole.substr(0, cut)) + gzip_of(whole.substr(cut));
+    CHECK(text_of(read(members)) == expected);
+    CHECK(read(members).report.repaired.empty());
+  }
+  const std::string zipped = gzip_of(whole);
+  const std::string early = zipped.substr(0, zipped.size() - 40);
+  const Trace cut = read(early);
+  CHECK(cut.events.size() == 2);
+  CHECK(mentions(cut.report.repaired, "gzip stream ends early"));
+  CHECK(error_of(early, true).find("gzip") != std::string::npos);
+  std::string wrong = zipped;
+  wrong[wrong.size() - 6] ^= 1;
+  CHECK(mentions(read(wrong).report.repaired, "checksum"));
+  CHECK(mentions(read(zipped + "tail").report.repaired, "not gzip"));
 }
 
 TEST_CASE("bytes that are not UTF-8 and raw control characters are replaced and counted") {
