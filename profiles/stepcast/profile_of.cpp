@@ -1,6 +1,7 @@
 // profile_of: windows (step_windows.hpp) -> anatomy of each step (step_anatomy.hpp) -> median step -> profile whose
 // parts sum to the measured step.
 #include <stepcast/gradient_tensors.hpp>
+#include <stepcast/profile_closing.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/step_anatomy.hpp>
 #include <stepcast/step_windows.hpp>
@@ -80,22 +81,6 @@ Chosen of_most_common_structure(Steps steps, std::vector<MeasuredWindow> windows
   return chosen;
 }
 
-void for_each_cost(Profile& p, const std::function<void(PassCost&)>& apply) {
-  for (Layer& layer : p.layers) {
-    apply(layer.forward);
-    apply(layer.backward);
-  }
-  apply(p.optimizer);
-  apply(p.other);
-}
-
-void scale(Profile& p, double factor) {
-  for_each_cost(p, [&](PassCost& c) {
-    for (Seconds* part : {&c.host, &c.device, &c.device_gemm, &c.device_memory}) *part *= factor;
-  });
-  p.input *= factor;
-}
-
 // ---- the pieces of a profile ----
 
 /// First dimension of the input of the first layer whose kind says which argument that is; 0 when none does.
@@ -130,9 +115,9 @@ class Assembly {
     name_and_size();
     take_costs();
     describe();
-    if (p_.has_device()) slice_fused_layers();
-    close();
-    round_times();
+    slice_fused_layers(p_, chosen_.steps.front());
+    sum_to_measured_step(p_, index_.distributed);
+    round_times(p_);
     return checked(std::move(p_), trace_.source);
   }
 
@@ -253,100 +238,6 @@ class Assembly {
     p_.recognised.push_back("a distributed run: collectives, their packing and waiting (" + text_of(left_out) +
                             " of host time per step) are left out");
     p_.assumed.push_back("compute is as long without communication as it was next to it");
-  }
-
-  /// A compiled model is one operator that issues hundreds of kernels: the device starts with the first, not after the
-  /// last. Slices of equal cost say so; the gradients come with the slice that the backward pass reaches last.
-  void slice_fused_layers() {
-    constexpr std::uint32_t slices = 16;
-    constexpr std::int64_t many_kernels = 4 * slices;  // an operator of eager mode launches a few
-    std::vector<Layer> layers;
-    std::vector<std::uint32_t> first(p_.layers.size()), count(p_.layers.size(), 1), order;
-    for (std::size_t l = 0; l < p_.layers.size(); ++l) {
-      const Layer& whole = p_.layers[l];
-      first[l] = std::uint32_t(layers.size());
-      const AnatomyLayer& traced = chosen_.steps.front().layers[l];
-      const bool large = std::max(traced.forward.device.pieces, traced.backward.device.pieces) >= many_kernels;
-      if (large) count[l] = slices;
-      for (std::uint32_t k = 0; k < count[l]; ++k)
-        layers.push_back({count[l] == 1 ? whole.name : whole.name + "/" + std::to_string(k + 1),
-                          part_of(whole.forward, count[l]), part_of(whole.backward, count[l])});
-    }
-    if (layers.size() == p_.layers.size()) return;
-    for (const std::uint32_t l : p_.backward_order)
-      for (std::uint32_t k = count[l]; k-- > 0;) order.push_back(first[l] + k);
-    for (Tensor& tensor : p_.tensors) tensor.layer = first[tensor.layer];
-    p_.layers = std::move(layers);
-    p_.backward_order = std::move(order);
-    const auto cut = std::count(count.begin(), count.end(), slices);
-    p_.assumed.push_back(
-        std::to_string(cut) + (cut == 1 ? " layer" : " layers") +
-        " of many kernels (compiled, fused or without parameters to tell its parts) issued evenly: cut into " +
-        std::to_string(slices) + " slices of equal cost");
-  }
-  static PassCost part_of(const PassCost& cost, double parts) {
-    return {cost.host / parts, cost.device / parts, cost.device_gemm / parts, cost.device_memory / parts};
-  }
-
-  /// Makes the parts sum to the measured step. In a distributed run only the upper bound is known.
-  void close() {
-    const Seconds measured = p_.measured_step();
-    if (measured.value() <= 0) return;
-    const Seconds modelled = period();
-    if (modelled > measured || (!p_.has_device() && !index_.distributed && modelled.value() > 0))
-      scale_to(measured, modelled);
-    else if (!index_.distributed) add_idle(measured - modelled);
-  }
-
-  Seconds host_total() const {
-    Seconds sum = p_.input + p_.optimizer.host + p_.other.host;
-    for (const Layer& layer : p_.layers) sum += layer.forward.host + layer.backward.host;
-    return sum;
-  }
-  Seconds device_total() const {
-    Seconds sum = p_.optimizer.device + p_.other.device;
-    for (const Layer& layer : p_.layers) sum += layer.forward.device + layer.backward.device;
-    return sum;
-  }
-  /// Steady-state time of a step. A host that never waits runs ahead: the slower of the two streams sets the pace.
-  Seconds period() const {
-    if (!p_.host_waits_for_device) return std::max(host_total(), device_total());
-    Profile whole = p_;
-    whole.layers.front().forward.host += p_.input;
-    return compute_time(whole);
-  }
-
-  void scale_to(Seconds measured, Seconds modelled) {
-    const double factor = measured / modelled;
-    scale(p_, factor);
-    if (std::abs(factor - 1) > 0.02)
-      p_.assumed.push_back("all times scaled by " + percent(factor) + " so that they sum to the measured step");
-  }
-
-  /// Time in which neither host nor device did anything that the trace shows.
-  void add_idle(Seconds idle) {
-    const bool host_ends_last =
-        p_.host_waits_for_device ? period() <= host_total() * (1 + 1e-9) : host_total() >= device_total();
-    (host_ends_last ? p_.other.host : p_.other.device) += idle;
-    const double share = idle / p_.measured_step();
-    if (share > 0.02)
-      p_.assumed.push_back(percent(share) + " of the step in which " + (host_ends_last ? "the host" : "the device") +
-                           " does nothing that the trace shows counts as 'other'");
-  }
-
-  /// To whole nanoseconds, the resolution of a trace: profiles are read and edited by people.
-  void round_times() {
-    const auto round = [](Seconds& t) { t = Seconds(std::round(t.value() * 1e9) / 1e9); };
-    for_each_cost(p_, [&](PassCost& c) {
-      const Seconds rest = std::max(Seconds(0), c.device - c.device_gemm - c.device_memory);
-      round(c.host);
-      round(c.device_gemm);
-      round(c.device_memory);
-      c.device = c.device_gemm + c.device_memory + rest;
-      round(c.device);
-    });
-    round(p_.input);
-    for (ObservedCollective& c : p_.collectives) round(c.duration);
   }
 
   const TraceIndex& index_;
