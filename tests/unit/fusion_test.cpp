@@ -112,6 +112,8 @@ TEST_CASE("DDP: what a bucket holds does not depend on timing, what a Horovod bu
     return out;
   };
   CHECK(sizes("ddp(bucket=7 MiB)", milliseconds(1)) == std::vector<double>{3, 9, 9, 9, 6});
+  CHECK(sizes("ddp(bucket=6 MiB)", milliseconds(1)) ==
+        std::vector<double>{3, 6, 6, 6, 6, 6, 3});  // closes at the limit
   CHECK(sizes("ddp(bucket=7 MiB)", milliseconds(9)) == std::vector<double>{3, 9, 9, 9, 6});
   CHECK(sizes("horovod(threshold=7 MiB, cycle=4 ms)", milliseconds(1)).size() < 12);
   CHECK(sizes("horovod(threshold=7 MiB, cycle=4 ms)", milliseconds(9)).size() == 12);

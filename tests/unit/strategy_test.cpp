@@ -84,6 +84,22 @@ TEST_CASE("DeAR: groups of whole layers in forward order, strictly below the thr
   CHECK(sizes("dear(bucket=16 MiB)") == std::vector<double>{7, 12, 30});
   CHECK(sizes("dear(bucket=0 B)") == std::vector<double>{3, 4, 9, 1, 1, 1, 30});
   CHECK(sizes("dear(layers=3)") == std::vector<double>{16, 3, 30});
+  // The first all-gather of an iteration waits for every reduce-scatter of the one before and for its backward pass;
+  // every later one for its predecessor and for entering the group before its own.
+  const CommPlan plan = plan_of("dear(bucket=10 MiB)", profile, cluster);
+  const auto waits = [&](std::size_t number) {
+    std::vector<Edge> out;
+    for (const Edge& e : plan.edges)
+      if (e.to == transfer(number)) out.push_back(e);
+    return out;
+  };
+  REQUIRE(waits(4).size() == 5);
+  for (const Edge& e : waits(4)) CHECK(e.lag == 1);
+  CHECK(std::count_if(plan.edges.begin(), plan.edges.end(),
+                      [](const Edge& e) { return e.to == transfer(4) && e.from.kind == NodeKind::transfer; }) == 4);
+  REQUIRE(waits(6).size() == 2);
+  CHECK(waits(6)[0].from == transfer(5));
+  CHECK(waits(6)[1].from == Node{NodeKind::forward_entry, 2});
   // Padding: to the next multiple of the workers, a full extra set where nothing is missing.
   CHECK(sizes("dear(layers=99, padding=on)").front() == doctest::Approx(49 + 4 * 4 / 1048576.0).epsilon(1e-12));
 }
