@@ -146,8 +146,8 @@ std::uint64_t repair_utf8(char* text, std::size_t size) {
 }
 
 std::uint64_t repair_control_characters(char* text, std::size_t size) {
+  std::vector<std::size_t> found;
   bool in_string = false;
-  std::uint64_t replaced = 0;
   for (std::size_t i = 0; i < size; ++i) {
     const char c = text[i];
     if (c == '"') {
@@ -155,11 +155,12 @@ std::uint64_t repair_control_characters(char* text, std::size_t size) {
     } else if (in_string && c == '\\') {
       ++i;
     } else if (in_string && static_cast<unsigned char>(c) < 0x20) {
-      text[i] = ' ';
-      ++replaced;
+      found.push_back(i);
     }
   }
-  return replaced;
+  if (in_string) return 0;
+  for (const std::size_t i : found) text[i] = ' ';
+  return found.size();
 }
 
 }  // namespace stepcast

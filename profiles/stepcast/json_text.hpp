@@ -51,7 +51,8 @@ class JsonText {
 [[nodiscard]] std::size_t bracketed_size(std::string_view text);
 /// Replaces bytes that are not UTF-8 by '?' and returns how many.
 std::uint64_t repair_utf8(char* text, std::size_t size);
-/// Replaces control characters inside strings by spaces and returns how many.
+/// Replaces control characters inside strings by spaces and returns how many. A text that ends inside a string is left
+/// alone: a quote is missing or too many, and what is inside a string cannot be told.
 std::uint64_t repair_control_characters(char* text, std::size_t size);
 
 }  // namespace stepcast
