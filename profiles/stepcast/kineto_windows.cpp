@@ -78,10 +78,7 @@ class EventReader {
       if (wanted >= sizes_.largest_event) refuse("events of at most 16 MiB", "a larger one, or none at all");
     }
     Walk walk = walker_.walk(text_.here(), size, sink_);
-    if (walk.end == WalkEnd::invalid) {
-      repair(size);
-      walk = walker_.walk(text_.here(), size, sink_);
-    }
+    if (walk.end == WalkEnd::invalid && repaired_utf8(size)) walk = walker_.walk(text_.here(), size, sink_);
     switch (walk.end) {
       case WalkEnd::window:
         text_.advance(size);
@@ -94,7 +91,7 @@ class EventReader {
         text_.advance(walk.next);
         if (const char next = text_.peek(); next != ',' && next != ']' && next != '\0') read_one();
         return;
-      case WalkEnd::invalid:  // a string without an end somewhere in the window
+      case WalkEnd::invalid:  // a string without an end, or control characters in one, somewhere in the window
         read_singly(size);
         return;
     }
@@ -127,8 +124,11 @@ class EventReader {
     }
     Walk walk = walker_.walk(text_.here(), length, sink_);
     if (walk.end == WalkEnd::invalid) {
-      repair(length);
+      repaired_utf8(length);
+      // Where a stray quote turns strings inside out, this only changes white space: count it when it helped.
+      const std::uint64_t replaced = repair_control_characters(text_.here(), length);
       walk = walker_.walk(text_.here(), length, sink_);
+      if (walk.end == WalkEnd::window) damage_.control_characters += replaced;
     }
     if (walk.end != WalkEnd::window) return drop();
     text_.advance(length);
@@ -164,9 +164,10 @@ class EventReader {
     }
   }
 
-  void repair(std::size_t size) {
-    damage_.utf8 += repair_utf8(text_.here(), size);
-    damage_.control_characters += repair_control_characters(text_.here(), size);
+  bool repaired_utf8(std::size_t size) {
+    const std::uint64_t count = repair_utf8(text_.here(), size);
+    damage_.utf8 += count;
+    return count > 0;
   }
 
   [[noreturn]] void refuse(const char* expected, const char* found) const {
