@@ -90,4 +90,16 @@ class HandTrace {
   std::int64_t shift_ns_ = 0, correlation_ = 0;
 };
 
+/// Five equal steps, `period` us apart; `write` writes one whose times start at 0.
+template <class Write>
+Trace repeated(double period, double length, Write write, int count = 5) {
+  HandTrace hand;
+  for (int i = 0; i < count; ++i) {
+    hand.shift(period * i);
+    hand.step(i, 0, length);
+    write(hand);
+  }
+  return hand.trace();
+}
+
 }  // namespace stepcast::test

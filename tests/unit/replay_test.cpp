@@ -1,16 +1,12 @@
-// Replay: one small hand-written trace for each dependency rule, what-ifs that follow from the rule, and real traces.
-#include <stepcast/format.hpp>
+// Replay: one small hand-written trace for each dependency rule, and what-ifs that follow from the rule.
 #include <stepcast/replay.hpp>
 
 #include "hand_trace.hpp"
-#include "shared_data.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,18 +15,7 @@ namespace stepcast {
 namespace {
 
 using test::HandTrace;
-
-/// Five equal steps, `period` us apart; `write` writes one whose times start at 0.
-template <class Write>
-Trace repeated(double period, double length, Write write, int count = 5) {
-  HandTrace hand;
-  for (int i = 0; i < count; ++i) {
-    hand.shift(period * i);
-    hand.step(i, 0, length);
-    write(hand);
-  }
-  return hand.trace();
-}
+using test::repeated;
 
 double us(const TaskGraph& graph) {
   const Timeline timeline = schedule(graph);
@@ -330,196 +315,6 @@ TEST_CASE("steps that do not do the same work are named") {
     for (int k = 0; k < (i % 2 == 0 ? 10 : 14); ++k) hand.op(0, "work", 5.0 * k, 5.0 * k + 4);
   }
   CHECK(replay_of(hand.trace())->note == "the steps differ in work: 10 to 14 host events");
-}
-
-// ---- the critical path, found a second way ---------------------------------------------------------------------
-
-/// Longest path over the unrolled graph, by relaxing tasks in topological order: no events, no queues.
-class LongestPath {
- public:
-  explicit LongestPath(const TaskGraph& graph) : graph_(graph), order_(order_of(graph)) {}
-
-  /// The period if task `t` took `extra` longer: the longest cycle through it (over 1 to 4 iterations), or `period`.
-  Picoseconds period_with(std::uint32_t t, Picoseconds extra, Picoseconds period) const {
-    constexpr std::uint32_t iterations = 4;
-    constexpr Picoseconds unreached = INT64_MIN / 2;
-    const std::size_t n = graph_.tasks.size();
-    std::vector<Picoseconds> start((iterations + 1) * n, unreached);
-    start[t] = 0;
-    Picoseconds longest = period;
-    for (std::uint32_t i = 0; i <= iterations; ++i) {
-      for (const std::uint32_t task : order_) {
-        const Picoseconds from = start[i * n + task];
-        if (from <= unreached) continue;
-        const Picoseconds end = from + graph_.tasks[task].work + (task == t ? extra : 0);
-        for (const Arc& arc : graph_.successors(task)) {
-          if (i + arc.lag > iterations) continue;
-          Picoseconds& to = start[(i + arc.lag) * n + arc.task];
-          to = std::max(to, end);
-        }
-      }
-      if (i > 0 && start[i * n + t] > unreached) longest = std::max(longest, start[i * n + t] / i);
-    }
-    return longest;
-  }
-
- private:
-  static std::vector<std::uint32_t> order_of(const TaskGraph& graph) {
-    std::vector<std::uint32_t> before(graph.tasks.size(), 0), order;
-    for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
-      for (const Arc& arc : graph.successors(t)) before[arc.task] += arc.lag == 0;
-    for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
-      if (before[t] == 0) order.push_back(t);
-    for (std::size_t i = 0; i < order.size(); ++i)
-      for (const Arc& arc : graph.successors(order[i]))
-        if (arc.lag == 0 && --before[arc.task] == 0) order.push_back(arc.task);
-    return order;
-  }
-  const TaskGraph& graph_;
-  std::vector<std::uint32_t> order_;
-};
-
-struct Doubled {
-  int moved_fully = 0, moved_partly = 0, unmoved = 0;
-};
-
-/// Doubles one kernel at a time: the step moves exactly as the longest path says.
-Doubled double_kernels(const TaskGraph& graph, int count) {
-  const Picoseconds period = schedule(graph).period;
-  const LongestPath paths(graph);
-  std::vector<std::uint32_t> kernels;
-  for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
-    if (graph.tasks[t].kind == TaskKind::kernel && graph.tasks[t].work > 0) kernels.push_back(t);
-  Doubled seen;
-  const std::size_t stride = std::max<std::size_t>(1, kernels.size() / static_cast<std::size_t>(count));
-  TaskGraph changed = graph;
-  for (std::size_t k = 0; k < kernels.size(); k += stride) {
-    const std::uint32_t t = kernels[k];
-    const Picoseconds extra = graph.tasks[t].work;
-    changed.tasks[t].work = 2 * extra;
-    const Timeline timeline = schedule(changed);
-    changed.tasks[t].work = extra;
-    const Picoseconds expected = paths.period_with(t, extra, period);
-    CHECK(std::abs(timeline.period - expected) <= 1000);  // the scheduler's own tolerance: a nanosecond
-    const Picoseconds moved = timeline.period - period;
-    if (moved <= 1000) ++seen.unmoved;
-    else if (moved >= extra - 1000) ++seen.moved_fully;
-    else ++seen.moved_partly;
-  }
-  return seen;
-}
-
-TEST_CASE("negative control: a kernel that takes longer moves the step by what its slack does not absorb") {
-  const Trace trace = repeated(101, 100, [](HandTrace& t) {
-    t.kernel(0, 0, 2, 7, "critical", 7, 60);
-    t.kernel(0, 2, 4, 20, "slack 10", 9, 50);
-    t.kernel(0, 4, 6, 21, "slack 40", 11, 20);
-    t.call(0, "cudaDeviceSynchronize", 6, 62);
-    t.op(0, "rest", 62, 100);
-  });
-  const WhatIf replay(trace);
-  const Doubled seen = double_kernels(replay.built->graph, 3);
-  CHECK(seen.moved_fully == 1);
-  CHECK(seen.moved_partly == 1);
-  CHECK(seen.unmoved == 1);
-  CHECK(replay.with("critical", 2) == doctest::Approx(153));
-  CHECK(replay.with("slack 10", 2) == doctest::Approx(100 + 41 - 10));
-}
-
-// ---- real traces -----------------------------------------------------------------------------------------------
-
-const char* const scored_traces[] = {
-    "lab/traces/resnet18_w1_solo_rank0.json.gz",
-    "lab/traces/tfm4x256_w1_solo_rank0.json.gz",
-    "traces/KellerJordan__modded-nanogpt/"
-    "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.json.gz",
-    "traces/KellerJordan__modded-nanogpt/"
-    "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.v2.json.gz",
-    "traces/facebookresearch__HolisticTraceAnalysis/df_index_resolver__df_index_resolver.json.gz",
-    "traces/facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
-    "traces/luatil__torch-profile/trace_04.json.gz",
-    "traces/luatil__torch-profile/trace_05.json.gz",
-    "traces/pytorch__benchmark/trace.json.gz",
-    "traces/pytorch__benchmark/trace2.json.gz",
-    "traces/pytorch__benchmark/trace3.json.gz",
-    "traces/pytorch__kineto/resnet50_num_workers_0__worker0.1623143089861.pt.trace.json.gz",
-    "traces/pytorch__kineto/resnet50_num_workers_0__worker0.1623143566756.pt.trace.json.gz",
-    "traces/pytorch__kineto/resnet50_num_workers_0__worker0.pt.trace.json.gz",
-    "traces/pytorch__kineto/resnet50_num_workers_0__worker0.v0.pt.trace.json.gz",
-};
-
-TEST_CASE("real traces: one step predicts the others within three per cent in the median") {
-  const auto folder = test::shared_folder("traces");
-  if (!folder) return;
-  std::vector<double> errors, own_errors;
-  for (const std::string path : scored_traces) {
-    const test::File file(folder->parent_path() / path);
-    const Trace trace = trace_of(file.source());
-    const auto replay = replay_of(trace);
-    REQUIRE(static_cast<bool>(replay));
-    CAPTURE(path);
-    CHECK(replay->scored);
-    for (std::size_t i = 0; i < replay->steps.size(); ++i)
-      if (replay->steps[i].number == replay->calibration_step)
-        own_errors.push_back(std::abs(replay->replayed / replay->step_times[i] - 1));
-    errors.push_back(std::abs(replay->relative_error));
-    MESSAGE(path << ": " << replay->steps.size() << " steps, measured " << replay->measured.value() * 1e3
-                 << " ms, replayed " << replay->replayed.value() * 1e3 << " ms, error " << replay->relative_error * 100
-                 << " %, noise " << replay->noise * 100 << " %, gaps " << replay->recorded_gap_share * 100 << " %");
-  }
-  std::sort(errors.begin(), errors.end());
-  CHECK(errors[errors.size() / 2] <= 0.03);
-  // Against the calibration step itself only the rebuilt waits can be wrong, not the step-to-step noise.
-  CHECK(*std::max_element(own_errors.begin(), own_errors.end()) <= 0.03);
-}
-
-TEST_CASE("real traces of two workers: the waits for gloo are rebuilt") {
-  const auto folder = test::shared_folder("lab");
-  if (!folder) return;
-  for (const char* run : {"ddp1_1000mbit", "ddp25_1000mbit", "ddp25_3000mbit", "fp16_1000mbit", "noov25_1000mbit",
-                          "psgd1_1000mbit", "wfbp_1000mbit"})
-    for (const char* rank : {"0", "1"}) {
-      const std::string name = std::string("resnet18_w2_") + run + "_rank" + rank + ".json.gz";
-      CAPTURE(name);
-      const test::File file(*folder / "traces" / name);
-      const Trace trace = trace_of(file.source());
-      const auto replay = replay_of(trace);
-      REQUIRE(static_cast<bool>(replay));
-      CHECK_FALSE(replay->scored);  // three steps
-      CHECK(std::abs(replay->relative_error) < 0.005);
-      // The recorded waits are no tasks: the host's own work is less than the step wherever the network was waited for.
-      const auto built = replay_graph_of(trace);
-      Picoseconds host = 0, transfers = 0;
-      for (const Task& task : built->graph.tasks) {
-        if (task.kind == TaskKind::transfer) transfers += task.work;
-        else host += task.work;
-      }
-      CHECK(transfers > 0);
-      if (std::string_view(run) != "psgd1_1000mbit") CHECK(seconds_of(host) < 0.9 * replay->replayed);
-    }
-}
-
-TEST_CASE("real traces: doubling one kernel moves the step as the critical path says") {
-  const auto folder = test::shared_folder("traces");
-  if (!folder) return;
-  Doubled all;
-  for (const char* path : {"luatil__torch-profile/trace_04.json.gz", "luatil__torch-profile/trace_05.json.gz",
-                           "facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
-                           "pytorch__kineto/resnet50_num_workers_0__worker0.1623143089861.pt.trace.json.gz"}) {
-    CAPTURE(path);
-    const test::File file(*folder / path);
-    const auto built = replay_graph_of(trace_of(file.source()));
-    REQUIRE(static_cast<bool>(built));
-    REQUIRE(flaw_of(built->graph) == "");
-    const Doubled seen = double_kernels(built->graph, 12);
-    all.moved_fully += seen.moved_fully;
-    all.moved_partly += seen.moved_partly;
-    all.unmoved += seen.unmoved;
-  }
-  MESSAGE(all.moved_fully << " moved the step by their whole duration, " << all.moved_partly << " by a part, "
-                          << all.unmoved << " not at all");
-  CHECK(all.moved_fully > 0);
-  CHECK(all.unmoved > 0);
 }
 
 }  // namespace
