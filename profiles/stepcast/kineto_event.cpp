@@ -177,8 +177,8 @@ struct KinetoWalker::Parser {
   od::parser parser;
 };
 
-KinetoWalker::KinetoWalker() : parser_(new Parser) {}
-KinetoWalker::~KinetoWalker() { delete parser_; }
+KinetoWalker::KinetoWalker() : parser_(std::make_unique<Parser>()) {}
+KinetoWalker::~KinetoWalker() = default;
 
 Walk KinetoWalker::walk(char* window, std::size_t size, KinetoSink& sink) {
   const char before = window[-1], behind = window[size];

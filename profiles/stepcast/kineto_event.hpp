@@ -4,6 +4,7 @@
 // Nothing is copied or converted: every field is a view into the window that is being walked, valid while the sink
 // looks at it. Not modelled: arguments that no later stage asks for (grid, block, registers, occupancy).
 #include <cstddef>
+#include <memory>
 #include <string_view>
 
 namespace stepcast {
@@ -54,7 +55,7 @@ class KinetoWalker {
 
  private:
   struct Parser;
-  Parser* parser_;
+  std::unique_ptr<Parser> parser_;
 };
 
 }  // namespace stepcast
