@@ -154,7 +154,11 @@ template <class FieldOf>
                      [](const od::field& field, KinetoEvent& e) { return argument_field(field.key().raw(), e); });
 }
 
-bool needs_arguments(const KinetoEvent& event) { return event.category.substr(0, 8) != "\"python_"; }
+// Python frames are only counted, and of the metadata only thread names matter; either may be most of a file.
+bool needs_arguments(const KinetoEvent& event) {
+  if (event.phase.starts_with("\"M\"")) return event.name.empty() || event.name.starts_with("\"thread_name\"");
+  return !event.category.starts_with("\"python_");
+}
 
 simdjson::error_code read_event(od::object object, KinetoEvent& event) {
   for (auto found : object) {
