@@ -155,9 +155,10 @@ template <class FieldOf>
 }
 
 // Python frames are only counted, and of the metadata only thread names matter; either may be most of a file.
-bool needs_arguments(const KinetoEvent& event) {
-  if (event.phase.starts_with("\"M\"")) return event.name.empty() || event.name.starts_with("\"thread_name\"");
-  return !event.category.starts_with("\"python_");
+[[gnu::always_inline]] inline bool needs_arguments(const KinetoEvent& event) {
+  if (!event.category.empty() && is_key<"python_function">(event.category.data() + 1)) return false;
+  if (event.phase.empty() || event.phase[1] != 'M' || event.name.empty()) return true;
+  return is_key<"thread_name">(event.name.data() + 1);
 }
 
 simdjson::error_code read_event(od::object object, KinetoEvent& event) {
