@@ -106,12 +106,16 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_link(top.at("inside"), cluster.inside, false);
   check_link(top.at("network"), cluster.network, false);
   check_link(top.at("server_link"), cluster.server_link, true);
+  check_not_negative(top.at("server_local_rate"), cluster.server_local_rate, "a rate");
+  check_not_negative(top.at("server_staging_rate"), cluster.server_staging_rate, "a rate");
   check_not_negative(top.at("server_sum_rate"), cluster.server_sum_rate, "a rate");
   check_not_negative(top.at("message_overhead"), cluster.message_overhead, "a time");
   check_algorithm(top.at("all_reduce"), cluster.all_reduce);
   for (std::size_t i = 0; i < cluster.tables.size(); ++i) check_table(top.at("tables").at(i), cluster.tables[i]);
-  check_factor(top.at("contention").at("communication_under_compute"), cluster.contention.communication_under_compute);
-  check_factor(top.at("contention").at("compute_under_communication"), cluster.contention.compute_under_communication);
+  const Place contention = top.at("contention");
+  check_factor(contention.at("inside_under_compute"), cluster.contention.inside_under_compute);
+  check_factor(contention.at("network_under_compute"), cluster.contention.network_under_compute);
+  check_factor(contention.at("compute_under_communication"), cluster.contention.compute_under_communication);
   if (!std::isfinite(cluster.relative_error) || cluster.relative_error < 0) {
     top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));
   }

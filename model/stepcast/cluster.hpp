@@ -32,8 +32,9 @@ struct MeasuredCollective {
 
 /// How much tasks slow one another down while they overlap; 1 = not at all. Calibrated, not universal.
 struct Contention {
-  double communication_under_compute = 1;  ///< factor on the time of a collective while the device computes
-  double compute_under_communication = 1;  ///< factor on compute time while a collective runs
+  double inside_under_compute = 1;         ///< factor on the time per byte of links inside a machine while it computes
+  double network_under_compute = 1;        ///< the same for links between machines
+  double compute_under_communication = 1;  ///< factor on compute time while a transfer runs
 };
 
 struct Cluster {
@@ -45,11 +46,15 @@ struct Cluster {
   Link inside;          ///< between devices of one node
   Link network;         ///< between nodes, per network card
   std::int64_t nics_per_node = 1;
-  Link server_link;                 ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
-  std::int64_t servers = 0;         ///< extra server machines that may be used; 0 = none
-  BytesPerSecond server_sum_rate;   ///< bytes that one server adds up per second; 0 = never the bottleneck
-  Seconds message_overhead;         ///< host cost of launching (and negotiating) one collective or message
-  std::string all_reduce = "ring";  ///< where no table fits: a name of collectives.inc, or "table"
+  Link server_link;          ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
+  std::int64_t servers = 0;  ///< extra server machines that may be used; 0 = none
+  /// Bus bandwidth of the reduction (and broadcast) inside a machine before a push (after a pull); 0 = that of
+  /// `inside`.
+  BytesPerSecond server_local_rate;
+  BytesPerSecond server_staging_rate;  ///< copies between device and host memory, on the same links; 0 = free
+  BytesPerSecond server_sum_rate;      ///< bytes that one server adds up per second; 0 = never the bottleneck
+  Seconds message_overhead;            ///< host cost of launching (and negotiating) one collective or message
+  std::string all_reduce = "ring";     ///< where no table fits: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;
   Contention contention;
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals

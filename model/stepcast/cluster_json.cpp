@@ -115,11 +115,14 @@ MeasuredCollective table_of(const Node& node) {
 }
 
 Contention contention_of(const Node& node) {
-  static const std::vector<std::string> known{"communication_under_compute", "compute_under_communication"};
+  static const std::vector<std::string> known{"inside_under_compute", "network_under_compute",
+                                              "compute_under_communication"};
   node.require_keys(known);
   Contention contention;
-  if (node.has(known[0].c_str())) contention.communication_under_compute = node.at(known[0].c_str()).number();
-  if (node.has(known[1].c_str())) contention.compute_under_communication = node.at(known[1].c_str()).number();
+  double* const factors[] = {&contention.inside_under_compute, &contention.network_under_compute,
+                             &contention.compute_under_communication};
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (node.has(known[i].c_str())) *factors[i] = node.at(known[i].c_str()).number();
   return contention;
 }
 
@@ -139,10 +142,26 @@ Json json_of(const MeasuredCollective& table) {
 }  // namespace
 
 Cluster cluster_of_json(std::string_view text, std::string_view source) {
-  static const std::vector<std::string> known{
-      "schema",           "name",       "nodes",         "devices_per_node", "device",         "device_memory",
-      "inside",           "network",    "nics_per_node", "server_link",      "servers",        "server_sum_rate",
-      "message_overhead", "all_reduce", "tables",        "contention",       "relative_error", "provenance"};
+  static const std::vector<std::string> known{"schema",
+                                              "name",
+                                              "nodes",
+                                              "devices_per_node",
+                                              "device",
+                                              "device_memory",
+                                              "inside",
+                                              "network",
+                                              "nics_per_node",
+                                              "server_link",
+                                              "servers",
+                                              "server_sum_rate",
+                                              "server_local_rate",
+                                              "server_staging_rate",
+                                              "message_overhead",
+                                              "all_reduce",
+                                              "tables",
+                                              "contention",
+                                              "relative_error",
+                                              "provenance"};
   const Json json = parsed(text, source);
   const Node top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -159,6 +178,8 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("nics_per_node")) c.nics_per_node = top.at("nics_per_node").integer();
   if (top.has("server_link")) c.server_link = top.at("server_link").link();
   if (top.has("servers")) c.servers = top.at("servers").integer();
+  if (top.has("server_local_rate")) c.server_local_rate = top.at("server_local_rate").bandwidth();
+  if (top.has("server_staging_rate")) c.server_staging_rate = top.at("server_staging_rate").bandwidth();
   if (top.has("server_sum_rate")) c.server_sum_rate = top.at("server_sum_rate").bandwidth();
   if (top.has("message_overhead")) c.message_overhead = top.at("message_overhead").seconds();
   if (top.has("all_reduce")) c.all_reduce = top.at("all_reduce").text();
@@ -181,6 +202,8 @@ std::string json_of(const Cluster& c) {
   json["nics_per_node"] = c.nics_per_node;
   if (c.server_link.bandwidth.value() > 0) json["server_link"] = json_of(c.server_link);
   json["servers"] = c.servers;
+  if (c.server_local_rate.value() > 0) json["server_local_rate"] = exact_text_of(c.server_local_rate);
+  if (c.server_staging_rate.value() > 0) json["server_staging_rate"] = exact_text_of(c.server_staging_rate);
   if (c.server_sum_rate.value() > 0) json["server_sum_rate"] = exact_text_of(c.server_sum_rate);
   json["message_overhead"] = exact_text_of(c.message_overhead);
   json["all_reduce"] = c.all_reduce;
@@ -188,7 +211,8 @@ std::string json_of(const Cluster& c) {
     json["tables"] = Json::array();
     for (const MeasuredCollective& table : c.tables) json["tables"].push_back(json_of(table));
   }
-  json["contention"] = {{"communication_under_compute", c.contention.communication_under_compute},
+  json["contention"] = {{"inside_under_compute", c.contention.inside_under_compute},
+                        {"network_under_compute", c.contention.network_under_compute},
                         {"compute_under_communication", c.contention.compute_under_communication}};
   if (c.relative_error > 0) json["relative_error"] = c.relative_error;
   json["provenance"] = c.provenance.empty() ? Json::array({"not stated"}) : Json(c.provenance);

@@ -110,7 +110,25 @@ CostLine send(const Cluster& c) {
   return steps_and_volume(1, 1, c.nodes > 1 ? c.network : c.inside);
 }
 
-CostLine local_stage(const Cluster& c) { return ring_half(c.devices_per_node, c.inside); }
+/// The stage inside a machine before a push or after a pull. A measured rate of the reduction to one device (or the
+/// broadcast from it) comes before the ring; the copies between device and host share its links.
+CostLine local_stage(const Cluster& c) {
+  CostLine line = ring_half(c.devices_per_node, c.inside);
+  if (c.server_local_rate.value() > 0)
+    line.seconds_per_byte = ring_half(c.devices_per_node, {c.inside.latency, c.server_local_rate}).seconds_per_byte;
+  if (c.nodes > 1 && c.server_staging_rate.value() > 0) line.seconds_per_byte += 1 / c.server_staging_rate.value();
+  return line;
+}
+
+/// The links as slow as they are while the devices compute.
+Cluster under_compute(Cluster c) {
+  c.inside.bandwidth /= c.contention.inside_under_compute;
+  c.server_local_rate /= c.contention.inside_under_compute;
+  c.server_staging_rate /= c.contention.inside_under_compute;
+  c.network.bandwidth /= c.contention.network_under_compute;
+  c.server_link.bandwidth /= c.contention.network_under_compute;
+  return c;
+}
 
 using LineOf = CostLine (*)(const Cluster&);
 
@@ -190,6 +208,14 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     cost.lines_[i] = line_functions[i](cluster);
     // An operation that moves nothing here (push with one machine) is not launched either.
     if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
+  }
+  cost.contended_ =
+      !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.network_under_compute != 1);
+  if (cost.contended_) {
+    cost.form_lines_ = cost.slow_lines_ = cost.lines_;
+    const Cluster slow = under_compute(cluster);
+    for (std::size_t i = 0; i < operation_count; ++i)
+      if (cost.lines_[i] != CostLine{}) cost.slow_lines_[i] = line_functions[i](slow) + CostLine{cost.overhead_, 0};
   }
   cost.other_lines_ = cost.lines_;
   if (forms->other_all_reduce && !alone) {

@@ -106,6 +106,14 @@ class CommunicationCost {
   }
   /// The latency-bandwidth line of an operation (for a table: its least-squares line), e.g. for MG-WFBP's merge rule.
   [[nodiscard]] CostLine line(Operation op) const { return lines_[static_cast<std::size_t>(op)]; }
+  /// Factor (>= 1) on the time of that operation while the devices compute: its time on the links as slow as they are
+  /// then (Cluster::contention) over its time on free ones. Both by the closed forms, also where a table is used.
+  [[nodiscard]] double slow_down(Operation op, Bytes m) const {
+    if (!contended_) return 1;
+    const auto i = static_cast<std::size_t>(op);
+    const double free = form_lines_[i](m).value();
+    return free > 0 ? slow_lines_[i](m).value() / free : 1;
+  }
   [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
   /// Every operation takes no time: for checking a plan's structure.
   [[nodiscard]] static CommunicationCost free_of_charge() {
@@ -122,6 +130,8 @@ class CommunicationCost {
   std::array<CostTable, operation_count> tables_{};
   std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
   std::array<bool, operation_count> defined_{};
+  std::array<CostLine, operation_count> form_lines_{}, slow_lines_{};  ///< closed forms, on free and on slow links
+  bool contended_ = false;
   Seconds overhead_;  ///< Cluster::message_overhead; part of the lines, added to table values
   std::string_view algorithm_;
 };

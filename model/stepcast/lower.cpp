@@ -96,7 +96,8 @@ class ComputeOrder {
 // Turns slots into chains of tasks on one or two streams.
 class ChainWriter {
  public:
-  ChainWriter(TaskGraphBuilder& builder, bool two_streams) : builder_(builder) {
+  ChainWriter(TaskGraphBuilder& builder, bool two_streams, double slow_down)
+      : builder_(builder), slow_down_(slow_down) {
     if (two_streams) host_ = builder_.add_resource({"host", ResourceClass::host, Discipline::parallel, 0});
     compute_ = builder_.add_resource({"compute", ResourceClass::compute, Discipline::parallel, 0});
   }
@@ -113,12 +114,14 @@ class ChainWriter {
       device += slots[k].device;
     }
     if (host_ == none) {
-      head.first_task = tail.last_task = chained({host + device, compute_, 0, tail.layer, tail.kind, 0}, last_compute_);
+      head.first_task = tail.last_task =
+          chained({host + device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
       return;
     }
     const std::uint32_t issue = chained({reach, host_, 0, tail.layer, TaskKind::host, 0}, last_host_);
     if (host > reach) chained({host - reach, host_, 0, tail.layer, TaskKind::host, 0}, last_host_);
-    head.first_task = tail.last_task = chained({device, compute_, 0, tail.layer, tail.kind, 0}, last_compute_);
+    head.first_task = tail.last_task =
+        chained({device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
     builder_.add_arc(issue, head.first_task);
   }
 
@@ -140,6 +143,7 @@ class ChainWriter {
   }
 
   TaskGraphBuilder& builder_;
+  double slow_down_;
   std::uint32_t host_ = none, compute_ = none;
   std::uint32_t first_host_ = none, last_host_ = none, first_compute_ = none, last_compute_ = none;
 };
@@ -171,7 +175,8 @@ void add_transfers(const CommPlan& plan, const CommunicationCost& cost, TaskGrap
                        std::string(cost.algorithm()));
     const Seconds time = timer ? t.delay : cost(t.operation, t.size) + t.overhead;
     builder.add_task({picoseconds_of(time), resource_of[t.channel], t.priority, x,
-                      timer ? TaskKind::timer : TaskKind::transfer, static_cast<std::int64_t>(t.size.value())});
+                      timer ? TaskKind::timer : TaskKind::transfer, static_cast<std::int64_t>(t.size.value()),
+                      timer ? 1 : cost.slow_down(t.operation, t.size)});
   }
 }
 
@@ -198,7 +203,7 @@ TaskGraph lowered(const Profile& profile, const CommPlan& plan, const Communicat
   auto& slots = order.slots();
   TaskGraphBuilder builder;
   builder.reserve(plan.transfers.size() + 3 * slots.size(), plan.edges.size() + 4 * slots.size() + 3);
-  ChainWriter chain(builder, profile.has_device());
+  ChainWriter chain(builder, profile.has_device(), contention.compute_under_communication);
   for (std::size_t from = 0; from < slots.size();) {
     std::size_t to = from + 1;
     while (options.merge && to < slots.size() && !slots[to - 1].cut_after && !slots[to].cut_before &&
@@ -224,8 +229,6 @@ TaskGraph lowered(const Profile& profile, const CommPlan& plan, const Communicat
 
   TaskGraph graph = builder.build();
   graph.marker = last;
-  graph.communication_under_compute = contention.communication_under_compute;
-  graph.compute_under_communication = contention.compute_under_communication;
   graph.barrier = is_barrier(graph);
   return graph;
 }

@@ -53,7 +53,8 @@ class Simulation {
         out_(timeline),
         options_(options),
         n_(static_cast<std::uint32_t>(graph.tasks.size())),
-        disturbed_(graph.communication_under_compute != 1 || graph.compute_under_communication != 1) {
+        disturbed_(
+            std::any_of(graph.tasks.begin(), graph.tasks.end(), [](const Task& t) { return t.slow_down != 1; })) {
     prepare();
   }
 
@@ -255,9 +256,9 @@ class Simulation {
   double rate_of(const Instance& instance, int computing, int communicating) const {
     switch (resource_of(instance).kind) {
       case ResourceClass::compute:
-        return communicating > 0 ? 1 / graph_.compute_under_communication : 1;
+        return communicating > 0 ? 1 / task_of(instance).slow_down : 1;
       case ResourceClass::communication:
-        return computing > 0 ? 1 / graph_.communication_under_compute : 1;
+        return computing > 0 ? 1 / task_of(instance).slow_down : 1;
       default:
         return 1;
     }

@@ -56,6 +56,7 @@ struct Task {
   std::uint32_t index = 0;  ///< layer or transfer, by kind; for merged compute: the last layer
   TaskKind kind = TaskKind::other;
   std::int64_t bytes = 0;  ///< transfers: bytes that count against the credit
+  double slow_down = 1;    ///< factor on its time while the other one of compute and communication runs
 };
 
 struct Arc {
@@ -68,7 +69,6 @@ struct TaskGraph {
   std::vector<Task> tasks;
   std::vector<std::uint32_t> first_arc;  ///< tasks + 1 entries; arcs of task t: [first_arc[t], first_arc[t+1])
   std::vector<Arc> arcs;                 ///< successors
-  double communication_under_compute = 1, compute_under_communication = 1;  ///< Contention of the cluster
   /// The task whose end marks the end of an iteration (the common update or the last compute task).
   std::uint32_t marker = 0;
   /// True when no task of iteration i+1 can start before all of iteration i ended: one iteration tells all.

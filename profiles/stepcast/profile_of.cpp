@@ -258,7 +258,15 @@ Profile profile_of(const Trace& trace, const ProfileOptions& options) {
 Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) {
   if (ranks.empty()) throw InputError("", "at least one trace", "none");
   std::vector<Profile> profiles;
-  for (const Trace& trace : ranks) profiles.push_back(profile_of(trace, options));
+  for (const Trace& trace : ranks) {
+    profiles.push_back(profile_of(trace, options));
+    const Profile &first = profiles.front(), &rank = profiles.back();
+    if (rank.gradient_size() != first.gradient_size())
+      throw InputError(
+          trace.source,
+          "another rank of the same data-parallel run, with " + text_of(first.gradient_size()) + " of gradients",
+          text_of(rank.gradient_size()));
+  }
   std::vector<std::size_t> order(profiles.size());
   std::iota(order.begin(), order.end(), std::size_t(0));
   std::stable_sort(order.begin(), order.end(),

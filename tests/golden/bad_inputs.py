@@ -14,6 +14,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
+OTHER = ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz"
 CLUSTER = ["--workers", "16", "--per-node", "4", "--network", "10GbE"]
 
 
@@ -110,7 +111,7 @@ def bad_flags() -> list[list[str]]:
         [*recommend, *CLUSTER, "--batch", "lots"], [*recommend, *CLUSTER, "--faster-compute", "0"],
         [*recommend, *CLUSTER, "--faster-compute", "-2"], [*recommend, *CLUSTER, "--faster-compute", "inf"],
         [*recommend, *CLUSTER, "--same-device", "--faster-compute", "2"], [*recommend, *CLUSTER, "--jsno"],
-        ["recommend", example, example, *CLUSTER], [*recommend, *CLUSTER, "-o", "/nonexistent/folder/out.txt"],
+        ["recommend", example, example, *CLUSTER], ["recommend", example, str(OTHER), *CLUSTER], [*recommend, *CLUSTER, "-o", "/nonexistent/folder/out.txt"],
         [*predict, "--plan", ""], [*predict, "--plan", "daer"], [*predict, "--plan", "ddp(bucket=25)"],
         [*predict, "--plan", "ddp(bucket=25 MiB"], [*predict, "--plan", "ddp(buckte=25 MiB)"],
         [*predict, "--plan", "ddp(bucket=-1 B)"], [*predict, "--plan", "ddp(bucket=1e99 GiB)"],

@@ -42,7 +42,7 @@ TEST_CASE("clusters: JSON with unit strings") {
       "device_memory": "40 GiB", "server_link": {"latency": "0 s", "bandwidth": "0.7 GB/s"}, "all_reduce": "hierarchical",
       "server_sum_rate": "10 GB/s", "relative_error": 0.05,
       "tables": [{"workers": 8, "sizes_bytes": [1, 2e3], "times_s": [1e-5, 2e-5], "provenance": "p"}],
-      "contention": {"communication_under_compute": 1.5})"));
+      "contention": {"inside_under_compute": 1.5})"));
   CHECK(c.workers() == 8);
   CHECK(c.inside.bandwidth.value() == 6.8e9);
   CHECK(c.network.bandwidth.value() == 3.125e9);
@@ -57,7 +57,7 @@ TEST_CASE("clusters: JSON with unit strings") {
   REQUIRE(c.tables.size() == 1);
   CHECK(c.tables[0].operation == "all_reduce");
   CHECK(c.tables[0].times[1].value() == 2e-5);
-  CHECK(c.contention.communication_under_compute == 1.5);
+  CHECK(c.contention.inside_under_compute == 1.5);
   CHECK(c.contention.compute_under_communication == 1);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("clusters: bad documents are refused with the place and what to do") {
   CHECK(contains(refusal(document(R"("message_overhead": 5)")), "'5 us'"));
   CHECK(contains(refusal(document(R"("all_reduce": "rign")")), "did you mean 'ring'?"));
   CHECK(contains(refusal(document(R"("relative_error": -0.1)")), "#/relative_error"));
-  CHECK(contains(refusal(document(R"("contention": {"communication_under_compute": 0.5})")), "/contention/"));
+  CHECK(contains(refusal(document(R"("contention": {"network_under_compute": 0.5})")), "/contention/"));
   CHECK(contains(refusal("{\"schema\": \"stepcast.cluster/2\"}"), "#/schema"));
   CHECK(contains(refusal("{}"), "#/schema"));
   for (const char* text : {"", "[]", "null", "3", "{\"schema\": ", "\xff\xfe", "{\"schema\": \"\xff\"}"}) refusal(text);

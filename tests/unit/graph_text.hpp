@@ -66,8 +66,10 @@ inline TextGraph graph_of(const std::string& text) {
   }
   TextGraph out{builder.build(), task};
   out.graph.marker = marker.empty() ? static_cast<std::uint32_t>(out.graph.tasks.size() - 1) : task.at(marker);
-  out.graph.communication_under_compute = communication;
-  out.graph.compute_under_communication = compute;
+  for (Task& t : out.graph.tasks) {
+    const ResourceClass kind = out.graph.resources[t.resource].kind;
+    t.slow_down = kind == ResourceClass::communication ? communication : kind == ResourceClass::compute ? compute : 1;
+  }
   return out;
 }
 

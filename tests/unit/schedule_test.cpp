@@ -205,7 +205,9 @@ TaskGraph random_graph(std::mt19937& random, bool contention) {
   }
   TaskGraph graph = builder.build();
   graph.marker = static_cast<std::uint32_t>(chain - 1);
-  if (contention) graph.communication_under_compute = 1.25, graph.compute_under_communication = 1.5;
+  if (contention)
+    for (Task& t : graph.tasks)
+      t.slow_down = graph.resources[t.resource].kind == ResourceClass::communication ? 1.25 : 1.5;
   return graph;
 }
 
