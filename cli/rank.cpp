@@ -5,14 +5,17 @@
 #include <stepcast/recommend.hpp>
 #include <stepcast/text.hpp>
 
+#include <sstream>
+
 namespace stepcast::cli {
 namespace {
 
-RecommendOptions options_of(const std::vector<std::string>& allow, const RankOptions& options) {
+RecommendOptions options_of(const std::string& allow, const RankOptions& options) {
   RecommendOptions out;
   out.tune = options.tune;
   out.sensitivity = options.advice;
-  for (const std::string& word : allow) {
+  std::istringstream words(allow);
+  for (std::string word; std::getline(words, word, ',');) {
     if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
     else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
     else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
@@ -26,10 +29,7 @@ RecommendOptions options_of(const std::vector<std::string>& allow, const RankOpt
 void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
   add_cluster_flags(app, flags.cluster);
-  app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic")
-      ->delimiter(',')
-      ->expected(1)
-      ->take_all();
+  app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic");
   add_output_flags(app, flags.output);
 }
 

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace stepcast::cli {
 
@@ -13,7 +12,7 @@ struct RankFlags {
   InputFlags input;
   ClusterFlags cluster;
   OutputFlags output;
-  std::vector<std::string> allow;
+  std::string allow;
 };
 void add_rank_flags(CLI::App&, RankFlags&);
 
