@@ -56,7 +56,9 @@ ExitCode validate(const Flags& flags) {
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("SUITE", flags->suites, "Suites to run (default: all that are shipped)");
-  app.add_option("--cases", flags->case_files, "Run the cases of this file (stepcast.cases/1)")->expected(1)->take_all();
+  app.add_option("--cases", flags->case_files, "Run the cases of this file (stepcast.cases/1)")
+      ->expected(1)
+      ->take_all();
   app.add_option("--root", flags->root, "Where files that cases name are looked for (default: here)");
   app.add_flag("--long", flags->in_full, "Every case, not only those that failed");
   add_output_flags(app, flags->output);

@@ -1,0 +1,246 @@
+// Cases to results: inputs are found, every case is predicted on its own thread, and judged.
+#include <stepcast/embedded.hpp>
+#include <stepcast/fit.hpp>
+#include <stepcast/format.hpp>
+#include <stepcast/prediction.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/replay.hpp>
+#include <stepcast/validation.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace stepcast {
+namespace {
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+/// A file that a case needs and that is not there.
+struct Absent {
+  std::string path;
+};
+
+Source source_of(const std::string& path, const std::string& text) { return {path, std::as_bytes(std::span(text))}; }
+
+/// Times as one worker measures them: all parts by the same factor, then what its step does not contain.
+Profile as_measured(Profile p, const CaseInputs& in) {
+  if (in.single_worker > Seconds(0)) {
+    const double factor = in.single_worker / lone_step_time(p);
+    const auto scale = [&](PassCost& cost) {
+      for (Seconds* part : {&cost.host, &cost.device, &cost.device_gemm, &cost.device_memory}) *part *= factor;
+    };
+    for (Layer& layer : p.layers) scale(layer.forward), scale(layer.backward);
+    scale(p.optimizer), scale(p.other);
+    p.input *= factor;
+    for (Seconds& step : p.step_times) step *= factor;
+  }
+  (p.has_device() ? p.optimizer.device : p.optimizer.host) += in.extra_optimizer;
+  return p;
+}
+
+/// Finds what cases name; profiles made from files are kept, since many cases share one.
+class Library {
+ public:
+  explicit Library(const ValidationOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::string file(const std::string& path) const {
+    std::optional<std::string> text = options_.file ? options_.file(path) : std::nullopt;
+    if (!text) throw Absent{path};
+    return std::move(*text);
+  }
+
+  [[nodiscard]] Profile profile(const ValidationSuite& suite, const CaseInputs& in) {
+    const auto own = suite.profiles.find(in.profile);
+    return as_measured(own != suite.profiles.end() ? own->second : shared_profile(in.profile), in);
+  }
+
+  [[nodiscard]] Cluster cluster(const ValidationSuite& suite, const CaseInputs& in) const {
+    const auto own = suite.clusters.find(in.cluster);
+    const Cluster* shipped = shipped_cluster(in.cluster);
+    Cluster c = own != suite.clusters.end() ? own->second
+                : shipped                   ? *shipped
+                                            : cluster_of_json(file(in.cluster), in.cluster);
+    if (in.workers == 0) return c;
+    Answer<Cluster> sized = resized(std::move(c), in.workers);
+    if (!sized) throw InputError("cluster " + in.cluster, "a possible number of workers", sized.reason());
+    return std::move(*sized);
+  }
+
+ private:
+  const Profile& shared_profile(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto known = profiles_.find(name);
+    return known != profiles_.end() ? known->second : profiles_.emplace(name, loaded_profile(name)).first->second;
+  }
+  [[nodiscard]] Profile loaded_profile(const std::string& name) const {
+    for (const EmbeddedFile& shipped : shipped_profile_texts())
+      if (shipped.name == name) return profile_of_json(shipped.text, "profile " + name);
+    const std::string text = file(name);
+    const bool is_profile = text.substr(0, 4096).find("\"stepcast.profile/") != std::string::npos;
+    return is_profile ? profile_of_json(text, name) : profile_of(trace_of(source_of(name, text)));
+  }
+
+  const ValidationOptions& options_;
+  std::mutex mutex_;
+  std::map<std::string, Profile> profiles_;
+};
+
+void predict_step(const ValidationSuite& suite, const ValidationCase& c, Library& library, CaseResult& result) {
+  const Profile profile = library.profile(suite, c.inputs);
+  const Cluster cluster = library.cluster(suite, c.inputs);
+  const Answer<Prediction> prediction = predicted(profile, cluster, c.inputs.plan);
+  if (!prediction) {
+    result.reason = prediction.reason();
+    return;
+  }
+  double unit = 1;
+  if (c.subject == Subject::ratio) {
+    const Answer<Prediction> other = predicted(profile, cluster, c.inputs.over);
+    if (!other) {
+      result.reason = other.reason();
+      return;
+    }
+    unit = other->iteration.value();
+  }
+  result.predicted_any = true;
+  result.predicted = prediction->iteration.value() / unit;
+  // The errors of the two steps of a ratio largely cancel; no interval is stated for it.
+  result.low = c.subject == Subject::ratio ? result.predicted : prediction->interval_low.value();
+  result.high = c.subject == Subject::ratio ? result.predicted : prediction->interval_high.value();
+}
+
+void predict_collective(const ValidationSuite& suite, const ValidationCase& c, const Library& library,
+                        CaseResult& result) {
+  std::vector<MeasuredCollective> measured;
+  for (const std::string& path : c.inputs.logs)
+    for (MeasuredCollective& table : collectives_of_nccl_tests(library.file(path), path))
+      measured.push_back(std::move(table));
+  const Calibration fitted = calibrated(library.cluster(suite, c.inputs), measured);
+  const Answer<CommunicationCost> cost = communication_cost(fitted.cluster, fitted.cluster.all_reduce);
+  if (!cost) {
+    result.reason = cost.reason();
+    return;
+  }
+  result.predicted_any = true;
+  result.predicted = (*cost)(Operation::all_reduce, c.inputs.size).value();
+  constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
+  const double half = p90 * fitted.cluster.relative_error * result.predicted;
+  result.low = result.predicted - half;
+  result.high = result.predicted + half;
+}
+
+void predict_replay(const ValidationCase& c, const Library& library, CaseResult& result) {
+  const std::string text = library.file(c.inputs.profile);
+  const Answer<Replay> replay = replay_of(trace_of(source_of(c.inputs.profile, text)));
+  if (!replay || !replay->scored) {
+    result.reason = replay ? replay->note : replay.reason();
+    return;
+  }
+  result.predicted_any = true;
+  result.predicted = result.low = result.high = replay->replayed.value();
+  result.measured = replay->measured.value();
+}
+
+CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Library& library) {
+  CaseResult result;
+  result.measured = c.measured;
+  try {
+    switch (c.subject) {
+      case Subject::step:
+      case Subject::ratio:
+        predict_step(suite, c, library, result);
+        break;
+      case Subject::collective:
+        predict_collective(suite, c, library, result);
+        break;
+      case Subject::replay:
+        predict_replay(c, library, result);
+    }
+  } catch (const Absent& absent) {
+    result.outcome = Outcome::skipped;
+    result.reason = "no file " + absent.path;
+    return result;
+  }
+  judge(c, result);
+  return result;
+}
+
+}  // namespace
+
+std::string_view name_of(Outcome outcome) {
+  constexpr std::string_view names[] = {"passed", "failed", "skipped", "excluded"};
+  return names[static_cast<std::size_t>(outcome)];
+}
+
+void judge(const ValidationCase& c, CaseResult& result) {
+  if (result.predicted_any) result.error = (result.predicted - result.measured) / result.measured;
+  if (!c.excluded.empty()) {
+    result.outcome = Outcome::excluded;
+    result.reason = c.excluded;
+    return;
+  }
+  const double size = std::abs(result.error);
+  const auto fail = [&](std::string why) {
+    result.outcome = Outcome::failed;
+    result.reason = std::move(why);
+  };
+  if (!result.predicted_any) return fail("no prediction: " + result.reason);
+  // Written so that an error that is not a number fails.
+  if (!(size <= c.tolerance)) return fail("off by " + percent(size) + ", tolerance " + percent(c.tolerance));
+  if (c.recorded_error && !(size <= std::abs(*c.recorded_error) + ratchet_slack))
+    return fail("off by " + percent(size) + ", recorded " + percent(std::abs(*c.recorded_error)));
+  result.outcome = Outcome::passed;
+}
+
+std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const ValidationOptions& options) {
+  std::vector<SuiteResult> out;
+  struct Job {
+    std::size_t suite, index;
+  };
+  std::vector<Job> jobs;
+  for (ValidationSuite& suite : suites) {
+    for (std::size_t i = 0; i < suite.cases.size(); ++i) jobs.push_back({out.size(), i});
+    const std::size_t n = suite.cases.size();
+    out.push_back({std::move(suite), std::vector<CaseResult>(n), {}});
+  }
+  Library library(options);
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;  // guards `done`, `failure` and the progress callback
+  std::size_t done = 0;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    for (std::size_t j = next++; j < jobs.size(); j = next++) {
+      SuiteResult& suite = out[jobs[j].suite];
+      try {
+        suite.results[jobs[j].index] = result_of(suite.suite, suite.suite.cases[jobs[j].index], library);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = jobs.size();
+        return;
+      }
+      const std::lock_guard lock(mutex);
+      if (options.progress) options.progress(static_cast<double>(++done) / static_cast<double>(jobs.size()));
+    }
+  };
+  const unsigned count = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  {
+    std::vector<std::jthread> helpers;
+    for (unsigned i = 1; i < count; ++i) helpers.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+  for (SuiteResult& suite : out) suite.statistics = statistics_of(suite.suite, suite.results);
+  return out;
+}
+
+}  // namespace stepcast

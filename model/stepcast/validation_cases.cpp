@@ -1,0 +1,239 @@
+// The JSON form of suites, schema "stepcast.cases/1": read strictly, because a misspelt key would be a silent default.
+//
+//   {"schema": "stepcast.cases/1", "suite": "survey", "summary": "...",
+//    "defaults": {"grade": "source", "tolerance": 0.1, "inputs": {"profile": "resnet50"}},
+//    "profiles": {"name": {stepcast.profile/1}}, "clusters": {"name": {stepcast.cluster/1}},
+//    "cases": [{"id": "...", "inputs": {"cluster": "...", "workers": 8, "plan": "wfbp"}, "measured_s": 0.3}]}
+//
+// A case takes what it does not say from `defaults`; within `inputs` key by key.
+#include <stepcast/embedded.hpp>
+#include <stepcast/text.hpp>
+#include <stepcast/validation.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace stepcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::string_view schema = "stepcast.cases/1";
+
+std::string dumped(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// A JSON object with its place in the document.
+class Object {
+ public:
+  Object(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json.is_object()) throw InputError(where_, "an object", dumped(json));
+  }
+  void require_keys(const std::vector<std::string>& known) const {
+    for (const auto& [key, value] : json_.items()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string near = suggestion_for(key, known);
+      throw InputError(where_ + "/" + key, "a known key", "'" + key + "'",
+                       near.empty() ? "" : "did you mean '" + near + "'?");
+    }
+  }
+  [[nodiscard]] bool has(const char* key) const { return json_.contains(key); }
+  [[nodiscard]] const Json& at(const char* key, const char* expected) const {
+    if (!has(key)) throw InputError(where_ + "/" + key, expected, "nothing");
+    return json_[key];
+  }
+  [[nodiscard]] std::string text(const char* key, bool required = false) const {
+    if (!required && !has(key)) return {};
+    const Json& value = at(key, "a text");
+    if (!value.is_string()) refuse(key, "a text", value);
+    return value.get<std::string>();
+  }
+  /// A finite number of at least `low`; `otherwise` when it is absent.
+  [[nodiscard]] double number(const char* key, double otherwise, double low = 0) const {
+    if (!has(key)) return otherwise;
+    const Json& value = json_[key];
+    if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "a finite number", value);
+    if (value.get<double>() < low) refuse(key, "a number of at least " + dumped(Json(low)), value);
+    return value.get<double>();
+  }
+  [[nodiscard]] Object child(const char* key) const {
+    static const Json none = Json::object();
+    return {has(key) ? json_[key] : none, where_ + "/" + key};
+  }
+  [[noreturn]] void refuse(const char* key, std::string expected, const Json& found) const {
+    throw InputError(where_ + "/" + key, std::move(expected), dumped(found));
+  }
+  [[nodiscard]] const Json& json() const { return json_; }
+  [[nodiscard]] std::string place(const char* key) const { return where_ + "/" + key; }
+
+ private:
+  const Json& json_;
+  std::string where_;
+};
+
+const std::vector<std::string> input_keys{"profile",         "cluster",           "workers", "plan",      "over",
+                                          "single_worker_s", "extra_optimizer_s", "logs",    "size_bytes"};
+const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
+                                         "inputs",    "measured_s", "measured_ratio", "spread_s",
+                                         "tolerance", "split",      "recorded_error", "excluded"};
+
+PlanSpec plan_at(const Object& inputs, const char* key) {
+  if (!inputs.has(key)) return {};
+  try {
+    return plan_spec_of(inputs.text(key));
+  } catch (const InputError& error) {
+    throw InputError(inputs.place(key) + " " + error.where, error.expected, error.found, error.hint);
+  }
+}
+
+CaseInputs inputs_of(const Object& object) {
+  object.require_keys(input_keys);
+  CaseInputs in;
+  in.profile = object.text("profile");
+  in.cluster = object.text("cluster");
+  const double workers = object.number("workers", 0, 1);
+  if (workers != std::floor(workers) || workers > 1e9)
+    object.refuse("workers", "a whole number", object.json()["workers"]);
+  in.workers = static_cast<std::int64_t>(workers);
+  in.plan = plan_at(object, "plan");
+  in.over = plan_at(object, "over");
+  in.single_worker = Seconds(object.number("single_worker_s", 0));
+  in.extra_optimizer = Seconds(object.number("extra_optimizer_s", 0));
+  in.size = Bytes(object.number("size_bytes", 0));
+  if (!object.has("logs")) return in;
+  const Json& logs = object.at("logs", "a list of paths");
+  if (!logs.is_array()) object.refuse("logs", "a list of paths", logs);
+  for (const Json& log : logs) {
+    if (!log.is_string()) object.refuse("logs", "a list of paths", log);
+    in.logs.push_back(log.get<std::string>());
+  }
+  return in;
+}
+
+Subject subject_of(const CaseInputs& in) {
+  if (!in.logs.empty()) return Subject::collective;
+  if (in.over.strategy) return Subject::ratio;
+  return in.plan.strategy ? Subject::step : Subject::replay;
+}
+
+void require_inputs(const Object& object, const ValidationCase& c) {
+  const Object inputs = object.child("inputs");
+  const auto require = [&](const char* key) { static_cast<void>(inputs.at(key, "a value")); };
+  if (c.subject != Subject::collective) require("profile");
+  if (c.subject != Subject::replay) require("cluster");
+  if (c.subject == Subject::collective) require("size_bytes");
+  if (c.subject == Subject::ratio) require("plan");
+  if (c.subject == Subject::replay) {
+    if (object.has("measured_s"))
+      throw InputError(object.place("measured_s"), "a plan to predict, or no measured value", "a measured value alone",
+                       "without a plan the case is a replay, which measures its own trace");
+    return;
+  }
+  const char* key = c.subject == Subject::ratio ? "measured_ratio" : "measured_s";
+  static_cast<void>(object.at(key, "the measured value"));
+  if (c.measured <= 0) object.refuse(key, "a positive number", object.json()[key]);
+}
+
+ValidationCase case_of(const Object& object) {
+  object.require_keys(case_keys);
+  ValidationCase c;
+  c.id = object.text("id", true);
+  c.source = object.text("source", true);
+  c.grade = object.text("grade", true);
+  c.inputs = inputs_of(object.child("inputs"));
+  c.subject = subject_of(c.inputs);
+  c.method = object.text("method");
+  if (c.method.empty() && c.inputs.plan.strategy) c.method = text_of(c.inputs.plan);
+  c.measured = object.number(c.subject == Subject::ratio ? "measured_ratio" : "measured_s", 0);
+  c.spread = object.number("spread_s", 0);
+  static_cast<void>(object.at("tolerance", "the largest relative error that passes"));
+  c.tolerance = object.number("tolerance", 0);
+  const std::string split = object.text("split", true);
+  if (split != name_of(Split::calibration) && split != name_of(Split::held_out))
+    object.refuse("split", "'calibration' or 'held_out'", Json(split));
+  c.split = split == name_of(Split::calibration) ? Split::calibration : Split::held_out;
+  if (object.has("recorded_error")) c.recorded_error = object.number("recorded_error", 0, -1e300);
+  c.excluded = object.text("excluded");
+  require_inputs(object, c);
+  return c;
+}
+
+/// What a case does not say comes from the defaults.
+Json completed(const Json& defaults, const Json& given) {
+  Json all = defaults;
+  for (const auto& [key, value] : given.items())
+    if (key == "inputs" && all.contains(key) && value.is_object()) all[key].update(value);
+    else all[key] = value;
+  return all;
+}
+
+Json parsed(std::string_view text, std::string_view source) {
+  // Deeper than any suite; values are walked recursively later.
+  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > 32) throw InputError(std::string(source), "a document of at most 32 levels", "a deeper one");
+    return true;
+  };
+  try {
+    return Json::parse(text, shallow);
+  } catch (const Json::parse_error& error) {
+    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", error.what());
+  } catch (const Json::exception& error) { throw InputError(std::string(source), "a JSON document", error.what()); }
+}
+
+const EmbeddedFile& shipped_file(std::string_view name) {
+  for (const EmbeddedFile& file : shipped_case_texts())
+    if (file.name == name) return file;
+  const std::vector<std::string> names = shipped_suite_names();
+  const std::string near = suggestion_for(name, names);
+  std::string listed;
+  for (const std::string& n : names) listed += (listed.empty() ? "" : ", ") + n;
+  throw InputError("validate", "a suite: " + listed, "'" + std::string(name) + "'",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
+}
+
+}  // namespace
+
+std::string_view name_of(Split split) { return split == Split::calibration ? "calibration" : "held_out"; }
+
+ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
+  const Json json = parsed(text, source);
+  const Object document(json, std::string(source) + "#");
+  document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "cases"});
+  if (document.text("schema", true) != schema)
+    document.refuse("schema", "'" + std::string(schema) + "'", json["schema"]);
+  ValidationSuite suite;
+  suite.name = document.text("suite", true);
+  suite.summary = document.text("summary");
+  const Object profiles = document.child("profiles"), clusters = document.child("clusters");
+  for (const auto& [name, value] : profiles.json().items())
+    suite.profiles[name] = profile_of_json(dumped(value), profiles.place(name.c_str()));
+  for (const auto& [name, value] : clusters.json().items())
+    suite.clusters[name] = cluster_of_json(dumped(value), clusters.place(name.c_str()));
+  const Object defaults = document.child("defaults");
+  const Json& cases = document.at("cases", "a list of cases");
+  if (!cases.is_array() || cases.empty()) document.refuse("cases", "a list of cases", cases);
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::string where = document.place("cases") + "/" + std::to_string(i);
+    if (!cases[i].is_object()) throw InputError(where, "an object", dumped(cases[i]));
+    const Json whole = completed(defaults.json(), cases[i]);
+    suite.cases.push_back(case_of(Object(whole, where)));
+    if (!ids.insert(suite.cases.back().id).second)
+      throw InputError(where + "/id", "each id once", "'" + suite.cases.back().id + "' twice");
+  }
+  return suite;
+}
+
+std::vector<std::string> shipped_suite_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedFile& file : shipped_case_texts()) names.emplace_back(file.name);
+  return names;
+}
+
+ValidationSuite shipped_suite(std::string_view name) {
+  const EmbeddedFile& file = shipped_file(name);
+  return suite_of_json(file.text, "suite " + std::string(name));
+}
+
+}  // namespace stepcast

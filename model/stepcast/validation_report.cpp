@@ -1,0 +1,206 @@
+#include <stepcast/text.hpp>
+#include <stepcast/text_table.hpp>
+#include <stepcast/validation_report.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <map>
+#include <ostream>
+
+namespace stepcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string fixed(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+std::string percent(double share) { return fixed(100 * share, "%.1f"); }
+std::string share_of(std::size_t part, std::size_t whole) {
+  return whole == 0 ? "-" : std::to_string((100 * part + whole / 2) / whole) + " %";
+}
+
+std::string value_text(const ValidationCase& c, double value) {
+  return c.subject == Subject::ratio ? fixed(value, "%.3f") : text_of(Seconds(value));
+}
+
+// ---- text ----
+
+void write_summary(std::ostream& out, std::span<const SuiteResult> results) {
+  using enum TextTable::Align;
+  TextTable table({{"suite", flexible},
+                   {"cases", right},
+                   {"held out", right},
+                   {"median", right},
+                   {"P90", right},
+                   {"worst %", right},
+                   {"inside", right},
+                   {"tau", right},
+                   {"pairs", right},
+                   {"failed", right}});
+  for (const SuiteResult& r : results) {
+    const SuiteStatistics& s = r.statistics;
+    const bool any = s.held_out > 0;
+    table.add_row({r.suite.name, std::to_string(s.cases), std::to_string(s.held_out), any ? percent(s.median) : "-",
+                   any ? percent(s.p90) : "-", any ? percent(s.worst) : "-", share_of(s.inside, s.with_interval),
+                   s.pairs > 0 ? fixed(s.kendall, "%.2f") : "-", share_of(s.clear_pairs_right, s.clear_pairs),
+                   std::to_string(s.failed)});
+  }
+  table.write(out);
+}
+
+void write_regrets(std::ostream& out, std::span<const SuiteResult> results) {
+  using enum TextTable::Align;
+  TextTable table({{"choice of a plan", flexible},
+                   {"among", left},
+                   {"groups", right},
+                   {"regret", right},
+                   {"P90", right},
+                   {"worst %", right},
+                   {"always the same", right},
+                   {"P90 %", right}});
+  for (const SuiteResult& r : results)
+    for (const Regret& regret : r.statistics.regrets)
+      table.add_row({r.suite.name, regret.among, std::to_string(regret.groups), percent(regret.mean),
+                     percent(regret.p90), percent(regret.worst),
+                     regret.constant.empty() ? "-" : regret.constant + " " + percent(regret.constant_mean),
+                     regret.constant.empty() ? "-" : percent(regret.constant_p90)});
+  if (table.empty()) return;
+  out << '\n';
+  table.write(out);
+}
+
+void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
+  using enum TextTable::Align;
+  for (const SuiteResult& r : results) {
+    TextTable table(
+        {{r.suite.name, flexible}, {"measured", right}, {"predicted", right}, {"error %", right}, {"", left}});
+    for (std::size_t i = 0; i < r.results.size(); ++i) {
+      const ValidationCase& c = r.suite.cases[i];
+      const CaseResult& result = r.results[i];
+      const bool known = result.predicted_any;
+      table.add_row({c.id, result.measured > 0 ? value_text(c, result.measured) : "-",
+                     known ? value_text(c, result.predicted) : "-", known ? fixed(100 * result.error, "%+.1f") : "-",
+                     result.outcome != Outcome::passed ? std::string(name_of(result.outcome))
+                     : c.split == Split::calibration   ? "calibration"
+                                                       : ""});
+    }
+    out << '\n';
+    table.write(out);
+  }
+}
+
+void write_failures(std::ostream& out, std::span<const SuiteResult> results) {
+  for (const SuiteResult& r : results)
+    for (std::size_t i = 0; i < r.results.size(); ++i)
+      if (r.results[i].outcome == Outcome::failed)
+        write_labelled(out, "failed:", r.suite.name + " " + r.suite.cases[i].id + ": " + r.results[i].reason, 9);
+}
+
+/// One line for all cases of a suite that were skipped for the same reason.
+void write_skipped(std::ostream& out, std::span<const SuiteResult> results) {
+  for (const SuiteResult& r : results) {
+    std::map<std::string, std::size_t> reasons;
+    for (const CaseResult& result : r.results)
+      if (result.outcome == Outcome::skipped) ++reasons[result.reason];
+    std::size_t shown = 0;
+    for (const auto& [reason, count] : reasons) {
+      constexpr std::size_t most = 3;
+      if (++shown > most) {
+        write_labelled(
+            out, "skipped:",
+            r.suite.name + ": and for " + std::to_string(reasons.size() - most) + " more reasons of this kind", 9);
+        break;
+      }
+      write_labelled(out, "skipped:",
+                     r.suite.name + ": " + std::to_string(count) + (count == 1 ? " case: " : " cases: ") + reason, 9);
+    }
+  }
+}
+
+// ---- JSON ----
+
+Json case_json(const ValidationCase& c, const CaseResult& r) {
+  const char* unit = c.subject == Subject::ratio ? "ratio" : "s";
+  const auto key = [&](const char* name) { return std::string(name) + "_" + unit; };
+  Json json = {{"id", c.id}, {"source", c.source}, {"grade", c.grade}, {"split", name_of(c.split)}};
+  if (c.inputs.plan.strategy) json["plan"] = text_of(c.inputs.plan);
+  json[key("measured")] = r.measured > 0 ? Json(r.measured) : Json(nullptr);
+  json[key("predicted")] = r.predicted_any ? Json(r.predicted) : Json(nullptr);
+  json["error"] = r.predicted_any ? Json(r.error) : Json(nullptr);
+  json["recorded_error"] = c.recorded_error ? Json(*c.recorded_error) : Json(nullptr);
+  json["tolerance"] = c.tolerance;
+  json[key("interval")] = r.predicted_any && r.has_interval() ? Json{r.low, r.high} : Json(nullptr);
+  json["outcome"] = name_of(r.outcome);
+  if (!r.reason.empty()) json["reason"] = r.reason;
+  return json;
+}
+
+Json statistics_json(const SuiteStatistics& s) {
+  const auto known = [](std::size_t n, double value) { return n > 0 ? Json(value) : Json(nullptr); };
+  const auto share = [&](std::size_t part, std::size_t whole) {
+    return known(whole, whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0);
+  };
+  Json regrets = Json::array();
+  for (const Regret& r : s.regrets)
+    regrets.push_back({{"among", r.among},
+                       {"groups", r.groups},
+                       {"mean", r.mean},
+                       {"p90", r.p90},
+                       {"worst", r.worst},
+                       {"best_constant", r.constant.empty() ? Json(nullptr) : Json(r.constant)},
+                       {"best_constant_mean", r.constant.empty() ? Json(nullptr) : Json(r.constant_mean)},
+                       {"best_constant_p90", r.constant.empty() ? Json(nullptr) : Json(r.constant_p90)}});
+  return {{"cases", s.cases},
+          {"passed", s.passed},
+          {"failed", s.failed},
+          {"skipped", s.skipped},
+          {"excluded", s.excluded},
+          {"held_out", s.held_out},
+          {"median_absolute_error", known(s.held_out, s.median)},
+          {"p90_absolute_error", known(s.held_out, s.p90)},
+          {"worst_absolute_error", known(s.held_out, s.worst)},
+          {"mean_absolute_error", known(s.held_out, s.mean)},
+          {"inside_interval", share(s.inside, s.with_interval)},
+          {"kendall_tau", known(s.pairs, s.kendall)},
+          {"clear_pairs", s.clear_pairs},
+          {"clear_pairs_in_order", share(s.clear_pairs_right, s.clear_pairs)},
+          {"regret", std::move(regrets)}};
+}
+
+}  // namespace
+
+void write_validation_text(std::ostream& out, std::span<const SuiteResult> results, bool in_full) {
+  write_summary(out, results);
+  write_regrets(out, results);
+  if (in_full) write_cases(out, results);
+  out << '\n';
+  std::size_t cases = 0, failed = 0;
+  for (const SuiteResult& r : results) cases += r.statistics.cases, failed += r.statistics.failed;
+  write_failures(out, results);
+  write_skipped(out, results);
+  write_labelled(out, "note:",
+                 "errors in per cent of the measured value, over the cases that are held out of calibration; inside: "
+                 "measured within the prediction's P10-P90; tau: Kendall's rank correlation of plans of one model, "
+                 "cluster and size; pairs: of those more than 5 % apart, predicted in the right order",
+                 9);
+  out << (failed == 0 ? "passed" : "FAILED") << ": " << failed << " of " << cases << " cases failed\n";
+}
+
+void write_validation_json(std::ostream& out, std::span<const SuiteResult> results) {
+  Json suites = Json::array();
+  for (const SuiteResult& r : results) {
+    Json cases = Json::array();
+    for (std::size_t i = 0; i < r.results.size(); ++i) cases.push_back(case_json(r.suite.cases[i], r.results[i]));
+    suites.push_back({{"suite", r.suite.name},
+                      {"summary", r.suite.summary},
+                      {"statistics", statistics_json(r.statistics)},
+                      {"cases", std::move(cases)}});
+  }
+  out << Json{{"schema", "stepcast.validation/1"}, {"suites", std::move(suites)}}.dump(2) << '\n';
+}
+
+}  // namespace stepcast

@@ -1,0 +1,154 @@
+// Statistics of a suite: errors and coverage of the held-out cases, the order of plans, and the price of the choice.
+#include <stepcast/validation.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace stepcast {
+namespace {
+
+/// A plan of a group, as measured and as predicted.
+struct Candidate {
+  std::string method;
+  double measured, predicted;
+  bool calibration, servers;
+};
+using Group = std::vector<Candidate>;
+
+/// Plans of the same model on the same machines. Only step times can be ranked.
+std::vector<Group> groups_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
+  std::map<std::tuple<std::string, std::string, std::int64_t, double>, Group> groups;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ValidationCase& c = suite.cases[i];
+    const CaseResult& r = results[i];
+    if (c.subject != Subject::step || !r.predicted_any || r.outcome == Outcome::excluded) continue;
+    groups[{c.inputs.profile, c.inputs.cluster, c.inputs.workers, c.inputs.single_worker.value()}].push_back(
+        {c.method, r.measured, r.predicted, c.split == Split::calibration, c.inputs.plan.strategy->needs == "servers"});
+  }
+  std::vector<Group> out;
+  for (auto& [key, group] : groups) out.push_back(std::move(group));
+  return out;
+}
+
+void count_pairs(const Group& group, SuiteStatistics& s, double& concordance) {
+  constexpr double clearly_apart = 1.05;
+  for (std::size_t i = 0; i < group.size(); ++i)
+    for (std::size_t j = i + 1; j < group.size(); ++j) {
+      const bool in_order = group[i].measured <= group[j].measured;
+      const Candidate &fast = in_order ? group[i] : group[j], &slow = in_order ? group[j] : group[i];
+      if ((fast.calibration && slow.calibration) || fast.method == slow.method || fast.measured == slow.measured)
+        continue;
+      ++s.pairs;
+      concordance += fast.predicted < slow.predicted ? 1 : fast.predicted > slow.predicted ? -1 : 0;
+      if (slow.measured <= clearly_apart * fast.measured) continue;
+      ++s.clear_pairs;
+      if (fast.predicted < slow.predicted) ++s.clear_pairs_right;
+    }
+}
+
+double best_measured(const Group& group) {
+  double best = INFINITY;
+  for (const Candidate& c : group) best = std::min(best, c.measured);
+  return best;
+}
+
+/// How much slower the plan predicted to be fastest is than the best; the mean where the prediction is a tie.
+double regret_of_choice(const Group& group) {
+  double fastest = INFINITY, sum = 0;
+  for (const Candidate& c : group) fastest = std::min(fastest, c.predicted);
+  int chosen = 0;
+  for (const Candidate& c : group)
+    if (c.predicted <= fastest * (1 + 1e-9)) sum += c.measured, ++chosen;
+  return sum / chosen / best_measured(group) - 1;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+/// The method that exists in every group and has the least mean regret when it is always chosen.
+void add_best_constant(const std::vector<Group>& groups, Regret& regret) {
+  regret.constant_mean = INFINITY;
+  for (const Candidate& candidate : groups.front()) {
+    std::vector<double> regrets;
+    for (const Group& group : groups)
+      for (const Candidate& c : group)
+        if (c.method == candidate.method) {
+          regrets.push_back(c.measured / best_measured(group) - 1);
+          break;
+        }
+    if (regrets.size() < groups.size() || mean_of(regrets) >= regret.constant_mean) continue;
+    regret.constant = candidate.method;
+    regret.constant_mean = mean_of(regrets);
+    regret.constant_p90 = quantile(regrets, 0.9);
+  }
+  if (regret.constant.empty()) regret.constant_mean = 0;
+}
+
+void add_regret(const std::vector<Group>& all, bool servers, SuiteStatistics& s) {
+  std::vector<Group> groups;
+  for (const Group& group : all) {
+    Group part;
+    std::copy_if(group.begin(), group.end(), std::back_inserter(part),
+                 [&](const Candidate& c) { return c.servers == servers; });
+    const auto differs = [&](const Candidate& c) { return c.method != part.front().method; };
+    if (std::any_of(part.begin(), part.end(), differs)) groups.push_back(std::move(part));
+  }
+  if (groups.empty()) return;
+  std::vector<double> regrets;
+  for (const Group& group : groups) regrets.push_back(regret_of_choice(group));
+  Regret regret;
+  regret.among = servers ? "servers" : "all-reduce";
+  regret.groups = groups.size();
+  regret.mean = mean_of(regrets);
+  regret.p90 = quantile(regrets, 0.9);
+  regret.worst = quantile(regrets, 1);
+  add_best_constant(groups, regret);
+  s.regrets.push_back(std::move(regret));
+}
+
+void count_outcome(const ValidationCase& c, const CaseResult& r, SuiteStatistics& s, std::vector<double>& errors) {
+  ++s.cases;
+  ++(r.outcome == Outcome::passed    ? s.passed
+     : r.outcome == Outcome::failed  ? s.failed
+     : r.outcome == Outcome::skipped ? s.skipped
+                                     : s.excluded);
+  if (!r.predicted_any || r.outcome == Outcome::excluded || c.split == Split::calibration) return;
+  errors.push_back(std::abs(r.error));
+  if (!r.has_interval()) return;
+  ++s.with_interval;
+  if (r.inside()) ++s.inside;
+}
+
+}  // namespace
+
+double quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const double at = q * static_cast<double>(values.size() - 1);
+  const auto i = static_cast<std::size_t>(at);
+  return i + 1 < values.size() ? values[i] + (at - static_cast<double>(i)) * (values[i + 1] - values[i]) : values[i];
+}
+
+SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
+  SuiteStatistics s;
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < results.size(); ++i) count_outcome(suite.cases[i], results[i], s, errors);
+  s.held_out = errors.size();
+  s.mean = mean_of(errors);
+  s.median = quantile(errors, 0.5);
+  s.p90 = quantile(errors, 0.9);
+  s.worst = quantile(errors, 1);
+  const std::vector<Group> groups = groups_of(suite, results);
+  double concordance = 0;
+  for (const Group& group : groups) count_pairs(group, s, concordance);
+  if (s.pairs > 0) s.kendall = concordance / static_cast<double>(s.pairs);
+  add_regret(groups, false, s);
+  add_regret(groups, true, s);
+  return s;
+}
+
+}  // namespace stepcast
