@@ -1,4 +1,5 @@
 #include <stepcast/recommend.hpp>
+#include <stepcast/tuner.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +34,7 @@ double value_at(double log_value, const OptionSpec& option) {
   return std::clamp(whole ? std::round(value) : value, option.low, option.high);
 }
 
-// The roundest value near `exact` that is as good (to a hundredth of a per cent): what somebody would write down.
+// The roundest value near `exact` that is as good (to a tenth of a per cent): what somebody would write down.
 double roundest(const OptionSpec& option, double exact, double time, const std::function<double(double)>& time_of) {
   std::vector<double> grains;
   if (option.kind == OptionKind::size) {
@@ -45,7 +46,7 @@ double roundest(const OptionSpec& option, double exact, double time, const std::
   for (const double grain : grains)
     for (const double n : {std::floor(exact * unit / grain), std::ceil(exact * unit / grain)}) {
       const double value = n * grain / unit;
-      if (n >= 1 && value >= option.low && value <= option.high && time_of(value) <= time * (1 + 1e-4)) return value;
+      if (n >= 1 && value >= option.low && value <= option.high && time_of(value) <= time * (1 + 1e-3)) return value;
     }
   return exact;
 }
@@ -53,7 +54,7 @@ double roundest(const OptionSpec& option, double exact, double time, const std::
 // Best value of one option on a log scale: a coarse grid, then golden section around its best point. Step times are not
 // unimodal in a bucket size, so the grid decides the valley and the section only polishes it.
 double best_value(const OptionSpec& option, double start, const std::function<double(double)>& time_of) {
-  constexpr int grid = 16, polish = 8;
+  constexpr int grid = 32, polish = 8;
   const bool own_range = option.tune_high > 0;
   const double highest = own_range ? option.tune_high : option.high;
   const double low = std::log(std::max(own_range ? option.tune_low : option.low, highest * 1e-9)),
@@ -180,7 +181,7 @@ std::size_t simplest_of(const std::vector<RankedPlan>& ranked) {
 
 }  // namespace
 
-PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec) {
+PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
   Oracle time_of(profile, cluster, spec.collective);
   PlanSpec best = spec;
   const OptionValues standard = standard_options(*spec.strategy);
@@ -197,10 +198,14 @@ PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& s
     for (std::size_t i = 0; i < options.size(); ++i) {
       if (!wanted(i)) continue;
       PlanSpec trial = best;
-      best.options[i] = best_value(options[i], best.options[i], [&](double value) {
+      const auto time_at = [&](double value) {
         trial.options[i] = value;
         return time_of(trial);
-      });
+      };
+      const double start = best.options[i];
+      best.options[i] = search == Search::grid
+                            ? best_value(options[i], start, time_at)
+                            : tuned_option(options[i], start, [&](double v) { return Seconds(time_at(v)); }).best.value;
     }
   return best;
 }
@@ -226,7 +231,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     plan.standard = *standard;
     plan.prediction = *standard;
     if (options.tune) {
-      const PlanSpec better = tuned(profile, cluster, spec);
+      const PlanSpec better = tuned(profile, cluster, spec, options.search);
       if (const Answer<Prediction> p = predicted(profile, cluster, better); p && p->iteration < standard->iteration)
         plan.prediction = *p;
     }

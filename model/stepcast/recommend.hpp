@@ -2,8 +2,8 @@
 // Recommendation: every plan that the cluster can run, tuned, ranked by predicted step time.
 //
 // Exact plans come first and are ranked; lossy, stale and periodic ones only on request and in their own list, because
-// the plan that drops the work always wins. Numeric options marked `tuned` are searched (golden section on a log scale
-// after a coarse grid; the result is never worse than the default). How far an answer holds is found by scaling the
+// the plan that drops the work always wins. Numeric options marked `tuned` are searched; the result is never
+// worse than the default. How far an answer holds is found by scaling the
 // network's bandwidth and asking again.
 #include <stepcast/prediction.hpp>
 
@@ -35,14 +35,21 @@ struct Ranking {
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
 };
+/// How tuned options are searched.
+enum class Search : std::uint8_t {
+  grid,      ///< a coarse grid and golden section: the best that the model knows
+  bayesian,  ///< 15 trials of a Gaussian process (tuner.hpp): what a run-time tuner such as DeAR's would end with
+};
+
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
   bool tune = true;
+  Search search = Search::grid;
   bool sensitivity = true;
 };
 
 [[nodiscard]] Ranking recommended(const Profile&, const Cluster&, const RecommendOptions& = {});
 /// The spec with its tuned options replaced by the best values found.
-[[nodiscard]] PlanSpec tuned(const Profile&, const Cluster&, const PlanSpec&);
+[[nodiscard]] PlanSpec tuned(const Profile&, const Cluster&, const PlanSpec&, Search = Search::grid);
 
 }  // namespace stepcast

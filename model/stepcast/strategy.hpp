@@ -62,6 +62,8 @@ struct Strategy {
   Answer<CommPlan> (*plan)(const StrategyInput&);
   /// What to paste into the training script, for these option values.
   std::string (*settings)(const OptionValues&);
+  /// What is known to go wrong beyond the model, for whoever is about to use it; may be empty.
+  std::string_view caution{};
 };
 
 /// All strategies (strategies/strategies.inc).
