@@ -273,6 +273,8 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
   const Seconds half = (out.interval_high - out.interval_low) / 2;
   out.interval_low = std::max(Seconds(0), out.iteration - half);
   out.interval_high = out.iteration + half;
+  if (!spec.strategy->caution.empty())
+    out.warnings.push_back(std::string(spec.strategy->name) + ": " + std::string(spec.strategy->caution));
   if (!out.steady) out.warnings.push_back("no steady state was reached: the mean over the iterations that were run");
   if (profile.batch_samples > 0)
     out.throughput_samples_per_s =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 namespace stepcast {
 namespace {
@@ -166,17 +167,21 @@ std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, co
   return range;
 }
 
-// Of the plans that are as good as the best, the first that takes the fewest machines and, then, no special software.
-std::size_t simplest_of(const std::vector<RankedPlan>& ranked) {
-  std::size_t best = 0;
+// Puts the plan that takes the fewest machines and no special software, best the framework's own, first among those
+// that are as good as the best.
+void prefer_simplest(std::vector<RankedPlan>& ranked) {
+  if (ranked.empty()) return;
   const auto burden = [](const RankedPlan& p) {
-    return std::pair(p.machines, !p.prediction.plan.strategy->needs.empty());
+    const Strategy& strategy = *p.prediction.plan.strategy;
+    return std::tuple(p.machines, !strategy.needs.empty(), strategy.name != "ddp");
   };
-  for (std::size_t i = 1; i < ranked.size(); ++i) {
-    if (ranked[i].prediction.iteration > ranked[0].prediction.iteration * (1 + indifference)) break;
-    if (burden(ranked[i]) < burden(ranked[best])) best = i;
-  }
-  return best;
+  const Seconds best = ranked.front().prediction.iteration;
+  const auto equals_end = std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) {
+    return p.prediction.iteration > best * (1 + indifference);
+  });
+  const auto simplest = std::min_element(
+      ranked.begin(), equals_end, [&](const RankedPlan& a, const RankedPlan& b) { return burden(a) < burden(b); });
+  std::rotate(ranked.begin(), simplest, simplest + 1);
 }
 
 }  // namespace
@@ -245,7 +250,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     return a.prediction.iteration < b.prediction.iteration;
   };
   std::stable_sort(ranking.exact.begin(), ranking.exact.end(), faster);
-  ranking.simplest = simplest_of(ranking.exact);
+  prefer_simplest(ranking.exact);
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
   if (options.sensitivity && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates, ranking.exact.front().prediction.plan);

@@ -2,9 +2,10 @@
 // Recommendation: every plan that the cluster can run, tuned, ranked by predicted step time.
 //
 // Exact plans come first and are ranked; lossy, stale and periodic ones only on request and in their own list, because
-// the plan that drops the work always wins. Numeric options marked `tuned` are searched; the result is never
-// worse than the default. How far an answer holds is found by scaling the
-// network's bandwidth and asking again.
+// the plan that drops the work always wins. Of the plans within
+// 0.5 % of the fastest, the one that takes the fewest machines and, then, no special software comes first. Numeric
+// options marked `tuned` are searched; the result is never worse than the default. How far an answer holds is found by
+// scaling the network's bandwidth and asking again.
 #include <stepcast/prediction.hpp>
 
 #include <optional>
@@ -30,7 +31,6 @@ struct Range {
 struct Ranking {
   Prediction baseline;             ///< DDP buckets of 25 MiB
   std::vector<RankedPlan> exact;   ///< best first
-  std::size_t simplest = 0;        ///< index into `exact`: within 0.5 % of the best, with the fewest needs
   std::vector<RankedPlan> others;  ///< lossy, stale, periodic, if allowed
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;

@@ -124,7 +124,9 @@ void predict_collective(const ValidationSuite& suite, const ValidationCase& c, c
   for (const std::string& path : c.inputs.logs)
     for (MeasuredCollective& table : collectives_of_nccl_tests(library.file(path), path))
       measured.push_back(std::move(table));
-  const Calibration fitted = calibrated(library.cluster(suite, c.inputs), measured);
+  Cluster base = library.cluster(suite, c.inputs);
+  base.tables.clear();  // the links alone predict
+  const Calibration fitted = calibrated(std::move(base), measured);
   const Answer<CommunicationCost> cost = communication_cost(fitted.cluster, fitted.cluster.all_reduce);
   if (!cost) {
     result.reason = cost.reason();

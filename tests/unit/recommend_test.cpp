@@ -38,9 +38,16 @@ TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults,
     const Cluster cluster = round == 0 ? cluster_of_flags(16, 4, "10GbE") : test::random_cluster(draw);
     const Ranking ranking = recommended(profile, cluster, {.allow_stale = true});
     REQUIRE(!ranking.exact.empty());
-    CHECK(std::is_sorted(ranking.exact.begin(), ranking.exact.end(), [](const RankedPlan& a, const RankedPlan& b) {
+    // Sorted, but for the first, which may be up to half a per cent slower than the second if it needs less.
+    CHECK(std::is_sorted(ranking.exact.begin() + 1, ranking.exact.end(), [](const RankedPlan& a, const RankedPlan& b) {
       return a.prediction.iteration < b.prediction.iteration;
     }));
+    const RankedPlan& first = ranking.exact.front();
+    for (const RankedPlan& p : ranking.exact) {
+      CHECK(first.prediction.iteration <= p.prediction.iteration * 1.005000001);
+      const bool as_good = p.prediction.iteration <= first.prediction.iteration;
+      if (as_good) CHECK(first.machines <= p.machines);
+    }
     for (const RankedPlan& p : ranking.exact) {
       CAPTURE(text_of(p.prediction.plan));
       CHECK(p.prediction.iteration <= p.standard.iteration);
