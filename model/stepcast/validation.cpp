@@ -5,6 +5,7 @@
 #include <stepcast/prediction.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/replay.hpp>
+#include <stepcast/text.hpp>
 #include <stepcast/validation.hpp>
 
 #include <algorithm>
@@ -57,6 +58,14 @@ class Library {
     if (!text) throw Absent{path};
     return std::move(*text);
   }
+  /// The same for a `name` that is none of `known`: without a dot or a slash it is no path but misspelt.
+  [[nodiscard]] std::string file(const std::string& name, const char* what,
+                                 const std::vector<std::string>& known) const {
+    if (name.find_first_of("./") != std::string::npos) return file(name);
+    const std::string near = suggestion_for(name, known);
+    throw InputError(what, "a known name or the path of a file", "'" + name + "'",
+                     near.empty() ? "" : "did you mean '" + near + "'?");
+  }
 
   [[nodiscard]] Profile profile(const ValidationSuite& suite, const CaseInputs& in) {
     const auto own = suite.profiles.find(in.profile);
@@ -66,9 +75,11 @@ class Library {
   [[nodiscard]] Cluster cluster(const ValidationSuite& suite, const CaseInputs& in) const {
     const auto own = suite.clusters.find(in.cluster);
     const Cluster* shipped = shipped_cluster(in.cluster);
+    std::vector<std::string> known;
+    for (const Cluster& c : shipped_clusters()) known.push_back(c.name);
     Cluster c = own != suite.clusters.end() ? own->second
                 : shipped                   ? *shipped
-                                            : cluster_of_json(file(in.cluster), in.cluster);
+                                            : cluster_of_json(file(in.cluster, "cluster", known), in.cluster);
     if (in.workers == 0) return c;
     Answer<Cluster> sized = resized(std::move(c), in.workers);
     if (!sized) throw InputError("cluster " + in.cluster, "a possible number of workers", sized.reason());
@@ -82,9 +93,12 @@ class Library {
     return known != profiles_.end() ? known->second : profiles_.emplace(name, loaded_profile(name)).first->second;
   }
   [[nodiscard]] Profile loaded_profile(const std::string& name) const {
-    for (const EmbeddedFile& shipped : shipped_profile_texts())
+    std::vector<std::string> known;
+    for (const EmbeddedFile& shipped : shipped_profile_texts()) {
       if (shipped.name == name) return profile_of_json(shipped.text, "profile " + name);
-    const std::string text = file(name);
+      known.emplace_back(shipped.name);
+    }
+    const std::string text = file(name, "profile", known);
     const bool is_profile = text.substr(0, 4096).find("\"stepcast.profile/") != std::string::npos;
     return is_profile ? profile_of_json(text, name) : profile_of(trace_of(source_of(name, text)));
   }
@@ -171,7 +185,7 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
     result.outcome = Outcome::skipped;
     result.reason = "no file " + absent.path;
     return result;
-  }
+  } catch (const InputError& error) { result.reason = error.what(); }
   judge(c, result);
   return result;
 }

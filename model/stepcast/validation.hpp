@@ -52,7 +52,7 @@ struct CaseInputs {
 struct ValidationCase {
   std::string id;      ///< unique within the suite
   std::string source;  ///< publication and table
-  std::string grade;   ///< how the number is known: "source", "derived", "measured", ...
+  std::string grade;   ///< how the number is known: "source", "derived", "measured"; "exact": computed, not measured
   std::string method;  ///< the source's name for the plan, under which rankings compare it
   Subject subject = Subject::step;
   CaseInputs inputs;
@@ -133,7 +133,7 @@ struct ValidationOptions {
   std::function<void(double)> progress;  ///< the share that is done; called from one thread at a time
   unsigned threads = 0;                  ///< 0: one per core
 };
-/// Runs all cases of all suites, in parallel. Throws InputError for inputs that cannot be used.
+/// Runs all cases of all suites, in parallel. A case whose inputs cannot be used fails with the reason.
 [[nodiscard]] std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const ValidationOptions&);
 
 }  // namespace stepcast

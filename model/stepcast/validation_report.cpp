@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <ostream>
@@ -19,6 +20,8 @@ std::string fixed(double value, const char* format) {
   return text;
 }
 std::string percent(double share) { return fixed(100 * share, "%.1f"); }
+/// Without the sign of a zero.
+std::string signed_percent(double share) { return fixed(std::abs(share) < 0.0005 ? 0 : 100 * share, "%+.1f"); }
 std::string share_of(std::size_t part, std::size_t whole) {
   return whole == 0 ? "-" : std::to_string((100 * part + whole / 2) / whole) + " %";
 }
@@ -83,9 +86,9 @@ void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
       const CaseResult& result = r.results[i];
       const bool known = result.predicted_any;
       table.add_row({c.id, result.measured > 0 ? value_text(c, result.measured) : "-",
-                     known ? value_text(c, result.predicted) : "-", known ? fixed(100 * result.error, "%+.1f") : "-",
+                     known ? value_text(c, result.predicted) : "-", known ? signed_percent(result.error) : "-",
                      result.outcome != Outcome::passed ? std::string(name_of(result.outcome))
-                     : c.split == Split::calibration   ? "calibration"
+                     : c.split == Split::calibration   ? "fitted"
                                                        : ""});
     }
     out << '\n';

@@ -16,13 +16,14 @@ struct Candidate {
 };
 using Group = std::vector<Candidate>;
 
-/// Plans of the same model on the same machines. Only step times can be ranked.
+/// Plans of the same model on the same machines. Only step times can be ranked, and only measured ones are worth it.
 std::vector<Group> groups_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
   std::map<std::tuple<std::string, std::string, std::int64_t, double>, Group> groups;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const ValidationCase& c = suite.cases[i];
     const CaseResult& r = results[i];
-    if (c.subject != Subject::step || !r.predicted_any || r.outcome == Outcome::excluded) continue;
+    if (c.subject != Subject::step || c.grade == "exact" || !r.predicted_any || r.outcome == Outcome::excluded)
+      continue;
     groups[{c.inputs.profile, c.inputs.cluster, c.inputs.workers, c.inputs.single_worker.value()}].push_back(
         {c.method, r.measured, r.predicted, c.split == Split::calibration, c.inputs.plan.strategy->needs == "servers"});
   }
