@@ -36,7 +36,7 @@ void write_summary(std::ostream& out, std::span<const SuiteResult> results) {
   using enum TextTable::Align;
   TextTable table({{"suite", flexible},
                    {"cases", right},
-                   {"held out", right},
+                   {"held", right},
                    {"median", right},
                    {"P90", right},
                    {"worst %", right},
@@ -57,13 +57,13 @@ void write_summary(std::ostream& out, std::span<const SuiteResult> results) {
 
 void write_regrets(std::ostream& out, std::span<const SuiteResult> results) {
   using enum TextTable::Align;
-  TextTable table({{"choice of a plan", flexible},
+  TextTable table({{"choice in", flexible},
                    {"among", left},
                    {"groups", right},
                    {"regret", right},
                    {"P90", right},
                    {"worst %", right},
-                   {"always the same", right},
+                   {"best constant", right},
                    {"P90 %", right}});
   for (const SuiteResult& r : results)
     for (const Regret& regret : r.statistics.regrets)
@@ -124,6 +124,19 @@ void write_skipped(std::ostream& out, std::span<const SuiteResult> results) {
   }
 }
 
+void write_verdict(std::ostream& out, std::span<const SuiteResult> results) {
+  SuiteStatistics all;
+  for (const SuiteResult& r : results) {
+    all.cases += r.statistics.cases;
+    all.passed += r.statistics.passed;
+    all.failed += r.statistics.failed;
+    all.skipped += r.statistics.skipped;
+    all.excluded += r.statistics.excluded;
+  }
+  out << (all.failed == 0 ? "passed: " : "FAILED: ") << all.failed << " of " << all.cases << " cases failed, "
+      << all.passed << " passed, " << all.skipped << " skipped, " << all.excluded << " excluded\n";
+}
+
 // ---- JSON ----
 
 Json case_json(const ValidationCase& c, const CaseResult& r) {
@@ -181,8 +194,6 @@ void write_validation_text(std::ostream& out, std::span<const SuiteResult> resul
   write_regrets(out, results);
   if (in_full) write_cases(out, results);
   out << '\n';
-  std::size_t cases = 0, failed = 0;
-  for (const SuiteResult& r : results) cases += r.statistics.cases, failed += r.statistics.failed;
   write_failures(out, results);
   write_skipped(out, results);
   write_labelled(out, "note:",
@@ -190,7 +201,7 @@ void write_validation_text(std::ostream& out, std::span<const SuiteResult> resul
                  "measured within the prediction's P10-P90; tau: Kendall's rank correlation of plans of one model, "
                  "cluster and size; pairs: of those more than 5 % apart, predicted in the right order",
                  9);
-  out << (failed == 0 ? "passed" : "FAILED") << ": " << failed << " of " << cases << " cases failed\n";
+  write_verdict(out, results);
 }
 
 void write_validation_json(std::ostream& out, std::span<const SuiteResult> results) {
