@@ -16,7 +16,7 @@ namespace {
 
 struct Flags {
   std::vector<std::string> suites, case_files;
-  std::string root = ".";
+  std::string root = ".", page;
   bool in_full = false;
   OutputFlags output;
 };
@@ -48,6 +48,7 @@ ExitCode validate(const Flags& flags) {
     if (flags.output.json) write_validation_json(out, results);
     else write_validation_text(out, results, flags.in_full);
   });
+  if (!flags.page.empty()) write_output(flags.page, [&](std::ostream& out) { write_validation_html(out, results); });
   const bool failed =
       std::any_of(results.begin(), results.end(), [](const SuiteResult& r) { return r.statistics.failed > 0; });
   return failed ? answer_is_no : answered;
@@ -60,6 +61,7 @@ Action add_flags(CLI::App& app) {
       ->expected(1)
       ->take_all();
   app.add_option("--root", flags->root, "Where files that cases name are looked for (default: here)");
+  app.add_option("--html", flags->page, "Also write a page: predicted against measured, errors by method and scale");
   app.add_flag("--long", flags->in_full, "Every case, not only those that failed");
   add_output_flags(app, flags->output);
   return [flags] { return validate(*flags); };

@@ -298,3 +298,25 @@ TEST_CASE("reports: text of at most 80 columns that names what failed; JSON with
   CHECK(suite["cases"][1]["error"].get<double>() == Approx(-2.0 / 3));
   CHECK(suite["cases"][2]["predicted_s"].is_null());
 }
+
+TEST_CASE("reports: the page shows every predicted case once, escapes what it quotes and needs nothing else") {
+  const std::vector<SuiteResult> results{run(document(R"({"id": "a <b> & \"c\"", "measured_s": 3},
+      {"id": "fitted", "measured_s": 3.1, "split": "calibration"}, {"id": "ratio", "measured_ratio": 1,
+      "inputs": {"over": "wfbp"}}, {"id": "misprint", "measured_s": 9, "excluded": "a misprint"})"))};
+  std::ostringstream out;
+  write_validation_html(out, results);
+  const std::string page = out.str();
+  const auto count = [&](const std::string& part) {
+    std::size_t n = 0;
+    for (auto at = page.find(part); at != std::string::npos; at = page.find(part, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count("<circle") == 3);
+  CHECK(count("fill=\"none\"") == 1);
+  CHECK(contains(page, "a &lt;b&gt; &amp; &quot;c&quot;: measured 3.000 s, predicted 3.000 s"));
+  CHECK(count("<b>") == 0);
+  CHECK(count("http") == 0);
+  CHECK(count("nan") + count("inf") == 0);
+  for (const std::string tag : {"section", "table", "svg", "tr", "td", "div", "html"})
+    CHECK(count("<" + tag + ">") + count("<" + tag + " ") == count("</" + tag + ">"));
+}
