@@ -136,7 +136,19 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
       result.notes.push_back(table.provenance + ": number of workers not stated, taken as " +
                              std::to_string(table.workers));
     }
-    Fit fit = table.sizes.size() < 2 ? Fit{} : piecewise_fit(table.sizes, table.times);
+    if (table.sizes.size() < 2) {
+      throw InputError(table.provenance, "at least two sizes, to tell start-up from bandwidth",
+                       table.sizes.empty() ? "none" : "one");
+    }
+    const auto repeats = std::count_if(result.entries.begin(), result.entries.end(), [&](const auto& e) {
+      return e.measured.operation == table.operation && e.measured.workers == table.workers;
+    });
+    if (repeats == 1) {
+      result.notes.push_back(table.operation + " on " + std::to_string(table.workers) +
+                             " workers was measured more than once: links are fitted to all of its tables, the last "
+                             "one is kept; calibrate each network setting on its own");
+    }
+    Fit fit = piecewise_fit(table.sizes, table.times);
     result.entries.push_back({std::move(table), std::move(fit), {}});
   }
   result.cluster = std::move(base);

@@ -289,6 +289,13 @@ TEST_CASE("calibration: what is missing is said, what cannot be used is refused"
   CHECK_THROWS_AS((void)calibrated(base, std::vector{odd}), InputError);
   CHECK_THROWS_AS((void)calibrated(base, std::vector{gather}), InputError);
   CHECK_THROWS_AS((void)calibrated(base, {}), InputError);
+  // One size cannot tell start-up from bandwidth.
+  const MeasuredCollective single{"all_reduce", 4, {Bytes(1e3)}, {Seconds(1e-4)}, "made"};
+  CHECK_THROWS_AS((void)calibrated(base, std::vector{single}), InputError);
+  CHECK_THROWS_AS((void)calibrated(base, std::vector{inside, single}), InputError);
+  // The same measurement twice may be two networks.
+  CHECK(one.notes.size() + 1 == calibrated(base, std::vector{inside, inside}).notes.size());
+  CHECK(contains(calibrated(base, std::vector{inside, inside, inside}).notes[0], "measured more than once"));
 }
 
 TEST_CASE("calibration: A100 logs up to 16 GPUs against the 64 that were held out") {
