@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 
 namespace stepcast {
@@ -296,9 +297,18 @@ void read_rest(Object& document, Profile& p) {
   p.assumed = document.texts("assumed");
 }
 
+/// Parses; refuses repeated keys, of which JSON parsers silently keep one.
 Json parsed(std::string_view text, std::string_view source) {
+  std::vector<std::set<std::string>> open;
+  const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
+      throw InputError(std::string(source), "each key of an object once", "'" + value.get<std::string>() + "' twice");
+    return true;
+  };
   try {
-    return Json::parse(text);
+    return Json::parse(text, on_event);
   } catch (const Json::parse_error& e) {
     throw InputError(std::string(source) + "@" + std::to_string(e.byte), "a profile in JSON", "text that is no JSON",
                      "the text breaks off or goes wrong at this byte");

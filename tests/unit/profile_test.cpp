@@ -311,6 +311,8 @@ TEST_CASE("profile: JSON that is no profile is refused at its place") {
       {"f#/missing", with(p, "\"missing\": []", "\"missing\": \"all\"")},
       {"f#", "[]"},
       {"f", with(p, "\"host_s\":0.002", "\"host_s\":1e999")},
+      {"f", with(p, "\"host_s\":0.002", "\"host_s\":0.002,\"host_s\":7")},
+      {"f", with(p, "\"traced_workers\": 1", "\"traced_workers\": 1, \"traced_workers\": 2")},
   };
   for (const Case& c : cases) {
     CAPTURE(c.where);
