@@ -59,6 +59,7 @@ Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measu
 }
 
 ExitCode calibrate(const Flags& flags) {
+  refuse_overwriting(flags.output.path, flags.files);
   std::vector<MeasuredCollective> measured = measured_in(flags.files);
   const Cluster base = base_of(flags, measured);
   for (MeasuredCollective& table : measured)

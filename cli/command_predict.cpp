@@ -31,6 +31,10 @@ ExitCode predict(const Flags& flags) {
   const Cluster cluster = cluster_of(flags.cluster);
   if (flags.timeline == "-" && (flags.output.path.empty() || flags.output.path == "-"))
     throw InputError("--timeline", "a file, since the prediction goes to standard output", "-");
+  refuse_overwriting(flags.output.path, flags.input.files);
+  refuse_overwriting(flags.timeline, flags.input.files);
+  if (!flags.timeline.empty() && flags.timeline == flags.output.path)
+    throw InputError("--timeline", "another file than the prediction's", "'" + flags.timeline + "' for both");
   Input input = input_of(flags.input);
   const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
   Answer<Prediction> prediction = predicted(profile, cluster, plan);

@@ -15,6 +15,7 @@ struct Flags {
 };
 
 ExitCode profile(const Flags& flags) {
+  refuse_overwriting(flags.output.path, flags.input.files);
   const Profile profile = profile_on(Cluster{}, input_of(flags.input).profile, flags.device);
   const bool to_file = !flags.output.path.empty() && flags.output.path != "-";
   const bool as_json = flags.output.json || !flags.output.path.empty();

@@ -14,6 +14,7 @@ struct Flags {
 };
 
 ExitCode replay(const Flags& flags) {
+  refuse_overwriting(flags.output.path, flags.input.files);
   const SelfCheck check = self_check_of(flags.input);
   write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).replay(out, check); });
   return check.worst() ? answered : answer_is_no;

@@ -83,6 +83,18 @@ FileBytes::~FileBytes() {
 
 std::string shown_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
+void refuse_overwriting(const std::string& output, const std::vector<std::string>& inputs) {
+  if (output.empty() || output == "-") return;
+  struct stat target {};
+  if (::stat(output.c_str(), &target) != 0 || !S_ISREG(target.st_mode)) return;
+  for (const std::string& input : inputs) {
+    struct stat source {};
+    if (input == "-" || ::stat(input.c_str(), &source) != 0) continue;
+    if (source.st_dev == target.st_dev && source.st_ino == target.st_ino)
+      throw InputError(output, "an output that is not an input as well", "'" + input + "', which would be overwritten");
+  }
+}
+
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::ostringstream text;
   write(text);

@@ -34,6 +34,9 @@ class FileBytes {
 /// The name of an input in messages: its path, or "standard input".
 [[nodiscard]] std::string shown_name(const std::string& path);
 
+/// Throws InputError if writing to `output` would overwrite one of `inputs`, by whatever names they go.
+void refuse_overwriting(const std::string& output, const std::vector<std::string>& inputs);
+
 /// Calls `write` with a stream to `path` ("" or "-": standard output). A file appears under its name only when it is
 /// complete. Throws InputError when it cannot be written.
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write);

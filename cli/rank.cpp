@@ -35,6 +35,7 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
 
 ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   const RecommendOptions how = options_of(flags.allow, options);
+  refuse_overwriting(flags.output.path, flags.input.files);
   const Cluster cluster = cluster_of(flags.cluster);
   Input input = input_of(flags.input);
   const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);

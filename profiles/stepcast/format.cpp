@@ -46,7 +46,10 @@ Trace trace_of(const Source& source, const ReadOptions& options) {
   std::string head(head_size, '\0');
   PlainText plain(source.bytes);
   head.resize(plain.read(head));
-  if (head.empty()) throw InputError(source.name, "a profiler trace", "gzip without content: " + plain.damage());
+  if (head.empty()) {
+    throw InputError(source.name, "a profiler trace",
+                     "gzip without content" + (plain.damage().empty() ? "" : ": " + plain.damage()));
+  }
   for (const Format& format : formats())
     if (format.recognises(head)) return format.read(source, options);
   throw unrecognised(source, head);

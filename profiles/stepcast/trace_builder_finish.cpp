@@ -43,7 +43,7 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
     const std::string found =
         report.events_seen == 0 ? "no events at all"
         : begin_end_ > 0        ? "begin and end marks, as Horovod, MXNet and others write them"
-        : trace_.events.empty() ? counted(report.events_seen, "entry") + ", none with a duration"
+        : trace_.events.empty() ? counted(report.events_seen, "event") + ", none with a readable time and duration"
                                 : counted(trace_.events.size(), "event") + " of categories that Kineto does not write";
     throw InputError(source_, "a PyTorch trace with operators or kernels", found);
   }

@@ -65,6 +65,7 @@ def bad_traces() -> dict[str, bytes]:
         "a profile without layers": b'{"schema": "stepcast.profile/1"}',
         "a profile of the future": b'{"schema": "stepcast.profile/99", "layers": []}',
         "a cluster": b'{"schema": "stepcast.cluster/1"}',
+        "a profile that says a thing twice": b'{"schema": "stepcast.profile/1", "input_s": 0, "input_s": 5, "layers": []}',
         "a profile with a typo": b'{"schema": "stepcast.profile/1", "layesr": []}',
         "a profile with numbers as text": b'{"schema": "stepcast.profile/1", "layers": "three"}',
         "truncated, strict": packed[: len(packed) // 2],
@@ -159,6 +160,16 @@ def main() -> int:
             checker.check(f"trace: {name} (profile)", ["profile", str(path), "-o", str(out), *strict])
             checker.check(f"trace: {name} (standard input)", ["recommend", "-", *CLUSTER, *strict],
                           stdin=content)
+        # An output that is an input: the input stays as it is.
+        path.write_bytes(EXAMPLE.read_bytes())
+        for flags in [["profile", str(path), "-o", str(path)], ["replay", str(path), "-o", str(path.parent / "./input")],
+                      ["recommend", str(path), *CLUSTER, "-o", str(path)],
+                      ["predict", str(path), *CLUSTER, "--plan", "ddp", "--timeline", str(path)],
+                      ["predict", str(path), *CLUSTER, "--plan", "ddp", "--timeline", str(out), "-o", str(out)]]:
+            checker.check("output over input: " + flags[0], flags)
+        if path.read_bytes() != EXAMPLE.read_bytes():
+            checker.failed += 1
+            print("an input was overwritten")
         path = pathlib.Path(folder) / "cluster.json"
         for name, content in bad_clusters().items():
             path.write_bytes(content)
@@ -167,7 +178,8 @@ def main() -> int:
             checker.check("flags: " + " ".join(flags)[:120], flags)
         path = pathlib.Path(folder) / "measured"
         for name, content in {"empty": b"", "text": b"hello\n", "a header only": b"size,time_s\n",
-                              "words": b"size,time_s\nbig,long\n", "negative": b"size,time_s\n1024,-1\n2048,1\n"}.items():
+                              "words": b"size,time_s\nbig,long\n", "negative": b"size,time_s\n1024,-1\n2048,1\n",
+                              "one size": b"size,time_s\n1024,1\n"}.items():
             path.write_bytes(content)
             checker.check(f"measured: {name}", ["calibrate", str(path), "--workers", "4"])
         left = [p.name for p in pathlib.Path(folder).iterdir() if p.name not in ("input", "cluster.json", "measured")]
