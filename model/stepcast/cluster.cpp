@@ -115,6 +115,7 @@ Cluster checked(Cluster cluster, std::string_view source) {
   const Place contention = top.at("contention");
   check_factor(contention.at("inside_under_compute"), cluster.contention.inside_under_compute);
   check_factor(contention.at("network_under_compute"), cluster.contention.network_under_compute);
+  check_factor(contention.at("latency_under_compute"), cluster.contention.latency_under_compute);
   check_factor(contention.at("compute_under_communication"), cluster.contention.compute_under_communication);
   if (!std::isfinite(cluster.relative_error) || cluster.relative_error < 0) {
     top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));

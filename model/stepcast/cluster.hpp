@@ -34,6 +34,7 @@ struct MeasuredCollective {
 struct Contention {
   double inside_under_compute = 1;         ///< factor on the time per byte of links inside a machine while it computes
   double network_under_compute = 1;        ///< the same for links between machines
+  double latency_under_compute = 1;        ///< factor on the start-up time of a step: launches wait for busy devices
   double compute_under_communication = 1;  ///< factor on compute time while a transfer runs
 };
 

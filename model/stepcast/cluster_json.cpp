@@ -115,12 +115,12 @@ MeasuredCollective table_of(const Node& node) {
 }
 
 Contention contention_of(const Node& node) {
-  static const std::vector<std::string> known{"inside_under_compute", "network_under_compute",
+  static const std::vector<std::string> known{"inside_under_compute", "network_under_compute", "latency_under_compute",
                                               "compute_under_communication"};
   node.require_keys(known);
   Contention contention;
   double* const factors[] = {&contention.inside_under_compute, &contention.network_under_compute,
-                             &contention.compute_under_communication};
+                             &contention.latency_under_compute, &contention.compute_under_communication};
   for (std::size_t i = 0; i < known.size(); ++i)
     if (node.has(known[i].c_str())) *factors[i] = node.at(known[i].c_str()).number();
   return contention;
@@ -213,6 +213,7 @@ std::string json_of(const Cluster& c) {
   }
   json["contention"] = {{"inside_under_compute", c.contention.inside_under_compute},
                         {"network_under_compute", c.contention.network_under_compute},
+                        {"latency_under_compute", c.contention.latency_under_compute},
                         {"compute_under_communication", c.contention.compute_under_communication}};
   if (c.relative_error > 0) json["relative_error"] = c.relative_error;
   json["provenance"] = c.provenance.empty() ? Json::array({"not stated"}) : Json(c.provenance);

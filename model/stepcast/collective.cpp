@@ -127,6 +127,7 @@ Cluster under_compute(Cluster c) {
   c.server_staging_rate /= c.contention.inside_under_compute;
   c.network.bandwidth /= c.contention.network_under_compute;
   c.server_link.bandwidth /= c.contention.network_under_compute;
+  for (Link* link : {&c.inside, &c.network, &c.server_link}) link->latency *= c.contention.latency_under_compute;
   return c;
 }
 
@@ -210,7 +211,8 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
   }
   cost.contended_ =
-      !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.network_under_compute != 1);
+      !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.latency_under_compute != 1 ||
+                 cluster.contention.network_under_compute != 1);
   if (cost.contended_) {
     cost.form_lines_ = cost.slow_lines_ = cost.lines_;
     const Cluster slow = under_compute(cluster);

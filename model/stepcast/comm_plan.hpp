@@ -10,8 +10,9 @@
 // Compute order is implied and needs no edges: [update l] forward l for all layers in forward order, then the backward
 // passes in backward order, then the common update (if the plan has one), then the next iteration.
 //
-// Invariants (checked by `flaw_of`): indices in range; lag-0 edges acyclic together with the compute order; every
-// gradient is covered exactly once in bytes by gradient-carrying transfers, or `uncovered` says why not.
+// Invariants (checked by `flaw_of`): indices in range; every transfer waits for something; lag-0 edges acyclic together
+// with the compute order; every gradient is covered exactly once in bytes by gradient-carrying transfers, or `uncovered`
+// says why not.
 // Not modelled here: durations. They come from the cluster when the plan is lowered (lower.hpp).
 #include <stepcast/collective.hpp>
 #include <stepcast/profile.hpp>
@@ -25,7 +26,7 @@
 namespace stepcast {
 
 enum class NodeKind : std::uint8_t {
-  forward_entry,  ///< forward pass of layer `index` is about to start (a point in time)
+  forward_entry,  ///< forward pass of layer `index` is about to start (a point in time); only as a source
   forward,        ///< forward pass of layer `index`; as a target: waits before it starts
   backward,       ///< backward pass of layer `index`; as a source: its gradients are ready
   update,         ///< as a target: the common update; as a source: the common update is done
@@ -84,6 +85,9 @@ struct CommPlan {
   std::vector<Transfer> transfers;
   std::vector<Edge> edges;
   UpdatePlace update = UpdatePlace::after_backward;
+  /// With before_forward: a layer's update holds up the compute stream for at least this long per tensor (a wrapper
+  /// that updates tensor by tensor from a thread of its own, while the training thread waits).
+  Seconds update_per_tensor;
   std::string uncovered;  ///< non-empty: why some gradients are never sent
   /// A permutation of Profile::tensors, for plans whose messages are no runs in gradient-ready order; empty: identity.
   std::vector<std::uint32_t> order;

@@ -21,16 +21,17 @@ struct Slot {
 // The compute of one iteration as slots, and where each node of a plan is found among them.
 class ComputeOrder {
  public:
-  ComputeOrder(const Profile& profile, UpdatePlace place) : layers_(profile.layers.size()) {
+  ComputeOrder(const Profile& profile, const CommPlan& plan) : layers_(profile.layers.size()) {
     slots_.reserve(3 * layers_ + 3);
     if (profile.input > Seconds(0)) add({profile.input, {}, {}, {}}, 0, TaskKind::input);
-    const bool early = place == UpdatePlace::before_forward;
-    const std::vector<double> shares = early ? update_shares(profile) : std::vector<double>();
+    const bool early = plan.update == UpdatePlace::before_forward;
+    const std::vector<PassCost> updates =
+        early ? layer_updates(profile, plan.update_per_tensor) : std::vector<PassCost>();
     forward_.resize(layers_);
     backward_.resize(layers_);
     for (std::uint32_t l = 0; l < layers_; ++l) {
       forward_[l] = static_cast<std::uint32_t>(slots_.size());
-      if (early && shares[l] > 0) add(scaled(profile.optimizer, shares[l]), l, TaskKind::update);
+      if (early && updates[l].host + updates[l].device > Seconds(0)) add(updates[l], l, TaskKind::update);
       forward_end_.push_back(static_cast<std::uint32_t>(slots_.size()));
       add(profile.layers[l].forward, l, TaskKind::forward);
     }
@@ -38,7 +39,7 @@ class ComputeOrder {
       backward_[l] = static_cast<std::uint32_t>(slots_.size());
       add(profile.layers[l].backward, l, TaskKind::backward);
     }
-    if (place == UpdatePlace::after_backward) {
+    if (plan.update == UpdatePlace::after_backward) {
       update_ = static_cast<std::uint32_t>(slots_.size());
       add(profile.optimizer, 0, TaskKind::update);
       slots_.back().cut_before = slots_.back().cut_after = true;
@@ -71,12 +72,22 @@ class ComputeOrder {
     return {c.host * k, c.device * k, c.device_gemm * k, c.device_memory * k};
   }
   // The update of a layer costs in proportion to its bytes.
-  static std::vector<double> update_shares(const Profile& profile) {
-    std::vector<double> shares(profile.layers.size(), 0);
+  static std::vector<PassCost> layer_updates(const Profile& profile, Seconds per_tensor) {
+    std::vector<double> shares(profile.layers.size(), 0), tensors(profile.layers.size(), 0);
     const double total = profile.gradient_size().value();
     if (total <= 0) shares.front() = 1;  // an optimizer that has nothing to update still takes its time
-    for (const Tensor& t : profile.tensors) shares[t.layer] += total > 0 ? t.size.value() / total : 0;
-    return shares;
+    for (const Tensor& t : profile.tensors) {
+      shares[t.layer] += total > 0 ? t.size.value() / total : 0;
+      ++tensors[t.layer];
+    }
+    std::vector<PassCost> updates;
+    updates.reserve(shares.size());
+    for (std::size_t l = 0; l < shares.size(); ++l) {
+      updates.push_back(scaled(profile.optimizer, shares[l]));
+      Seconds& busy = profile.has_device() ? updates.back().device : updates.back().host;
+      busy = std::max(busy, per_tensor * tensors[l]);
+    }
+    return updates;
   }
   void add(const PassCost& cost, std::uint32_t layer, TaskKind kind) {
     Slot s;
@@ -118,8 +129,10 @@ class ChainWriter {
           chained({host + device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
       return;
     }
-    const std::uint32_t issue = chained({reach, host_, 0, tail.layer, TaskKind::host, 0}, last_host_);
-    if (host > reach) chained({host - reach, host_, 0, tail.layer, TaskKind::host, 0}, last_host_);
+    // The host's tasks come right before the device's, which names them in reports.
+    const TaskKind kind = tail.kind == TaskKind::input ? TaskKind::input : TaskKind::host;
+    const std::uint32_t issue = chained({reach, host_, 0, tail.layer, kind, 0}, last_host_);
+    if (host > reach) chained({host - reach, host_, 0, tail.layer, kind, 0}, last_host_);
     head.first_task = tail.last_task =
         chained({device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
     builder_.add_arc(issue, head.first_task);
@@ -198,7 +211,7 @@ bool is_barrier(const TaskGraph& graph) {
 
 TaskGraph lowered(const Profile& profile, const CommPlan& plan, const CommunicationCost& cost,
                   const Contention& contention, const LowerOptions& options) {
-  ComputeOrder order(profile, plan.update);
+  ComputeOrder order(profile, plan);
   mark_cuts(plan, order);
   auto& slots = order.slots();
   TaskGraphBuilder builder;

@@ -1,6 +1,9 @@
-// Fuzzing the trace reader: any bytes either give a trace that keeps its invariants or throw InputError.
+// Fuzzing the trace reader and what is made of a trace: any bytes either give a trace that keeps its invariants, a
+// profile that keeps its own, and a replay, or throw InputError.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/replay.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -33,7 +36,11 @@ void check(const stepcast::Trace& trace) {
 
 void read(const std::uint8_t* data, std::size_t size, bool strict) {
   try {
-    check(stepcast::trace_of({"fuzz", std::as_bytes(std::span(data, size))}, {.strict = strict, .progress = {}}));
+    const stepcast::Trace trace =
+        stepcast::trace_of({"fuzz", std::as_bytes(std::span(data, size))}, {.strict = strict, .progress = {}});
+    check(trace);
+    (void)stepcast::replay_of(trace);
+    (void)stepcast::checked(stepcast::profile_of(trace), "fuzz");
   } catch (const stepcast::InputError&) {}
 }
 

@@ -77,7 +77,7 @@ TEST_CASE("the breakdown partitions the iteration") {
   for (int round = 0; round < 40; ++round) {
     const Profile profile = test::random_profile(draw, {.device = draw.coin()});
     Cluster cluster = test::random_cluster(draw);
-    if (draw.coin()) cluster.contention = {1.3, 1.2, 1.1};
+    if (draw.coin()) cluster.contention = {1.3, 1.2, 2, 1.1};
     for (const Strategy& strategy : strategies()) {
       const Answer<Prediction> p = predicted(profile, cluster, {&strategy, standard_options(strategy), {}});
       if (!p || !p->steady) continue;

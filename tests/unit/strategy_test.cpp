@@ -121,7 +121,7 @@ TEST_CASE("ByteScheduler: whole tensors and endless credit are WFBP without its 
   for (int round = 0; round < 200; ++round) {
     const Profile profile = random_gradients(draw, 40);
     const Cluster cluster = random_ring(draw);
-    const Seconds fifo = time_of("bytescheduler(partition=1 TiB, credit=1 TiB)", profile, cluster);
+    const Seconds fifo = time_of("bytescheduler(partition=1 TiB, credit=1 TiB, host=0 s)", profile, cluster);
     CHECK(fifo <= time_of("wfbp", profile, cluster) * (1 + tolerance));
     gains += fifo < time_of("wfbp", profile, cluster) * (1 - tolerance);
   }
@@ -135,7 +135,7 @@ TEST_CASE("ByteScheduler: without start-up and with small parts never slower tha
     Cluster cluster = random_ring(draw);
     cluster.network.latency = Seconds(0);
     const Seconds part = all_reduce_line(cluster)(Bytes(1e5));
-    CHECK(time_of("bytescheduler(partition=100 kB, credit=100 kB)", profile, cluster) <=
+    CHECK(time_of("bytescheduler(partition=100 kB, credit=100 kB, host=0 s)", profile, cluster) <=
           time_of("wfbp", profile, cluster) + part * (1 + static_cast<double>(profile.tensors.size())));
   }
 }
@@ -146,9 +146,9 @@ TEST_CASE("ByteScheduler: neither the smallest nor the largest part is best wher
   Profile profile = profile_of_gradients(gradients, milliseconds(0));
   for (Layer& layer : profile.layers) layer.forward.host = milliseconds(8);
   const Cluster cluster = plain_cluster(8, BytesPerSecond(4e9), microseconds(20));
-  const Seconds small = time_of("bytescheduler(partition=64 KiB, credit=64 KiB)", profile, cluster);
-  const Seconds middle = time_of("bytescheduler(partition=8 MiB, credit=8 MiB)", profile, cluster);
-  const Seconds large = time_of("bytescheduler(partition=1 GiB, credit=1 GiB)", profile, cluster);
+  const Seconds small = time_of("bytescheduler(partition=64 KiB, credit=64 KiB, host=0 s)", profile, cluster);
+  const Seconds middle = time_of("bytescheduler(partition=8 MiB, credit=8 MiB, host=0 s)", profile, cluster);
+  const Seconds large = time_of("bytescheduler(partition=1 GiB, credit=1 GiB, host=0 s)", profile, cluster);
   CHECK(middle < small);
   CHECK(middle < large);
 }

@@ -1,0 +1,65 @@
+// Fuzzes the readers of everything but traces: profiles, clusters, benchmark logs, tables and the text of plans. The
+// first byte chooses the reader; whatever follows is either read or refused by an InputError. What was read is written
+// and read again: it must be the same.
+#include <stepcast/cluster.hpp>
+#include <stepcast/fit.hpp>
+#include <stepcast/profile.hpp>
+#include <stepcast/strategy.hpp>
+#include <stepcast/text.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+using namespace stepcast;
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void read_document(char reader, std::string_view text) {
+  switch (reader) {
+    case 'p': {
+      const std::string once = json_of(profile_of_json(text, "fuzz"));
+      require(json_of(profile_of_json(once, "written")) == once);
+      return;
+    }
+    case 'c': {
+      const std::string once = json_of(cluster_of_json(text, "fuzz"));
+      require(json_of(cluster_of_json(once, "written")) == once);
+      return;
+    }
+    case 'n':
+    case 't': {
+      const auto measured = reader == 'n' ? collectives_of_nccl_tests(text, "fuzz") : collectives_of_csv(text, "fuzz");
+      for (const MeasuredCollective& m : measured)
+        if (m.sizes.size() >= 2) (void)piecewise_fit(m.sizes, m.times);
+      return;
+    }
+    case 's': {
+      const std::string once = text_of(plan_spec_of(text));
+      require(text_of(plan_spec_of(once)) == once);
+      return;
+    }
+    case 'u':
+      require(bytes_of(text, "fuzz") >= Bytes(0));
+      return;
+    case 'd':
+      require(seconds_of(text, "fuzz") >= Seconds(0));
+      return;
+    default:
+      require(bandwidth_of(text, "fuzz") > BytesPerSecond(0));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  try {
+    read_document(static_cast<char>(data[0]), {reinterpret_cast<const char*>(data) + 1, size - 1});
+  } catch (const InputError&) {}
+  return 0;
+}
