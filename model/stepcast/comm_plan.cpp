@@ -1,6 +1,7 @@
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/lower.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stepcast {
@@ -61,21 +62,20 @@ std::string flaw_of_coverage(const CommPlan& plan, const Profile& profile) {
 }  // namespace
 
 std::string flaw_of(const CommPlan& plan, const Profile& profile) {
-  if (!plan.order.empty()) {
-    std::vector<bool> seen(profile.tensors.size(), false);
-    for (const std::uint32_t t : plan.order) {
-      if (t >= seen.size() || seen[t]) return "the order of the tensors is no permutation";
-      seen[t] = true;
-    }
-    if (plan.order.size() != seen.size()) return "the order of the tensors is no permutation";
-  }
   if (!plan.order.empty() && !is_permutation(plan.order, profile.tensors.size()))
     return "the order of the tensors is no permutation of them";
   for (std::size_t x = 0; x < plan.transfers.size(); ++x)
     if (std::string flaw = flaw_of_transfer(plan.transfers[x], x, plan, profile); !flaw.empty()) return flaw;
-  for (const Edge& e : plan.edges)
+  std::vector<bool> waits(plan.transfers.size(), false);
+  for (const Edge& e : plan.edges) {
     for (const Node& node : {e.from, e.to})
       if (std::string flaw = flaw_of_node(node, plan, profile); !flaw.empty()) return flaw;
+    if (e.to.kind == NodeKind::forward_entry) return "an edge leads to a forward entry, which waits for nothing else";
+    if (e.to.kind == NodeKind::transfer) waits[e.to.index] = true;
+  }
+  // It could start in all iterations at once.
+  if (const auto free = std::find(waits.begin(), waits.end(), false); free != waits.end())
+    return "transfer " + std::to_string(free - waits.begin()) + " waits for nothing";
   if (plan.uncovered.empty())
     if (std::string flaw = flaw_of_coverage(plan, profile); !flaw.empty()) return flaw;
   return flaw_of(lowered(profile, plan, CommunicationCost::free_of_charge(), {}, {.merge = false}));

@@ -11,9 +11,9 @@
 // passes in backward order, then the common update (if the plan has one), then the next iteration.
 //
 // Invariants (checked by `flaw_of`): indices in range; every transfer waits for something; lag-0 edges acyclic together
-// with the compute order; every gradient is covered exactly once in bytes by gradient-carrying transfers, or `uncovered`
-// says why not.
-// Not modelled here: durations. They come from the cluster when the plan is lowered (lower.hpp).
+// with the compute order; every gradient is covered exactly once in bytes by gradient-carrying transfers, or
+// `uncovered` says why not. Not modelled here: durations. They come from the cluster when the plan is lowered
+// (lower.hpp).
 #include <stepcast/collective.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/units.hpp>

@@ -3,11 +3,12 @@
 //
 // Compute becomes a chain of tasks on a device stream, fed by a chain of issue tasks on a host thread where the profile
 // has a device (else one chain on the host). Runs of layers at which no transfer starts or waits are merged into one
-// block: exactly, also for the two streams. For a run with host times h_k and device times d_k the device ends at
-// max(device free + sum d, host start + W), W = max_k (h_1 + ... + h_k + d_k + ... + d_n); splitting the host's time at
-// W - sum d and letting one device task of length sum d wait for the first part gives the same ends (max-plus algebra
-// of a two-machine flow line). The host may run ahead of the device by one iteration. Transfers become tasks on their
-// channels with the duration that the cost model gives them.
+// block. For a run with host times h_k and device times d_k the device ends at max(device free + sum d, host start +
+// W), W = max_k (h_1 + ... + h_k + d_k + ... + d_n); splitting the host's time at W - sum d and letting one device task
+// of length sum d wait for the first part gives the same ends (max-plus algebra of a two-machine flow line). This is
+// exact unless compute and communication slow one another, where the device's pauses within a block lie before it. The
+// host may run ahead of the device by one iteration. Transfers become tasks on their channels with the duration that
+// the cost model gives them.
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/task_graph.hpp>
 

@@ -13,13 +13,15 @@ struct Interval {
 
 Picoseconds length(const Interval& i) { return i.to - i.from; }
 
-// The times within `window` in which a task of class `kind` runs, merged and sorted.
-std::vector<Interval> busy_times(const TaskGraph& graph, const Timeline& timeline, ResourceClass kind,
-                                 Interval window) {
+ResourceClass class_of(const TaskGraph& graph, const Task& task) { return graph.resources[task.resource].kind; }
+
+// The times within `window` in which a task that is `wanted` runs, merged and sorted.
+template <class Wanted>
+std::vector<Interval> busy_times(const TaskGraph& graph, const Timeline& timeline, Interval window,
+                                 const Wanted& wanted) {
   std::vector<Interval> raw;
   for (std::size_t i = 0; i < std::size_t{timeline.iterations} * timeline.tasks; ++i) {
-    const Task& task = graph.tasks[i % timeline.tasks];
-    if (graph.resources[task.resource].kind != kind) continue;
+    if (!wanted(graph.tasks[i % timeline.tasks])) continue;
     const Interval clipped{std::max(window.from, timeline.start[i]), std::min(window.to, timeline.end[i])};
     if (clipped.from < clipped.to) raw.push_back(clipped);
   }
@@ -40,12 +42,15 @@ Picoseconds overlap(const std::vector<Interval>& times, Interval with) {
   return sum;
 }
 
-// The steady state that a schedule ends with: from one marker to the next one of the same phase.
-Interval steady_window(const TaskGraph& graph, const Timeline& timeline) {
+// The period that ends with the marker of `iteration`: from one marker to the next one of the same phase.
+Interval period_until(std::uint32_t iteration, const TaskGraph& graph, const Timeline& timeline) {
   const auto marker_end = [&](std::uint32_t i) { return timeline.end[std::size_t{i} * timeline.tasks + graph.marker]; };
-  const std::uint32_t last = timeline.iterations - 1;
   const std::uint32_t k = timeline.period_iterations;
-  return {last >= k ? marker_end(last - k) : 0, marker_end(last)};
+  return {iteration >= k ? marker_end(iteration - k) : 0, marker_end(iteration)};
+}
+// The steady state that a schedule ends with.
+Interval steady_window(const TaskGraph& graph, const Timeline& timeline) {
+  return period_until(timeline.iterations - 1, graph, timeline);
 }
 
 // Sums in picoseconds over one steady window.
@@ -53,67 +58,111 @@ struct Account {
   Picoseconds compute = 0, exposed = 0, hidden = 0, codec = 0, input = 0, idle = 0;
 };
 
-// A gap on the compute stream: whose fault is it?
-void account_for_gap(const TaskGraph& graph, const Timeline& timeline, Interval gap, std::uint32_t cause,
-                     const std::vector<Interval>& communication, Account& account) {
-  const Picoseconds communicating = overlap(communication, gap);
-  const bool host = cause != Timeline::no_instance &&
-                    graph.resources[graph.tasks[cause % timeline.tasks].resource].kind == ResourceClass::host;
-  if (host) {
-    account.compute += length(gap);  // the device waits for the host to issue
-  } else {
-    account.exposed += communicating;
-    account.idle += length(gap) - communicating;
-  }
-}
+// Attributes the time of one window to what the compute stream does or waits for.
+class Bookkeeping {
+ public:
+  Bookkeeping(const TaskGraph& graph, const Timeline& timeline, Interval window)
+      : graph_(graph),
+        timeline_(timeline),
+        window_(window),
+        communication_(busy_times(graph, timeline, window,
+                                  [&](const Task& t) { return class_of(graph, t) == ResourceClass::communication; })),
+        host_input_(busy_times(graph, timeline, window, [&](const Task& t) {
+          return t.kind == TaskKind::input && class_of(graph, t) == ResourceClass::host;
+        })) {}
 
-Account account_of(const TaskGraph& graph, const Timeline& timeline, Interval window) {
-  const std::vector<Interval> communication = busy_times(graph, timeline, ResourceClass::communication, window);
-  std::vector<std::uint32_t> instances;
-  for (std::size_t i = 0; i < timeline.end.size(); ++i) {
-    const Task& task = graph.tasks[i % timeline.tasks];
-    if (i >= std::size_t{timeline.iterations} * timeline.tasks) break;
-    if (graph.resources[task.resource].kind == ResourceClass::compute && timeline.end[i] > window.from &&
-        timeline.start[i] < window.to && timeline.end[i] > timeline.start[i])
-      instances.push_back(static_cast<std::uint32_t>(i));
+  Account result() {
+    Picoseconds at = window_.from;
+    for (const std::uint32_t i : compute_instances()) {
+      const Interval run{std::max(at, timeline_.start[i]), std::min(window_.to, timeline_.end[i])};
+      if (run.from > at) add_gap({at, run.from}, timeline_.cause[i]);
+      if (run.to <= run.from) continue;
+      const TaskKind kind = graph_.tasks[i % timeline_.tasks].kind;
+      (kind == TaskKind::input   ? account_.input
+       : kind == TaskKind::codec ? account_.codec
+                                 : account_.compute) += length(run);
+      at = run.to;
+    }
+    // The window ends with a marker, which may be a point in time that only waits.
+    if (at < window_.to) add_gap({at, window_.to}, (timeline_.iterations - 1) * timeline_.tasks + graph_.marker);
+    for (const Interval& i : communication_) account_.hidden += length(i);
+    account_.hidden -= account_.exposed;
+    return account_;
   }
-  std::sort(instances.begin(), instances.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return timeline.start[a] < timeline.start[b]; });
-  Account account;
-  Picoseconds at = window.from;
-  for (const std::uint32_t i : instances) {
-    const Interval run{std::max(at, timeline.start[i]), std::min(window.to, timeline.end[i])};
-    if (run.from > at) account_for_gap(graph, timeline, {at, run.from}, timeline.cause[i], communication, account);
-    if (run.to <= run.from) continue;
-    const TaskKind kind = graph.tasks[i % timeline.tasks].kind;
-    (kind == TaskKind::input   ? account.input
-     : kind == TaskKind::codec ? account.codec
-                               : account.compute) += length(run);
-    at = run.to;
-  }
-  if (at < window.to) account_for_gap(graph, timeline, {at, window.to}, Timeline::no_instance, communication, account);
-  for (const Interval& i : communication) account.hidden += length(i);
-  account.hidden -= account.exposed;
-  return account;
-}
 
-// What one period of the critical path is made of, walking back along what each task waited for last.
-struct CriticalPath {
-  std::vector<std::uint32_t> tasks;  ///< first to last
-  Seconds compute, host, start_up, transfer, timer;
+ private:
+  // What the compute stream does in the window, by start.
+  [[nodiscard]] std::vector<std::uint32_t> compute_instances() const {
+    std::vector<std::uint32_t> instances;
+    for (std::uint32_t i = 0; i < timeline_.iterations * timeline_.tasks; ++i)
+      if (class_of(graph_, graph_.tasks[i % timeline_.tasks]) == ResourceClass::compute &&
+          timeline_.end[i] > window_.from && timeline_.start[i] < window_.to && timeline_.end[i] > timeline_.start[i])
+        instances.push_back(i);
+    std::sort(instances.begin(), instances.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return timeline_.start[a] < timeline_.start[b]; });
+    return instances;
+  }
+
+  // The host's fault? Points without work on the compute stream only pass on what they waited for.
+  [[nodiscard]] bool by_host(std::uint32_t cause) const {
+    while (cause != Timeline::no_instance) {
+      const ResourceClass kind = class_of(graph_, graph_.tasks[cause % timeline_.tasks]);
+      if (kind != ResourceClass::compute || timeline_.end[cause] > timeline_.start[cause])
+        return kind == ResourceClass::host;
+      cause = timeline_.cause[cause];
+    }
+    return false;
+  }
+
+  // A gap on the compute stream: whose fault is it?
+  void add_gap(Interval gap, std::uint32_t cause) {
+    if (by_host(cause)) {
+      const Picoseconds input = overlap(host_input_, gap);
+      account_.input += input;
+      account_.compute += length(gap) - input;  // the device waits for the host to issue
+    } else {
+      const Picoseconds communicating = overlap(communication_, gap);
+      account_.exposed += communicating;
+      account_.idle += length(gap) - communicating;
+    }
+  }
+
+  const TaskGraph& graph_;
+  const Timeline& timeline_;
+  const Interval window_;
+  const std::vector<Interval> communication_, host_input_;
+  Account account_;
 };
+
+// What one period of the critical path is made of, walking back along what each task waited for last. The walk starts a
+// few periods later: what is near the end may merely lag behind (a device behind its host), but far enough back the
+// walk is on the cycle that sets the pace.
+struct CriticalPath {
+  Interval window;
+  std::vector<std::uint32_t> tasks;  ///< first to last
+  Seconds compute, host, input, start_up, transfer, timer;
+};
+constexpr std::uint32_t periods_walked = 4;  // hosts run one iteration ahead: two would do for one such lag
+constexpr std::uint32_t iterations_scheduled = 8;
 
 CriticalPath critical_path_of(const TaskGraph& graph, const Timeline& timeline, const CommPlan& plan,
                               const CommunicationCost& cost) {
   CriticalPath path;
-  const Interval window = steady_window(graph, timeline);
-  std::uint32_t i = (timeline.iterations - 1) * timeline.tasks + graph.marker;
-  while (i != Timeline::no_instance && timeline.end[i] > window.from) {
+  const std::uint32_t last = timeline.iterations - 1, skipped = (periods_walked - 1) * timeline.period_iterations;
+  path.window = period_until(last >= skipped + timeline.period_iterations ? last - skipped : last, graph, timeline);
+  for (std::uint32_t i = last * timeline.tasks + graph.marker;
+       i != Timeline::no_instance && timeline.end[i] > path.window.from; i = timeline.cause[i]) {
     const std::uint32_t t = i % timeline.tasks;
     const Task& task = graph.tasks[t];
-    const Seconds time = seconds_of(timeline.end[i] - std::max(window.from, timeline.start[i]));
-    if (time > Seconds(0)) path.tasks.push_back(t);
-    switch (graph.resources[task.resource].kind) {
+    const Interval run{std::max(path.window.from, timeline.start[i]), std::min(path.window.to, timeline.end[i])};
+    if (run.from >= run.to) continue;
+    const Seconds time = seconds_of(length(run));
+    path.tasks.push_back(t);
+    if (task.kind == TaskKind::input) {
+      path.input += time;
+      continue;
+    }
+    switch (class_of(graph, task)) {
       case ResourceClass::compute:
         path.compute += time;
         break;
@@ -130,28 +179,40 @@ CriticalPath critical_path_of(const TaskGraph& graph, const Timeline& timeline, 
         path.transfer += time - start_up;
       }
     }
-    i = timeline.cause[i];
   }
   std::reverse(path.tasks.begin(), path.tasks.end());
   return path;
 }
 
-std::string bound_of(const CriticalPath& path, Seconds iteration) {
+std::string bound_of(const CriticalPath& path) {
   struct Share {
     const char* name;
     Seconds time;
   };
   const Share shares[] = {{"communication bandwidth", path.transfer},
                           {"start-up of messages", path.start_up},
+                          {"waiting for input", path.input},
                           {"waiting for a timer", path.timer},
                           {"host issue of kernels", path.host}};
   const Share* largest = std::max_element(std::begin(shares), std::end(shares),
                                           [](const Share& a, const Share& b) { return a.time < b.time; });
+  const Seconds iteration = seconds_of(length(path.window));
   const auto percent = [&](Seconds s) { return std::to_string(std::lround(100 * (s / iteration))) + " %"; };
   // Compute can only be hidden behind, never hidden: the first of the others that is visible is what can be improved.
   if (largest->time < 0.01 * iteration) return "compute";
   return std::string(largest->name) + " (" + percent(largest->time) + " of the critical path; compute " +
          percent(path.compute) + ")";
+}
+
+// The strategy's plan, if the collective defines every operation of it.
+Answer<CommPlan> applicable_plan(const StrategyInput& input, const Strategy& strategy) {
+  Answer<CommPlan> plan = strategy.plan(input);
+  if (!plan) return plan;
+  for (const Transfer& t : plan->transfers)
+    if (plan->channels[t.channel].discipline != Discipline::parallel && !input.cost.defines(t.operation))
+      return Inapplicable{"the collective '" + std::string(input.cost.algorithm()) + "' does not define " +
+                          std::string(name_of(t.operation))};
+  return plan;
 }
 
 // One plan at one timer phase, scheduled.
@@ -163,12 +224,8 @@ struct Outcome {
 
 Answer<Outcome> outcome_of(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
                            const PlanSpec& spec, double phase, bool merge, const ScheduleOptions& options) {
-  Answer<CommPlan> plan = spec.strategy->plan({profile, cluster, cost, spec.options, phase});
+  Answer<CommPlan> plan = applicable_plan({profile, cluster, cost, spec.options, phase}, *spec.strategy);
   if (!plan) return Inapplicable{plan.reason()};
-  for (const Transfer& t : plan->transfers)
-    if (plan->channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
-      return Inapplicable{"the collective '" + std::string(cost.algorithm()) + "' does not define " +
-                          std::string(name_of(t.operation))};
   Outcome outcome{std::move(*plan), {}, {}};
   outcome.graph = lowered(profile, outcome.plan, cost, cluster.contention, {.merge = merge});
   schedule(outcome.graph, outcome.timeline, options);
@@ -192,22 +249,28 @@ double relative_step_noise(const Profile& profile) {
   return median > 0 ? (quantile(0.75) - quantile(0.25)) / 1.349 / median : 0;
 }
 
-// The interval of the mean: the measured steps are a sample of the compute time, and the link's fit has a residual.
-void add_uncertainty(const Profile& profile, const Cluster& cluster, const CriticalPath& path, Prediction& prediction) {
+// Half the interval of the mean: the measured steps are a sample of the compute time, and the link's fit has a
+// residual.
+Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const CriticalPath& path) {
   constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
   const double noise = relative_step_noise(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.step_times.size()));
-  const double of_compute = noise / std::sqrt(steps) * (path.compute + path.host).value();
+  const double of_compute = noise / std::sqrt(steps) * (path.compute + path.host + path.input).value();
   const double of_links = cluster.relative_error * (path.transfer + path.start_up).value();
-  const Seconds half(p90 * std::hypot(of_compute, of_links));
-  prediction.interval_low = std::max(Seconds(0), prediction.iteration - half);
-  prediction.interval_high = prediction.iteration + half;
-  prediction.step_spread = noise * lone_step_time(profile);
+  return Seconds(p90 * std::hypot(of_compute, of_links));
+}
+
+void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
   if (profile.step_times.size() < 2)
     prediction.warnings.push_back("fewer than two measured steps: the interval does not include their noise");
   if (cluster.relative_error == 0 && cluster.workers() > 1)
     prediction.warnings.push_back("cluster '" + cluster.name +
                                   "' has no fitted error: the interval does not include that of its links");
+  const Strategy& strategy = *prediction.plan.strategy;
+  if (!strategy.caution.empty())
+    prediction.warnings.push_back(std::string(strategy.name) + ": " + std::string(strategy.caution));
+  if (!prediction.steady)
+    prediction.warnings.push_back("no steady state was reached: the mean over the iterations that were run");
 }
 
 PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
@@ -217,8 +280,13 @@ PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& clu
 }
 
 void name_critical_path(const Profile& profile, const Outcome& outcome, const CriticalPath& path, Prediction& out) {
-  for (const std::uint32_t t : path.tasks)
-    out.critical_path.push_back(task_name(profile, outcome.plan, outcome.graph, t));
+  for (const std::uint32_t t : path.tasks) {
+    std::string name = task_name(profile, outcome.plan, outcome.graph, t);
+    // The host issues a block in two pieces (lower.hpp).
+    const bool again =
+        outcome.graph.tasks[t].kind == TaskKind::host && !out.critical_path.empty() && out.critical_path.back() == name;
+    if (!again) out.critical_path.push_back(std::move(name));
+  }
 }
 
 }  // namespace
@@ -227,12 +295,9 @@ Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& clust
                                     const PlanSpec& spec, Timeline& timeline) {
   Seconds sum;
   for (std::uint32_t k = 0; k < spec.strategy->phases; ++k) {
-    const Answer<CommPlan> plan =
-        spec.strategy->plan({profile, cluster, cost, spec.options, phase_of(k, spec.strategy->phases)});
+    const double phase = phase_of(k, spec.strategy->phases);
+    const Answer<CommPlan> plan = applicable_plan({profile, cluster, cost, spec.options, phase}, *spec.strategy);
     if (!plan) return Inapplicable{plan.reason()};
-    for (const Transfer& t : plan->transfers)
-      if (plan->channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
-        return Inapplicable{"the collective does not define " + std::string(name_of(t.operation))};
     schedule(lowered(profile, *plan, cost, cluster.contention), timeline);
     sum += timeline.iteration_time();
   }
@@ -247,12 +312,16 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
   out.plan = spec;
   const std::uint32_t phases = spec.strategy->phases;
   Breakdown& parts = out.breakdown;
+  Seconds half;
   for (std::uint32_t k = 0; k < phases; ++k) {
-    const Answer<Outcome> outcome = outcome_of(profile, cluster, *cost, spec, phase_of(k, phases), true, {});
+    const Answer<Outcome> outcome = outcome_of(profile, cluster, *cost, spec, phase_of(k, phases), true,
+                                               {.least_iterations = iterations_scheduled});
     if (!outcome) return Inapplicable{outcome.reason()};
     const Timeline& timeline = outcome->timeline;
-    const Account account = account_of(outcome->graph, timeline, steady_window(outcome->graph, timeline));
-    const double share = 1.0 / (phases * timeline.period_iterations);
+    const Interval window = steady_window(outcome->graph, timeline);
+    const Account account = Bookkeeping(outcome->graph, timeline, window).result();
+    // Of an unsteady schedule one window is taken for all.
+    const double share = timeline.iteration_time() / seconds_of(std::max<Picoseconds>(1, length(window))) / phases;
     const auto part = [&](Picoseconds ps) { return seconds_of(ps) * share; };
     parts.compute += part(account.compute);
     parts.exposed_communication += part(account.exposed);
@@ -264,18 +333,16 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
     out.steady = out.steady && timeline.steady;
     if (k != phases / 2) continue;
     const CriticalPath path = critical_path_of(outcome->graph, timeline, outcome->plan, *cost);
-    out.bound = bound_of(path, seconds_of(length(steady_window(outcome->graph, timeline))));
+    out.bound = bound_of(path);
     name_critical_path(profile, *outcome, path, out);
     out.messages = static_cast<std::size_t>(std::count_if(outcome->graph.tasks.begin(), outcome->graph.tasks.end(),
                                                           [](const Task& t) { return t.kind == TaskKind::transfer; }));
-    add_uncertainty(profile, cluster, path, out);
+    half = uncertainty_of(profile, cluster, path);
   }
-  const Seconds half = (out.interval_high - out.interval_low) / 2;
   out.interval_low = std::max(Seconds(0), out.iteration - half);
   out.interval_high = out.iteration + half;
-  if (!spec.strategy->caution.empty())
-    out.warnings.push_back(std::string(spec.strategy->name) + ": " + std::string(spec.strategy->caution));
-  if (!out.steady) out.warnings.push_back("no steady state was reached: the mean over the iterations that were run");
+  out.step_spread = relative_step_noise(profile) * lone_step_time(profile);
+  add_warnings(profile, cluster, out);
   if (profile.batch_samples > 0)
     out.throughput_samples_per_s =
         profile.batch_samples * static_cast<double>(cluster.workers()) / out.iteration.value();
@@ -298,8 +365,12 @@ std::string task_name(const Profile& profile, const CommPlan& plan, const TaskGr
   const Task& task = graph.tasks[number];
   const auto layer = [&] { return " " + profile.layers[task.index].name; };
   switch (task.kind) {
-    case TaskKind::host:
-      return "issue" + layer();
+    case TaskKind::host: {
+      // What is issued follows its host tasks (lower.cpp).
+      std::uint32_t issued = number;
+      while (graph.tasks[issued].kind == TaskKind::host) ++issued;
+      return "issue " + task_name(profile, plan, graph, issued);
+    }
     case TaskKind::forward:
       return "forward" + layer();
     case TaskKind::backward:

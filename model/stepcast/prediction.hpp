@@ -2,10 +2,13 @@
 // Prediction: the step time of one plan on one cluster, why it is so, and how sure we are.
 //
 // The breakdown partitions the steady-state iteration along the compute stream: compute (layers, update, host time that
-// the device waits for), codec, input stall, exposed communication (the stream waits and a transfer runs), bubble
-// (pipeline; 0 without one), idle (the rest: timers). Hidden communication, the time in which transfers run under
-// compute, is outside the sum. The interval is P10-P90 of the mean step from the spread of the measured steps and the
-// residual of the cluster's fit; step-to-step jitter is `step_spread`. Not modelled: convergence.
+// the device waits for), codec, input stall (the stream, or the host that it waits for, waits for the batch), exposed
+// communication (the stream waits and a transfer runs), bubble (pipeline; 0 without one), idle (the rest: timers).
+// Hidden communication, the time in which transfers run under compute, is outside the sum. Exposed is not what a faster
+// network would save: where the host sets the pace, the device may wait for transfers at no cost. That is what the
+// bound says, the largest part of the cycle that sets the pace. The interval is P10-P90 of the mean step from the
+// spread of the measured steps and the residual of the cluster's fit; step-to-step jitter is `step_spread`. Not
+// modelled: convergence; optimizer state and communication buffers in `memory`.
 #include <stepcast/lower.hpp>
 #include <stepcast/schedule.hpp>
 #include <stepcast/strategy.hpp>
@@ -26,7 +29,7 @@ struct Prediction {
   Seconds step_spread;                  ///< standard deviation from step to step
   Breakdown breakdown;
   double throughput_samples_per_s = 0;     ///< all workers; 0 when the batch is unknown
-  Bytes memory;                            ///< per worker; 0 when unknown
+  Bytes memory;                            ///< activations, weights and gradients of a worker; 0 when unknown
   std::string bound;                       ///< the bound that binds, in words
   std::vector<std::string> critical_path;  ///< task names, first to last, over one period
   std::vector<std::string> warnings;

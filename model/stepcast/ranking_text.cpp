@@ -16,6 +16,7 @@ using Align = TextTable::Align;
 std::string short_bound(std::string_view bound) {
   constexpr std::pair<std::string_view, std::string_view> names[] = {{"communication bandwidth", "bandwidth"},
                                                                      {"start-up of messages", "start-up"},
+                                                                     {"waiting for input", "input"},
                                                                      {"waiting for a timer", "timer"},
                                                                      {"host issue of kernels", "host issue"}};
   const std::string_view plain = bound.substr(0, bound.find(" ("));
@@ -63,10 +64,12 @@ std::string range_text(const Range& range, const std::string& best) {
   const auto other = [](const std::string& plan, const char* side, BytesPerSecond limit) {
     return plan.empty() ? std::string() : "; " + std::string(side) + " " + text_of(limit) + " " + plan + " is better";
   };
-  const bool bounded_below = !range.below.empty(), bounded_above = !range.above.empty();
-  std::string text = best + " stays best on every network that was tried, ";
-  if (bounded_below || bounded_above) text = best + " stays best on networks of ";
-  return text + text_of(range.low) + " to " + text_of(range.high) + other(range.below, "below", range.low) +
+  const std::string low = text_of(range.low), high = text_of(range.high);
+  std::string where = "on every network that was tried, " + low + " to " + high;
+  if (!range.below.empty() && !range.above.empty()) where = "on networks of " + low + " to " + high;
+  else if (!range.below.empty()) where = "on networks of " + low + " and more (tried up to " + high + ")";
+  else if (!range.above.empty()) where = "on networks of up to " + high + " (tried down to " + low + ")";
+  return best + " stays best " + where + other(range.below, "below", range.low) +
          other(range.above, "above", range.high);
 }
 
@@ -80,18 +83,14 @@ void write_settings(std::ostream& out, std::string_view settings) {
 
 // The best plan that needs neither another framework nor more machines: often nearly as good, and always less work.
 void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
-  if (plans.front().prediction.plan.strategy->needs.empty()) return;
-  const Seconds best = plans.front().prediction.iteration;
-  for (const RankedPlan& plan : plans) {
-    const Seconds time = plan.prediction.iteration;
-    if (!plan.prediction.plan.strategy->needs.empty()) continue;
-    const std::string slower = percent(time / best - 1);
-    write_labelled(out, "or simply",
-                   text_of(plan.prediction.plan) + ", " + text_of(time) + ", " +
-                       (slower == "0.0 %" ? "as fast" : slower + " slower") +
-                       ": needs no further software or machines");
-    return;
-  }
+  const auto needs_nothing = [](const RankedPlan& p) { return p.prediction.plan.strategy->needs.empty(); };
+  const auto simplest = std::find_if(plans.begin(), plans.end(), needs_nothing);
+  if (simplest == plans.begin() || simplest == plans.end()) return;
+  const Seconds time = simplest->prediction.iteration;
+  const std::string slower = percent(time / plans.front().prediction.iteration - 1);
+  write_labelled(out, "or simply",
+                 text_of(simplest->prediction.plan) + ", " + text_of(time) + ", " +
+                     (slower == "0.0 %" ? "as fast" : slower + " slower") + ": needs no further software or machines");
 }
 
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {

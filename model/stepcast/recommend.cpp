@@ -36,18 +36,20 @@ double value_at(double log_value, const OptionSpec& option) {
 }
 
 // The roundest value near `exact` that is as good (to a tenth of a per cent): what somebody would write down.
-double roundest(const OptionSpec& option, double exact, double time, const std::function<double(double)>& time_of) {
+// Never one that is slower than `most`, the time at the default.
+double roundest(const OptionSpec& option, double exact, double time, double most,
+                const std::function<double(double)>& time_of) {
   std::vector<double> grains;
   if (option.kind == OptionKind::size) {
     for (double grain = 0x1p24; grain >= 1024; grain /= 4) grains.push_back(grain);
   } else if (option.kind == OptionKind::duration) {
     for (double grain = 1e6; grain >= 1e2; grain /= 10) grains.push_back(grain);  // nanoseconds
   }
-  const double unit = option.kind == OptionKind::duration ? 1e9 : 1;
+  const double unit = option.kind == OptionKind::duration ? 1e9 : 1, slowest = std::min(time * (1 + 1e-3), most);
   for (const double grain : grains)
     for (const double n : {std::floor(exact * unit / grain), std::ceil(exact * unit / grain)}) {
       const double value = n * grain / unit;
-      if (n >= 1 && value >= option.low && value <= option.high && time_of(value) <= time * (1 + 1e-3)) return value;
+      if (n >= 1 && value >= option.low && value <= option.high && time_of(value) <= slowest) return value;
     }
   return exact;
 }
@@ -60,11 +62,12 @@ double best_value(const OptionSpec& option, double start, const std::function<do
   const double highest = own_range ? option.tune_high : option.high;
   const double low = std::log(std::max(own_range ? option.tune_low : option.low, highest * 1e-9)),
                high = std::log(highest);
-  double best = start, best_time = time_of(start);
+  const double start_time = time_of(start);
+  double best = start, best_time = start_time;
   const auto consider = [&](double log_value) {
     const double value = value_at(log_value, option);
     const double time = time_of(value);
-    // Of equal times the one nearer the default wins: nothing is changed without a gain.
+    // Of equal times the first one stays, the default before all: nothing is changed without a gain.
     if (time < best_time * (1 - 1e-9)) best_time = time, best = value;
     return time;
   };
@@ -84,7 +87,7 @@ double best_value(const OptionSpec& option, double start, const std::function<do
       at_d = consider(d = a + golden * (b - a));
     }
   }
-  return best == start ? start : roundest(option, best, best_time, time_of);
+  return best == start ? start : roundest(option, best, best_time, start_time, time_of);
 }
 
 bool allowed(Fidelity fidelity, const RecommendOptions& options) {

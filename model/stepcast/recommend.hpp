@@ -2,10 +2,10 @@
 // Recommendation: every plan that the cluster can run, tuned, ranked by predicted step time.
 //
 // Exact plans come first and are ranked; lossy, stale and periodic ones only on request and in their own list, because
-// the plan that drops the work always wins. Of the plans within
-// 0.5 % of the fastest, the one that takes the fewest machines and, then, no special software comes first. Numeric
-// options marked `tuned` are searched; the result is never worse than the default. How far an answer holds is found by
-// scaling the network's bandwidth and asking again.
+// the plan that drops the work always wins. Of the plans within 0.5 % of the fastest, the one that takes the fewest
+// machines and, then, no special software comes first. Numeric options marked `tuned` are searched; the result is never
+// worse than the default. How far an answer holds is found by scaling the network's bandwidth and comparing the same
+// plans again, their options as tuned for the bandwidth asked for.
 #include <stepcast/prediction.hpp>
 
 #include <optional>

@@ -59,8 +59,11 @@ class Simulation {
   }
 
   void run() {
-    for (std::uint32_t t = 0; t < n_; ++t)
-      if (pending_[t] == 0) make_ready({0, t}, Timeline::no_instance);
+    // What waits only for iterations before the first one may start at once, also in iterations after the first.
+    while (rows_ < std::min(most_lag_, options_.most_iterations)) add_row();
+    for (std::uint32_t k = 0; k < rows_; ++k)
+      for (std::uint32_t t = 0; t < n_; ++t)
+        if (pending_[at({k, t})] == 0) make_ready({k, t}, Timeline::no_instance);
     dispatch_all();
     while (!running_.empty()) {
       now_ = next_end();

@@ -288,7 +288,7 @@ Seconds compute_time(const Profile& p) {
 }
 
 Seconds lone_step_time(const Profile& p) {
-  const Seconds latency = compute_time(p);
+  const Seconds latency = p.input + compute_time(p);
   if (!p.has_device() || p.host_waits_for_device) return latency;
   PassCost sum;
   const auto add = [&](const PassCost& c) { sum.host += c.host, sum.device += c.device; };

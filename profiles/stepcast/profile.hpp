@@ -93,10 +93,12 @@ struct Profile {
 /// Time at which the gradient of each tensor (same order as `tensors`) is ready, from the start of the forward pass,
 /// on a device that is fed by the host in program order and with nothing else to wait for.
 [[nodiscard]] std::vector<Seconds> gradient_ready_times(const Profile&);
-/// Time of one step without communication: the two-stream recurrence over forward, backward, optimizer and other.
+/// Time of one step without communication and input: the two-stream recurrence over forward, backward, optimizer and
+/// other.
 [[nodiscard]] Seconds compute_time(const Profile&);
 /// Steady-state step time without communication: where the host may run one step ahead of the device, the larger of the
-/// two streams' sums (and half the time above, which two consecutive steps share); else the time above.
+/// two streams' sums (and half of input and the time above, which two consecutive steps share); else input and the time
+/// above.
 [[nodiscard]] Seconds lone_step_time(const Profile&);
 /// Elapsed forward and backward time of the same recurrence.
 [[nodiscard]] Seconds forward_time(const Profile&);

@@ -59,7 +59,7 @@ void scale_to(Profile& p, Seconds measured, Seconds modelled) {
   const double factor = measured / modelled;
   scale(p, factor);
   if (std::abs(factor - 1) > 0.02)
-    p.assumed.push_back("all times scaled by " + percent(factor) + " so that they sum to the measured step");
+    p.assumed.push_back("all times scaled to " + percent(factor) + " so that they sum to the measured step");
 }
 
 /// Time in which neither host nor device did anything that the trace shows.

@@ -251,6 +251,25 @@ TEST_CASE("tightness: a task starts exactly when its last predecessor ended and 
   }
 }
 
+TEST_CASE("what waits only for two iterations before may start at once in the first two") {
+  const auto g = graph_of(R"(
+    gpu chain
+    net fifo
+    a gpu 4
+    x net 1
+    a -> a +1
+    a -> x +2
+    x -> a +1
+    marker a)");
+  REQUIRE(flaw_of(g.graph) == "");
+  const Timeline timeline = schedule(g.graph, {.least_iterations = 4});
+  CHECK(timeline.steady);
+  CHECK(timeline.period == 4 * unit);
+  CHECK(shown(g, timeline, 0) == "a 0-4, x 0-1");
+  CHECK(shown(g, timeline, 1) == "a 4-8, x 1-2");
+  CHECK(shown(g, timeline, 2) == "a 8-12, x 4-5");
+}
+
 TEST_CASE("steady state equals the maximum cycle ratio on random graphs") {
   std::mt19937 random(11);
   int compared = 0;

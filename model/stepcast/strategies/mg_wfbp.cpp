@@ -106,7 +106,7 @@ constinit const Strategy mg_wfbp_strategy{
     .summary = "WFBP with gradients merged where waiting costs less than another start-up",
     .reference = "Shi, Chu, Li, INFOCOM 2019, arXiv 1811.11141; TPDS 2021, arXiv 1912.09268",
     .fidelity = Fidelity::exact,
-    .needs = {},
+    .needs = "MG-WFBP or an equivalent hook per tensor",
     .options = options,
     .phases = 1,
     .plan = plan,

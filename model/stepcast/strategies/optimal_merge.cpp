@@ -59,7 +59,7 @@ constinit const Strategy optimal_merge_strategy{
     .summary = "the best contiguous grouping for all-reduce under the backward pass",
     .reference = "dynamic programme over the recurrence of Shi, Chu, Li, INFOCOM 2019",
     .fidelity = Fidelity::exact,
-    .needs = {},
+    .needs = "a hook per tensor that merges as planned",
     .options = {},
     .phases = 1,
     .plan = plan,
