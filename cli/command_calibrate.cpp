@@ -54,6 +54,7 @@ Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measu
     if (cluster.network.empty()) cluster.network = "10 Gb/s";
   }
   Cluster base = cluster_of(cluster);
+  if (flags.cluster.collective.empty() && flags.cluster.cluster.empty()) base.all_reduce = "ring";
   if (!flags.name.empty()) base.name = flags.name;
   return base;
 }

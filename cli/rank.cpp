@@ -10,11 +10,18 @@
 namespace stepcast::cli {
 namespace {
 
-RecommendOptions options_of(const std::string& allow, const RankOptions& options) {
+Search search_of(const std::string& text) {
+  if (text.empty() || text == "grid") return Search::grid;
+  if (text == "bayesian") return Search::bayesian;
+  throw InputError("--search", "grid or bayesian", "'" + text + "'");
+}
+
+RecommendOptions options_of(const RankFlags& flags, const RankOptions& options) {
   RecommendOptions out;
   out.tune = options.tune;
   out.sensitivity = options.advice;
-  std::istringstream words(allow);
+  out.search = search_of(flags.search);
+  std::istringstream words(flags.allow);
   for (std::string word; std::getline(words, word, ',');) {
     if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
     else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
@@ -30,11 +37,13 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
   add_cluster_flags(app, flags.cluster);
   app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic");
+  app.add_option("--search", flags.search,
+                 "How options are tuned: grid (default), or bayesian, as a run-time tuner with 15 trials would");
   add_output_flags(app, flags.output);
 }
 
 ExitCode rank(const RankFlags& flags, const RankOptions& options) {
-  const RecommendOptions how = options_of(flags.allow, options);
+  const RecommendOptions how = options_of(flags, options);
   refuse_overwriting(flags.output.path, flags.input.files);
   const Cluster cluster = cluster_of(flags.cluster);
   Input input = input_of(flags.input);

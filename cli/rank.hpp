@@ -13,6 +13,7 @@ struct RankFlags {
   ClusterFlags cluster;
   OutputFlags output;
   std::string allow;
+  std::string search;
 };
 void add_rank_flags(CLI::App&, RankFlags&);
 

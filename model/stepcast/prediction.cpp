@@ -1,5 +1,6 @@
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
+#include <stepcast/text.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -204,6 +205,19 @@ std::string bound_of(const CriticalPath& path) {
          percent(path.compute) + ")";
 }
 
+// Every task of one iteration in a row, as slow as contention can make it: no schedule of it takes longer.
+Seconds longest_step(const StrategyInput& input, const CommPlan& plan) {
+  const auto time_of = [](const PassCost& c) { return c.host + c.device; };
+  Seconds compute = input.profile.input + time_of(input.profile.optimizer) + time_of(input.profile.other);
+  for (const Layer& layer : input.profile.layers) compute += time_of(layer.forward) + time_of(layer.backward);
+  Seconds sum = compute * input.cluster.contention.compute_under_communication;
+  for (const Transfer& t : plan.transfers) {
+    const bool timer = plan.channels[t.channel].discipline == Discipline::parallel;
+    sum += timer ? t.delay : (input.cost(t.operation, t.size) + t.overhead) * input.cost.slow_down(t.operation, t.size);
+  }
+  return sum;
+}
+
 // The strategy's plan, if the collective defines every operation of it.
 Answer<CommPlan> applicable_plan(const StrategyInput& input, const Strategy& strategy) {
   Answer<CommPlan> plan = strategy.plan(input);
@@ -212,6 +226,10 @@ Answer<CommPlan> applicable_plan(const StrategyInput& input, const Strategy& str
     if (plan->channels[t.channel].discipline != Discipline::parallel && !input.cost.defines(t.operation))
       return Inapplicable{"the collective '" + std::string(input.cost.algorithm()) + "' does not define " +
                           std::string(name_of(t.operation))};
+  // The scheduler counts picoseconds in 64 bits, which hold 64 iterations of this length.
+  constexpr Seconds longest(1e5);
+  if (!(longest_step(input, *plan) <= longest))
+    return Inapplicable{"a step of it could take more than a day (" + text_of(longest_step(input, *plan)) + ")"};
   return plan;
 }
 

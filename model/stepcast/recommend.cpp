@@ -176,7 +176,7 @@ void prefer_simplest(std::vector<RankedPlan>& ranked) {
   if (ranked.empty()) return;
   const auto burden = [](const RankedPlan& p) {
     const Strategy& strategy = *p.prediction.plan.strategy;
-    return std::tuple(p.machines, !strategy.needs.empty(), strategy.name != "ddp");
+    return std::tuple(p.machines, !strategy.needs.empty(), !strategy.framework.empty(), strategy.name != "ddp");
   };
   const Seconds best = ranked.front().prediction.iteration;
   const auto equals_end = std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) {

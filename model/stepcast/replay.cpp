@@ -90,10 +90,20 @@ void compare(Replay& replay, std::size_t calibration) {
 }  // namespace
 
 Answer<ReplayGraph> replay_graph_of(const Trace& trace) {
+  // The scheduler counts picoseconds in 64 bits; a step of over a day is damage, not training.
+  constexpr double longest_ns = 1e14;
+  const Inapplicable too_long{"the trace's times span more than a day"};
   const std::vector<Step> steps = steps_of(trace);
   if (steps.empty()) return Inapplicable{"the trace has no annotated steps (ProfilerStep#N)"};
+  for (const Event& e : trace.events)
+    if (static_cast<double>(e.end_ns()) - static_cast<double>(trace.events.front().start_ns) > longest_ns)
+      return too_long;
   const Step step = steps[calibration_of(steps)];
-  return ReplayGraph{replaying::graph_of_step(trace, step), step};
+  ReplayGraph replay{replaying::graph_of_step(trace, step), step};
+  double work_ns = 0;
+  for (const Task& task : replay.graph.tasks) work_ns += static_cast<double>(task.work) / 1000;
+  if (work_ns > longest_ns) return too_long;
+  return replay;
 }
 
 Answer<Replay> replay_of(const Trace& trace) {

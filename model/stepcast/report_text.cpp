@@ -61,6 +61,12 @@ void write_heading(std::ostream& out, const Profile& profile, const Cluster& clu
   write_labelled(out, "model", model_text(profile));
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));
+  constexpr std::size_t shown = 4;
+  for (std::size_t i = 0; i < std::min(shown, profile.assumed.size()); ++i)
+    write_labelled(out, "assumed", profile.assumed[i]);
+  if (profile.assumed.size() > shown)
+    write_labelled(out, "assumed",
+                   std::to_string(profile.assumed.size() - shown) + " more; 'stepcast profile' says all");
   if (check.worst() && !check.trusted())
     write_labelled(out, "CAUTION",
                    "the model does not reproduce the traced step (limit: " +

@@ -64,6 +64,8 @@ struct Strategy {
   std::string (*settings)(const OptionValues&);
   /// What is known to go wrong beyond the model, for whoever is about to use it; may be empty.
   std::string_view caution{};
+  /// The only framework that it exists for; empty: PyTorch or any.
+  std::string_view framework{};
 };
 
 /// All strategies (strategies/strategies.inc).

@@ -233,11 +233,22 @@ class Assembly {
       p_.assumed.push_back("few layers (a compiled or fused model): all gradients of a layer become ready together");
   }
 
+  // The collectives that replicas of one model need; others belong to tensor, pipeline or expert parallelism.
+  static bool is_data_parallel(std::string_view operation) {
+    for (const std::string_view known : {"allreduce", "reducescatter", "allgather", "broadcast", "barrier", "reduce"})
+      if (operation == known) return true;
+    return false;
+  }
   void describe_communication() {
     const Seconds left_out = median_seconds(chosen_.steps, [](const StepAnatomy& s) { return s.communication_ns; });
     p_.recognised.push_back("a distributed run: collectives, their packing and waiting (" + text_of(left_out) +
                             " of host time per step) are left out");
     p_.assumed.push_back("compute is as long without communication as it was next to it");
+    for (const ObservedCollective& c : p_.collectives) {
+      if (is_data_parallel(c.operation)) continue;
+      p_.assumed.push_back("the run is not only data parallel: its " + c.operation + " (" + text_of(c.duration) +
+                           " a step) is left out, and plans are for the gradients of this rank");
+    }
   }
 
   const TraceIndex& index_;
@@ -272,12 +283,13 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return compute_time(profiles[a]) < compute_time(profiles[b]); });
   const Seconds fastest = compute_time(profiles[order.front()]), slowest = compute_time(profiles[order.back()]);
-  Profile middle = std::move(profiles[order[(order.size() - 1) / 2]]);
+  Profile middle = std::move(profiles[order[order.size() / 2]]);
   if (ranks.size() == 1) return middle;
   middle.traced_workers = std::max(middle.traced_workers, std::int64_t(ranks.size()));
-  middle.recognised.push_back(std::to_string(ranks.size()) +
-                              " ranks; the profile is that of the median one; computing takes " + text_of(fastest) +
-                              " to " + text_of(slowest));
+  middle.recognised.push_back(
+      std::to_string(ranks.size()) +
+      " ranks; the profile is that of the median one (of two: the slower, which sets the pace); computing takes " +
+      text_of(fastest) + " to " + text_of(slowest));
   return middle;
 }
 

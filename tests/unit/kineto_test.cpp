@@ -348,7 +348,7 @@ TEST_CASE("what is no PyTorch trace is refused by name") {
   says(R"({"schema": "stepcast.profile/1", "model": "x"})", "stepcast document");
   says(R"([{"name": "C", "ph": "B", "ts": 1, "pid": 0}])", "Chrome trace");
   says(R"({"traceEvents": []})", "no events");
-  says(R"({"traceEvents": [{"ph": "M", "name": "x"}]})", "none with a duration");
+  says(R"({"traceEvents": [{"ph": "M", "name": "x"}]})", "none with a readable time and duration");
   says(R"({"traceEvents": [{"ph": "X", "name": "x", "ts": 1, "dur": 1, "pid": 1, "tid": 1}]})", "does not write");
   says(R"({"traceEvents": [{"ph": "B", "name": "x", "ts": 1, "pid": 1, "tid": 1}]})", "begin and end");
   says(R"({"schemaVersion": 1})", "traceEvents");

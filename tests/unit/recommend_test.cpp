@@ -1,3 +1,4 @@
+#include "plan_cases.hpp"
 #include "random_input.hpp"
 
 #include <stepcast/recommend.hpp>
@@ -100,4 +101,19 @@ TEST_CASE("one worker needs no communication") {
     CAPTURE(text_of(p.prediction.plan));
     CHECK(p.prediction.breakdown.exposed_communication.value() == doctest::Approx(0));
   }
+}
+
+TEST_CASE("a step of days is refused, not counted wrong") {
+  const Profile profile =
+      test::profile_of_gradients({{milliseconds(3), Bytes(4e6)}, {milliseconds(5), Bytes(2e6)}}, milliseconds(4));
+  for (const char* text : {"ddp", "p3", "horovod", "dear", "mg_wfbp", "optimal_merge", "bytescheduler_ps", "lb_sgd"}) {
+    for (const Cluster& cluster :
+         {test::plain_cluster(4, BytesPerSecond(1)), test::plain_cluster(4, BytesPerSecond(1e-300)),
+          test::plain_cluster(4, BytesPerSecond(1e9), Seconds(1e300))}) {
+      CAPTURE(text);
+      CHECK(!predicted(profile, cluster, plan_spec_of(text)));
+    }
+    CHECK(predicted(profile, test::plain_cluster(4, BytesPerSecond(1e4)), plan_spec_of(text)));
+  }
+  CHECK_THROWS_AS((void)recommended(profile, test::plain_cluster(4, BytesPerSecond(1))), InputError);
 }

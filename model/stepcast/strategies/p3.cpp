@@ -46,6 +46,7 @@ constinit const Strategy p3_strategy{
     .phases = 1,
     .plan = plan,
     .settings = settings,
+    .framework = "MXNet",
 };
 
 }  // namespace stepcast

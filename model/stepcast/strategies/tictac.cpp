@@ -68,6 +68,7 @@ constinit const Strategy tictac_strategy{
     .phases = 1,
     .plan = plan,
     .settings = settings,
+    .framework = "TensorFlow",
 };
 
 }  // namespace stepcast
