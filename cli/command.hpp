@@ -27,8 +27,8 @@ struct Verb {
   Action (*add_flags)(CLI::App&);
 };
 
-extern const Verb recommend_verb, compare_verb, predict_verb, replay_verb, profile_verb, calibrate_verb,
-    validate_verb, list_verb;
+extern const Verb recommend_verb, compare_verb, predict_verb, replay_verb, profile_verb, calibrate_verb, validate_verb,
+    list_verb;
 /// All verbs in the order of the help.
 [[nodiscard]] std::span<const Verb* const> verbs();
 
