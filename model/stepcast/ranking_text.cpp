@@ -69,7 +69,7 @@ std::string range_text(const Range& range, const std::string& best) {
   if (!range.below.empty() && !range.above.empty()) where = "on networks of " + low + " to " + high;
   else if (!range.below.empty()) where = "on networks of " + low + " and more (tried up to " + high + ")";
   else if (!range.above.empty()) where = "on networks of up to " + high + " (tried down to " + low + ")";
-  return best + " stays best " + where + other(range.below, "below", range.low) +
+  return best + " is best, or within 0.5 %, " + where + other(range.below, "below", range.low) +
          other(range.above, "above", range.high);
 }
 

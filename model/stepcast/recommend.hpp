@@ -25,7 +25,8 @@ struct RejectedPlan {
   std::string plan, reason;
 };
 struct Range {
-  BytesPerSecond low, high;  ///< network bandwidth between which the best plan stays best
+  BytesPerSecond low,
+      high;  ///< network bandwidth (goodput) between which the best plan stays best, or within 0.5 % of it
   std::string below, above;  ///< the plan that is best beyond; empty: none within the range searched
 };
 struct Ranking {

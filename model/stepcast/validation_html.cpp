@@ -73,7 +73,7 @@ std::vector<Point> points_of(const SuiteResult& suite, const std::vector<std::st
 /// Both axes logarithmic over the same range, so that the diagonal is a right prediction.
 class Axis {
  public:
-  static constexpr double size = 420, margin = 50;
+  static constexpr double size = 420, margin = 64;
   explicit Axis(const std::vector<Point>& points) {
     for (const Point& p : points)
       for (const double v : {p.r.predicted, p.r.measured}) {
