@@ -7,8 +7,8 @@
 // Hidden communication, the time in which transfers run under compute, is outside the sum. Exposed is not what a faster
 // network would save: where the host sets the pace, the device may wait for transfers at no cost. That is what the
 // bound says, the largest part of the cycle that sets the pace. The interval is P10-P90 of the mean step from the
-// spread of the measured steps and the residual of the cluster's fit; step-to-step jitter is `step_spread`. Not
-// modelled: convergence; optimizer state and communication buffers in `memory`.
+// spread of the measured steps and the residuals of the cluster's fit and of the model; step-to-step jitter is
+// `step_spread`. Not modelled: convergence; optimizer state and communication buffers in `memory`.
 #include <stepcast/lower.hpp>
 #include <stepcast/schedule.hpp>
 #include <stepcast/strategy.hpp>
