@@ -268,10 +268,8 @@ double relative_step_noise(const Profile& profile) {
 }
 
 // Half the interval of the mean: the measured steps are a sample of the compute time, the link's fit has a residual,
-// and so has the model of several workers itself: the rms error of a step over the 54 rows of the survey suite
-// (validation/) to which its clusters were fitted. The rows held out of the fit do not enter.
+// and so has the model of several workers itself.
 Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const CriticalPath& path, Seconds iteration) {
-  constexpr double residual_of_model = 0.047;
   constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
   const double noise = relative_step_noise(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.step_times.size()));

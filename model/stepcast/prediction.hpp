@@ -22,6 +22,10 @@ struct Breakdown {
   Seconds compute, exposed_communication, hidden_communication, codec, input_stall, bubble, idle;
 };
 
+/// Relative rms error of a predicted step of several workers over the rows of the survey suite (validation/) to which
+/// its clusters were fitted; part of every interval. The rows held out of the fit do not enter. A test recomputes it.
+inline constexpr double residual_of_model = 0.047;
+
 struct Prediction {
   PlanSpec plan;
   Seconds iteration;

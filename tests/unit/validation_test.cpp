@@ -1,4 +1,5 @@
 // Validation: cases that must fail do, statistics by hand, and documents that are refused; then the shipped suites.
+#include <stepcast/prediction.hpp>
 #include <stepcast/validation.hpp>
 #include <stepcast/validation_report.hpp>
 
@@ -258,6 +259,21 @@ TEST_CASE("shipped suites: every case is understood, and the same results come f
     return out.str();
   };
   CHECK(errors(1) == errors(4));
+}
+
+TEST_CASE("the model's residual is that of the survey's calibration rows") {
+  const std::vector<SuiteResult> survey = validated({shipped_suite("survey")}, {});
+  double sum = 0;
+  int rows = 0;
+  for (std::size_t i = 0; i < survey[0].results.size(); ++i) {
+    const CaseResult& r = survey[0].results[i];
+    if (survey[0].suite.cases[i].split != Split::calibration || r.outcome == Outcome::excluded) continue;
+    REQUIRE(r.predicted_any);
+    sum += r.error * r.error;
+    ++rows;
+  }
+  REQUIRE(rows > 40);
+  CHECK(std::sqrt(sum / rows) == doctest::Approx(residual_of_model).epsilon(0.02));
 }
 
 TEST_CASE("shipped suites: no case fails") {
