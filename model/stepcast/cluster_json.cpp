@@ -1,120 +1,27 @@
 // The JSON form of a cluster, schema "stepcast.cluster/1": unit strings for quantities, SI arrays for tables.
 #include <stepcast/cluster.hpp>
+#include <stepcast/json_node.hpp>
 #include <stepcast/text.hpp>
-
-#include <nlohmann/json.hpp>
-
-#include <set>
-#include <span>
 
 namespace stepcast {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonNode::Json;
 constexpr std::string_view schema = "stepcast.cluster/1";
 
-/// A JSON value with its place in the document, for messages.
-class Node {
- public:
-  Node(const Json& json, std::string where) : json_(&json), where_(std::move(where)) {}
-
-  /// Throws unless this is an object that has only `known` keys.
-  void require_keys(std::span<const std::string> known) const {
-    if (!json_->is_object()) refuse("an object");
-    for (const auto& [key, value] : json_->items()) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string near = suggestion_for(key, known);
-      throw InputError(where_ + "/" + key, "a known key", "'" + key + "'",
-                       near.empty() ? "known keys: " + listed(known) : "did you mean '" + near + "'?");
-    }
-  }
-  [[nodiscard]] bool has(const char* key) const { return json_->contains(key); }
-  [[nodiscard]] Node at(const char* key) const {
-    if (!has(key)) throw InputError(where_ + "/" + key, "a value", "nothing", "the key is required");
-    return {(*json_)[key], where_ + "/" + key};
-  }
-  [[nodiscard]] std::vector<Node> elements(const char* expected) const {
-    if (!json_->is_array()) refuse(expected);
-    std::vector<Node> all;
-    for (std::size_t i = 0; i < json_->size(); ++i) all.emplace_back((*json_)[i], where_ + "/" + std::to_string(i));
-    return all;
-  }
-
-  [[nodiscard]] std::string text() const {
-    if (!json_->is_string()) refuse("a string");
-    return json_->get<std::string>();
-  }
-  [[nodiscard]] std::int64_t integer() const {
-    // An unsigned number beyond int64 must not wrap around.
-    const bool huge = json_->is_number_unsigned() && json_->get<std::uint64_t>() > INT64_MAX;
-    if (!json_->is_number_integer() || huge) refuse("a whole number");
-    return json_->get<std::int64_t>();
-  }
-  [[nodiscard]] double number() const {
-    if (!json_->is_number()) refuse("a number");
-    return json_->get<double>();
-  }
-  [[nodiscard]] Seconds seconds() const { return seconds_of(quantity("'5 us'"), where_); }
-  [[nodiscard]] Bytes bytes() const { return bytes_of(quantity("'40 GiB'"), where_); }
-  [[nodiscard]] BytesPerSecond bandwidth() const { return bandwidth_of(quantity("'25 Gb/s'"), where_); }
-  [[nodiscard]] Link link() const {
-    static const std::vector<std::string> known{"latency", "bandwidth"};
-    require_keys(known);
-    return {at("latency").seconds(), at("bandwidth").bandwidth()};
-  }
-
-  [[noreturn]] void refuse(std::string expected) const {
-    throw InputError(where_, std::move(expected), json_->dump(-1, ' ', false, Json::error_handler_t::replace));
-  }
-
- private:
-  [[nodiscard]] std::string quantity(const char* example) const {
-    if (!json_->is_string()) refuse(std::string("a string with number and unit, such as ") + example);
-    return json_->get<std::string>();
-  }
-  static std::string listed(std::span<const std::string> words) {
-    std::string list;
-    for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-    return list;
-  }
-
-  const Json* json_;
-  std::string where_;
-};
-
-/// Parses; refuses bottomless documents and repeated keys, of which JSON parsers silently keep one.
-Json parsed(std::string_view text, std::string_view source) {
-  std::vector<std::set<std::string>> open;
-  const auto on_event = [&](int depth, Json::parse_event_t event, Json& value) {
-    // Deeper than any cluster; values are walked recursively later.
-    if (depth > 32) throw InputError(std::string(source), "a document of at most 32 levels", "a deeper one");
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-      throw InputError(std::string(source), "each key once", "'" + value.get<std::string>() + "' twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, on_event);
-  } catch (const Json::parse_error& error) {
-    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", error.what());
-  } catch (const Json::exception& error) { throw InputError(std::string(source), "a JSON document", error.what()); }
-}
-
-MeasuredCollective table_of(const Node& node) {
+MeasuredCollective table_of(const JsonNode& node) {
   static const std::vector<std::string> known{"operation", "workers", "sizes_bytes", "times_s", "provenance"};
   node.require_keys(known);
   MeasuredCollective table;
   if (node.has("operation")) table.operation = node.at("operation").text();
   table.workers = node.at("workers").integer();
-  for (const Node& n : node.at("sizes_bytes").elements("an array of bytes")) table.sizes.emplace_back(n.number());
-  for (const Node& n : node.at("times_s").elements("an array of seconds")) table.times.emplace_back(n.number());
+  for (const JsonNode& n : node.at("sizes_bytes").elements("an array of bytes")) table.sizes.emplace_back(n.number());
+  for (const JsonNode& n : node.at("times_s").elements("an array of seconds")) table.times.emplace_back(n.number());
   if (node.has("provenance")) table.provenance = node.at("provenance").text();
   return table;
 }
 
-Contention contention_of(const Node& node) {
+Contention contention_of(const JsonNode& node) {
   static const std::vector<std::string> known{"inside_under_compute", "network_under_compute", "latency_under_compute",
                                               "compute_under_communication"};
   node.require_keys(known);
@@ -162,8 +69,8 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "contention",
                                               "relative_error",
                                               "provenance"};
-  const Json json = parsed(text, source);
-  const Node top(json, std::string(source) + "#");
+  const Json json = parsed_json(text, source);
+  const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
   if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
 
@@ -184,11 +91,11 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("message_overhead")) c.message_overhead = top.at("message_overhead").seconds();
   if (top.has("all_reduce")) c.all_reduce = top.at("all_reduce").text();
   if (top.has("tables")) {
-    for (const Node& node : top.at("tables").elements("an array of tables")) c.tables.push_back(table_of(node));
+    for (const JsonNode& node : top.at("tables").elements("an array of tables")) c.tables.push_back(table_of(node));
   }
   if (top.has("contention")) c.contention = contention_of(top.at("contention"));
   if (top.has("relative_error")) c.relative_error = top.at("relative_error").number();
-  for (const Node& node : top.at("provenance").elements("an array of strings")) c.provenance.push_back(node.text());
+  for (const JsonNode& node : top.at("provenance").elements("an array of strings")) c.provenance.push_back(node.text());
   if (c.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");
   return checked(std::move(c), source);
 }
