@@ -18,6 +18,8 @@ std::string_view name_of(TaskKind kind) {
       return "other";
     case TaskKind::input:
       return "input";
+    case TaskKind::load:
+      return "load input";
     case TaskKind::transfer:
       return "transfer";
     case TaskKind::codec:

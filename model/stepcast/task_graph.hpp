@@ -30,6 +30,7 @@ enum class TaskKind : std::uint8_t {
   update,
   other,  ///< compute that belongs to no layer
   input,  ///< waiting for the input batch
+  load,   ///< preparing an input batch, beside the step
   transfer,
   codec,  ///< encoding or decoding of a transfer
   timer,

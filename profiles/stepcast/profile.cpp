@@ -178,6 +178,7 @@ void check_rest(const Profile& p, const Checker& check) {
   check.cost(p.optimizer, p.has_device(), "/optimizer");
   check.cost(p.other, p.has_device(), "/other");
   check.time(p.input, "/input_s");
+  check.time(p.input_period, "/input_period_s");
   check.number(p.batch_samples, 1e12, "samples", "/batch_samples");
   check.size(p.activation_memory, "/activation_memory_bytes");
   for (std::size_t i = 0; i < p.step_times.size(); ++i) check.time(p.step_times[i], at("step_times_s", i));
@@ -289,12 +290,12 @@ Seconds compute_time(const Profile& p) {
 
 Seconds lone_step_time(const Profile& p) {
   const Seconds latency = p.input + compute_time(p);
-  if (!p.has_device() || p.host_waits_for_device) return latency;
+  if (!p.has_device() || p.host_waits_for_device) return std::max(latency, p.input_period);
   PassCost sum;
   const auto add = [&](const PassCost& c) { sum.host += c.host, sum.device += c.device; };
   for (const Layer& l : p.layers) add(l.forward), add(l.backward);
   add(p.optimizer), add(p.other);
-  return std::max({sum.host + p.input, sum.device, latency / 2});
+  return std::max({sum.host + p.input, sum.device, latency / 2, p.input_period});
 }
 
 }  // namespace stepcast

@@ -69,6 +69,7 @@ struct Profile {
   PassCost optimizer;                         ///< the whole update of one step
   PassCost other;                             ///< loss, zero_grad, logging ...: runs between update and next forward
   Seconds input;                              ///< host time in which the step waits for its input batch
+  Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
   bool host_waits_for_device = false;         ///< the step synchronises (loss.item()); else the host may run ahead
   double batch_samples = 0;                   ///< samples per worker and step; 0 when unknown
   Bytes activation_memory;                    ///< 0 when unknown
@@ -98,7 +99,7 @@ struct Profile {
 [[nodiscard]] Seconds compute_time(const Profile&);
 /// Steady-state step time without communication: where the host may run one step ahead of the device, the larger of the
 /// two streams' sums (and half of input and the time above, which two consecutive steps share); else input and the time
-/// above.
+/// above. Never less than the period of the loader.
 [[nodiscard]] Seconds lone_step_time(const Profile&);
 /// Elapsed forward and backward time of the same recurrence.
 [[nodiscard]] Seconds forward_time(const Profile&);

@@ -279,6 +279,7 @@ void read_rest(Object& document, Profile& p) {
   p.optimizer = cost_of_json(document, "optimizer");
   p.other = cost_of_json(document, "other");
   p.input = Seconds(document.number("input_s"));
+  p.input_period = Seconds(document.number("input_period_s"));
   p.host_waits_for_device = document.flag("host_waits_for_device");
   p.batch_samples = document.number("batch_samples");
   p.activation_memory = Bytes(document.number("activation_memory_bytes"));
@@ -326,6 +327,7 @@ std::string json_of(const Profile& p) {
   if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
   out["host_waits_for_device"] = p.host_waits_for_device;
   out["input_s"] = json_of_number(p.input.value());
+  if (p.input_period.value() != 0) out["input_period_s"] = json_of_number(p.input_period.value());
   out["optimizer"] = json_of_cost(p.optimizer);
   out["other"] = json_of_cost(p.other);
   out["step_times_s"] = Json::array();

@@ -66,11 +66,11 @@ bool equal(const Profile& a, const Profile& b) {
   return a.model == b.model && a.device == b.device && all_equal(a.layers, b.layers) &&
          a.backward_order == b.backward_order && all_equal(a.tensors, b.tensors) &&
          operator_equal(a.optimizer, b.optimizer) && operator_equal(a.other, b.other) && a.input == b.input &&
-         a.host_waits_for_device == b.host_waits_for_device && a.batch_samples == b.batch_samples &&
-         a.activation_memory == b.activation_memory && a.step_times == b.step_times &&
-         all_equal(a.collectives, b.collectives) && a.traced_workers == b.traced_workers &&
-         a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
-         a.assumed == b.assumed;
+         a.input_period == b.input_period && a.host_waits_for_device == b.host_waits_for_device &&
+         a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
+         a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
+         a.traced_workers == b.traced_workers && a.provenance == b.provenance && a.recognised == b.recognised &&
+         a.missing == b.missing && a.assumed == b.assumed;
 }
 
 class RandomProfiles {
@@ -91,6 +91,7 @@ class RandomProfiles {
     p.optimizer = any_cost(p);
     p.other = any_cost(p);
     p.input = time();
+    p.input_period = time();
     p.host_waits_for_device = whole(0, 1) == 1;
     p.batch_samples = double(whole(0, 512));
     p.activation_memory = Bytes(std::floor(real() * 1e9));
