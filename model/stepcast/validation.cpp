@@ -132,6 +132,16 @@ void predict_step(const ValidationSuite& suite, const ValidationCase& c, Library
   result.high = c.subject == Subject::ratio ? result.predicted : prediction->interval_high.value();
 }
 
+/// A time on links that were fitted with `relative_error`.
+void set_communication_time(Seconds time, double relative_error, CaseResult& result) {
+  constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
+  const double half = p90 * relative_error * time.value();
+  result.predicted_any = true;
+  result.predicted = time.value();
+  result.low = result.predicted - half;
+  result.high = result.predicted + half;
+}
+
 void predict_collective(const ValidationSuite& suite, const ValidationCase& c, const Library& library,
                         CaseResult& result) {
   std::vector<MeasuredCollective> measured;
@@ -146,12 +156,20 @@ void predict_collective(const ValidationSuite& suite, const ValidationCase& c, c
     result.reason = cost.reason();
     return;
   }
-  result.predicted_any = true;
-  result.predicted = (*cost)(Operation::all_reduce, c.inputs.size).value();
-  constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
-  const double half = p90 * fitted.cluster.relative_error * result.predicted;
-  result.low = result.predicted - half;
-  result.high = result.predicted + half;
+  set_communication_time((*cost)(Operation::all_reduce, c.inputs.size), fitted.cluster.relative_error, result);
+}
+
+void predict_operation(const ValidationSuite& suite, const ValidationCase& c, const Library& library,
+                       CaseResult& result) {
+  const Cluster cluster = library.cluster(suite, c.inputs);
+  const Answer<CommunicationCost> cost = communication_cost(cluster, c.inputs.algorithm);
+  if (!cost || !cost->defines(c.inputs.operation)) {
+    result.reason =
+        cost ? std::string(cost->algorithm()) + " does not define " + std::string(name_of(c.inputs.operation))
+             : cost.reason();
+    return;
+  }
+  set_communication_time((*cost)(c.inputs.operation, c.inputs.size), cluster.relative_error, result);
 }
 
 void predict_replay(const ValidationCase& c, const Library& library, CaseResult& result) {
@@ -177,6 +195,9 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
         break;
       case Subject::collective:
         predict_collective(suite, c, library, result);
+        break;
+      case Subject::operation:
+        predict_operation(suite, c, library, result);
         break;
       case Subject::replay:
         predict_replay(c, library, result);

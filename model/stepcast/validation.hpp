@@ -10,6 +10,7 @@
 // The library opens no files: inputs that are neither shipped nor in the suite itself are asked for by path, and a case
 // whose file is absent is skipped and says so. Not modelled: errors that are correlated between cases.
 #include <stepcast/cluster.hpp>
+#include <stepcast/collective.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/strategy.hpp>
@@ -33,6 +34,7 @@ enum class Subject : std::uint8_t {
   step,        ///< the step time of a plan
   ratio,       ///< the step time of a plan over that of another plan
   collective,  ///< the time of an all-reduce, on links that are fitted to the logs of other world sizes
+  operation,   ///< the time of one operation by one collective algorithm
   replay,      ///< a trace's step, rebuilt from one of its steps, against its other steps
 };
 
@@ -46,7 +48,9 @@ struct CaseInputs {
   Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
   Seconds extra_optimizer;        ///< cost of the update that the single-worker step does not contain
   std::vector<std::string> logs;  ///< Subject::collective: files to fit
-  Bytes size;                     ///< Subject::collective
+  Operation operation{};          ///< Subject::operation
+  std::string algorithm;          ///< Subject::operation: that of the cluster where it is empty
+  Bytes size;                     ///< Subject::collective, operation
 };
 
 struct ValidationCase {

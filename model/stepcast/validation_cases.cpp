@@ -73,7 +73,7 @@ class Object {
 };
 
 const std::vector<std::string> input_keys{"profile",         "cluster",           "workers", "plan",      "over",
-                                          "single_worker_s", "extra_optimizer_s", "logs",    "size_bytes"};
+                                          "single_worker_s", "extra_optimizer_s", "logs",    "operation", "size_bytes"};
 const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
                                          "inputs",    "measured_s", "measured_ratio", "spread_s",
                                          "tolerance", "split",      "recorded_error", "excluded"};
@@ -85,6 +85,23 @@ PlanSpec plan_at(const Object& inputs, const char* key) {
   } catch (const InputError& error) {
     throw InputError(inputs.place(key) + " " + error.where, error.expected, error.found, error.hint);
   }
+}
+
+/// "all_to_all@bruck", or without an algorithm.
+void read_operation(const Object& inputs, CaseInputs& in) {
+  const std::string text = inputs.text("operation");
+  const std::size_t at = std::min(text.find('@'), text.size());
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    in.operation = static_cast<Operation>(i);
+    known.emplace_back(name_of(in.operation));
+    if (known.back() != text.substr(0, at)) continue;
+    if (at < text.size()) in.algorithm = text.substr(at + 1);
+    return;
+  }
+  const std::string near = suggestion_for(text.substr(0, at), known);
+  throw InputError(inputs.place("operation"), "an operation, such as all_to_all@bruck", "'" + text + "'",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
 CaseInputs inputs_of(const Object& object) {
@@ -101,6 +118,7 @@ CaseInputs inputs_of(const Object& object) {
   in.single_worker = Seconds(object.number("single_worker_s", 0));
   in.extra_optimizer = Seconds(object.number("extra_optimizer_s", 0));
   in.size = Bytes(object.number("size_bytes", 0));
+  if (object.has("operation")) read_operation(object, in);
   if (!object.has("logs")) return in;
   const Json& logs = object.at("logs", "a list of paths");
   if (!logs.is_array()) object.refuse("logs", "a list of paths", logs);
@@ -111,7 +129,8 @@ CaseInputs inputs_of(const Object& object) {
   return in;
 }
 
-Subject subject_of(const CaseInputs& in) {
+Subject subject_of(const Object& inputs, const CaseInputs& in) {
+  if (inputs.has("operation")) return Subject::operation;
   if (!in.logs.empty()) return Subject::collective;
   if (in.over.strategy) return Subject::ratio;
   return in.plan.strategy ? Subject::step : Subject::replay;
@@ -120,9 +139,11 @@ Subject subject_of(const CaseInputs& in) {
 void require_inputs(const Object& object, const ValidationCase& c) {
   const Object inputs = object.child("inputs");
   const auto require = [&](const char* key) { static_cast<void>(inputs.at(key, "a value")); };
-  if (c.subject != Subject::collective) require("profile");
+  const bool communication = c.subject == Subject::collective || c.subject == Subject::operation;
+  if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
+    throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
+  require(communication ? "size_bytes" : "profile");
   if (c.subject != Subject::replay) require("cluster");
-  if (c.subject == Subject::collective) require("size_bytes");
   if (c.subject == Subject::ratio) require("plan");
   if (c.subject == Subject::replay) {
     if (object.has("measured_s"))
@@ -142,7 +163,7 @@ ValidationCase case_of(const Object& object) {
   c.source = object.text("source", true);
   c.grade = object.text("grade", true);
   c.inputs = inputs_of(object.child("inputs"));
-  c.subject = subject_of(c.inputs);
+  c.subject = subject_of(object.child("inputs"), c.inputs);
   c.method = object.text("method");
   if (c.method.empty() && c.inputs.plan.strategy) c.method = text_of(c.inputs.plan);
   c.measured = object.number(c.subject == Subject::ratio ? "measured_ratio" : "measured_s", 0);

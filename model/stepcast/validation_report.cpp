@@ -144,6 +144,7 @@ Json case_json(const ValidationCase& c, const CaseResult& r) {
   const auto key = [&](const char* name) { return std::string(name) + "_" + unit; };
   Json json = {{"id", c.id}, {"source", c.source}, {"grade", c.grade}, {"split", name_of(c.split)}};
   if (c.inputs.plan.strategy) json["plan"] = text_of(c.inputs.plan);
+  if (c.subject == Subject::operation) json["operation"] = name_of(c.inputs.operation);
   json[key("measured")] = r.measured > 0 ? Json(r.measured) : Json(nullptr);
   json[key("predicted")] = r.predicted_any ? Json(r.predicted) : Json(nullptr);
   json["error"] = r.predicted_any ? Json(r.error) : Json(nullptr);

@@ -119,6 +119,32 @@ TEST_CASE("inputs: scaled profiles, an update of its own, ratios, and files") {
   CHECK(validated({suite}, options).at(0).results.at(0).outcome == Outcome::passed);
 }
 
+TEST_CASE("operations: one transfer by one collective algorithm, without a profile") {
+  const auto operation = [](const std::string& inputs, const char* measured) {
+    return R"({"schema": "stepcast.cases/1", "suite": "made up", "defaults": {"source": "nowhere", "grade": "made up",
+      "tolerance": 1e-9, "split": "held_out"},)" +
+           std::string(own_inputs) + R"("cases": [{"id": "a", "inputs": {"cluster": "pair", )" + inputs +
+           R"(}, "measured_s": )" + measured + "}]}";
+  };
+  const auto result = [&](const std::string& inputs, const char* measured) {
+    return run(operation(inputs, measured)).results.at(0);
+  };
+  // 1 GB to one other on 1 GB/s: half of it is exchanged, all of it is broadcast.
+  CHECK(result(R"("operation": "all_to_all@pairwise", "size_bytes": 1e9)", "0.5").outcome == Outcome::passed);
+  CHECK(result(R"("operation": "broadcast@binary_tree", "size_bytes": 1e9)", "1").outcome == Outcome::passed);
+  CHECK(result(R"("operation": "broadcast@binary_tree", "size_bytes": 1e9)", "1.01").outcome == Outcome::failed);
+  CHECK(result(R"("operation": "all_reduce", "size_bytes": 1e9)", "1").outcome ==
+        Outcome::passed);  // the cluster's ring
+  CHECK(contains(result(R"("operation": "all_reduce@bruck", "size_bytes": 1e9)", "1").reason,
+                 "bruck does not define all_reduce"));
+  CHECK(contains(result(R"("operation": "all_reduce@brook", "size_bytes": 1e9)", "1").reason, "'brook'"));
+  CHECK(contains(refusal(operation(R"("operation": "broadkast@chain", "size_bytes": 1)", "1")),
+                 "did you mean 'broadcast'?"));
+  CHECK(contains(refusal(operation(R"("operation": "broadcast@chain")", "1")), "size_bytes"));
+  CHECK(contains(refusal(operation(R"("operation": "broadcast", "size_bytes": 1, "plan": "bsp")", "1")),
+                 "more than one of them"));
+}
+
 TEST_CASE("quantiles: linear between order statistics") {
   CHECK(quantile({}, 0.5) == 0);
   CHECK(quantile({7}, 0.9) == 7);
