@@ -67,9 +67,22 @@ class Library {
                      near.empty() ? "" : "did you mean '" + near + "'?");
   }
 
-  [[nodiscard]] Profile profile(const ValidationSuite& suite, const CaseInputs& in) {
+  [[nodiscard]] Profile profile(const ValidationSuite& suite, const CaseInputs& in, const Cluster& cluster) {
     const auto own = suite.profiles.find(in.profile);
-    return as_measured(own != suite.profiles.end() ? own->second : shared_profile(in.profile), in);
+    Profile p = as_measured(own != suite.profiles.end() ? own->second : shared_profile(in.profile), in);
+    return in.pipeline.empty() ? p : with_input_pipeline(std::move(p), pipeline(suite, in), cluster);
+  }
+
+  [[nodiscard]] InputPipeline pipeline(const ValidationSuite& suite, const CaseInputs& in) const {
+    const auto own = suite.pipelines.find(in.pipeline);
+    std::vector<std::string> known;
+    for (const auto& [name, pipeline] : suite.pipelines) known.push_back(name);
+    InputPipeline p = own != suite.pipelines.end()
+                          ? own->second
+                          : input_pipeline_of_json(file(in.pipeline, "pipeline", known), in.pipeline);
+    if (in.cached_share) p.cached_share = *in.cached_share;
+    if (in.loader_workers) p.workers = *in.loader_workers;
+    return checked(std::move(p), "pipeline " + in.pipeline);
   }
 
   [[nodiscard]] Cluster cluster(const ValidationSuite& suite, const CaseInputs& in) const {
@@ -109,8 +122,8 @@ class Library {
 };
 
 void predict_step(const ValidationSuite& suite, const ValidationCase& c, Library& library, CaseResult& result) {
-  const Profile profile = library.profile(suite, c.inputs);
   const Cluster cluster = library.cluster(suite, c.inputs);
+  const Profile profile = library.profile(suite, c.inputs, cluster);
   const Answer<Prediction> prediction = predicted(profile, cluster, c.inputs.plan);
   if (!prediction) {
     result.reason = prediction.reason();
@@ -125,11 +138,13 @@ void predict_step(const ValidationSuite& suite, const ValidationCase& c, Library
     }
     unit = other->iteration.value();
   }
+  const Seconds time = c.inputs.part ? prediction->breakdown.*c.inputs.part : prediction->iteration;
   result.predicted_any = true;
-  result.predicted = prediction->iteration.value() / unit;
-  // The errors of the two steps of a ratio largely cancel; no interval is stated for it.
-  result.low = c.subject == Subject::ratio ? result.predicted : prediction->interval_low.value();
-  result.high = c.subject == Subject::ratio ? result.predicted : prediction->interval_high.value();
+  result.predicted = result.low = result.high = time.value() * c.inputs.steps / unit;
+  // The errors of the two steps of a ratio largely cancel; no interval is stated for it, nor for a part.
+  if (c.subject == Subject::ratio || c.inputs.part) return;
+  result.low = prediction->interval_low.value() * c.inputs.steps;
+  result.high = prediction->interval_high.value() * c.inputs.steps;
 }
 
 /// A time on links that were fitted with `relative_error`.

@@ -12,6 +12,8 @@
 #include <stepcast/cluster.hpp>
 #include <stepcast/collective.hpp>
 #include <stepcast/error.hpp>
+#include <stepcast/input_pipeline.hpp>
+#include <stepcast/prediction.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/strategy.hpp>
 
@@ -44,7 +46,12 @@ struct CaseInputs {
   std::string cluster;
   std::int64_t workers = 0;  ///< 0: as many as the cluster has
   PlanSpec plan;
-  PlanSpec over;                  ///< Subject::ratio: the plan to compare with
+  PlanSpec over;         ///< Subject::ratio: the plan to compare with
+  std::string pipeline;  ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
+  std::optional<double> cached_share;          ///< in place of the pipeline's
+  std::optional<std::int64_t> loader_workers;  ///< in place of the pipeline's
+  double steps = 1;                            ///< Subject::step: the measured time covers this many steps
+  Seconds Breakdown::*part = nullptr;          ///< Subject::step: only this part of the step is compared
   Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
   Seconds extra_optimizer;        ///< cost of the update that the single-worker step does not contain
   std::vector<std::string> logs;  ///< Subject::collective: files to fit
@@ -72,6 +79,7 @@ struct ValidationSuite {
   std::string name, summary;
   std::map<std::string, Profile> profiles;  ///< its own, besides the shipped ones
   std::map<std::string, Cluster> clusters;
+  std::map<std::string, InputPipeline> pipelines;
   std::vector<ValidationCase> cases;
 };
 

@@ -72,8 +72,10 @@ class Object {
   std::string where_;
 };
 
-const std::vector<std::string> input_keys{"profile",         "cluster",           "workers", "plan",      "over",
-                                          "single_worker_s", "extra_optimizer_s", "logs",    "operation", "size_bytes"};
+const std::vector<std::string> input_keys{
+    "profile",         "cluster",           "workers",        "plan",      "over",
+    "single_worker_s", "extra_optimizer_s", "logs",           "operation", "size_bytes",
+    "pipeline",        "cached_share",      "loader_workers", "steps",     "part"};
 const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
                                          "inputs",    "measured_s", "measured_ratio", "spread_s",
                                          "tolerance", "split",      "recorded_error", "excluded"};
@@ -104,9 +106,47 @@ void read_operation(const Object& inputs, CaseInputs& in) {
                    near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
+Seconds Breakdown::*part_named(const Object& inputs) {
+  constexpr std::pair<std::string_view, Seconds Breakdown::*> parts[] = {
+      {"compute", &Breakdown::compute},
+      {"exposed_communication", &Breakdown::exposed_communication},
+      {"hidden_communication", &Breakdown::hidden_communication},
+      {"codec", &Breakdown::codec},
+      {"input_stall", &Breakdown::input_stall},
+      {"bubble", &Breakdown::bubble},
+      {"idle", &Breakdown::idle}};
+  const std::string name = inputs.text("part");
+  std::vector<std::string> known;
+  for (const auto& [known_name, part] : parts) {
+    if (known_name == name) return part;
+    known.emplace_back(known_name);
+  }
+  const std::string near = suggestion_for(name, known);
+  throw InputError(inputs.place("part"), "a part of the step, such as input_stall", "'" + name + "'",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
+}
+
+/// What says how the step is fed, and what of it was measured.
+void read_feeding(const Object& inputs, CaseInputs& in) {
+  in.pipeline = inputs.text("pipeline");
+  if (inputs.has("cached_share")) in.cached_share = inputs.number("cached_share", 0);
+  if (inputs.has("loader_workers")) {
+    const double workers = inputs.number("loader_workers", 0);
+    if (workers != std::floor(workers) || workers > 1e6)
+      inputs.refuse("loader_workers", "a whole number", inputs.json()["loader_workers"]);
+    in.loader_workers = static_cast<std::int64_t>(workers);
+  }
+  for (const char* key : {"cached_share", "loader_workers"})
+    if (inputs.has(key) && in.pipeline.empty())
+      static_cast<void>(inputs.at("pipeline", "the pipeline that it changes"));
+  in.steps = inputs.number("steps", 1, 1);
+  if (inputs.has("part")) in.part = part_named(inputs);
+}
+
 CaseInputs inputs_of(const Object& object) {
   object.require_keys(input_keys);
   CaseInputs in;
+  read_feeding(object, in);
   in.profile = object.text("profile");
   in.cluster = object.text("cluster");
   const double workers = object.number("workers", 0, 1);
@@ -151,6 +191,9 @@ void require_inputs(const Object& object, const ValidationCase& c) {
                        "without a plan the case is a replay, which measures its own trace");
     return;
   }
+  if (c.subject != Subject::step && (c.inputs.part || c.inputs.steps != 1))
+    throw InputError(inputs.place(c.inputs.part ? "part" : "steps"),
+                     "a case with one plan, whose step time is measured", "another case");
   const char* key = c.subject == Subject::ratio ? "measured_ratio" : "measured_s";
   static_cast<void>(object.at(key, "the measured value"));
   if (c.measured <= 0) object.refuse(key, "a positive number", object.json()[key]);
@@ -220,7 +263,7 @@ std::string_view name_of(Split split) { return split == Split::calibration ? "ca
 ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed(text, source);
   const Object document(json, std::string(source) + "#");
-  document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "cases"});
+  document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "pipelines", "cases"});
   if (document.text("schema", true) != schema)
     document.refuse("schema", "'" + std::string(schema) + "'", json["schema"]);
   ValidationSuite suite;
@@ -231,6 +274,9 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
     suite.profiles[name] = profile_of_json(dumped(value), profiles.place(name.c_str()));
   for (const auto& [name, value] : clusters.json().items())
     suite.clusters[name] = cluster_of_json(dumped(value), clusters.place(name.c_str()));
+  const Object pipelines = document.child("pipelines");
+  for (const auto& [name, value] : pipelines.json().items())
+    suite.pipelines[name] = input_pipeline_of_json(dumped(value), pipelines.place(name.c_str()));
   const Object defaults = document.child("defaults");
   const Json& cases = document.at("cases", "a list of cases");
   if (!cases.is_array() || cases.empty()) document.refuse("cases", "a list of cases", cases);
