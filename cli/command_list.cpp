@@ -1,4 +1,4 @@
-// stepcast list: what this program knows: strategies, collectives, formats, clusters, models.
+// stepcast list: what this program knows: strategies, whatifs, collectives, formats, clusters, models.
 #include "command.hpp"
 #include "files.hpp"
 #include "input.hpp"
@@ -8,6 +8,7 @@
 #include <stepcast/strategy.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
+#include <stepcast/whatif.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -64,6 +65,26 @@ std::vector<Item> strategy_items() {
   return items;
 }
 
+std::string option_text(const WhatIfOption& option) {
+  const auto text = [&](double number) { return value_text(option, number, option.patterns); };
+  std::string out(option.name);
+  if (!option.required) out += " = " + text(option.standard);
+  if (option.kind != WhatIfValue::layers) out += " (" + text(option.low) + " to " + text(option.high) + ")";
+  return out + (option.required ? ", required: " : ": ") + std::string(option.summary);
+}
+
+std::vector<Item> whatif_items() {
+  std::vector<Item> items;
+  for (const WhatIf& w : whatifs()) {
+    Item item{std::string(w.name), std::string(w.title), {{"what", std::string(w.summary)}}};
+    item.facts.emplace_back("reference", w.reference);
+    for (const WhatIfOption& option : w.options) item.facts.emplace_back("option", option_text(option));
+    if (!w.caution.empty()) item.facts.emplace_back("caution", w.caution);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
 std::vector<Item> collective_items() {
   std::vector<Item> items;
   for (const CollectiveAlgorithm& a : collective_algorithms())
@@ -108,6 +129,7 @@ struct Topic {
   std::vector<Item> (*items)();
 };
 constexpr Topic topics[] = {{"strategies", strategy_items},
+                            {"whatifs", whatif_items},
                             {"collectives", collective_items},
                             {"formats", format_items},
                             {"clusters", cluster_items},
@@ -120,7 +142,7 @@ const Topic& topic_named(const std::string& name) {
     names.emplace_back(topic.name);
   }
   const std::string near = suggestion_for(name, names);
-  throw InputError("list", "strategies, collectives, formats, clusters or models", "'" + name + "'",
+  throw InputError("list", "strategies, whatifs, collectives, formats, clusters or models", "'" + name + "'",
                    near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
@@ -169,7 +191,7 @@ ExitCode list(const Flags& flags) {
 
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("TOPIC", flags->topic, "strategies, collectives, formats, clusters, models")->required();
+  app.add_option("TOPIC", flags->topic, "strategies, whatifs, collectives, formats, clusters, models")->required();
   app.add_flag("--long", flags->in_full, "With options, references and provenance");
   add_output_flags(app, flags->output);
   return [flags] { return list(*flags); };
@@ -177,7 +199,7 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb list_verb = {"list", "List strategies, collectives, formats, clusters or models",
+const Verb list_verb = {"list", "List strategies, whatifs, collectives, formats, clusters or models",
                         "stepcast list strategies --long", add_flags};
 
 }  // namespace stepcast::cli

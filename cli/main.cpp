@@ -13,7 +13,7 @@ namespace stepcast::cli {
 
 std::span<const Verb* const> verbs() {
   static const Verb* const all[] = {&recommend_verb, &compare_verb,   &predict_verb,  &replay_verb,
-                                    &profile_verb,   &calibrate_verb, &validate_verb, &list_verb};
+                                    &profile_verb,   &whatif_verb,    &calibrate_verb, &validate_verb, &list_verb};
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/replay.hpp>
+#include <stepcast/whatif_report.hpp>
 
 #include <iosfwd>
 #include <span>
@@ -57,6 +58,7 @@ struct Report {
   void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
   void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
   void (*ranking)(std::ostream&, const RankingReport&) = nullptr;
+  void (*whatif)(std::ostream&, const WhatIfReport&) = nullptr;
   /// A plan that cannot run, and why.
   void (*inapplicable)(std::ostream&, std::string_view plan, const Inapplicable&) = nullptr;
   void (*calibration)(std::ostream&, const Calibration&) = nullptr;

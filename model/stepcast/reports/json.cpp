@@ -144,6 +144,35 @@ void write_ranking(std::ostream& out, const RankingReport& report) {
   write(out, json);
 }
 
+Json whatif_json(const WhatIfRow& row) {
+  Json json = {{"what", row.scenario.empty() ? "as traced" : text_of(row.scenario)},
+               {"alone_s", row.profile ? Json(row.alone.value()) : Json(nullptr)},
+               {"gain_alone", row.profile ? Json(row.gain_alone) : Json(nullptr)},
+               {"batch_samples", row.profile ? known(row.profile->batch_samples) : Json(nullptr)},
+               {"prediction", row.distributed ? prediction_json(*row.distributed) : Json(nullptr)},
+               {"gain_distributed", row.distributed ? Json(row.gain_distributed) : Json(nullptr)},
+               {"assumed", row.changes},
+               {"inapplicable", row.inapplicable.empty() ? Json(nullptr) : Json(row.inapplicable)}};
+  json["cautions"] = Json::array();
+  for (const WhatIfSpec& spec : row.scenario)
+    if (!spec.what->caution.empty()) json["cautions"].push_back(spec.what->caution);
+  return json;
+}
+
+void write_whatif(std::ostream& out, const WhatIfReport& report) {
+  const Cluster* cluster = report.cluster;
+  Json json = {{"schema", "stepcast.whatif/1"},
+               {"model", report.profile.model},
+               {"replay", check_json(report.check)},
+               {"measured_s", known(report.profile.measured_step().value())},
+               {"cluster", cluster ? Json{{"name", cluster->name}, {"workers", cluster->workers()}} : Json(nullptr)},
+               {"plan", cluster ? Json(text_of(report.plan)) : Json(nullptr)},
+               {"base", whatif_json(report.rows.front())}};
+  json["scenarios"] = Json::array();
+  for (std::size_t i = 1; i < report.rows.size(); ++i) json["scenarios"].push_back(whatif_json(report.rows[i]));
+  write(out, json);
+}
+
 void write_inapplicable(std::ostream& out, std::string_view plan, const Inapplicable& why) {
   write(out, {{"schema", "stepcast.inapplicable/1"}, {"plan", plan}, {"reason", why.reason}});
 }
@@ -193,6 +222,7 @@ Report json_report() {
           .replay = write_replay,
           .prediction = write_prediction,
           .ranking = write_ranking,
+          .whatif = write_whatif,
           .inapplicable = write_inapplicable,
           .calibration = write_calibration,
           .timeline = nullptr};

@@ -207,6 +207,7 @@ Report text_report() {
           .replay = write_replay,
           .prediction = write_prediction,
           .ranking = write_ranking_text,
+          .whatif = write_whatif_text,
           .inapplicable = write_inapplicable_plan,
           .calibration = write_calibration,
           .timeline = nullptr};

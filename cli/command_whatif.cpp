@@ -1,0 +1,112 @@
+// stepcast whatif: the step as it would be after a change that somebody considers making.
+//
+// Scenarios are texts in the grammar of plans, "batch(to=128)+amp": what they say is what the answer prints and what
+// can be pasted again, the order of the changes is visible, options have names, and several scenarios stand side by
+// side. One flag per what-if could do none of that, and --batch means the traced batch everywhere else.
+#include "command.hpp"
+#include "files.hpp"
+#include "input.hpp"
+
+#include <stepcast/text.hpp>
+#include <stepcast/whatif_report.hpp>
+
+#include <memory>
+#include <optional>
+
+namespace stepcast::cli {
+namespace {
+
+struct Flags {
+  InputFlags input;
+  ClusterFlags cluster;
+  OutputFlags output;
+  std::vector<std::string> scenarios;
+  std::string plan, other_batch, other_samples;
+};
+
+/// Given when any flag describes a cluster; --faster-compute and --same-device alone do not.
+bool names_cluster(const ClusterFlags& flags) {
+  return !flags.cluster.empty() || !flags.workers.empty() || !flags.per_node.empty() || !flags.network.empty() ||
+         !flags.servers.empty() || !flags.collective.empty();
+}
+
+std::vector<Scenario> scenarios_of(const Flags& flags) {
+  if (flags.scenarios.empty())
+    throw InputError("", "a scenario", "none", "give --what 'amp+batch(to=128)'; 'stepcast list whatifs' names them");
+  std::vector<Scenario> scenarios;
+  for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of(text));
+  if (!flags.output.path.empty() && scenarios.size() > 1)
+    throw InputError("-o", "one scenario, whose profile is written", std::to_string(scenarios.size()) + " of them");
+  return scenarios;
+}
+
+/// The traced profile, on the cluster's device if there is one, and with the samples of --other-samples.
+std::optional<Profile> other_batch_of(const Flags& flags, const Cluster& cluster) {
+  if (flags.other_batch.empty()) {
+    if (flags.other_samples.empty()) return std::nullopt;
+    throw InputError("--other-samples", "--other-batch beside it", "none");
+  }
+  InputFlags input = flags.input;
+  input.files = {flags.other_batch};
+  input.batch = flags.other_samples;
+  return profile_on(cluster, input_of(input).profile, flags.cluster);
+}
+
+PlanSpec plan_of(const Flags& flags, bool distributed) {
+  if (!distributed && !flags.plan.empty())
+    throw InputError("--plan", "a cluster to run it on", "none", "give --cluster NAME, or --workers N --network 25GbE");
+  return plan_spec_of(flags.plan.empty() ? "ddp" : flags.plan);
+}
+
+void write_answer(const Flags& flags, const WhatIfReport& report) {
+  const auto write_report = [&](std::ostream& out) { report_of(flags.output).whatif(out, report); };
+  if (flags.output.path.empty()) return write_output("-", write_report);
+  const WhatIfRow& row = report.rows.back();
+  if (row.profile)
+    write_output(flags.output.path, [&](std::ostream& out) { report_named("json")->profile(out, *row.profile); });
+  if (!row.profile || flags.output.path != "-") write_output("-", write_report);
+}
+
+ExitCode whatif(const Flags& flags) {
+  const std::vector<Scenario> scenarios = scenarios_of(flags);
+  const bool distributed = names_cluster(flags.cluster);
+  const PlanSpec plan = plan_of(flags, distributed);
+  const Cluster cluster = distributed ? cluster_of(flags.cluster) : Cluster{};
+  std::vector<std::string> inputs = flags.input.files;
+  if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
+  refuse_overwriting(flags.output.path, inputs);
+  Input input = input_of(flags.input);
+  const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
+  const std::optional<Profile> other = other_batch_of(flags, cluster);
+  const Cluster* where = distributed ? &cluster : nullptr;
+  const WhatIfReport report{profile, where, input.check, plan,
+                            whatif_rows(profile, scenarios, other ? &*other : nullptr, where, plan)};
+  write_answer(flags, report);
+  for (const WhatIfRow& row : report.rows)
+    if (!row.inapplicable.empty()) return answer_is_no;
+  return answered;
+}
+
+Action add_flags(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  add_input_flags(app, flags->input);
+  app.add_option("--what", flags->scenarios, "What-ifs in order, such as 'batch(to=128)+amp'; again: side by side")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--other-batch", flags->other_batch, "Trace or profile at another batch, to fit batch(to=...)");
+  app.add_option("--other-samples", flags->other_samples, "Its samples per worker and step");
+  add_cluster_flags(app, flags->cluster);
+  app.add_option("--plan", flags->plan, "Plan to run on the cluster (default: ddp)");
+  app.add_option("-o,--output", flags->output.path, "Write the changed profile here; - is standard output");
+  app.add_flag("--json", flags->output.json, "Write JSON");
+  return [flags] { return whatif(*flags); };
+}
+
+}  // namespace
+
+const Verb whatif_verb = {"whatif", "Predict the step after a change: mixed precision, another batch, ...",
+                          "stepcast whatif trace.json.gz --what amp --what 'batch(to=64)+amp' --workers 8 "
+                          "--network 25GbE",
+                          add_flags};
+
+}  // namespace stepcast::cli

@@ -1,0 +1,47 @@
+// Mixed precision: matrix products on half-precision units, half the bytes for everything else. Zhu, Phanishayee,
+// Pekhimenko 2020 (Daydream), section 6: compute-bound kernels take a third of their time, other device kernels half;
+// the host's time stays. Parameters, gradients and the optimizer stay in fp32, as under torch.autocast.
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+#include <algorithm>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {
+    {.name = "gemm", .standard = 3, .low = 0.1, .high = 100, .summary = "speed-up of matrix products and convolutions"},
+    {.name = "other", .standard = 2, .low = 0.1, .high = 100, .summary = "speed-up of the other device kernels"}};
+
+bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16 || type == DataType::f8; }
+
+Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
+  const Profile& p = in.profile;
+  if (!p.has_device()) return computed_on_host("the factors are those of devices with half-precision units");
+  if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
+    return Inapplicable{"gradients are half precision already: the step was traced in it"};
+  const Scale faster{1, 1 / in.number(0), 1 / in.number(1), 1 / in.number(1)};
+  Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
+  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.number(0)) +
+                            " times, other device kernels of the layers " + number_text(in.number(1)) +
+                            " times as fast; host time, optimizer and fp32 gradients stay");
+  return changed;
+}
+
+}  // namespace
+
+extern const WhatIf amp_whatif;
+const WhatIf amp_whatif = {
+    .name = "amp",
+    .title = "mixed precision",
+    .summary =
+        "layers in half precision: device time of matrix products / 3, of other kernels / 2; host time, "
+        "optimizer and gradients (fp32) stay",
+    .reference = "Zhu, Phanishayee, Pekhimenko 2020 (Daydream), section 6",
+    .options = options,
+    .apply = with_mixed_precision,
+    .caution =
+        "the factors are means of a V100 against fp32 without TF32: from a TF32 trace expect about half of the "
+        "gain, and lower gemm= for small matrices; the casts of autocast cost host time that is not added"};
+
+}  // namespace stepcast

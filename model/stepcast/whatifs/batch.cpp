@@ -1,0 +1,115 @@
+// Another batch: the time of a step as a function of the samples in it.
+//
+// With a second profile of the same model at another batch, every part of every layer is a line a + b n through the two
+// measured points (a part that does not grow takes the value of the nearer one). With one profile device time of the
+// layers is proportional to the batch and host time stays, because the host issues the same kernels; where the host
+// computes, its time is proportional. The optimizer and the rest of the step do not depend on the batch; the wait for
+// input and the activations are proportional.
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {
+    {.name = "to", .low = 1e-3, .high = 1e9, .summary = "samples per worker and step", .required = true}};
+
+/// Lines through the parts of two profiles.
+struct Fit {
+  double first, second, to;
+
+  [[nodiscard]] double operator()(double a, double b) const {
+    const double slope = (b - a) / (second - first);
+    if (!(slope > 0)) return std::abs(to - first) <= std::abs(to - second) ? a : b;
+    return std::max(0.0, to == second ? b : a + slope * (to - first));
+  }
+  [[nodiscard]] Seconds operator()(Seconds a, Seconds b) const { return Seconds((*this)(a.value(), b.value())); }
+  [[nodiscard]] PassCost operator()(const PassCost& a, const PassCost& b) const {
+    const auto rest = [](const PassCost& c) {
+      return std::max(Seconds(0), c.device - c.device_gemm - c.device_memory);
+    };
+    PassCost out{
+        (*this)(a.host, b.host), {}, (*this)(a.device_gemm, b.device_gemm), (*this)(a.device_memory, b.device_memory)};
+    out.device = out.device_gemm + out.device_memory + (*this)(rest(a), rest(b));
+    return out;
+  }
+};
+
+/// Why the two profiles are not one model on one device at two batches; empty if they are.
+std::string difference(const Profile& a, const Profile& b) {
+  if (!(b.batch_samples > 0)) return "the batch of the other profile is unknown";
+  if (a.batch_samples == b.batch_samples) return "both profiles have the batch " + number_text(a.batch_samples);
+  if (a.device != b.device) return "the other profile is of another device (" + b.device + ")";
+  if (a.layers.size() != b.layers.size())
+    return "the other profile has " + counted_layers(b.layers.size()) + ", this one " + std::to_string(a.layers.size());
+  for (std::size_t l = 0; l < a.layers.size(); ++l)
+    if (a.layers[l].name != b.layers[l].name)
+      return "layer '" + a.layers[l].name + "' is '" + b.layers[l].name + "' in the other profile";
+  return {};
+}
+
+Profile fitted(const Profile& a, const Profile& b, double to) {
+  const Fit fit{a.batch_samples, b.batch_samples, to};
+  Profile out = a;
+  for (std::size_t l = 0; l < out.layers.size(); ++l) {
+    out.layers[l].forward = fit(a.layers[l].forward, b.layers[l].forward);
+    out.layers[l].backward = fit(a.layers[l].backward, b.layers[l].backward);
+  }
+  out.optimizer = fit(a.optimizer, b.optimizer);
+  out.other = fit(a.other, b.other);
+  out.input = fit(a.input, b.input);
+  out.input_period = fit(a.input_period, b.input_period);
+  out.activation_memory = Bytes(fit(a.activation_memory.value(), b.activation_memory.value()));
+  out.assumed.push_back("batch " + number_text(to) +
+                        ": each part of each layer on the line through its times at batch " +
+                        number_text(a.batch_samples) + " and " + number_text(b.batch_samples));
+  return out;
+}
+
+Profile proportional(const Profile& p, double to) {
+  const double factor = to / p.batch_samples;
+  const Scale by{p.has_device() ? 1 : factor, factor, factor, factor};
+  Profile out = with_scaled(p, passes_of(selected_layers(p, "*")), by);
+  out.input *= factor;
+  out.input_period *= factor;
+  out.activation_memory *= factor;
+  out.assumed.push_back("batch " + number_text(to) + " instead of " + number_text(p.batch_samples) + ": " +
+                        (p.has_device() ? "device time of the layers proportional to it, host time, optimizer"
+                                        : "time of the layers proportional to it, optimizer") +
+                        " and the rest constant, the wait for input proportional");
+  return out;
+}
+
+Answer<Profile> at_batch(const WhatIfInput& in) {
+  const Profile& p = in.profile;
+  if (!(p.batch_samples > 0)) return Inapplicable{"the traced batch is unknown: give it with --batch"};
+  const double to = in.number(0);
+  if (in.other_batch != nullptr) {
+    if (in.position > 0) return Inapplicable{"with a second profile it has to come first: that one is as traced, too"};
+    if (const std::string why = difference(p, *in.other_batch); !why.empty()) return Inapplicable{why};
+  }
+  Profile changed = in.other_batch != nullptr ? fitted(p, *in.other_batch, to) : proportional(p, to);
+  changed.batch_samples = to;
+  return changed;
+}
+
+}  // namespace
+
+extern const WhatIf batch_whatif;
+const WhatIf batch_whatif = {
+    .name = "batch",
+    .title = "another batch",
+    .summary =
+        "another number of samples per worker and step: fitted to two profiles, or device time proportional "
+        "from one",
+    .reference = "Zhu, Phanishayee, Pekhimenko 2020 (Daydream); Yu, Gao, Golikov, Pekhimenko 2021 (Habitat)",
+    .options = options,
+    .apply = at_batch,
+    .caution =
+        "small batches do not fill a device: from one profile a larger batch is overestimated, a smaller one "
+        "underestimated; a second profile removes most of that"};
+
+}  // namespace stepcast

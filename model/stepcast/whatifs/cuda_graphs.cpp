@@ -1,0 +1,48 @@
+// CUDA graphs: the kernels of a step are recorded once and launched together, so the host issues nothing per kernel.
+//
+// The host time of all layers and of the optimizer becomes one launch; what the host does outside of them (loss.item(),
+// logging, the loop) stays, and so does all device time.
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+#include <algorithm>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {{.name = "launch",
+                                     .kind = WhatIfValue::duration,
+                                     .standard = 20e-6,
+                                     .low = 0,
+                                     .high = 1,
+                                     .summary = "host time of the launch of the whole graph"}};
+
+Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
+  const Profile& p = in.profile;
+  if (!p.has_device()) return computed_on_host("there are no launches to save");
+  std::vector<PassPlace> issued = passes_of(selected_layers(p, "*"));
+  issued.push_back({Pass::optimizer});
+  Profile changed = with_scaled(p, issued, {0, 1, 1, 1});
+  const Seconds before = host_time(p, issued);
+  changed.layers.front().forward.host = std::min(before, Seconds(in.number(0)));
+  changed.assumed.push_back("CUDA graphs: layers and optimizer are issued in " +
+                            text_of(changed.layers.front().forward.host) + " instead of " + text_of(before) +
+                            "; host time outside of them (" + text_of(p.other.host) + ") and device time stay");
+  return changed;
+}
+
+}  // namespace
+
+extern const WhatIf cuda_graphs_whatif;
+const WhatIf cuda_graphs_whatif = {
+    .name = "cuda_graphs",
+    .title = "CUDA graphs",
+    .summary = "the step is one recorded graph: host time of layers and optimizer is one launch, device time stays",
+    .reference = "NVIDIA, CUDA C++ Programming Guide, section CUDA Graphs; torch.cuda.graphs",
+    .options = options,
+    .apply = with_recorded_graph,
+    .caution =
+        "needs fixed shapes and no synchronisation inside the step; gaps between kernels, which shrink, are not "
+        "part of device time"};
+
+}  // namespace stepcast

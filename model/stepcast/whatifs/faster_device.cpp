@@ -1,0 +1,44 @@
+// Faster device: device time divided by a factor, or matrix products and memory-bound kernels by factors of their own,
+// such as the ratios of peak arithmetic and of memory bandwidth of two devices. Host time stays.
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {
+    {.name = "by", .standard = 2, .low = 0.001, .high = 1000, .summary = "speed-up of all device work"},
+    {.name = "gemm", .standard = 0, .low = 0, .high = 1000, .summary = "of matrix products; 0: as `by`"},
+    {.name = "memory", .standard = 0, .low = 0, .high = 1000, .summary = "of memory-bound kernels; 0: as `by`"}};
+
+Answer<Profile> on_faster_device(const WhatIfInput& in) {
+  const Profile& p = in.profile;
+  const double by = in.number(0);
+  const double gemm = in.number(1) > 0 ? in.number(1) : by, memory = in.number(2) > 0 ? in.number(2) : by;
+  if (!p.has_device() && (gemm != by || memory != by))
+    return computed_on_host("it has no kernels to tell apart: give by= alone");
+  const Scale faster{p.has_device() ? 1 : 1 / by, 1 / gemm, 1 / memory, 1 / by};
+  Profile changed = with_scaled(p, all_passes(p), faster);
+  changed.assumed.push_back(gemm == by && memory == by
+                                ? "compute is " + number_text(by) + " times as fast as traced"
+                                : "device work is " + number_text(gemm) + " (matrix products), " + number_text(memory) +
+                                      " (memory-bound kernels) and " + number_text(by) +
+                                      " (the rest) times as fast as traced");
+  return changed;
+}
+
+}  // namespace
+
+extern const WhatIf faster_device_whatif;
+const WhatIf faster_device_whatif = {
+    .name = "faster_device",
+    .title = "faster device",
+    .summary =
+        "device time divided by a factor, for matrix products and memory-bound kernels by their own; host time "
+        "stays, unless the host computes",
+    .reference = "Williams, Waterman, Patterson 2009 (roofline)",
+    .options = options,
+    .apply = on_faster_device,
+    .caution = "one factor for all kernels of a class: small kernels gain less than large ones"};
+
+}  // namespace stepcast

@@ -1,0 +1,57 @@
+// Insert: a layer without parameters, such as a regulariser or a monitoring hook, after another layer.
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+#include <algorithm>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {
+    {.name = "after",
+     .kind = WhatIfValue::layers,
+     .summary = "the layer that it follows; of several that fit, each gets one",
+     .required = true},
+    {.name = "forward", .kind = WhatIfValue::duration, .low = 0, .high = 1000, .summary = "time of its forward pass"},
+    {.name = "backward", .kind = WhatIfValue::duration, .low = 0, .high = 1000, .summary = "time of its backward pass"},
+    {.name = "launch",
+     .kind = WhatIfValue::duration,
+     .standard = 10e-6,
+     .low = 0,
+     .high = 1000,
+     .summary = "host time of a pass, beside a device"}};
+
+std::string unused_name(const Profile& p, const std::string& after) {
+  std::string name = after + "+inserted";
+  while (std::any_of(p.layers.begin(), p.layers.end(), [&](const Layer& l) { return l.name == name; })) name += "'";
+  return name;
+}
+
+Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
+  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(0));
+  if (layers.empty()) return no_such_layer(in.profile, in.text(0));
+  const Seconds forward(in.number(1)), backward(in.number(2)), launch(in.number(3));
+  const auto cost = [&](Seconds time) {
+    return in.profile.has_device() ? PassCost{launch, time, {}, {}} : PassCost{time, {}, {}, {}};
+  };
+  Profile changed = in.profile;
+  for (auto l = layers.rbegin(); l != layers.rend(); ++l) {
+    const std::string& after = in.profile.layers[*l].name;
+    changed = with_layer(std::move(changed), *l + 1, {unused_name(changed, after), cost(forward), cost(backward)});
+  }
+  changed.assumed.push_back("inserted " + counted_layers(layers.size()) + " without parameters after " + in.text(0) +
+                            ": " + text_of(forward) + " forward, " + text_of(backward) + " backward");
+  return changed;
+}
+
+}  // namespace
+
+extern const WhatIf insert_whatif;
+const WhatIf insert_whatif = {.name = "insert",
+                              .title = "inserted layers",
+                              .summary = "layers without parameters after the named ones",
+                              .reference = "Daydream's primitive insert (Zhu, Phanishayee, Pekhimenko 2020)",
+                              .options = options,
+                              .apply = with_inserted_layers};
+
+}  // namespace stepcast

@@ -1,0 +1,38 @@
+// Remove: layers, with their parameters and gradients, leave the model. Jia et al. 2019 (MetaFlow) substitutes
+// subgraphs; of a substitution this is the half that disappears (scale and insert are the other half).
+#include <stepcast/profile_whatif.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {{.name = "layers",
+                                     .kind = WhatIfValue::layers,
+                                     .summary = "patterns of the layers that go, such as bn*|fc",
+                                     .required = true}};
+
+Answer<Profile> without(const WhatIfInput& in) {
+  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(0));
+  if (layers.empty()) return no_such_layer(in.profile, in.text(0));
+  if (layers.size() == in.profile.layers.size()) return Inapplicable{"'" + in.text(0) + "' leaves no layer"};
+  Profile changed = without_layers(in.profile, layers);
+  changed.assumed.push_back("removed " + counted_layers(layers.size()) + " (" + in.text(0) + ") with " +
+                            text_of(in.profile.gradient_size() - changed.gradient_size()) + " of gradients");
+  return changed;
+}
+
+}  // namespace
+
+extern const WhatIf remove_whatif;
+const WhatIf remove_whatif = {
+    .name = "remove",
+    .title = "removed layers",
+    .summary = "layers leave the model with their parameters and gradients",
+    .reference = "Jia et al. 2019 (MetaFlow); Daydream's primitive remove",
+    .options = options,
+    .apply = without,
+    .caution =
+        "the parameterless operators that follow a layer (activation, pooling) are part of it and go with it; "
+        "the optimizer stays as long as it was"};
+
+}  // namespace stepcast
