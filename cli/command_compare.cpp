@@ -1,4 +1,4 @@
-// stepcast compare: every strategy side by side, with its default options unless --tune says otherwise.
+// stepcast compare: plans side by side, with their default options unless --tune says otherwise.
 #include "command.hpp"
 #include "rank.hpp"
 
@@ -8,9 +8,14 @@ namespace {
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<RankFlags>();
   auto tune = std::make_shared<bool>(false);
+  auto all = std::make_shared<bool>(false);
   add_rank_flags(app, *flags);
   app.add_flag("--tune", *tune, "Search the best value of each strategy's options");
-  return [flags, tune] { return rank(*flags, {.advice = false, .tune = *tune}); };
+  app.add_flag("--all", *all, "Lossy, stale and periodic plans too, and every modifier on its usual strategy");
+  app.add_option("--plan", flags->plans, "Only this plan and others named so, such as 'ddp+powersgd(rank=4)'")
+      ->take_all()
+      ->excludes("--all");
+  return [flags, tune, all] { return rank(*flags, {.advice = false, .tune = *tune, .all = *all}); };
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// stepcast list: what this program knows: strategies, whatifs, collectives, formats, clusters, models.
+// stepcast list: what this program knows: strategies, modifiers, whatifs, collectives, formats, clusters, models.
 #include "command.hpp"
 #include "files.hpp"
 #include "input.hpp"
@@ -60,6 +60,21 @@ std::vector<Item> strategy_items() {
     item.facts.emplace_back("fidelity", name_of(s.fidelity));
     if (!s.needs.empty()) item.facts.emplace_back("needs", s.needs);
     for (const OptionSpec& option : s.options) item.facts.emplace_back("option", option_text(option));
+    if (!s.caution.empty()) item.facts.emplace_back("caution", s.caution);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+std::vector<Item> modifier_items() {
+  std::vector<Item> items;
+  for (const Modifier& m : modifiers()) {
+    Item item{std::string(m.name), std::string(m.title), {{"what", std::string(m.summary)}}};
+    item.facts.emplace_back("reference", m.reference);
+    item.facts.emplace_back("fidelity", name_of(m.fidelity));
+    item.facts.emplace_back("usual base", m.usual_base);
+    for (const OptionSpec& option : m.options) item.facts.emplace_back("option", option_text(option));
+    if (!m.caution.empty()) item.facts.emplace_back("caution", m.caution);
     items.push_back(std::move(item));
   }
   return items;
@@ -128,12 +143,10 @@ struct Topic {
   std::string_view name;
   std::vector<Item> (*items)();
 };
-constexpr Topic topics[] = {{"strategies", strategy_items},
+constexpr Topic topics[] = {{"strategies", strategy_items},    {"modifiers", modifier_items},
                             {"whatifs", whatif_items},
-                            {"collectives", collective_items},
-                            {"formats", format_items},
-                            {"clusters", cluster_items},
-                            {"models", model_items}};
+                            {"collectives", collective_items}, {"formats", format_items},
+                            {"clusters", cluster_items},       {"models", model_items}};
 
 const Topic& topic_named(const std::string& name) {
   std::vector<std::string> names;
@@ -142,7 +155,7 @@ const Topic& topic_named(const std::string& name) {
     names.emplace_back(topic.name);
   }
   const std::string near = suggestion_for(name, names);
-  throw InputError("list", "strategies, whatifs, collectives, formats, clusters or models", "'" + name + "'",
+  throw InputError("list", "strategies, modifiers, whatifs, collectives, formats, clusters or models", "'" + name + "'",
                    near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
@@ -156,7 +169,7 @@ void write_json(std::ostream& out, std::string_view topic, const std::vector<Ite
       else if (!entry.contains(key)) entry[key] = value;
       else entry[key] = entry[key].get<std::string>() + "; " + value;
     }
-    if (topic == "strategies") entry["options"] = std::move(options);
+    if (topic == "strategies" || topic == "modifiers") entry["options"] = std::move(options);
     json["items"].push_back(std::move(entry));
   }
   out << json.dump(2) << '\n';
@@ -191,7 +204,7 @@ ExitCode list(const Flags& flags) {
 
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("TOPIC", flags->topic, "strategies, whatifs, collectives, formats, clusters, models")->required();
+  app.add_option("TOPIC", flags->topic, "strategies, modifiers, whatifs, collectives, formats, clusters, models")->required();
   app.add_flag("--long", flags->in_full, "With options, references and provenance");
   add_output_flags(app, flags->output);
   return [flags] { return list(*flags); };
@@ -199,7 +212,7 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb list_verb = {"list", "List strategies, whatifs, collectives, formats, clusters or models",
+const Verb list_verb = {"list", "List strategies, modifiers, whatifs, collectives, formats, clusters or models",
                         "stepcast list strategies --long", add_flags};
 
 }  // namespace stepcast::cli

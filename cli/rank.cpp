@@ -21,6 +21,8 @@ RecommendOptions options_of(const RankFlags& flags, const RankOptions& options) 
   out.tune = options.tune;
   out.sensitivity = options.advice;
   out.search = search_of(flags.search);
+  for (const std::string& plan : flags.plans) out.plans.push_back(plan_spec_of(plan));
+  out.allow_lossy = out.allow_stale = out.allow_periodic = options.all;
   std::istringstream words(flags.allow);
   for (std::string word; std::getline(words, word, ',');) {
     if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
@@ -52,7 +54,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {profile, cluster, input.check, ranking, options.advice});
   });
-  return ranking.exact.empty() ? answer_is_no : answered;
+  return ranking.exact.empty() && ranking.others.empty() ? answer_is_no : answered;
 }
 
 }  // namespace stepcast::cli

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace stepcast::cli {
 
@@ -14,12 +15,14 @@ struct RankFlags {
   OutputFlags output;
   std::string allow;
   std::string search;
+  std::vector<std::string> plans;
 };
 void add_rank_flags(CLI::App&, RankFlags&);
 
 struct RankOptions {
   bool advice = true;  ///< say what to run and how far the answer holds
   bool tune = true;
+  bool all = false;  ///< plans of every fidelity
 };
 [[nodiscard]] ExitCode rank(const RankFlags&, const RankOptions&);
 

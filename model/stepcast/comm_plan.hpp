@@ -8,12 +8,17 @@
 // ended.
 //
 // Compute order is implied and needs no edges: [update l] forward l for all layers in forward order, then the backward
-// passes in backward order, then the common update (if the plan has one), then the next iteration.
+// passes in backward order, then the common update (if the plan has one), then the next iteration. A plan that repeats
+// only every k iterations (local updates, delayed pulls) spells out all k of them: its nodes of compute carry the
+// `phase` (0..k-1) that they belong to, and its lags count repetitions.
 //
-// Invariants (checked by `flaw_of`): indices in range; every transfer waits for something; lag-0 edges acyclic together
-// with the compute order; every gradient is covered exactly once in bytes by gradient-carrying transfers, or
-// `uncovered` says why not. Not modelled here: durations. They come from the cluster when the plan is lowered
-// (lower.hpp).
+// A codec is work of the worker itself that a plan adds (encoding, decoding, a local update). It waits for what its
+// edges say and is served, first come, first served, by the engine that it runs on, between the layers' passes.
+//
+// Invariants (checked by `flaw_of`): indices in range; every transfer and codec waits for something; lag-0 edges
+// acyclic together with the compute order; every gradient is covered in bytes by gradient-carrying transfers, the same
+// number of times (once, unless the plan repeats every k iterations), or `uncovered` says why not. Not modelled here:
+// durations. They come from the cluster when the plan is lowered (lower.hpp).
 #include <stepcast/collective.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/units.hpp>
@@ -31,15 +36,17 @@ enum class NodeKind : std::uint8_t {
   backward,       ///< backward pass of layer `index`; as a source: its gradients are ready
   update,         ///< as a target: the common update; as a source: the common update is done
   transfer,       ///< transfer `index`
+  codec,          ///< codec `index`
 };
 struct Node {
   NodeKind kind;
   std::uint32_t index = 0;
+  std::uint32_t phase = 0;  ///< nodes of compute: iteration within the repetition, below CommPlan::period
   bool operator==(const Node&) const = default;
 };
 struct Edge {
   Node from, to;
-  std::uint32_t lag = 0;  ///< iterations
+  std::uint32_t lag = 0;  ///< repetitions of the plan (iterations, where it repeats every iteration)
 };
 
 /// Where the optimizer runs.
@@ -74,16 +81,35 @@ struct Transfer {
   bool carries_gradient = true;  ///< false for later stages (pull, all-gather) of bytes that were counted already
   std::int32_t priority = 0;     ///< smaller = more urgent
   Bytes size;                    ///< payload per worker, full buffer
+  Bytes dense;                   ///< gradient bytes that `size` stands for, where it is encoded; 0: `size` itself
   Seconds delay;                 ///< timer transfers: how long they take (Horovod's tick); else 0
   Seconds overhead;              ///< added to the operation's time: host work per message
   std::uint32_t first_tensor = 0,
                 tensors = 0;  ///< run of CommPlan::tensor that it carries (part of one, if partitioned)
 };
 
+/// What executes a codec.
+enum class Engine : std::uint8_t {
+  compute,    ///< the device (without one: the host), in between the layers' passes
+  processor,  ///< a processor of its own that works beside the training thread
+};
+
+/// Work that the plan adds on the worker.
+struct Codec {
+  std::string_view name;  ///< "encode", "decode", "local update", ...
+  Seconds time;
+  Engine engine = Engine::compute;
+  std::uint32_t first_tensor = 0,
+                tensors = 0;  ///< run of CommPlan::tensor that it works on
+};
+
 struct CommPlan {
   std::vector<Channel> channels;
   std::vector<Transfer> transfers;
   std::vector<Edge> edges;
+  std::vector<Codec> codecs;
+  std::uint32_t period = 1;  ///< iterations after which the plan repeats
+  bool one_update = false;   ///< only the last iteration of a repetition updates (accumulated gradients)
   UpdatePlace update = UpdatePlace::after_backward;
   /// With before_forward: a layer's update holds up the compute stream for at least this long per tensor (a wrapper
   /// that updates tensor by tensor from a thread of its own, while the training thread waits).
@@ -101,7 +127,7 @@ struct CommPlan {
 /// What is wrong with the plan for this profile, in words; empty if nothing is.
 [[nodiscard]] std::string flaw_of(const CommPlan&, const Profile&);
 
-/// Bytes that one worker hands to the network per iteration (gradient-carrying transfers).
+/// Payload bytes of the gradient-carrying transfers per iteration, as encoded.
 [[nodiscard]] Bytes gradient_traffic(const CommPlan&);
 
 }  // namespace stepcast

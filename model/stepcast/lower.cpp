@@ -18,56 +18,73 @@ struct Slot {
   std::uint32_t first_task = none, last_task = none, entry_task = none;
 };
 
-// The compute of one iteration as slots, and where each node of a plan is found among them.
+// The compute of one repetition of a plan as slots, and where each node of the plan is found among them.
 class ComputeOrder {
  public:
-  ComputeOrder(const Profile& profile, const CommPlan& plan) : layers_(profile.layers.size()) {
-    slots_.reserve(3 * layers_ + 3);
-    if (profile.input > Seconds(0)) add({profile.input, {}, {}, {}}, 0, TaskKind::input);
+  ComputeOrder(const Profile& profile, const CommPlan& plan)
+      : layers_(profile.layers.size()), last_phase_(plan.period - 1) {
+    slots_.reserve(plan.period * (3 * layers_ + 3));
     const bool early = plan.update == UpdatePlace::before_forward;
     const std::vector<PassCost> updates =
         early ? layer_updates(profile, plan.update_per_tensor) : std::vector<PassCost>();
-    forward_.resize(layers_);
-    backward_.resize(layers_);
-    for (std::uint32_t l = 0; l < layers_; ++l) {
-      forward_[l] = static_cast<std::uint32_t>(slots_.size());
-      if (early && updates[l].host + updates[l].device > Seconds(0)) add(updates[l], l, TaskKind::update);
-      forward_end_.push_back(static_cast<std::uint32_t>(slots_.size()));
-      add(profile.layers[l].forward, l, TaskKind::forward);
+    forward_.resize(plan.period * layers_);
+    forward_end_.resize(plan.period * layers_);
+    backward_.resize(plan.period * layers_);
+    update_.assign(plan.period, none);
+    for (std::uint32_t phase = 0; phase < plan.period; ++phase) {
+      first_.push_back(slots_.size());
+      const bool updates_early = early && (!plan.one_update || phase == 0);
+      const bool updates_late =
+          plan.update == UpdatePlace::after_backward && (!plan.one_update || phase == last_phase_);
+      add_iteration(profile, phase, updates_early ? &updates : nullptr, updates_late);
     }
-    for (const std::uint32_t l : profile.backward_order) {
-      backward_[l] = static_cast<std::uint32_t>(slots_.size());
-      add(profile.layers[l].backward, l, TaskKind::backward);
-    }
-    if (plan.update == UpdatePlace::after_backward) {
-      update_ = static_cast<std::uint32_t>(slots_.size());
-      add(profile.optimizer, 0, TaskKind::update);
-      slots_.back().cut_before = slots_.back().cut_after = true;
-    }
-    if (profile.other.host + profile.other.device > Seconds(0)) add(profile.other, 0, TaskKind::other);
   }
 
   std::vector<Slot>& slots() { return slots_; }
-  bool has_update() const { return update_ != none; }
+  /// The slots with which the iterations of a repetition begin.
+  const std::vector<std::size_t>& first_of_iteration() const { return first_; }
 
   /// The slot that a node starts at; for a source, the one that it ends with. `none` for transfers.
   std::uint32_t slot_of(const Node& node, bool source) const {
+    const std::size_t at = node.phase * layers_ + node.index;
     switch (node.kind) {
       case NodeKind::forward_entry:
-        return forward_[node.index];
+        return forward_[at];
       case NodeKind::forward:
-        return source ? forward_end_[node.index] : forward_[node.index];
+        return source ? forward_end_[at] : forward_[at];
       case NodeKind::backward:
-        return backward_[node.index];
+        return backward_[at];
       case NodeKind::update:
-        return update_;
+        return update_[node.phase];
       case NodeKind::transfer:
+      case NodeKind::codec:
         return none;
     }
     return none;
   }
 
  private:
+  void add_iteration(const Profile& profile, std::uint32_t phase, const std::vector<PassCost>* updates, bool update) {
+    const std::size_t here = phase * layers_;
+    const auto next = [&] { return static_cast<std::uint32_t>(slots_.size()); };
+    if (profile.input > Seconds(0)) add({profile.input, {}, {}, {}}, 0, TaskKind::input);
+    for (std::uint32_t l = 0; l < layers_; ++l) {
+      forward_[here + l] = next();
+      if (updates && (*updates)[l].host + (*updates)[l].device > Seconds(0)) add((*updates)[l], l, TaskKind::update);
+      forward_end_[here + l] = next();
+      add(profile.layers[l].forward, l, TaskKind::forward);
+    }
+    for (const std::uint32_t l : profile.backward_order) {
+      backward_[here + l] = next();
+      add(profile.layers[l].backward, l, TaskKind::backward);
+    }
+    if (update) {
+      update_[phase] = next();
+      add(profile.optimizer, 0, TaskKind::update);
+      slots_.back().cut_before = slots_.back().cut_after = true;
+    }
+    if (profile.other.host + profile.other.device > Seconds(0)) add(profile.other, 0, TaskKind::other);
+  }
   static PassCost scaled(const PassCost& c, double k) {
     return {c.host * k, c.device * k, c.device_gemm * k, c.device_memory * k};
   }
@@ -99,18 +116,21 @@ class ComputeOrder {
   }
 
   std::size_t layers_;
+  std::uint32_t last_phase_;
   std::vector<Slot> slots_;
-  std::vector<std::uint32_t> forward_, forward_end_, backward_;
-  std::uint32_t update_ = none;
+  std::vector<std::size_t> first_;
+  std::vector<std::uint32_t> forward_, forward_end_, backward_;  // [phase][layer]
+  std::vector<std::uint32_t> update_;                            // [phase]
 };
 
 // Turns slots into chains of tasks on one or two streams.
 class ChainWriter {
  public:
-  ChainWriter(TaskGraphBuilder& builder, bool two_streams, double slow_down)
+  /// `compute` is how the compute stream is served: `parallel` when nothing but the chain runs on it.
+  ChainWriter(TaskGraphBuilder& builder, bool two_streams, double slow_down, Discipline compute)
       : builder_(builder), slow_down_(slow_down) {
     if (two_streams) host_ = builder_.add_resource({"host", ResourceClass::host, Discipline::parallel, 0});
-    compute_ = builder_.add_resource({"compute", ResourceClass::compute, Discipline::parallel, 0});
+    compute_ = builder_.add_resource({"compute", ResourceClass::compute, compute, 0});
   }
 
   /// Writes slots [from, to) as one block.
@@ -138,25 +158,39 @@ class ChainWriter {
     builder_.add_arc(issue, head.first_task);
   }
 
-  /// Closes the loop to the next iteration.
+  /// The next block begins an iteration.
+  void begin_iteration() {
+    if (last_compute_ != none) ends_.push_back(last_compute_);
+    begins_ = true;
+  }
+
+  /// Closes the loop to the next repetition.
   void close(bool host_waits) {
     builder_.add_arc(last_compute_, first_compute_, 1);
     if (host_ == none) return;
     builder_.add_arc(last_host_, first_host_, 1);
-    builder_.add_arc(last_compute_, first_host_, host_waits ? 1 : 2);
+    ends_.push_back(last_compute_);
+    const auto period = static_cast<std::uint32_t>(ends_.size());
+    const std::uint32_t ahead = host_waits ? 1 : 2;
+    for (std::uint32_t i = 0; i < period; ++i)
+      builder_.add_arc(ends_[i], host_begins_[(i + ahead) % period], (i + ahead) / period);
   }
   std::uint32_t last_compute() const { return last_compute_; }
+  std::uint32_t compute() const { return compute_; }
 
  private:
   std::uint32_t chained(const Task& task, std::uint32_t& last) {
     const std::uint32_t t = builder_.add_task(task);
     if (last == none) (&last == &last_host_ ? first_host_ : first_compute_) = t;
     else builder_.add_arc(last, t);
+    if (begins_ && &last == &last_host_) host_begins_.push_back(t), begins_ = false;
     return last = t;
   }
 
   TaskGraphBuilder& builder_;
   double slow_down_;
+  bool begins_ = false;
+  std::vector<std::uint32_t> ends_, host_begins_;  // of each iteration: last task of compute, first task of the host
   std::uint32_t host_ = none, compute_ = none;
   std::uint32_t first_host_ = none, last_host_ = none, first_compute_ = none, last_compute_ = none;
 };
@@ -193,6 +227,22 @@ void add_transfers(const CommPlan& plan, const CommunicationCost& cost, TaskGrap
   }
 }
 
+// Codecs queue for their engine. They precede a layer's pass that becomes ready at the same time: whoever makes a
+// gradient ready issues its codec before the next pass.
+void add_codecs(const CommPlan& plan, const Contention& contention, std::uint32_t compute, TaskGraphBuilder& builder) {
+  std::uint32_t processor = none;
+  for (std::uint32_t c = 0; c < plan.codecs.size(); ++c) {
+    const Codec& codec = plan.codecs[c];
+    const bool beside = codec.engine == Engine::processor;
+    if (beside && processor == none)
+      processor = builder.add_resource({"processor", ResourceClass::host, Discipline::fifo, 0});
+    builder.add_task({picoseconds_of(codec.time), beside ? processor : compute, -1, c, TaskKind::codec, 0,
+                      beside ? 1 : contention.compute_under_communication});
+  }
+}
+
+bool runs_on_compute(const Codec& codec) { return codec.engine == Engine::compute; }
+
 // True when the marker is the only task that nothing of its own iteration waits for, and all later iterations wait for
 // it.
 bool is_barrier(const TaskGraph& graph) {
@@ -216,11 +266,18 @@ TaskGraph lowered(const Profile& profile, const CommPlan& plan, const Communicat
   auto& slots = order.slots();
   TaskGraphBuilder builder;
   builder.reserve(plan.transfers.size() + 3 * slots.size(), plan.edges.size() + 4 * slots.size() + 3);
-  ChainWriter chain(builder, profile.has_device(), contention.compute_under_communication);
+  // A codec may come in between any two passes: then the passes queue, too, one by one.
+  const bool shared = std::any_of(plan.codecs.begin(), plan.codecs.end(), runs_on_compute);
+  const bool merge = options.merge && !shared;
+  ChainWriter chain(builder, profile.has_device(), contention.compute_under_communication,
+                    shared ? Discipline::fifo : Discipline::parallel);
+  std::size_t begun = 0;
+  const auto& firsts = order.first_of_iteration();
   for (std::size_t from = 0; from < slots.size();) {
+    if (begun < firsts.size() && from == firsts[begun]) chain.begin_iteration(), ++begun;
     std::size_t to = from + 1;
-    while (options.merge && to < slots.size() && !slots[to - 1].cut_after && !slots[to].cut_before &&
-           (slots[to].kind == TaskKind::input) == (slots[from].kind == TaskKind::input))
+    while (merge && to < slots.size() && !(begun < firsts.size() && to == firsts[begun]) && !slots[to - 1].cut_after &&
+           !slots[to].cut_before && (slots[to].kind == TaskKind::input) == (slots[from].kind == TaskKind::input))
       ++to;
     chain.block(slots, from, to);
     from = to;
@@ -230,9 +287,12 @@ TaskGraph lowered(const Profile& profile, const CommPlan& plan, const Communicat
 
   const auto first_transfer = static_cast<std::uint32_t>(builder.graph().tasks.size());
   add_transfers(plan, cost, builder);
+  const auto first_codec = static_cast<std::uint32_t>(builder.graph().tasks.size());
+  add_codecs(plan, contention, chain.compute(), builder);
   for (const Edge& e : plan.edges) {
     const auto task_of = [&](const Node& node, bool source) {
       if (node.kind == NodeKind::transfer) return first_transfer + node.index;
+      if (node.kind == NodeKind::codec) return first_codec + node.index;
       const Slot& slot = slots[order.slot_of(node, source)];
       if (node.kind == NodeKind::forward_entry) return slot.entry_task;
       return source ? slot.last_task : slot.first_task;

@@ -4,7 +4,7 @@
 #include <boost/graph/howard_cycle_ratio.hpp>
 
 #include <algorithm>
-#include <map>
+#include <optional>
 
 namespace stepcast {
 namespace {
@@ -15,6 +15,35 @@ struct EdgeWeights {
 };
 using PeriodicGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS,
                                             boost::property<boost::vertex_index_t, int>, EdgeWeights>;
+
+// The ratio of a cycle whose ratio is larger than `ratio`, if there is one: Bellman and Ford's longest paths under the
+// weights duration - ratio * lag, which a cycle of positive weight keeps from settling.
+std::optional<double> ratio_above(const PeriodicGraph& graph, double ratio) {
+  constexpr double least_gain = 1;  // picosecond
+  const std::size_t n = boost::num_vertices(graph);
+  std::vector<double> longest(n, 0);
+  std::vector<std::optional<PeriodicGraph::edge_descriptor>> into(n);
+  std::size_t changed = n;
+  for (std::size_t round = 0; round <= n && changed < n + 1; ++round) {
+    changed = n + 1;
+    for (auto [e, end] = boost::edges(graph); e != end; ++e) {
+      const std::size_t from = boost::source(*e, graph), to = boost::target(*e, graph);
+      const double through = longest[from] + graph[*e].duration - ratio * graph[*e].lag;
+      if (through > longest[to] + least_gain) longest[to] = through, into[to] = *e, changed = to;
+    }
+  }
+  if (changed == n + 1) return {};
+  std::size_t at = changed;
+  for (std::size_t i = 0; i < n; ++i) at = boost::source(*into[at], graph);  // surely on the cycle now
+  double duration = 0, lag = 0;
+  const std::size_t start = at;
+  do {
+    duration += graph[*into[at]].duration;
+    lag += graph[*into[at]].lag;
+    at = boost::source(*into[at], graph);
+  } while (at != start);
+  return duration / lag > ratio ? std::optional(duration / lag) : std::nullopt;
+}
 
 }  // namespace
 
@@ -58,9 +87,11 @@ Seconds maximum_cycle_ratio(const TaskGraph& graph, const Timeline& timeline) {
               iteration - before);
     }
   }
-  const double ratio =
+  double ratio =
       boost::maximum_cycle_ratio(periodic, boost::get(boost::vertex_index, periodic),
                                  boost::get(&EdgeWeights::duration, periodic), boost::get(&EdgeWeights::lag, periodic));
+  // Howard's iteration can stop short where edges have negative lags: go on while a better cycle exists.
+  while (const std::optional<double> better = ratio_above(periodic, ratio)) ratio = *better;
   return Seconds(ratio * 1e-12);
 }
 

@@ -1,9 +1,10 @@
 // The text form of a plan:
 //
-//   plan     = strategy [ "(" option { "," option } ")" ] [ "@" collective ]
+//   plan     = strategy [ options ] { "+" modifier [ options ] } [ "@" collective ]
+//   options  = "(" option { "," option } ")"
 //   option   = name "=" value                  value: "25 MiB", "5 ms", "4", "0.5", a choice, or "auto"
 //
-// A layout prefix ("layout(...)/") and modifiers ("+modifier(...)") belong to the same grammar and are refused by name.
+// A layout prefix ("layout(...)/") belongs to the same grammar and is refused by name.
 #include <stepcast/strategy.hpp>
 #include <stepcast/text.hpp>
 
@@ -93,6 +94,16 @@ std::string value_text(const OptionSpec& spec, double value) {
   return {};
 }
 
+// The options that differ from their defaults, in parentheses.
+std::string options_text(std::span<const OptionSpec> options, const OptionValues& values) {
+  std::string inner;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (values[i] == options[i].standard) continue;
+    inner += (inner.empty() ? "" : ", ") + std::string(options[i].name) + "=" + value_text(options[i], values[i]);
+  }
+  return inner.empty() ? inner : "(" + inner + ")";
+}
+
 /// Recursive descent over one line of text; every refusal names the column.
 class PlanReader {
  public:
@@ -110,14 +121,11 @@ class PlanReader {
       refuse(start, "a strategy", quoted(name),
              near.empty() ? "'stepcast list strategies' names them all" : "did you mean '" + near + "'?");
     }
-    spec.options = standard_options(*spec.strategy);
-    skip();
-    if (peek() == '(') read_options(spec);
-    skip();
-    if (peek() == '+') refuse(at_, "the end of the plan or '@'", "a modifier", "modifiers are not supported yet");
+    spec.options = options_of(spec.strategy->name, spec.strategy->options);
+    for (skip(); peek() == '+'; skip()) spec.modifiers.push_back(read_modifier());
     if (peek() == '@') read_collective(spec);
     skip();
-    if (at_ != text_.size()) refuse(at_, "the end of the plan, '(' or '@'", found(at_));
+    if (at_ != text_.size()) refuse(at_, "the end of the plan, '(', '+' or '@'", found(at_));
     return spec;
   }
 
@@ -149,30 +157,47 @@ class PlanReader {
              "layouts (tensor and pipeline parallelism) are not supported yet: a plan is data-parallel");
   }
 
-  void read_options(PlanSpec& spec) {
-    ++at_;  // "("
+  ModifierSpec read_modifier() {
+    ++at_;  // "+"
+    const std::size_t start = skip();
+    const std::string_view name = word();
+    if (name.empty()) refuse(start, "the name of a modifier after '+'", found(start));
+    const Modifier* modifier = modifier_named(name);
+    if (modifier == nullptr) {
+      const std::string near = suggestion(name, modifiers(), [](const Modifier& m) { return m.name; });
+      refuse(start, "a modifier", quoted(name),
+             near.empty() ? "'stepcast list modifiers' names them all" : "did you mean '" + near + "'?");
+    }
+    return {modifier, options_of(modifier->name, modifier->options)};
+  }
+
+  /// What stands in parentheses, if anything does; defaults for the rest. `owner` has the options.
+  OptionValues options_of(std::string_view owner, std::span<const OptionSpec> options) {
+    OptionValues values = standard_options(options);
+    if (skip(); peek() != '(') return values;
+    ++at_;
     std::array<bool, most_options> given{};
     if (skip(); peek() == ')') {
       ++at_;
-      return;
+      return values;
     }
     while (true) {
-      read_option(spec, given);
+      read_option(owner, options, values, given);
       skip();
       const char c = peek();
       if (c != ',' && c != ')') refuse(at_, "',' or ')'", found(at_));
       ++at_;
-      if (c == ')') return;
+      if (c == ')') return values;
     }
   }
 
-  void read_option(PlanSpec& spec, std::array<bool, most_options>& given) {
-    const auto options = spec.strategy->options;
+  void read_option(std::string_view owner, std::span<const OptionSpec> options, OptionValues& values,
+                   std::array<bool, most_options>& given) {
     const std::size_t start = skip();
     const std::string_view name = word();
     std::size_t i = 0;
     while (i < options.size() && options[i].name != name) ++i;
-    if (i == options.size()) refuse_option(*spec.strategy, start, name);
+    if (i == options.size()) refuse_option(owner, options, start, name);
     if (given[i]) refuse(start, "each option once", quoted(name) + " again");
     given[i] = true;
     if (skip(); peek() != '=') refuse(at_, "'='", found(at_));
@@ -181,16 +206,17 @@ class PlanReader {
     while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != ')') ++at_;
     std::size_t end = at_;
     while (end > value_at && is_space(text_[end - 1])) --end;
-    spec.options[i] = value_of(options[i], text_.substr(value_at, end - value_at), value_at);
+    values[i] = value_of(options[i], text_.substr(value_at, end - value_at), value_at);
   }
 
-  [[noreturn]] void refuse_option(const Strategy& strategy, std::size_t at, std::string_view name) const {
-    if (strategy.options.empty())
-      refuse(at, "no options: '" + std::string(strategy.name) + "' has none", name.empty() ? found(at) : quoted(name));
+  [[noreturn]] void refuse_option(std::string_view owner, std::span<const OptionSpec> options, std::size_t at,
+                                  std::string_view name) const {
+    if (options.empty())
+      refuse(at, "no options: '" + std::string(owner) + "' has none", name.empty() ? found(at) : quoted(name));
     std::vector<std::string> names;
-    for (const OptionSpec& o : strategy.options) names.emplace_back(o.name);
+    for (const OptionSpec& o : options) names.emplace_back(o.name);
     const std::string near = suggestion_for(name, names);
-    refuse(at, "an option of '" + std::string(strategy.name) + "' (" + listed(names) + ")",
+    refuse(at, "an option of '" + std::string(owner) + "' (" + listed(names) + ")",
            name.empty() ? found(at) : quoted(name), near.empty() ? "" : "did you mean '" + near + "'?");
   }
 
@@ -255,14 +281,9 @@ class PlanReader {
 PlanSpec plan_spec_of(std::string_view text) { return PlanReader(text).read(); }
 
 std::string text_of(const PlanSpec& spec) {
-  std::string out(spec.strategy->name);
-  std::string inner;
-  for (std::size_t i = 0; i < spec.strategy->options.size(); ++i) {
-    const OptionSpec& option = spec.strategy->options[i];
-    if (spec.options[i] == option.standard) continue;
-    inner += (inner.empty() ? "" : ", ") + std::string(option.name) + "=" + value_text(option, spec.options[i]);
-  }
-  if (!inner.empty()) out += "(" + inner + ")";
+  std::string out = std::string(spec.strategy->name) + options_text(spec.strategy->options, spec.options);
+  for (const ModifierSpec& m : spec.modifiers)
+    out += "+" + std::string(m.modifier->name) + options_text(m.modifier->options, m.options);
   if (!spec.collective.empty()) out += "@" + spec.collective;
   return out;
 }

@@ -141,7 +141,7 @@ class Bookkeeping {
 struct CriticalPath {
   Interval window;
   std::vector<std::uint32_t> tasks;  ///< first to last
-  Seconds compute, host, input, start_up, transfer, timer;
+  Seconds compute, codec, host, input, start_up, transfer, timer;
 };
 constexpr std::uint32_t periods_walked = 4;  // hosts run one iteration ahead: two would do for one such lag
 constexpr std::uint32_t iterations_scheduled = 8;
@@ -161,6 +161,10 @@ CriticalPath critical_path_of(const TaskGraph& graph, const Timeline& timeline, 
     path.tasks.push_back(t);
     if (task.kind == TaskKind::input) {
       path.input += time;
+      continue;
+    }
+    if (task.kind == TaskKind::codec) {
+      path.codec += time;
       continue;
     }
     switch (class_of(graph, task)) {
@@ -190,11 +194,9 @@ std::string bound_of(const CriticalPath& path) {
     const char* name;
     Seconds time;
   };
-  const Share shares[] = {{"communication bandwidth", path.transfer},
-                          {"start-up of messages", path.start_up},
-                          {"waiting for input", path.input},
-                          {"waiting for a timer", path.timer},
-                          {"host issue of kernels", path.host}};
+  const Share shares[] = {{"communication bandwidth", path.transfer}, {"start-up of messages", path.start_up},
+                          {"waiting for input", path.input},          {"waiting for a timer", path.timer},
+                          {"encoding and decoding", path.codec},      {"host issue of kernels", path.host}};
   const Share* largest = std::max_element(std::begin(shares), std::end(shares),
                                           [](const Share& a, const Share& b) { return a.time < b.time; });
   const Seconds iteration = seconds_of(length(path.window));
@@ -205,31 +207,36 @@ std::string bound_of(const CriticalPath& path) {
          percent(path.compute) + ")";
 }
 
-// Every task of one iteration in a row, as slow as contention can make it: no schedule of it takes longer.
-Seconds longest_step(const StrategyInput& input, const CommPlan& plan) {
+// Every task of one repetition in a row, as slow as contention can make it: no schedule of it takes longer.
+Seconds longest_repetition(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
+                           const CommPlan& plan) {
   const auto time_of = [](const PassCost& c) { return c.host + c.device; };
-  Seconds compute = input.profile.input + time_of(input.profile.optimizer) + time_of(input.profile.other);
-  for (const Layer& layer : input.profile.layers) compute += time_of(layer.forward) + time_of(layer.backward);
-  Seconds sum = compute * input.cluster.contention.compute_under_communication;
+  Seconds sum = profile.input + time_of(profile.optimizer) + time_of(profile.other);
+  for (const Layer& layer : profile.layers) sum += time_of(layer.forward) + time_of(layer.backward);
+  sum = sum * static_cast<double>(plan.period);
+  for (const Codec& c : plan.codecs) sum += c.time;
+  sum = sum * cluster.contention.compute_under_communication;
   for (const Transfer& t : plan.transfers) {
     const bool timer = plan.channels[t.channel].discipline == Discipline::parallel;
-    sum += timer ? t.delay : (input.cost(t.operation, t.size) + t.overhead) * input.cost.slow_down(t.operation, t.size);
+    sum += timer ? t.delay : (cost(t.operation, t.size) + t.overhead) * cost.slow_down(t.operation, t.size);
   }
   return sum;
 }
 
-// The strategy's plan, if the collective defines every operation of it.
-Answer<CommPlan> applicable_plan(const StrategyInput& input, const Strategy& strategy) {
-  Answer<CommPlan> plan = strategy.plan(input);
+// The plan, if the collective defines every operation of it.
+Answer<CommPlan> applicable_plan(const PlanSpec& spec, const Profile& profile, const Cluster& cluster,
+                                 const CommunicationCost& cost, double phase) {
+  Answer<CommPlan> plan = comm_plan_of(spec, profile, cluster, cost, phase);
   if (!plan) return plan;
   for (const Transfer& t : plan->transfers)
-    if (plan->channels[t.channel].discipline != Discipline::parallel && !input.cost.defines(t.operation))
-      return Inapplicable{"the collective '" + std::string(input.cost.algorithm()) + "' does not define " +
+    if (plan->channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
+      return Inapplicable{"the collective '" + std::string(cost.algorithm()) + "' does not define " +
                           std::string(name_of(t.operation))};
-  // The scheduler counts picoseconds in 64 bits, which hold 64 iterations of this length.
+  // The scheduler counts picoseconds in 64 bits, which hold 64 repetitions of this length.
   constexpr Seconds longest(1e5);
-  if (!(longest_step(input, *plan) <= longest))
-    return Inapplicable{"a step of it could take more than a day (" + text_of(longest_step(input, *plan)) + ")"};
+  const Seconds repetition = longest_repetition(profile, cluster, cost, *plan);
+  if (!(repetition <= longest))
+    return Inapplicable{"a step of it could take more than a day (" + text_of(repetition) + ")"};
   return plan;
 }
 
@@ -242,7 +249,7 @@ struct Outcome {
 
 Answer<Outcome> outcome_of(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
                            const PlanSpec& spec, double phase, bool merge, const ScheduleOptions& options) {
-  Answer<CommPlan> plan = applicable_plan({profile, cluster, cost, spec.options, phase}, *spec.strategy);
+  Answer<CommPlan> plan = applicable_plan(spec, profile, cluster, cost, phase);
   if (!plan) return Inapplicable{plan.reason()};
   Outcome outcome{std::move(*plan), {}, {}};
   outcome.graph = lowered(profile, outcome.plan, cost, cluster.contention, {.merge = merge});
@@ -273,8 +280,11 @@ Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const Cri
   constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
   const double noise = relative_step_noise(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.step_times.size()));
-  const double of_compute = noise / std::sqrt(steps) * (path.compute + path.host + path.input).value();
-  const double of_links = cluster.relative_error * (path.transfer + path.start_up).value();
+  // The path covers whole repetitions of the plan.
+  const double per_second = iteration / seconds_of(std::max<Picoseconds>(1, length(path.window)));
+  const Seconds computing = path.compute + path.codec + path.host + path.input;
+  const double of_compute = noise / std::sqrt(steps) * per_second * computing.value();
+  const double of_links = cluster.relative_error * per_second * (path.transfer + path.start_up).value();
   const double of_model = cluster.workers() > 1 ? residual_of_model * iteration.value() : 0;
   return Seconds(p90 * std::hypot(of_compute, of_links, of_model));
 }
@@ -288,6 +298,9 @@ void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& pr
   const Strategy& strategy = *prediction.plan.strategy;
   if (!strategy.caution.empty())
     prediction.warnings.push_back(std::string(strategy.name) + ": " + std::string(strategy.caution));
+  for (const ModifierSpec& m : prediction.plan.modifiers)
+    if (!m.modifier->caution.empty())
+      prediction.warnings.push_back(std::string(m.modifier->name) + ": " + std::string(m.modifier->caution));
   if (!prediction.steady)
     prediction.warnings.push_back("no steady state was reached: the mean over the iterations that were run");
 }
@@ -308,6 +321,14 @@ void name_critical_path(const Profile& profile, const Outcome& outcome, const Cr
   }
 }
 
+// " first tensor .. last tensor" of a run; empty for none.
+std::string run_name(const Profile& profile, const CommPlan& plan, std::uint32_t first, std::uint32_t count) {
+  if (count == 0) return {};
+  std::string name = " " + profile.tensors[plan.tensor(first)].name;
+  if (count > 1) name += " .. " + profile.tensors[plan.tensor(first + count - 1)].name;
+  return name;
+}
+
 }  // namespace
 
 Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
@@ -315,10 +336,10 @@ Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& clust
   Seconds sum;
   for (std::uint32_t k = 0; k < spec.strategy->phases; ++k) {
     const double phase = phase_of(k, spec.strategy->phases);
-    const Answer<CommPlan> plan = applicable_plan({profile, cluster, cost, spec.options, phase}, *spec.strategy);
+    const Answer<CommPlan> plan = applicable_plan(spec, profile, cluster, cost, phase);
     if (!plan) return Inapplicable{plan.reason()};
     schedule(lowered(profile, *plan, cost, cluster.contention), timeline);
-    sum += timeline.iteration_time();
+    sum += timeline.iteration_time() / plan->period;
   }
   return sum / spec.strategy->phases;
 }
@@ -340,7 +361,8 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
     const Interval window = steady_window(outcome->graph, timeline);
     const Account account = Bookkeeping(outcome->graph, timeline, window).result();
     // Of an unsteady schedule one window is taken for all.
-    const double share = timeline.iteration_time() / seconds_of(std::max<Picoseconds>(1, length(window))) / phases;
+    const Seconds iteration = timeline.iteration_time() / outcome->plan.period;
+    const double share = iteration / seconds_of(std::max<Picoseconds>(1, length(window))) / phases;
     const auto part = [&](Picoseconds ps) { return seconds_of(ps) * share; };
     parts.compute += part(account.compute);
     parts.exposed_communication += part(account.exposed);
@@ -348,15 +370,17 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
     parts.codec += part(account.codec);
     parts.input_stall += part(account.input);
     parts.idle += part(account.idle);
-    out.iteration += timeline.iteration_time() / phases;
+    out.iteration += iteration / phases;
     out.steady = out.steady && timeline.steady;
     if (k != phases / 2) continue;
     const CriticalPath path = critical_path_of(outcome->graph, timeline, outcome->plan, *cost);
     out.bound = bound_of(path);
     name_critical_path(profile, *outcome, path, out);
-    out.messages = static_cast<std::size_t>(std::count_if(outcome->graph.tasks.begin(), outcome->graph.tasks.end(),
-                                                          [](const Task& t) { return t.kind == TaskKind::transfer; }));
-    half = uncertainty_of(profile, cluster, path, timeline.iteration_time());
+    const auto messages =
+        static_cast<std::size_t>(std::count_if(outcome->graph.tasks.begin(), outcome->graph.tasks.end(),
+                                               [](const Task& t) { return t.kind == TaskKind::transfer; }));
+    out.messages = (messages + outcome->plan.period - 1) / outcome->plan.period;
+    half = uncertainty_of(profile, cluster, path, iteration);
   }
   out.interval_low = std::max(Seconds(0), out.iteration - half);
   out.interval_high = out.iteration + half;
@@ -396,15 +420,15 @@ std::string task_name(const Profile& profile, const CommPlan& plan, const TaskGr
       return "backward" + layer();
     case TaskKind::update:
       return plan.update == UpdatePlace::after_backward ? "update" : "update" + layer();
+    case TaskKind::codec: {
+      const Codec& c = plan.codecs[task.index];
+      return std::string(c.name) + run_name(profile, plan, c.first_tensor, c.tensors);
+    }
     case TaskKind::transfer:
-    case TaskKind::codec:
     case TaskKind::timer: {
       const Transfer& t = plan.transfers[task.index];
-      std::string name(task.kind == TaskKind::timer ? "timer" : name_of(t.operation));
-      if (t.tensors == 0) return name;
-      name += " " + profile.tensors[plan.tensor(t.first_tensor)].name;
-      if (t.tensors > 1) name += " .. " + profile.tensors[plan.tensor(t.first_tensor + t.tensors - 1)].name;
-      return name;
+      const std::string_view name = task.kind == TaskKind::timer ? "timer" : name_of(t.operation);
+      return std::string(name) + run_name(profile, plan, t.first_tensor, t.tensors);
     }
     default:
       return std::string(name_of(task.kind));

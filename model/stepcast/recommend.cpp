@@ -109,6 +109,7 @@ Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
   if (cluster.nodes > 1) {
     cluster.network.bandwidth *= factor;
     cluster.server_link.bandwidth *= factor;
+    if (cluster.aggregation) cluster.aggregation->line_rate *= factor;
   } else {
     cluster.inside.bandwidth *= factor;
   }
@@ -187,7 +188,42 @@ void prefer_simplest(std::vector<RankedPlan>& ranked) {
   std::rotate(ranked.begin(), simplest, simplest + 1);
 }
 
+// One plan with its tuned options, ready to be compared.
+RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Prediction& standard,
+                  const RecommendOptions& options) {
+  RankedPlan plan;
+  plan.standard = standard;
+  plan.prediction = standard;
+  if (options.tune) {
+    const PlanSpec better = tuned(profile, cluster, standard.plan, options.search);
+    if (const Answer<Prediction> p = predicted(profile, cluster, better); p && p->iteration < standard.iteration)
+      plan.prediction = *p;
+  }
+  plan.settings = settings_of(plan.prediction.plan);
+  plan.machines = cluster.nodes + (plan.prediction.plan.strategy->needs == "servers" ? cluster.servers : 0);
+  return plan;
+}
+
 }  // namespace
+
+std::vector<PlanSpec> preset_plans(const RecommendOptions& options) {
+  std::vector<PlanSpec> plans;
+  for (const Strategy& s : strategies())
+    if (allowed(s.fidelity, options)) plans.push_back({&s, standard_options(s)});
+  for (const Modifier& m : modifiers()) {
+    const Strategy& base = *strategy_named(m.usual_base);
+    if (allowed(m.fidelity, options))
+      plans.push_back({&base, standard_options(base), {}, {{&m, standard_options(m.options)}}});
+  }
+  return plans;
+}
+
+std::string settings_of(const PlanSpec& spec) {
+  std::string text = spec.strategy->settings ? spec.strategy->settings(spec.options) : std::string();
+  for (const ModifierSpec& m : spec.modifiers)
+    if (m.modifier->settings) text += (text.empty() ? "" : "\n") + m.modifier->settings(m.options);
+  return text;
+}
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
   Oracle time_of(profile, cluster, spec.collective);
@@ -221,33 +257,23 @@ PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& s
 Ranking recommended(const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {
   Ranking ranking;
   const Strategy* ddp = strategy_named("ddp");
-  PlanSpec standard_ddp{ddp, standard_options(*ddp), {}};
+  const PlanSpec standard_ddp{ddp, standard_options(*ddp)};
   const Answer<Prediction> baseline = predicted(profile, cluster, standard_ddp);
   if (!baseline)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;
   std::vector<PlanSpec> candidates;
-  for (const Strategy& strategy : strategies()) {
-    if (!allowed(strategy.fidelity, options)) continue;
-    const PlanSpec spec{&strategy, standard_options(strategy), {}};
+  for (const PlanSpec& spec : options.plans.empty() ? preset_plans(options) : options.plans) {
     const Answer<Prediction> standard = predicted(profile, cluster, spec);
     if (!standard) {
       ranking.inapplicable.push_back({text_of(spec), standard.reason()});
       continue;
     }
-    RankedPlan plan;
-    plan.standard = *standard;
-    plan.prediction = *standard;
-    if (options.tune) {
-      const PlanSpec better = tuned(profile, cluster, spec, options.search);
-      if (const Answer<Prediction> p = predicted(profile, cluster, better); p && p->iteration < standard->iteration)
-        plan.prediction = *p;
-    }
+    RankedPlan plan = ranked(profile, cluster, *standard, options);
     plan.speed_up = ranking.baseline.iteration / plan.prediction.iteration;
-    if (strategy.settings) plan.settings = strategy.settings(plan.prediction.plan.options);
-    plan.machines = cluster.nodes + (strategy.needs == "servers" ? cluster.servers : 0);
-    if (strategy.fidelity == Fidelity::exact) candidates.push_back(plan.prediction.plan);
-    (strategy.fidelity == Fidelity::exact ? ranking.exact : ranking.others).push_back(std::move(plan));
+    const bool exact = fidelity_of(spec) == Fidelity::exact;
+    if (exact) candidates.push_back(plan.prediction.plan);
+    (exact ? ranking.exact : ranking.others).push_back(std::move(plan));
   }
   const auto faster = [](const RankedPlan& a, const RankedPlan& b) {
     return a.prediction.iteration < b.prediction.iteration;

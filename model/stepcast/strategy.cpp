@@ -1,34 +1,8 @@
-// The table of strategies.
 #include <stepcast/strategy.hpp>
 
+#include <algorithm>
+
 namespace stepcast {
-
-#define STEPCAST_MEMBER(name) extern const Strategy name##_strategy;
-#include <stepcast/strategies/strategies.inc>
-#undef STEPCAST_MEMBER
-
-std::string_view name_of(Fidelity fidelity) {
-  switch (fidelity) {
-    case Fidelity::exact:
-      return "exact";
-    case Fidelity::lossy:
-      return "lossy";
-    case Fidelity::stale:
-      return "stale";
-    case Fidelity::periodic:
-      return "periodic";
-  }
-  return "unknown";
-}
-
-std::span<const Strategy> strategies() {
-  static const Strategy all[] = {
-#define STEPCAST_MEMBER(name) name##_strategy,
-#include <stepcast/strategies/strategies.inc>
-#undef STEPCAST_MEMBER
-  };
-  return all;
-}
 
 const Strategy* strategy_named(std::string_view name) {
   for (const Strategy& s : strategies())
@@ -36,10 +10,22 @@ const Strategy* strategy_named(std::string_view name) {
   return nullptr;
 }
 
-OptionValues standard_options(const Strategy& strategy) {
-  OptionValues values{};
-  for (std::size_t i = 0; i < strategy.options.size(); ++i) values[i] = strategy.options[i].standard;
-  return values;
+OptionValues standard_options(const Strategy& strategy) { return standard_options(strategy.options); }
+
+Fidelity fidelity_of(const PlanSpec& spec) {
+  Fidelity furthest = spec.strategy->fidelity;
+  for (const ModifierSpec& m : spec.modifiers) furthest = std::max(furthest, m.modifier->fidelity);
+  return furthest;
+}
+
+Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile& profile, const Cluster& cluster,
+                              const CommunicationCost& cost, double phase) {
+  Answer<CommPlan> plan = spec.strategy->plan({profile, cluster, cost, spec.options, phase});
+  for (const ModifierSpec& m : spec.modifiers) {
+    if (!plan) break;
+    plan = m.modifier->apply(std::move(*plan), {profile, cluster, cost, m.options});
+  }
+  return plan;
 }
 
 }  // namespace stepcast

@@ -9,38 +9,17 @@
 #include <stepcast/collective.hpp>
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/error.hpp>
+#include <stepcast/modifier.hpp>
+#include <stepcast/options.hpp>
 #include <stepcast/profile.hpp>
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace stepcast {
-
-enum class Fidelity : std::uint8_t { exact, lossy, stale, periodic };
-[[nodiscard]] std::string_view name_of(Fidelity);
-
-enum class OptionKind : std::uint8_t { size, duration, count, number, choice };
-
-/// An option of a strategy: `bucket`, `partition`, `credit`, ...
-struct OptionSpec {
-  std::string_view name;
-  OptionKind kind = OptionKind::size;
-  double standard = 0;       ///< default, SI
-  double low = 0, high = 0;  ///< accepted range, inclusive
-  std::string_view summary;
-  bool tuned = false;                         ///< searched by recommend and by `option=auto`
-  std::array<std::string_view, 3> choices{};  ///< for OptionKind::choice: names of the values 0, 1, 2
-  double tune_low = 0, tune_high = 0;         ///< range searched when `tuned`; both 0: low..high
-};
-
-inline constexpr std::size_t most_options = 6;
-/// Values of a strategy's options in the order of its specs; SI numbers. NaN = `auto`: to be tuned before planning.
-using OptionValues = std::array<double, most_options>;
 
 struct StrategyInput {
   const Profile& profile;
@@ -73,15 +52,22 @@ struct Strategy {
 [[nodiscard]] const Strategy* strategy_named(std::string_view name);
 [[nodiscard]] OptionValues standard_options(const Strategy&);
 
-/// A strategy with its options and, optionally, a collective algorithm: one point of the search space.
+/// A strategy with its options, modifiers of its plan, and a collective algorithm: one point of the search space.
 struct PlanSpec {
   const Strategy* strategy = nullptr;
   OptionValues options{};
-  std::string collective;  ///< "" = the cluster's default
+  std::string collective{};               ///< "" = the cluster's default
+  std::vector<ModifierSpec> modifiers{};  ///< applied in this order
 };
-/// Reads "dear(bucket=25 MiB)@ring"; spaces are optional. Throws InputError with column and suggestion.
+/// Reads "dear(bucket=25 MiB)+powersgd(rank=4)@ring"; spaces are optional. Throws InputError with column and
+/// suggestion.
 [[nodiscard]] PlanSpec plan_spec_of(std::string_view text);
 /// Writes it back, only options that differ from the default; reads back to the same value.
 [[nodiscard]] std::string text_of(const PlanSpec&);
+/// The furthest that the strategy or one of its modifiers departs from synchronous training.
+[[nodiscard]] Fidelity fidelity_of(const PlanSpec&);
+/// The strategy's plan with all modifiers applied. `spec.options` must be numbers (nothing left to tune).
+[[nodiscard]] Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile&, const Cluster&,
+                                            const CommunicationCost&, double phase = 0.5);
 
 }  // namespace stepcast

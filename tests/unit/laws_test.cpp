@@ -2,6 +2,7 @@
 // once. A law that the literature claims but that does not hold in general is stated with its exceptions.
 #include "plan_cases.hpp"
 #include "random_input.hpp"
+#include "random_plan.hpp"
 
 #include <stepcast/grouping.hpp>
 #include <stepcast/iteration_forms.hpp>
@@ -16,21 +17,6 @@ using namespace stepcast::test;
 namespace {
 
 constexpr double tolerance = 1e-9;  // rounding to picoseconds
-
-// Random values of all options, within the ranges in which they are searched (else, accepted).
-OptionValues random_options(Draw& draw, const Strategy& strategy) {
-  OptionValues values = standard_options(strategy);
-  for (std::size_t i = 0; i < strategy.options.size(); ++i) {
-    const OptionSpec& o = strategy.options[i];
-    if (draw.whole(0, 2) == 0) continue;
-    if (o.kind == OptionKind::choice) values[i] = draw.whole(0, static_cast<int>(o.high));
-    else if (o.kind == OptionKind::count) values[i] = draw.whole(static_cast<int>(o.low), 8);
-    else if (o.kind == OptionKind::size) values[i] = std::round(draw.log_uniform(std::max(o.low, 1e4), 1e8));
-    else if (o.kind == OptionKind::duration) values[i] = 1e-6 * draw.whole(0, 5000);
-    else values[i] = draw.log_uniform(1e-11, 1e-8);
-  }
-  return values;
-}
 
 Profile with_mixed_types(Profile p, Draw& draw) {
   for (Tensor& t : p.tensors)
@@ -51,7 +37,7 @@ void for_random_cases(unsigned seed, int rounds, ProfileShape shape, const Check
     Profile profile = random_profile(draw, shape);
     const Cluster cluster = random_cluster(draw);
     for (const Strategy& strategy : strategies()) {
-      const Case c{profile, cluster, {&strategy, random_options(draw, strategy), {}}};
+      const Case c{profile, cluster, {&strategy, random_options(draw, strategy.options)}};
       CAPTURE(text_of(c.spec));
       CAPTURE(round);
       check(c);
@@ -111,7 +97,7 @@ TEST_CASE("law: a model without parameters trains in its compute time under ever
     for (const Strategy& s : strategies()) {
       CAPTURE(s.name);
       cluster.servers = servers;
-      CHECK(seconds(p, cluster, {&s, standard_options(s), {}}) == doctest::Approx(0.004));
+      CHECK(seconds(p, cluster, {&s, standard_options(s)}) == doctest::Approx(0.004));
     }
 }
 

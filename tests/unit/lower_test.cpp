@@ -79,7 +79,7 @@ TEST_CASE("the breakdown partitions the iteration") {
     Cluster cluster = test::random_cluster(draw);
     if (draw.coin()) cluster.contention = {1.3, 1.2, 2, 1.1};
     for (const Strategy& strategy : strategies()) {
-      const Answer<Prediction> p = predicted(profile, cluster, {&strategy, standard_options(strategy), {}});
+      const Answer<Prediction> p = predicted(profile, cluster, {&strategy, standard_options(strategy)});
       if (!p || !p->steady) continue;
       CAPTURE(strategy.name);
       const Breakdown& b = p->breakdown;

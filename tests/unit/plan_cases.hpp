@@ -48,7 +48,7 @@ inline CommPlan plan_of(const std::string& text, const Profile& profile, const C
   const PlanSpec spec = plan_spec_of(text);
   const Answer<CommunicationCost> cost = communication_cost(cluster, spec.collective);
   REQUIRE_MESSAGE(bool(cost), (cost ? "" : cost.reason()));
-  Answer<CommPlan> plan = spec.strategy->plan({profile, cluster, *cost, spec.options, 0.5});
+  Answer<CommPlan> plan = comm_plan_of(spec, profile, cluster, *cost);
   REQUIRE_MESSAGE(bool(plan), text);
   REQUIRE(flaw_of(*plan, profile) == "");
   return *plan;

@@ -139,10 +139,26 @@ TEST_CASE("no text does more than being refused") {
   CHECK(read > 10);
 }
 
-TEST_CASE("layouts and modifiers belong to the grammar and are refused by name") {
+TEST_CASE("layouts belong to the grammar and are refused by name") {
   CHECK(refusal("layout(tp=8)/ddp") ==
         "plan, column 13: expected the name of a strategy first, found a layout before '/'; layouts (tensor and "
         "pipeline parallelism) are not supported yet: a plan is data-parallel");
-  CHECK(refusal("dear(bucket=25 MiB)+powersgd(rank=4)") ==
-        "plan, column 20: expected the end of the plan or '@', found a modifier; modifiers are not supported yet");
+}
+
+TEST_CASE("modifiers follow the strategy, in order") {
+  const PlanSpec spec = plan_spec_of("dear ( bucket = 5 MiB ) + fp16 +local( period=2 ) @ ring");
+  REQUIRE(spec.modifiers.size() == 2);
+  CHECK(spec.modifiers[0].modifier->name == "fp16");
+  CHECK(spec.modifiers[1].modifier->name == "local");
+  CHECK(spec.modifiers[1].options[0] == 2);
+  CHECK(spec.collective == "ring");
+  CHECK(text_of(spec) == "dear(bucket=5 MiB)+fp16+local(period=2)@ring");
+  CHECK(text_of(plan_spec_of("ddp+local(period=4)")) == "ddp+local");
+  CHECK(fidelity_of(plan_spec_of("ddp")) == Fidelity::exact);
+  CHECK(fidelity_of(plan_spec_of("ddp+fp16")) == Fidelity::lossy);
+  CHECK(fidelity_of(plan_spec_of("ddp+local+fp16")) == Fidelity::periodic);
+  CHECK(refusal("ddp+") == "plan, column 5: expected the name of a modifier after '+', found the end of the text");
+  CHECK(refusal("ddp+locl") == "plan, column 5: expected a modifier, found 'locl'; did you mean 'local'?");
+  CHECK(refusal("ddp+local(perod=3)") ==
+        "plan, column 11: expected an option of 'local' (period), found 'perod'; did you mean 'period'?");
 }

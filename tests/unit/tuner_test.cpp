@@ -52,7 +52,7 @@ TEST_CASE("tuning DeAR's buffer: no worse than the default, close to a dense gri
     const Answer<CommunicationCost> cost = communication_cost(cluster);
     REQUIRE(cost);
     Timeline scratch;
-    PlanSpec spec{&dear, standard_options(dear), {}};
+    PlanSpec spec{&dear, standard_options(dear)};
     const auto time = [&](double bucket) {
       spec.options[0] = bucket;
       return *predicted_iteration(profile, cluster, *cost, spec, scratch);

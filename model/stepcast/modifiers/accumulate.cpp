@@ -1,0 +1,46 @@
+// Gradient accumulation: the gradients of k micro-steps are summed on the worker; the last one exchanges and updates.
+//
+//   compute |  F B  F B  F B  F B      U   F B ...        k = 4
+//   net     |                   [ 1 ][2]
+//
+// A step is a micro-step here: the period divided by k.
+//
+//   time over bsp: T = t_C + (t_U + T(M)) / k
+#include <stepcast/modifier.hpp>
+#include <stepcast/periodic.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {{.name = "steps",
+                                   .kind = OptionKind::count,
+                                   .standard = 4,
+                                   .low = 1,
+                                   .high = 1024,
+                                   .summary = "micro-steps per update"}};
+
+Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
+  return communicating_every(static_cast<std::uint32_t>(in.options[0]), std::move(plan), true);
+}
+
+std::string settings(const OptionValues& v) {
+  return "with model.no_sync(): for all but every " + std::to_string(static_cast<long long>(v[0])) + "th micro-step";
+}
+
+}  // namespace
+
+extern const Modifier accumulate_modifier;
+constinit const Modifier accumulate_modifier{
+    .name = "accumulate",
+    .title = "gradient accumulation",
+    .summary = "gradients are summed over k micro-steps and exchanged once",
+    .reference = "PyTorch DistributedDataParallel.no_sync",
+    .fidelity = Fidelity::periodic,
+    .usual_base = "ddp",
+    .options = options,
+    .apply = apply,
+    .settings = settings,
+    .caution = "the batch of an update grows by the number of steps",
+};
+
+}  // namespace stepcast
