@@ -7,19 +7,6 @@
 
 namespace stepcast {
 
-#define STEPCAST_MEMBER(member) extern const CollectiveAlgorithm collective_##member;
-#include <stepcast/collectives/collectives.inc>
-#undef STEPCAST_MEMBER
-
-std::span<const CollectiveAlgorithm> collective_algorithms() {
-  static const CollectiveAlgorithm all[] = {
-#define STEPCAST_MEMBER(member) collective_##member,
-#include <stepcast/collectives/collectives.inc>
-#undef STEPCAST_MEMBER
-  };
-  return all;
-}
-
 const CollectiveAlgorithm* collective_algorithm(std::string_view name) {
   const auto all = collective_algorithms();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.name == name; });
