@@ -71,7 +71,8 @@ class Writer {
   void write(std::ostream& out) {
     out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"producer\":\"stepcast\",\"plan\":"
         << json_string(text_of(report_.plan)) << ",\"model\":" << json_string(report_.profile.model)
-        << ",\"iteration_s\":" << Json(timeline_.iteration_time().value()).dump() << "},\n\"traceEvents\":[\n";
+        << ",\"iteration_s\":" << Json((timeline_.iteration_time() / report_.detail.plan.period).value()).dump()
+        << "},\n\"traceEvents\":[\n";
     write_metadata(out);
     add_slices();
     add_arrows();
@@ -150,7 +151,9 @@ class Writer {
       if (!visible(i)) continue;
       const Task& task = task_of(i);
       const Picoseconds duration = timeline_.end[i] - timeline_.start[i];
-      std::string args = "\"iteration\":" + std::to_string(i / timeline_.tasks);
+      // A plan that repeats every k iterations is scheduled k iterations at a time.
+      std::string args = report_.detail.plan.period == 1 ? "\"iteration\":" : "\"repetition\":";
+      args += std::to_string(i / timeline_.tasks);
       if (task.kind == TaskKind::transfer) {
         const Transfer& transfer = report_.detail.plan.transfers[task.index];
         args += ",\"size_bytes\":" + Json(transfer.size.value()).dump();
