@@ -44,18 +44,30 @@ constexpr CostLine on_part(CostLine line, std::int64_t k) {
   return {line.start_up, line.seconds_per_byte / static_cast<double>(k)};
 }
 
+// The links of the worker that has the least of them: every pattern here waits for all of its ranks in every step, so
+// that the slowest link sets the pace.
+
+/// One network card of a machine.
+inline Link network_link(const Cluster& c) {
+  return {c.network.latency, c.network.bandwidth * c.stragglers.least_link_share()};
+}
+/// Between the devices of one machine. A degraded link is one between machines, if there are several.
+inline Link inside_link(const Cluster& c) {
+  return {c.inside.latency, c.nodes > 1 ? c.inside.bandwidth : c.inside.bandwidth * c.stragglers.least_link_share()};
+}
 /// All network cards of a machine together.
-constexpr Link machine_link(const Cluster& c) {
-  return {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
+inline Link machine_link(const Cluster& c) {
+  const Link card = network_link(c);
+  return {card.latency, card.bandwidth * static_cast<double>(c.nics_per_node)};
 }
 /// The share of the network that one device has while all devices of its machine send.
-constexpr Link shared_link(const Cluster& c) {
+inline Link shared_link(const Cluster& c) {
   return {c.network.latency, machine_link(c).bandwidth / static_cast<double>(c.devices_per_node)};
 }
 /// A step of a pattern that crosses each machine's cards once in each direction, and the links inside as well: the
 /// slowest link sets the pace. Several cards carry parallel copies of the pattern, each with its part of the data.
-constexpr Link flat_link(const Cluster& c) {
-  if (c.nodes == 1) return c.inside;
+inline Link flat_link(const Cluster& c) {
+  if (c.nodes == 1) return inside_link(c);
   const Link between = machine_link(c);
   if (c.devices_per_node == 1) return between;
   return {c.inside.latency < between.latency ? between.latency : c.inside.latency,
@@ -63,11 +75,11 @@ constexpr Link flat_link(const Cluster& c) {
 }
 
 /// Pairwise all-to-all: g-1 partners inside, P-g outside.
-constexpr CostLine pairwise_all_to_all(const Cluster& c) {
+inline CostLine pairwise_all_to_all(const Cluster& c) {
   const double p = static_cast<double>(c.workers());
   const double inside = static_cast<double>(c.devices_per_node - 1);
   const double outside = static_cast<double>(c.workers() - c.devices_per_node);
-  return steps_and_volume(inside, inside / p, c.inside) + steps_and_volume(outside, outside / p, shared_link(c));
+  return steps_and_volume(inside, inside / p, inside_link(c)) + steps_and_volume(outside, outside / p, shared_link(c));
 }
 
 /// Why an algorithm of pairs cannot run; empty if it can.

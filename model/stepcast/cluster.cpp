@@ -55,6 +55,47 @@ void check_factor(const Place& place, double factor) {
   }
 }
 
+void check_share(const Place& place, double share, double low) {
+  if (!(share >= low && share <= 1))
+    place.refuse("a share from " + std::to_string(low) + " to 1", std::to_string(share));
+}
+
+void check_aggregation(const Place& place, const Aggregation& a) {
+  const std::string_view programs[] = {"switchml", "atp", "sa_atp"};
+  if (std::find(std::begin(programs), std::end(programs), a.program) == std::end(programs))
+    place.at("program").refuse("switchml, atp or sa_atp", "'" + a.program + "'");
+  check_not_negative(place.at("payload"), a.payload, "a size");
+  check_not_negative(place.at("header"), a.header, "a size");
+  if (a.payload.value() == 0 && a.header.value() > 0)
+    place.at("payload").refuse("the payload of packets with that header", "nothing");
+  check_count(place.at("packets_outstanding"), a.packets_outstanding, 1);
+  check_not_negative(place.at("round_trip"), a.round_trip, "a time");
+  check_not_negative(place.at("line_rate"), a.line_rate, "a rate");
+  check_not_negative(place.at("host_rate"), a.host_rate, "a rate");
+  check_share(place.at("hit_fraction"), a.hit_fraction, 0);
+  check_count(place.at("racks"), a.racks, 1);
+  check_share(place.at("absorbed_share"), a.absorbed_share, 0);
+}
+
+void check_stragglers(const Place& place, const Stragglers& s, std::int64_t workers) {
+  std::int64_t slow = 0;
+  for (std::size_t i = 0; i < s.slow.size(); ++i) {
+    const Place at = place.at("slow").at(i);
+    check_count(at.at("workers"), s.slow[i].workers, 1);
+    check_factor(at.at("compute_factor"), s.slow[i].compute_factor);
+    check_not_negative(at.at("delay"), s.slow[i].delay, "a time");
+    check_share(at.at("link_share"), s.slow[i].link_share, 1e-6);
+    slow += s.slow[i].workers;
+  }
+  if (slow > workers)
+    place.at("slow").refuse("at most as many slow workers as there are: " + std::to_string(workers),
+                            std::to_string(slow));
+  const bool random = s.jitter.distribution != Jitter::Distribution::none;
+  // More than that is no jitter: a normal distribution would make times negative.
+  if (!(s.jitter.relative >= 0 && s.jitter.relative <= 0.5) || random != (s.jitter.relative > 0))
+    place.at("jitter").refuse("a relative spread above 0, at most 0.5", std::to_string(s.jitter.relative));
+}
+
 bool is_operation(std::string_view name) {
   for (std::size_t i = 0; i < operation_count; ++i) {
     if (name_of(static_cast<Operation>(i)) == name) return true;
@@ -117,10 +158,18 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_factor(contention.at("network_under_compute"), cluster.contention.network_under_compute);
   check_factor(contention.at("latency_under_compute"), cluster.contention.latency_under_compute);
   check_factor(contention.at("compute_under_communication"), cluster.contention.compute_under_communication);
+  if (cluster.aggregation) check_aggregation(top.at("aggregation"), *cluster.aggregation);
+  check_stragglers(top.at("stragglers"), cluster.stragglers, cluster.workers());
   if (!std::isfinite(cluster.relative_error) || cluster.relative_error < 0) {
     top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));
   }
   return cluster;
+}
+
+double Stragglers::least_link_share() const {
+  double least = 1;
+  for (const SlowWorkers& s : slow) least = std::min(least, s.link_share);
+  return least;
 }
 
 const std::vector<Cluster>& shipped_clusters() {
@@ -154,6 +203,13 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   const std::int64_t nodes_before = cluster.nodes;
   cluster.devices_per_node = std::min(workers, per_node);
   cluster.nodes = workers / cluster.devices_per_node;
+  // A smaller cluster keeps the stragglers that fit in.
+  std::int64_t left = workers;
+  for (SlowWorkers& s : cluster.stragglers.slow) {
+    s.workers = std::min(s.workers, left);
+    left -= s.workers;
+  }
+  std::erase_if(cluster.stragglers.slow, [](const SlowWorkers& s) { return s.workers == 0; });
   // Extra server machines come per worker machine, as they do in the deployments that have them.
   if (cluster.servers > 0) {
     const double per_machine = static_cast<double>(cluster.servers) / static_cast<double>(nodes_before);

@@ -5,11 +5,14 @@
 // one between machines. A link is a start-up latency per step and a bandwidth per direction; a link of the network is
 // shared by all devices of its node unless `nics_per_node` says that there are several. Measured size -> time tables,
 // if present, take precedence over closed forms. Invariants: counts >= 1, bandwidths > 0, latencies >= 0; every number
-// says where it comes from (`provenance`). Not modelled: routing, congestion between jobs, unequal nodes.
+// says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
+// that adds up gradients is there only if `aggregation` says so. Not modelled: routing, congestion between jobs,
+// machines with different numbers of devices.
 #include <stepcast/error.hpp>
 #include <stepcast/units.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +41,45 @@ struct Contention {
   double compute_under_communication = 1;  ///< factor on compute time while a transfer runs
 };
 
+/// A programmable switch that connects the machines and adds up gradients while they pass (collectives switchml, atp,
+/// sa_atp). What a program fixes is zero here, unless the cluster's own differs.
+struct Aggregation {
+  std::string program = "switchml";        ///< the collective that it runs; a plan may name another one
+  Bytes payload, header;                   ///< values and all else of a packet; both 0: as the program's sources say
+  std::int64_t packets_outstanding = 256;  ///< that a worker has under way at most (switchml: one a slot)
+  Seconds round_trip;                      ///< from worker to switch and back; 0: twice the latency of `network`
+  /// What a machine's cards carry of such packets, headers included; 0: the goodput of `network`. Transports that
+  /// reach less than the cards can (NCCL over TCP at 100 Gb/s) do not slow the packets of a switch.
+  BytesPerSecond line_rate;
+  BytesPerSecond host_rate;   ///< at which a machine scales floats to integers and back; 0: never the bottleneck
+  double hit_fraction = 1;    ///< atp: share of the packets that find an aggregator; the others go on to the server
+  std::int64_t racks = 1;     ///< whose own switches add up first
+  double absorbed_share = 0;  ///< sa_atp: share of a straggler's remaining traffic that leaders take over
+};
+
+/// Workers that are slower than the others, all in the same way.
+struct SlowWorkers {
+  std::int64_t workers = 1;
+  double compute_factor = 1;  ///< on every compute time
+  Seconds delay;              ///< by which each step starts later
+  double link_share = 1;      ///< of a healthy link's bandwidth: between machines, or inside the only one
+};
+
+/// Random slowness of every worker in every step, independent of one another.
+struct Jitter {
+  enum class Distribution : std::uint8_t { none, normal, exponential };
+  Distribution distribution = Distribution::none;
+  double relative = 0;  ///< to the compute time: standard deviation (normal) or mean of what is added (exponential)
+};
+
+struct Stragglers {
+  std::vector<SlowWorkers> slow;
+  Jitter jitter;
+  [[nodiscard]] bool none() const { return slow.empty() && jitter.distribution == Jitter::Distribution::none; }
+  /// The smallest share of a healthy link that a worker has.
+  [[nodiscard]] double least_link_share() const;
+};
+
 struct Cluster {
   std::string name;
   std::int64_t nodes = 1;
@@ -58,6 +100,8 @@ struct Cluster {
   std::string all_reduce = "ring";     ///< where no table fits: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;
   Contention contention;
+  std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
+  Stragglers stragglers;
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
   std::vector<std::string> provenance;  ///< one line per source
 

@@ -33,6 +33,59 @@ Contention contention_of(const JsonNode& node) {
   return contention;
 }
 
+Aggregation aggregation_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"program",    "payload",       "header",    "packets_outstanding",
+                                              "round_trip", "line_rate",     "host_rate", "hit_fraction",
+                                              "racks",      "absorbed_share"};
+  node.require_keys(known);
+  Aggregation a;
+  if (node.has("program")) a.program = node.at("program").text();
+  if (node.has("payload")) a.payload = node.at("payload").bytes();
+  if (node.has("header")) a.header = node.at("header").bytes();
+  if (node.has("packets_outstanding")) a.packets_outstanding = node.at("packets_outstanding").integer();
+  if (node.has("round_trip")) a.round_trip = node.at("round_trip").seconds();
+  if (node.has("line_rate")) a.line_rate = node.at("line_rate").bandwidth();
+  if (node.has("host_rate")) a.host_rate = node.at("host_rate").bandwidth();
+  if (node.has("hit_fraction")) a.hit_fraction = node.at("hit_fraction").number();
+  if (node.has("racks")) a.racks = node.at("racks").integer();
+  if (node.has("absorbed_share")) a.absorbed_share = node.at("absorbed_share").number();
+  return a;
+}
+
+constexpr std::string_view distribution_names[] = {"none", "normal", "exponential"};
+
+Jitter jitter_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"distribution", "relative"};
+  node.require_keys(known);
+  const std::string name = node.at("distribution").text();
+  const auto* const found = std::find(std::begin(distribution_names), std::end(distribution_names), name);
+  if (found == std::end(distribution_names)) node.at("distribution").refuse("normal or exponential");
+  Jitter jitter;
+  jitter.distribution = static_cast<Jitter::Distribution>(found - std::begin(distribution_names));
+  if (node.has("relative")) jitter.relative = node.at("relative").number();
+  return jitter;
+}
+
+Stragglers stragglers_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"slow", "jitter"};
+  static const std::vector<std::string> slow_keys{"workers", "compute_factor", "delay", "link_share"};
+  node.require_keys(known);
+  Stragglers stragglers;
+  if (node.has("slow")) {
+    for (const JsonNode& n : node.at("slow").elements("an array of slow workers")) {
+      n.require_keys(slow_keys);
+      SlowWorkers slow;
+      if (n.has("workers")) slow.workers = n.at("workers").integer();
+      if (n.has("compute_factor")) slow.compute_factor = n.at("compute_factor").number();
+      if (n.has("delay")) slow.delay = n.at("delay").seconds();
+      if (n.has("link_share")) slow.link_share = n.at("link_share").number();
+      stragglers.slow.push_back(slow);
+    }
+  }
+  if (node.has("jitter")) stragglers.jitter = jitter_of(node.at("jitter"));
+  return stragglers;
+}
+
 Json json_of(const Link& link) {
   return {{"latency", exact_text_of(link.latency)}, {"bandwidth", exact_text_of(link.bandwidth)}};
 }
@@ -43,6 +96,32 @@ Json json_of(const MeasuredCollective& table) {
   for (const Seconds time : table.times) times.push_back(time.value());
   Json json{{"operation", table.operation}, {"workers", table.workers}, {"sizes_bytes", sizes}, {"times_s", times}};
   if (!table.provenance.empty()) json["provenance"] = table.provenance;
+  return json;
+}
+
+Json json_of(const Aggregation& a) {
+  Json json{{"program", a.program}};
+  if (a.payload.value() > 0) json["payload"] = exact_text_of(a.payload), json["header"] = exact_text_of(a.header);
+  json["packets_outstanding"] = a.packets_outstanding;
+  if (a.round_trip.value() > 0) json["round_trip"] = exact_text_of(a.round_trip);
+  if (a.line_rate.value() > 0) json["line_rate"] = exact_text_of(a.line_rate);
+  if (a.host_rate.value() > 0) json["host_rate"] = exact_text_of(a.host_rate);
+  json["hit_fraction"] = a.hit_fraction;
+  json["racks"] = a.racks;
+  json["absorbed_share"] = a.absorbed_share;
+  return json;
+}
+
+Json json_of(const Stragglers& stragglers) {
+  Json json{{"slow", Json::array()}};
+  for (const SlowWorkers& s : stragglers.slow)
+    json["slow"].push_back({{"workers", s.workers},
+                            {"compute_factor", s.compute_factor},
+                            {"delay", exact_text_of(s.delay)},
+                            {"link_share", s.link_share}});
+  const Jitter& jitter = stragglers.jitter;
+  json["jitter"] = {{"distribution", distribution_names[static_cast<std::size_t>(jitter.distribution)]},
+                    {"relative", jitter.relative}};
   return json;
 }
 
@@ -67,6 +146,8 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "all_reduce",
                                               "tables",
                                               "contention",
+                                              "aggregation",
+                                              "stragglers",
                                               "relative_error",
                                               "provenance"};
   const Json json = parsed_json(text, source);
@@ -94,6 +175,8 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
     for (const JsonNode& node : top.at("tables").elements("an array of tables")) c.tables.push_back(table_of(node));
   }
   if (top.has("contention")) c.contention = contention_of(top.at("contention"));
+  if (top.has("aggregation")) c.aggregation = aggregation_of(top.at("aggregation"));
+  if (top.has("stragglers")) c.stragglers = stragglers_of(top.at("stragglers"));
   if (top.has("relative_error")) c.relative_error = top.at("relative_error").number();
   for (const JsonNode& node : top.at("provenance").elements("an array of strings")) c.provenance.push_back(node.text());
   if (c.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");
@@ -122,6 +205,8 @@ std::string json_of(const Cluster& c) {
                         {"network_under_compute", c.contention.network_under_compute},
                         {"latency_under_compute", c.contention.latency_under_compute},
                         {"compute_under_communication", c.contention.compute_under_communication}};
+  if (c.aggregation) json["aggregation"] = json_of(*c.aggregation);
+  if (!c.stragglers.none()) json["stragglers"] = json_of(c.stragglers);
   if (c.relative_error > 0) json["relative_error"] = c.relative_error;
   json["provenance"] = c.provenance.empty() ? Json::array({"not stated"}) : Json(c.provenance);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

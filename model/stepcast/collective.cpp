@@ -73,15 +73,20 @@ Seconds CommunicationCost::measured(std::size_t i, Bytes m) const {
 
 namespace {
 
-/// The link of a worker machine, or of a server machine, for parameter-server traffic.
-Link server_link(const Cluster& c) { return c.server_link.bandwidth.value() > 0 ? c.server_link : machine_link(c); }
+/// The link of a healthy worker machine, or of a server machine, for parameter-server traffic.
+Link server_link(const Cluster& c) {
+  if (c.server_link.bandwidth.value() > 0) return c.server_link;
+  return {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
+}
 
 /// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
-/// server's, n m / (S B); co-located, (n-1)/n of it leaves the machine. One machine needs no server.
+/// server's, n m / (S B); co-located, (n-1)/n of it leaves the machine. A worker may have only a share of its link,
+/// and the sum waits for it. One machine needs no server.
 CostLine server_transfer(const Cluster& c) {
   if (c.nodes == 1) return {};
   const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
-  return steps_and_volume(1, c.servers == 0 ? (n - 1) / n : std::max(1.0, n / s), server_link(c));
+  const double slowest = 1 / c.stragglers.least_link_share();
+  return steps_and_volume(1, c.servers == 0 ? (n - 1) / n * slowest : std::max(slowest, n / s), server_link(c));
 }
 
 /// Each of S servers (n, if co-located) adds up n m / S bytes.
@@ -94,13 +99,13 @@ CostLine server_sum(const Cluster& c) {
 /// Point to point: between machines if there are several, over one card.
 CostLine send(const Cluster& c) {
   if (c.workers() == 1) return {};
-  return steps_and_volume(1, 1, c.nodes > 1 ? c.network : c.inside);
+  return steps_and_volume(1, 1, c.nodes > 1 ? network_link(c) : inside_link(c));
 }
 
 /// The stage inside a machine before a push or after a pull. A measured rate of the reduction to one device (or the
 /// broadcast from it) comes before the ring; the copies between device and host share its links.
 CostLine local_stage(const Cluster& c) {
-  CostLine line = ring_half(c.devices_per_node, c.inside);
+  CostLine line = ring_half(c.devices_per_node, inside_link(c));
   if (c.server_local_rate.value() > 0)
     line.seconds_per_byte = ring_half(c.devices_per_node, {c.inside.latency, c.server_local_rate}).seconds_per_byte;
   if (c.nodes > 1 && c.server_staging_rate.value() > 0) line.seconds_per_byte += 1 / c.server_staging_rate.value();
@@ -115,6 +120,10 @@ Cluster under_compute(Cluster c) {
   c.network.bandwidth /= c.contention.network_under_compute;
   c.server_link.bandwidth /= c.contention.network_under_compute;
   for (Link* link : {&c.inside, &c.network, &c.server_link}) link->latency *= c.contention.latency_under_compute;
+  if (c.aggregation) {
+    c.aggregation->line_rate /= c.contention.network_under_compute;
+    c.aggregation->round_trip *= c.contention.latency_under_compute;
+  }
   return c;
 }
 
@@ -151,6 +160,18 @@ CostLine line_of(const ScaledTable& t) {
   if (t.table->sizes.size() < 2) return {t.table->times.front() * t.scale, 0};
   const CostLine line = line_fit(t.table->sizes, t.table->times).pieces.front().line;
   return {line.start_up * t.scale, line.seconds_per_byte * t.scale};
+}
+
+/// The table as it would be with the slowest worker's links: measured on healthy ones, each time grows as the closed
+/// form `line` does.
+MeasuredCollective on_slowest_link(MeasuredCollective table, LineOf line, const Cluster& c) {
+  if (c.stragglers.least_link_share() == 1 || !line) return table;
+  Cluster healthy = c;
+  healthy.stragglers.slow.clear();
+  const CostLine slow = line(c), free = line(healthy);
+  for (std::size_t i = 0; i < table.sizes.size(); ++i)
+    if (free(table.sizes[i]) > Seconds(0)) table.times[i] *= slow(table.sizes[i]) / free(table.sizes[i]);
+  return table;
 }
 
 std::string worker_counts(const Cluster& c) {
@@ -218,10 +239,12 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
                         " workers (measured: " + worker_counts(cluster) + "); name an algorithm, e.g. @ring"};
   }
   for (std::size_t i = 0; i < operation_count; ++i) {
-    const ScaledTable measured = scaled_table_for(cluster, static_cast<Operation>(i));
+    ScaledTable measured = scaled_table_for(cluster, static_cast<Operation>(i));
     if (!measured.table) continue;
     cost.defined_[i] = true;
-    cost.tables_[i] = CostTable(measured.table->sizes, measured.table->times);
+    const MeasuredCollective table = on_slowest_link(*measured.table, line_functions[i], cluster);
+    measured.table = &table;
+    cost.tables_[i] = CostTable(table.sizes, table.times);
     cost.table_scale_[i] = measured.scale;
     cost.lines_[i] = line_of(measured) + CostLine{cost.overhead_, 0};
   }

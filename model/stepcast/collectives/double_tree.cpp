@@ -20,7 +20,7 @@ CostLine fill(std::int64_t p, const Link& link) {
 CostLine all_reduce(const Cluster& c) {
   if (c.workers() == 1) return {};
   const CostLine pipeline{Seconds(0), 2 / flat_link(c).bandwidth.value()};
-  return fill(c.devices_per_node, c.inside) + fill(c.nodes, machine_link(c)) + pipeline;
+  return fill(c.devices_per_node, inside_link(c)) + fill(c.nodes, machine_link(c)) + pipeline;
 }
 
 }  // namespace

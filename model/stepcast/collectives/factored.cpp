@@ -15,7 +15,7 @@ namespace {
 CostLine half(const Cluster& c) {
   std::array<FactorLevel, 64> levels{};  // a 63-bit number has fewer prime factors
   std::size_t used = 0;
-  levels[used++] = {c.devices_per_node, c.inside};
+  levels[used++] = {c.devices_per_node, inside_link(c)};
   std::int64_t rest = c.nodes;
   for (std::int64_t p = 2; p * p <= rest; ++p) {
     for (; rest % p == 0; rest /= p) levels[used++] = {p, shared_link(c)};

@@ -12,7 +12,7 @@ namespace stepcast {
 namespace {
 
 CostLine half(const Cluster& c) {
-  return halving(c.devices_per_node, c.inside) + on_part(halving(c.nodes, shared_link(c)), c.devices_per_node);
+  return halving(c.devices_per_node, inside_link(c)) + on_part(halving(c.nodes, shared_link(c)), c.devices_per_node);
 }
 CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 

@@ -13,12 +13,13 @@ namespace stepcast {
 namespace {
 
 CostLine half(const Cluster& c) {
-  return ring_half(c.devices_per_node, c.inside) + on_part(ring_half(c.nodes, shared_link(c)), c.devices_per_node);
+  return ring_half(c.devices_per_node, inside_link(c)) +
+         on_part(ring_half(c.nodes, shared_link(c)), c.devices_per_node);
 }
 CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 CostLine broadcast(const Cluster& c) {
-  return whole_message_rounds(c.nodes, c.network) + whole_message_rounds(c.devices_per_node, c.inside);
+  return whole_message_rounds(c.nodes, network_link(c)) + whole_message_rounds(c.devices_per_node, inside_link(c));
 }
 
 }  // namespace

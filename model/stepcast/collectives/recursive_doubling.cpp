@@ -11,7 +11,7 @@ namespace stepcast {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
-  return whole_message_rounds(c.devices_per_node, c.inside) + whole_message_rounds(c.nodes, shared_link(c));
+  return whole_message_rounds(c.devices_per_node, inside_link(c)) + whole_message_rounds(c.nodes, shared_link(c));
 }
 
 }  // namespace

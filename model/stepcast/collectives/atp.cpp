@@ -1,0 +1,30 @@
+// ATP: best-effort aggregation in the switches; packets that find no aggregator are added up by a parameter server.
+//
+//   V = m 308/248;  all-reduce   2t + max(V / (share B), V (q R + (1-q) n) / (S B))
+//
+// Lao et al., NSDI 2021 (in-ATP/ATP): 62 values in a packet of 308 bytes, aggregators hashed by job and sequence number
+// and not reserved, so that a share q of the packets hits (Aggregation::hit_fraction); R racks whose switches add up
+// first; S server machines that take what comes through and return every result. A worker with a smaller share of its
+// link holds up all. Bounds: q = 1 and one rack is SwitchML's exchange with these packets; q = 0 is a parameter server
+// that takes n V.
+#include <stepcast/in_network.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine all_reduce(const Cluster& c) { return with_local_stages(c, best_effort_aggregation(c, 1)); }
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_atp;
+const CollectiveAlgorithm collective_atp{"atp",
+                                         "switches add up what they have room for, servers the rest",
+                                         "Lao et al., NSDI 2021; in-ATP/ATP",
+                                         all_reduce,
+                                         nullptr,
+                                         nullptr,
+                                         nullptr,
+                                         nullptr,
+                                         no_switch_or_server};
+
+}  // namespace stepcast

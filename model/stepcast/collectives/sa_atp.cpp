@@ -1,0 +1,31 @@
+// SA-ATP: ATP in which leading workers take over a share x of what a worker with a slow link still has to send.
+//
+//   V = m 308/248;  all-reduce   2t + max(V/B, (1-x) V / (share B), V (q R + (1-q) n) / (S B))
+//
+// Li et al., IEEE/ACM ToN 32(6), 2024. x (Aggregation::absorbed_share) is not published: calibrate it. A worker that
+// starts late is helped, too (late_exchange in stragglers.hpp), which needs to know how late; here every exchange
+// starts when the last worker is ready. Bounds: never slower than ATP, equal at x = 0 and without slow links.
+#include <stepcast/in_network.hpp>
+
+namespace stepcast {
+namespace {
+
+CostLine all_reduce(const Cluster& c) {
+  const double absorbed = c.aggregation ? c.aggregation->absorbed_share : 0;
+  return with_local_stages(c, best_effort_aggregation(c, 1 - absorbed));
+}
+
+}  // namespace
+
+extern const CollectiveAlgorithm collective_sa_atp;
+const CollectiveAlgorithm collective_sa_atp{"sa_atp",
+                                            "ATP whose leading workers help the one with the slowest link",
+                                            "Li et al., IEEE/ACM Transactions on Networking 32(6), 2024",
+                                            all_reduce,
+                                            nullptr,
+                                            nullptr,
+                                            nullptr,
+                                            nullptr,
+                                            no_switch_or_server};
+
+}  // namespace stepcast
