@@ -67,7 +67,8 @@ class ComputeOrder {
   void add_iteration(const Profile& profile, std::uint32_t phase, const std::vector<PassCost>* updates, bool update) {
     const std::size_t here = phase * layers_;
     const auto next = [&] { return static_cast<std::uint32_t>(slots_.size()); };
-    if (profile.input > Seconds(0)) add({profile.input, {}, {}, {}}, 0, TaskKind::input);
+    if (profile.input > Seconds(0) || profile.input_period > Seconds(0))
+      add({profile.input, {}, {}, {}}, 0, TaskKind::input);
     for (std::uint32_t l = 0; l < layers_; ++l) {
       forward_[here + l] = next();
       if (updates && (*updates)[l].host + (*updates)[l].device > Seconds(0)) add((*updates)[l], l, TaskKind::update);
@@ -147,11 +148,13 @@ class ChainWriter {
     if (host_ == none) {
       head.first_task = tail.last_task =
           chained({host + device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
+      if (tail.kind == TaskKind::input) takes_.push_back(head.first_task);
       return;
     }
     // The host's tasks come right before the device's, which names them in reports.
     const TaskKind kind = tail.kind == TaskKind::input ? TaskKind::input : TaskKind::host;
     const std::uint32_t issue = chained({reach, host_, 0, tail.layer, kind, 0}, last_host_);
+    if (kind == TaskKind::input) takes_.push_back(issue);
     if (host > reach) chained({host - reach, host_, 0, tail.layer, kind, 0}, last_host_);
     head.first_task = tail.last_task =
         chained({device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
@@ -175,6 +178,8 @@ class ChainWriter {
     for (std::uint32_t i = 0; i < period; ++i)
       builder_.add_arc(ends_[i], host_begins_[(i + ahead) % period], (i + ahead) / period);
   }
+  /// The task of each iteration that takes its batch, where the profile has an input.
+  const std::vector<std::uint32_t>& takes() const { return takes_; }
   std::uint32_t last_compute() const { return last_compute_; }
   std::uint32_t compute() const { return compute_; }
 
@@ -191,9 +196,25 @@ class ChainWriter {
   double slow_down_;
   bool begins_ = false;
   std::vector<std::uint32_t> ends_, host_begins_;  // of each iteration: last task of compute, first task of the host
+  std::vector<std::uint32_t> takes_;
   std::uint32_t host_ = none, compute_ = none;
   std::uint32_t first_host_ = none, last_host_ = none, first_compute_ = none, last_compute_ = none;
 };
+
+// A loader beside the step prepares batch after batch, at most two ahead of the one that was taken last.
+void add_loader(Seconds period, const std::vector<std::uint32_t>& takes, TaskGraphBuilder& builder) {
+  if (!(period > Seconds(0))) return;
+  constexpr std::uint32_t ahead = 2;
+  const std::uint32_t loader = builder.add_resource({"loader", ResourceClass::host, Discipline::parallel, 0});
+  const auto n = static_cast<std::uint32_t>(takes.size());
+  const auto first = static_cast<std::uint32_t>(builder.graph().tasks.size());
+  for (std::uint32_t i = 0; i < n; ++i) {
+    builder.add_task({picoseconds_of(period), loader, 0, 0, TaskKind::load});
+    builder.add_arc(first + i, takes[i]);
+    builder.add_arc(first + i, first + (i + 1) % n, (i + 1) / n);
+    builder.add_arc(takes[i], first + (i + ahead) % n, (i + ahead) / n);
+  }
+}
 
 void mark_cuts(const CommPlan& plan, ComputeOrder& order) {
   auto& slots = order.slots();
@@ -284,6 +305,7 @@ TaskGraph lowered(const Profile& profile, const CommPlan& plan, const Communicat
   }
   const std::uint32_t last = chain.last_compute();
   chain.close(profile.host_waits_for_device);
+  add_loader(profile.input_period, chain.takes(), builder);
 
   const auto first_transfer = static_cast<std::uint32_t>(builder.graph().tasks.size());
   add_transfers(plan, cost, builder);

@@ -68,8 +68,10 @@ class Bookkeeping {
         window_(window),
         communication_(busy_times(graph, timeline, window,
                                   [&](const Task& t) { return class_of(graph, t) == ResourceClass::communication; })),
-        host_input_(busy_times(graph, timeline, window, [&](const Task& t) {
-          return t.kind == TaskKind::input && class_of(graph, t) == ResourceClass::host;
+        issuing_(busy_times(graph, timeline, window, [](const Task& t) { return t.kind == TaskKind::host; })),
+        issuing_or_input_(busy_times(graph, timeline, window, [&](const Task& t) {
+          const bool input = t.kind == TaskKind::input || t.kind == TaskKind::load;
+          return t.kind == TaskKind::host || (input && class_of(graph, t) == ResourceClass::host);
         })) {}
 
   Account result() {
@@ -118,7 +120,8 @@ class Bookkeeping {
   // A gap on the compute stream: whose fault is it?
   void add_gap(Interval gap, std::uint32_t cause) {
     if (by_host(cause)) {
-      const Picoseconds input = overlap(host_input_, gap);
+      // A loader works beside the host: it is waited for only while the host issues nothing.
+      const Picoseconds input = overlap(issuing_or_input_, gap) - overlap(issuing_, gap);
       account_.input += input;
       account_.compute += length(gap) - input;  // the device waits for the host to issue
     } else {
@@ -131,7 +134,7 @@ class Bookkeeping {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   const Interval window_;
-  const std::vector<Interval> communication_, host_input_;
+  const std::vector<Interval> communication_, issuing_, issuing_or_input_;
   Account account_;
 };
 
@@ -159,7 +162,7 @@ CriticalPath critical_path_of(const TaskGraph& graph, const Timeline& timeline, 
     if (run.from >= run.to) continue;
     const Seconds time = seconds_of(length(run));
     path.tasks.push_back(t);
-    if (task.kind == TaskKind::input) {
+    if (task.kind == TaskKind::input || task.kind == TaskKind::load) {
       path.input += time;
       continue;
     }
@@ -211,7 +214,7 @@ std::string bound_of(const CriticalPath& path) {
 Seconds longest_repetition(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
                            const CommPlan& plan) {
   const auto time_of = [](const PassCost& c) { return c.host + c.device; };
-  Seconds sum = profile.input + time_of(profile.optimizer) + time_of(profile.other);
+  Seconds sum = profile.input + profile.input_period + time_of(profile.optimizer) + time_of(profile.other);
   for (const Layer& layer : profile.layers) sum += time_of(layer.forward) + time_of(layer.backward);
   sum = sum * static_cast<double>(plan.period);
   for (const Codec& c : plan.codecs) sum += c.time;
