@@ -67,6 +67,8 @@ void write_profile(std::ostream& out, const Profile& profile) {
   write_labelled(out, "optimizer", cost_text(profile, profile.optimizer));
   write_labelled(out, "other", cost_text(profile, profile.other));
   if (profile.input > Seconds(0)) write_labelled(out, "input", text_of(profile.input));
+  if (profile.input_period > Seconds(0))
+    write_labelled(out, "loader", "a batch every " + text_of(profile.input_period) + " at best");
   for (const ObservedCollective& c : profile.collectives) {
     std::string text = c.operation + " " + std::to_string(c.count) + " times a step, " + text_of(c.duration);
     if (c.size > Bytes(0)) text += ", " + text_of(c.size);
