@@ -21,6 +21,18 @@ PLANS = {
 }
 
 
+def form_of(kind):
+    """How a strategy of that kind is written."""
+    return kind + (":N" if kind == "pp" or "{}" in (PLANS[kind] or "") else "")
+
+
+def is_strategy(name):
+    kind, colon, value = name.partition(":")
+    if kind not in PLANS or bool(colon) != (":" in form_of(kind)):
+        return False
+    return not colon or (value.isdecimal() and int(value) > 0)
+
+
 def plan_of(strategy):
     """The plan in stepcast's syntax, or None."""
     kind, _, value = strategy.partition(":")
@@ -88,12 +100,10 @@ def contention_of(alone, busy, compute_alone_s, compute_busy_s):
 
 def predicted_s(program, profile, cluster, plan, workers, servers=0, faster=1.0):
     """Seconds an iteration, or None where stepcast has no prediction for the plan."""
-    command = [program, "predict", profile, "--cluster", cluster, "--workers", str(workers), "--plan", plan, "--json",
-               "--same-device"]
+    command = [program, "predict", profile, "--cluster", cluster, "--workers", str(workers), "--plan", plan, "--json"]
     if servers:
         command += ["--servers", str(servers)]
-    if faster != 1.0:
-        command += ["--faster-compute", f"{faster:.6f}"]
+    command += ["--same-device"] if faster == 1.0 else ["--faster-compute", f"{faster:.6f}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode in (1, 2):
         return None

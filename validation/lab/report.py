@@ -66,12 +66,15 @@ def summary(rows):
     return "\n".join(lines)
 
 
-def write(folder, rows, everything):
-    """results.csv for people, results.json with every block and calibration."""
+def write_rows(folder, rows):
+    """results.csv."""
     with open(folder / "results.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         for r in rows:
             writer.writerow({k: round(v, 4) if isinstance(v, float) else v for k, v in r.items()})
-    with open(folder / "results.json", "w") as file:
-        json.dump(everything | {"rows": rows}, file, indent=1)
+
+
+def write_results(folder, results):
+    """results.json: every iteration and calibration."""
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")

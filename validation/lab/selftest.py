@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Tests of the laboratory's arithmetic; needs neither root nor PyTorch nor a quiet machine."""
+import io
+import json
+import os
+import pathlib
+import shutil
+import stat
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import accounting  # noqa: E402
+import emulation  # noqa: E402
+import network  # noqa: E402
+import plans  # noqa: E402
+import report  # noqa: E402
+
+
+def usage(**changes):
+    """What a worker reports of ten idle seconds."""
+    idle = {"wall_s": 10, "busy_s": 8, "stolen_s": 0, "own_s": 4, "main_s": 3, "other_s": 1, "waited_s": 0.5,
+            "processor": 0}
+    return idle | changes
+
+
+class Links(unittest.TestCase):
+    def test_no_packet_is_larger_than_the_bucket(self):
+        for rate in (50, 100, 300, 1000, 3000, 10000):
+            self.assertLess(network.offload_bytes(rate), network.burst_bytes(rate))
+        self.assertEqual(network.burst_bytes(1000), 125_000)  # 1 ms
+        self.assertEqual(network.offload_bytes(0), 65_536)
+
+    def test_the_device_has_a_name_that_gloo_takes(self):
+        self.assertGreater(len(network.DEVICE), 1)
+
+
+class Quiet(unittest.TestCase):
+    def test_own_time_is_not_foreign(self):
+        foreign, wait = accounting.disturbance([usage(), usage(processor=1)], 2)
+        self.assertEqual((foreign, wait), (0, 0))
+        self.assertTrue(accounting.is_quiet(foreign, wait))
+
+    def test_others_are(self):
+        foreign, _ = accounting.disturbance([usage(busy_s=10), usage(processor=1)], 2)
+        self.assertAlmostEqual(foreign, 0.1)
+        self.assertFalse(accounting.is_quiet(foreign, 0))
+
+    def test_so_is_the_hypervisor(self):
+        self.assertAlmostEqual(accounting.disturbance([usage(stolen_s=2), usage(processor=1)], 2)[0], 0.1)
+
+    def test_waiting_for_a_thread_of_the_laboratory_is_no_disturbance(self):
+        waiting = usage(waited_s=4.5)
+        self.assertAlmostEqual(accounting.disturbance([waiting, usage(processor=1)], 2)[1], 0.35)
+        self.assertEqual(accounting.disturbance([waiting, usage()], 2)[1], 0)
+
+
+class Plans(unittest.TestCase):
+    def test_strategies_map_to_plans(self):
+        self.assertEqual(plans.plan_of("noov:25"), "bsp(bucket=25 MiB)")
+        self.assertEqual(plans.plan_of("ddp:5"), "ddp(bucket=5 MiB)")
+        self.assertEqual(plans.plan_of("wfbp"), "wfbp")
+        self.assertEqual(plans.plan_of("powersgd:1"), "ddp+powersgd(rank=1)")
+        self.assertEqual(plans.plan_of("accumulate:4"), "ddp+accumulate(steps=4)")
+        self.assertIsNone(plans.plan_of("tp"))
+
+    def test_names_are_checked(self):
+        for name in ("ddp:25", "wfbp", "pp:2"):
+            self.assertTrue(plans.is_strategy(name), name)
+        for name in ("ddp", "wfbp:1", "ddp:x", "ddp:0", "nccl:1", ""):
+            self.assertFalse(plans.is_strategy(name), name)
+
+    def test_half_of_the_processes_are_servers(self):
+        self.assertEqual(plans.workers_of("ps:1", 4), (2, 2))
+        self.assertEqual(plans.workers_of("ddp:1", 4), (4, 0))
+
+    def test_calibration_is_checked_against_the_line(self):
+        line = 16 * 2 ** 20 / (network.GOODPUT * 1e9 / 8)
+        self.assertEqual(plans.calibration_warnings(1000, 2, [(1 << 24, line * 1.02), (1024, 1.0)]), [])
+        self.assertEqual([s for s, _ in plans.calibration_warnings(1000, 2, [(1 << 24, line * 1.2)])], [1 << 24])
+        self.assertEqual(plans.calibration_warnings(1000, 4, [(1 << 24, line * 1.5)]), [])
+
+    def test_tables_never_fall(self):
+        self.assertEqual(plans.increasing([(2, 0.1), (1, 0.2), (3, 0.3)]), [(1, 0.2), (2, 0.2), (3, 0.3)])
+
+    def test_contention_is_the_ratio_of_two_lines(self):
+        alone, busy = [(1000, 2e-3), (2000, 3e-3)], [(1000, 6e-3), (2000, 8e-3)]
+        factors = plans.contention_of(alone, busy, 0.2, 0.25)
+        self.assertEqual(factors, {"network_under_compute": 2, "latency_under_compute": 4,
+                                   "compute_under_communication": 1.25})
+
+    def test_no_prediction_is_no_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for code, text, expected in ((0, '{"iteration_s": 0.25}', 0.25), (1, "", None), (2, "", None)):
+                program = pathlib.Path(folder) / f"stepcast{code}"
+                program.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
+                program.chmod(program.stat().st_mode | stat.S_IXUSR)
+                self.assertEqual(plans.predicted_s(str(program), "p", "c", "ddp", 2), expected)
+
+    def test_stepcast_takes_the_cluster_and_the_profile(self):
+        program = os.environ.get("STEPCAST") or shutil.which("stepcast")
+        if not program:
+            self.skipTest("STEPCAST names no program")
+        with tempfile.TemporaryDirectory() as folder:
+            profile, cluster = pathlib.Path(folder) / "p.json", pathlib.Path(folder) / "c.json"
+            profile.write_text(json.dumps(emulation.profile_of("m", Emulation.recorded, "test")))
+            cluster.write_text(json.dumps(plans.cluster_of(1000, {2: [(1024, 1e-3), (1 << 20, 9e-3)]})))
+            alone = plans.predicted_s(program, str(profile), str(cluster), "bsp", 1)
+            self.assertAlmostEqual(alone, 0.1 + 0.2 + 0.01, places=6)
+            both = plans.predicted_s(program, str(profile), str(cluster), plans.plan_of("noov:25"), 2)
+            self.assertAlmostEqual(both - alone, 1e-3 + (8192 + 400 - 1024) / ((1 << 20) - 1024) * 8e-3, places=6)
+
+
+class Emulation(unittest.TestCase):
+    recorded = {"forward_s": 0.1, "backward_s": 0.21, "optimizer_s": 0.01, "gradients": [
+        {"name": "b", "shape": [100], "ready_s": 0.0500}, {"name": "w", "shape": [32, 64], "ready_s": 0.0502},
+        {"name": "a", "shape": [], "ready_s": 0.2}]}
+
+    def test_gradients_that_are_ready_together_form_a_stage(self):
+        stages = emulation.stages_of(self.recorded)
+        self.assertEqual([[t["name"] for t in s["tensors"]] for s in stages], [["a"], ["b", "w"]])
+        self.assertAlmostEqual(sum(s["forward_s"] for s in stages), 0.1)
+        self.assertAlmostEqual(stages[1]["backward_s"], 0.0502)
+
+    def test_the_profile_lists_tensors_in_the_order_of_readiness(self):
+        profile = emulation.profile_of("m", self.recorded, "test")
+        self.assertEqual([t["name"] for t in profile["tensors"]], ["b", "w", "a"])
+        self.assertEqual([t["size_bytes"] for t in profile["tensors"]], [400, 8192, 4])
+        self.assertEqual(profile["tensors"][0]["layer"], "stage1")
+
+
+class Rows(unittest.TestCase):
+    key = ("emu-resnet18", 4, 1000, "ddp:25")
+
+    def blocks(self):
+        quiet = {"foreign": 0.01, "wait": 0.0, "quiet": True}
+        return [{"times_s": [0.1, 0.1, 0.1], **quiet}, {"times_s": [0.104, 0.104, 0.104], **quiet},
+                {"times_s": [0.9, 0.9, 0.9], "foreign": 0.5, "wait": 0.0, "quiet": False}]
+
+    def test_disturbed_blocks_count_only_where_there_is_no_other(self):
+        row = report.row_of(self.key, self.blocks())
+        self.assertEqual((row["iterations"], row["blocks"], row["quiet"]), (6, 2, True))
+        self.assertAlmostEqual(row["measured_ms"], 102)
+        self.assertAlmostEqual(row["noise_percent"], 100 * 2 / 102)
+        self.assertFalse(report.row_of(self.key, self.blocks()[2:])["quiet"])
+
+    def test_quantiles_interpolate(self):
+        self.assertEqual([report.quantile([3, 1, 2], q) for q in (0, 0.25, 0.5, 1)], [1, 1.5, 2, 3])
+
+    def test_table_fits_80_columns(self):
+        row = report.row_of(self.key, self.blocks())
+        rows = [report.with_prediction(row, "ddp(bucket=25 MiB)", 0.09), report.with_prediction(row, "tp", None),
+                row | {"strategy": "accumulate:4", "link_mbit": 0, "measured_ms": 12345.6}]
+        lines = report.table(rows).splitlines()
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.assertIn("-11.8 %", "".join(lines))
+        self.assertIn("no prediction", lines[2] + lines[3])
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report.write_rows(pathlib.Path(folder), [report.row_of(self.key, self.blocks())])
+            report.write_results(pathlib.Path(folder), {"rates": [1000]})
+            text = (pathlib.Path(folder) / "results.csv").read_text()
+            self.assertEqual(text.splitlines()[0], ",".join(report.COLUMNS))
+            self.assertIn("emu-resnet18,4,1000,ddp:25", text)
+            self.assertEqual(json.loads((pathlib.Path(folder) / "results.json").read_text())["rates"], [1000])
+
+    def test_summary_leaves_disturbed_rows_out(self):
+        rows = [report.with_prediction(report.row_of(self.key, self.blocks()[at:]), "ddp", 0.1) for at in (0, 2)]
+        self.assertIn("1 quiet rows", report.summary(rows))
+        self.assertIn("1 rows were disturbed", report.summary(rows))
+
+
+if __name__ == "__main__":
+    stream = io.StringIO()
+    result = unittest.TextTestRunner(stream=stream).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    failed = len(result.failures) + len(result.errors)
+    if failed:
+        print(stream.getvalue())
+    print(f"laboratory: {result.testsRun - failed - len(result.skipped)} passed, {failed} failed, "
+          f"{len(result.skipped)} skipped")
+    sys.exit(1 if failed else 0)
