@@ -16,7 +16,8 @@ def stages_of(recorded):
     for group in groups:
         backward = group[-1]["ready_s"] - before
         before = group[-1]["ready_s"]
-        stages.append({"forward_s": round(recorded["forward_s"] * backward / total, 8), "backward_s": round(backward, 8),
+        forward = recorded["forward_s"] * backward / total
+        stages.append({"forward_s": round(forward, 8), "backward_s": round(backward, 8),
                        "tensors": [{"name": g["name"], "shape": g["shape"]} for g in group]})
     return stages[::-1]
 

@@ -12,7 +12,8 @@ from session import Team, all_reduce_s, block
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [KIB, 16 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, 48 * MIB]
-REAL = ["noov:25", "ddp:25", "ddp:5", "wfbp", "dear:5", "fp16", "powersgd:1", "accumulate:4", "localsgd:4", "tp", "pp:2"]
+REAL = ["local", "noov:25", "ddp:25", "ddp:5", "wfbp", "dear:5", "fp16", "powersgd:1", "accumulate:4", "localsgd:4",
+        "tp", "pp:2"]
 EMULATED = ["noov:25", "ddp:25", "ddp:5", "ddp:1", "wfbp", "dear:5", "ps:1"]
 HOOKED_OR_PERIODIC = ("fp16", "powersgd", "localsgd", "accumulate")
 PORT = 29600
@@ -25,7 +26,9 @@ def fits(model, world, strategy):
         return model == "transformer" and 4 % world == 0
     if kind == "ps":
         return world >= 4
-    return kind != "local" and not (emulated and kind in HOOKED_OR_PERIODIC)
+    if kind == "local":
+        return world == 2 and not emulated
+    return not (emulated and kind in HOOKED_OR_PERIODIC)
 
 
 class Laboratory:
@@ -51,7 +54,8 @@ class Laboratory:
             self.teams[world] = self.team(world, number)
         hello = [team.do("hello") for team in self.teams.values()][0][0]
         self.about |= hello
-        self.say(f"PyTorch {hello['torch']}, {', '.join(map(str, self.a.workers))} workers on {os.cpu_count()} processors")
+        counts = ", ".join(map(str, self.a.workers))
+        self.say(f"PyTorch {hello['torch']}, {counts} workers on {os.cpu_count()} processors")
         if not hello["slices"]:
             self.say("warning: this kernel has no short slices; small all-reduces may take 4 ms and more")
         network.shape(0)
@@ -81,8 +85,6 @@ class Laboratory:
             for strategy, rate, ranks in (("local", 0, 1), ("ddp:25", self.a.rates[0], 2)):
                 team.do("build", model=model, strategy=strategy, warm=3)
                 self.network.shape(rate)
-                if strategy == "local":
-                    self.blocks[model, 2, 0, strategy] = [block(team, 10, 2)]
                 team.do("trace", path=path.replace("STRATEGY", strategy.replace(":", "")), count=4, tracers=ranks)
                 self.network.shape(0)
                 team.do("close")
@@ -92,8 +94,9 @@ class Laboratory:
             self.network.shape(rate)
             for world, team in self.teams.items():
                 points = []
+                team.do("all_reduce", bytes=SIZES[-1], count=1)  # TCP adapts its buffers
                 for size in SIZES:
-                    seconds, quiet = all_reduce_s(team, size, rate, 0.3)
+                    seconds, quiet = all_reduce_s(team, size, 0.3, plans.line_s(rate, world, size))
                     points.append((size, seconds))
                     if not quiet:
                         self.say(f"warning: other processes disturbed the all-reduce of {size} bytes")
@@ -114,22 +117,25 @@ class Laboratory:
         small, large = 16 * KIB, 4 * MIB
         for model in self.real_models(2):
             team.do("build", model=model, strategy="local", warm=2)
-            alone_s = report.quantile(self.blocks[model, 2, 0, "local"][0]["times_s"], 0.5)
+            alone = block(team, 6, 1)
+            self.blocks[model, 2, 0, "local"] = [alone]
+            alone_s = report.quantile(alone["times_s"], 0.5)
             for rate in self.a.rates:
                 self.network.shape(rate)
-                alone = dict(self.calibration[str(rate)]["2"])
+                idle = dict(self.calibration[str(rate)]["2"])
                 busy, steps = [], {}
                 for size in (small, large):
-                    count = max(3, int(6 * alone_s / (1.5 * alone[size] + (2e-3 if size == small else 0))))
+                    count = max(3, int(6 * alone_s / (1.5 * idle[size] + (2e-3 if size == small else 0))))
                     traffic.start("all_reduce", bytes=size, count=count)
                     steps[size] = team.do("steps", count=4, warm=0, together=False)[0]["times_s"]
                     reports = traffic.answers()
                     times = [max(t) for t in zip(*[r["times_s"] for r in reports])]
                     busy.append((size, report.quantile(times[:max(3, len(times) * 2 // 3)], 0.5)))
-                factors = plans.contention_of([(s, alone[s]) for s in (small, large)], busy, alone_s,
+                factors = plans.contention_of([(s, idle[s]) for s in (small, large)], busy, alone_s,
                                               report.quantile(steps[large][1:], 0.5))
-                self.contention.setdefault(str(rate), {})[model] = {"factors": factors, "busy": busy, "alone_s": alone_s,
-                                                      "steps_s": {str(s): t for s, t in steps.items()}}
+                self.contention.setdefault(str(rate), {})[model] = {
+                    "factors": factors, "busy": busy, "alone_s": alone_s,
+                    "steps_s": {str(s): t for s, t in steps.items()}}
                 self.say(f"{model} at {rate} Mb/s: " + ", ".join(f"{k} {v:.2f}" for k, v in factors.items()))
             self.network.shape(0)
             team.do("close")
@@ -143,7 +149,8 @@ class Laboratory:
                 emulated = model.startswith("emu-")
                 if not emulated and model not in self.real_models(world):
                     continue
-                found += [(model, world, strategy) for strategy in self.a.strategies or (EMULATED if emulated else REAL)
+                wanted = self.a.strategies or (EMULATED if emulated else REAL)
+                found += [(model, world, strategy) for strategy in ["local"] * ("local" not in wanted) + wanted
                           if fits(model, world, strategy)]
         return found
 
@@ -170,7 +177,7 @@ class Laboratory:
         period = team.do("build", **order)[0]["period"]
         training, _ = plans.workers_of(strategy, world)
         said = []
-        for rate in self.random.sample(self.a.rates, len(self.a.rates)):
+        for rate in [0] if strategy == "local" else self.random.sample(self.a.rates, len(self.a.rates)):
             self.network.shape(rate)
             measured = block(team, self.a.steps if period == 1 else 2, patience, training)
             self.blocks.setdefault((model, training, rate, strategy), []).append(measured)

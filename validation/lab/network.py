@@ -31,7 +31,7 @@ def run(*command, check=True):
 
 
 class Network:
-    """`with Network(4) as net:` makes namespaces scl0 .. scl3 and the bridge's; they vanish at the end, come what may."""
+    """`with Network(4) as net:` makes namespaces scl0 .. scl3 and the bridge's; they vanish at the end in any case."""
 
     def __init__(self, workers):
         self.workers = workers

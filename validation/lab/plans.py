@@ -51,10 +51,14 @@ def ring_factor(workers):
     return 2 * (workers - 1) / workers
 
 
+def line_s(rate, workers, size):
+    """What the line needs for an all-reduce of `size` bytes."""
+    return ring_factor(workers) * size / (GOODPUT * rate * 1e6 / 8)
+
+
 def calibration_warnings(rate, workers, points, limit=0.05):
     """Large all-reduces that are not as fast as the line, as (bytes, share of the line's time)."""
-    line = GOODPUT * rate * 1e6 / 8
-    shares = [(size, seconds / (ring_factor(workers) * size / line)) for size, seconds in points if size >= 4 << 20]
+    shares = [(size, seconds / line_s(rate, workers, size)) for size, seconds in points if size >= 4 << 20]
     return [(size, share) for size, share in shares if abs(share - 1) > limit]
 
 

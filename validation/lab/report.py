@@ -47,7 +47,8 @@ def table(rows):
         said = ("  no prediction" if r["predicted_ms"] is None else
                 f"{r['predicted_ms']:>7.1f} ms {r['error_percent']:>+6.1f} %")
         lines.append(f"{r['model']:<12} {r['workers']:>1} {r['link_mbit'] or 'none':>5}  {r['strategy']:<13}"
-                     f"{r['measured_ms']:>7.1f} ms {r['noise_percent']:>4.1f} % {'yes' if r['quiet'] else 'no':>5} {said}")
+                     f"{r['measured_ms']:>7.1f} ms {r['noise_percent']:>4.1f} % "
+                     f"{'yes' if r['quiet'] else 'no':>5} {said}")
     return "\n".join(lines)
 
 

@@ -174,7 +174,8 @@ class Rows(unittest.TestCase):
 
 if __name__ == "__main__":
     stream = io.StringIO()
-    result = unittest.TextTestRunner(stream=stream).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    tests = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    result = unittest.TextTestRunner(stream=stream).run(tests)
     failed = len(result.failures) + len(result.errors)
     if failed:
         print(stream.getvalue())

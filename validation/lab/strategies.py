@@ -3,7 +3,6 @@
 `step()` is one iteration; a strategy with a `period` above 1 communicates once in that many iterations, and its times
 are those of one of them. `communicates` is False where nothing is sent.
 """
-import functools
 import queue
 import threading
 
@@ -185,9 +184,10 @@ class Ring:
 
     def move(self, chunks, out, into):
         received = torch.empty_like(chunks[into])
-        works = [dist.irecv(received, (self.rank - 1) % self.world), dist.isend(chunks[out], (self.rank + 1) % self.world)]
-        for work in works:
-            work.wait()
+        pull = dist.irecv(received, (self.rank - 1) % self.world)
+        push = dist.isend(chunks[out], (self.rank + 1) % self.world)
+        pull.wait()
+        push.wait()
         return received
 
     def reduce_scatter(self, buffer):
@@ -373,5 +373,5 @@ def strategy(name, job):
     kind, _, value = name.partition(":")
     if kind in ("tp", "pp"):
         import model_parallel
-        return getattr(model_parallel, {"tp": "TensorParallel", "pp": "Pipeline"}[kind])(job, *[int(value)] if value else [])
-    return functools.partial(STRATEGIES[kind], job)(*[float(value)] if value else [])
+        return model_parallel.TensorParallel(job) if kind == "tp" else model_parallel.Pipeline(job, int(value))
+    return STRATEGIES[kind](job, float(value)) if value else STRATEGIES[kind](job)
