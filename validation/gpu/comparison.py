@@ -1,0 +1,102 @@
+"""Predictions of `stepcast whatif` against measured steps; standard library only.
+
+The prediction is the measured step of the base run times the ratio that `stepcast whatif` finds between the step after
+and before the change. So neither the profiler's own cost in the base trace nor a misfit of the base counts for or
+against a what-if; both are shown in columns of their own.
+"""
+import json
+import subprocess
+from dataclasses import dataclass
+
+
+@dataclass
+class Row:
+    base: str
+    what: str
+    target: str
+    tolerance: float
+    judged: bool
+    measured_s: float = None
+    predicted_s: float = None
+    gain: float = None            # measured, base over target
+    traced_s: float = None        # the base trace's step, rebuilt
+    base_s: float = None          # the base's step without the profiler
+    missing: str = ""             # why there is no comparison
+
+    @property
+    def error(self):
+        return None if self.predicted_s is None else self.predicted_s / self.measured_s - 1
+
+    @property
+    def failed(self):
+        return self.judged and self.error is not None and abs(self.error) > self.tolerance
+
+
+def whatif_command(program, trace, samples, what, other=None, other_samples=None):
+    command = [str(program), "whatif", str(trace), "--batch", f"{samples:g}", "--what", what, "--json"]
+    if other is not None:
+        command += ["--other-batch", str(other), "--other-samples", f"{other_samples:g}"]
+    return command
+
+
+def answer_of(command):
+    """(step before, step after), or the reason why there is none."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode not in (0, 1):
+        return done.stderr.strip() or f"stepcast ended with code {done.returncode}"
+    answer = json.loads(done.stdout)
+    scenario = answer["scenarios"][0]
+    if scenario["inapplicable"]:
+        return scenario["inapplicable"]
+    return answer["base"]["alone_s"], scenario["alone_s"]
+
+
+def row_of(comparison, results, folder, program, answer=answer_of):
+    """`results` by name of the configuration; `answer` runs a command."""
+    c = comparison
+    row = Row(c.base.name, c.what, c.target.name, c.tolerance, c.judged)
+    runs = [r for r in (c.base, c.target, c.other) if r is not None]
+    absent = [r.name for r in runs if results.get(r.name, {}).get("step_s") is None]
+    if absent:
+        row.missing = "not measured: " + ", ".join(absent)
+        return row
+    untraced = [r.name for r in (c.base, c.other) if r is not None and not results[r.name]["trace"]]
+    if untraced:
+        row.missing = "no trace: " + ", ".join(untraced)
+        return row
+    trace = folder / results[c.base.name]["trace"]
+    other = {} if c.other is None else {"other": folder / results[c.other.name]["trace"], "other_samples": c.other.batch}
+    found = answer(whatif_command(program, trace, c.base.batch, c.what, **other))
+    if isinstance(found, str):
+        row.missing = found
+        return row
+    before, after = found
+    row.base_s, row.measured_s = results[c.base.name]["step_s"], results[c.target.name]["step_s"]
+    row.traced_s, row.predicted_s = before, row.base_s * after / before
+    row.gain = row.base_s / row.measured_s
+    return row
+
+
+def table_of(rows):
+    """The rows as a Markdown table."""
+    lines = ["| base | what if | measured | gain | predicted | error | tolerance | traced / untraced base | |",
+             "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"]
+    for row in rows:
+        if row.missing:
+            lines.append(f"| {row.base} | `{row.what}` | | | | | | | not compared: {row.missing} |")
+            continue
+        verdict = "**fails**" if row.failed else "" if row.judged else "shown only"
+        lines.append(f"| {row.base} | `{row.what}` | {1e3 * row.measured_s:.2f} ms | {row.gain:.2f}x | "
+                     f"{1e3 * row.predicted_s:.2f} ms | {100 * row.error:+.1f} % | {100 * row.tolerance:.0f} % | "
+                     f"{row.traced_s / row.base_s:.2f} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def summary_of(rows):
+    """One line, and the exit code: 1 when a row fails or nothing could be compared."""
+    compared = [r for r in rows if not r.missing]
+    failed = [r for r in rows if r.failed]
+    errors = sorted(abs(r.error) for r in compared if r.judged)
+    median = f"; median error {100 * errors[len(errors) // 2]:.1f} %" if errors else ""
+    text = (f"{len(compared)} of {len(rows)} what-ifs compared, {len(failed)} outside tolerance{median}")
+    return text, 1 if failed or not compared else 0
