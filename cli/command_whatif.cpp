@@ -7,6 +7,7 @@
 #include "files.hpp"
 #include "input.hpp"
 
+#include <stepcast/input_pipeline.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/whatif_report.hpp>
 
@@ -21,7 +22,7 @@ struct Flags {
   ClusterFlags cluster;
   OutputFlags output;
   std::vector<std::string> scenarios;
-  std::string plan, other_batch, other_samples;
+  std::string plan, other_batch, other_samples, cache;
 };
 
 /// Given when any flag describes a cluster; --faster-compute and --same-device alone do not.
@@ -30,11 +31,23 @@ bool names_cluster(const ClusterFlags& flags) {
          !flags.servers.empty() || !flags.collective.empty();
 }
 
+/// --cache 0.6 is short for --what 'input(cache=0.6)'.
+Scenario cache_scenario(const Flags& flags) {
+  const std::optional<InputPipeline> pipeline = pipeline_of(flags.cluster.pipeline);
+  if (!pipeline)
+    throw InputError("--cache", "the input pipeline that it is part of", "nothing",
+                     "give --input FILE, or --dataset 146GB --samples 1281167 --storage 530MB/s --prep 245/s");
+  WhatIfSpec spec{whatif_named("input"), standard_values(*whatif_named("input"))};
+  spec.values.number[0] = cached_share_of(flags.cache, pipeline->data_set);
+  return {spec};
+}
+
 std::vector<Scenario> scenarios_of(const Flags& flags) {
-  if (flags.scenarios.empty())
-    throw InputError("", "a scenario", "none", "give --what 'amp+batch(to=128)'; 'stepcast list whatifs' names them");
   std::vector<Scenario> scenarios;
   for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of(text));
+  if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags));
+  if (scenarios.empty())
+    throw InputError("", "a scenario", "none", "give --what 'amp+batch(to=128)'; 'stepcast list whatifs' names them");
   if (!flags.output.path.empty() && scenarios.size() > 1)
     throw InputError("-o", "one scenario, whose profile is written", std::to_string(scenarios.size()) + " of them");
   return scenarios;
@@ -79,8 +92,11 @@ ExitCode whatif(const Flags& flags) {
   const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
   const std::optional<Profile> other = other_batch_of(flags, cluster);
   const Cluster* where = distributed ? &cluster : nullptr;
-  const WhatIfReport report{profile, where, input.check, plan,
-                            whatif_rows(profile, scenarios, other ? &*other : nullptr, where, plan)};
+  const std::optional<InputPipeline> pipeline = pipeline_of(flags.cluster.pipeline);
+  const std::optional<Feed> feed = pipeline ? std::optional<Feed>({*pipeline, cluster}) : std::nullopt;
+  const WhatIfReport report{
+      profile, where, input.check, plan,
+      whatif_rows(profile, scenarios, other ? &*other : nullptr, where, plan, feed ? &*feed : nullptr)};
   write_answer(flags, report);
   for (const WhatIfRow& row : report.rows)
     if (!row.inapplicable.empty()) return answer_is_no;
@@ -96,6 +112,8 @@ Action add_flags(CLI::App& app) {
   app.add_option("--other-batch", flags->other_batch, "Trace or profile at another batch, to fit batch(to=...)");
   app.add_option("--other-samples", flags->other_samples, "Its samples per worker and step");
   add_cluster_flags(app, flags->cluster);
+  add_pipeline_flags(app, flags->cluster.pipeline);
+  app.add_option("--cache", flags->cache, "What if memory held this share of the data set (or 64GB): input(cache=...)");
   app.add_option("--plan", flags->plan, "Plan to run on the cluster (default: ddp)");
   app.add_option("-o,--output", flags->output.path, "Write the changed profile here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write JSON");

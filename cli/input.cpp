@@ -179,6 +179,20 @@ void set_collective(Cluster& cluster, const std::string& name) {
   if (!cost) throw InputError("--collective", "an algorithm for this cluster", "'" + name + "'", cost.reason());
 }
 
+Profile on_device(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
+  if (flags.same_device && !flags.faster_compute.empty())
+    throw InputError("--faster-compute", "either --same-device or --faster-compute", "both");
+  if (!flags.faster_compute.empty()) {
+    const double factor = number_of(flags.faster_compute, "--faster-compute");
+    if (factor <= 0) throw InputError("--faster-compute", "a positive factor", flags.faster_compute);
+    return with_faster_compute(std::move(profile), factor);
+  }
+  if (flags.same_device || cluster.device.empty() || same_device(cluster.device, profile.device)) return profile;
+  throw InputError("--cluster", "the traced device (" + (profile.has_device() ? profile.device : "the host") + ")",
+                   "'" + cluster.device + "'",
+                   "say what to assume: --faster-compute X, or --same-device for the traced compute times");
+}
+
 }  // namespace
 
 void note(std::string_view text) { std::cerr << "stepcast: note: " << text << '\n'; }
@@ -197,6 +211,7 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
   app.add_option("--servers", flags.servers, "Machines for parameter servers");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
+  add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
 }
 
@@ -253,17 +268,7 @@ Cluster cluster_of(const ClusterFlags& flags) {
 }
 
 Profile profile_on(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
-  if (flags.same_device && !flags.faster_compute.empty())
-    throw InputError("--faster-compute", "either --same-device or --faster-compute", "both");
-  if (!flags.faster_compute.empty()) {
-    const double factor = number_of(flags.faster_compute, "--faster-compute");
-    if (factor <= 0) throw InputError("--faster-compute", "a positive factor", flags.faster_compute);
-    return with_faster_compute(std::move(profile), factor);
-  }
-  if (flags.same_device || cluster.device.empty() || same_device(cluster.device, profile.device)) return profile;
-  throw InputError("--cluster", "the traced device (" + (profile.has_device() ? profile.device : "the host") + ")",
-                   "'" + cluster.device + "'",
-                   "say what to assume: --faster-compute X, or --same-device for the traced compute times");
+  return fed(on_device(cluster, std::move(profile), flags), flags.pipeline, cluster);
 }
 
 }  // namespace stepcast::cli

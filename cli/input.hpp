@@ -1,5 +1,7 @@
 #pragma once
 // Input: the flags that say what was traced and on which cluster to predict, and the values that they stand for.
+#include "input_options.hpp"
+
 #include <stepcast/cluster.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/report.hpp>
@@ -25,6 +27,7 @@ struct ClusterFlags {
   std::string cluster, workers, per_node, network, servers, collective;
   std::string faster_compute;
   bool same_device = false;
+  PipelineFlags pipeline;
 };
 void add_cluster_flags(CLI::App&, ClusterFlags&);
 /// --faster-compute and --same-device.
@@ -48,8 +51,8 @@ struct Input {
 [[nodiscard]] SelfCheck self_check_of(const InputFlags&);
 
 [[nodiscard]] Cluster cluster_of(const ClusterFlags&);
-/// The profile as it would be on the cluster's device. Throws InputError when the devices differ and no flag says what
-/// to assume.
+/// The profile as it would be on the cluster's device, and fed as its flags say. Throws InputError when the devices
+/// differ and no flag says what to assume.
 [[nodiscard]] Profile profile_on(const Cluster&, Profile, const ClusterFlags&);
 
 /// One line on stderr.

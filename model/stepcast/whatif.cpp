@@ -34,11 +34,12 @@ WhatIfValues standard_values(const WhatIf& what) {
   return values;
 }
 
-Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch) {
+Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch,
+                              const Feed* feed) {
   Answer<Profile> profile = before;
   for (std::size_t i = 0; i < scenario.size(); ++i) {
     const WhatIf& what = *scenario[i].what;
-    Answer<Profile> changed = what.apply({*profile, scenario[i].values, other_batch, i});
+    Answer<Profile> changed = what.apply({*profile, scenario[i].values, other_batch, i, feed});
     if (!changed) return Inapplicable{std::string(what.name) + ": " + changed.reason()};
     profile = std::move(changed);
   }

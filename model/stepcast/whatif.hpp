@@ -41,12 +41,21 @@ struct WhatIfValues {
   bool operator==(const WhatIfValues&) const = default;
 };
 
+struct Cluster;
+struct InputPipeline;
+/// What feeds the steps, for what-ifs that change it.
+struct Feed {
+  const InputPipeline& pipeline;
+  const Cluster& cluster;
+};
+
 struct WhatIfInput {
   const Profile& profile;
   const WhatIfValues& values;
   /// The same model traced with another batch, if there is such a profile.
   const Profile* other_batch = nullptr;
   std::size_t position = 0;  ///< number of what-ifs that were made before this one
+  const Feed* feed = nullptr;
 
   [[nodiscard]] double number(std::size_t option) const { return values.number[option]; }
   [[nodiscard]] const std::string& text(std::size_t option) const { return values.text[option]; }
@@ -89,7 +98,8 @@ using Scenario = std::vector<WhatIfSpec>;
 [[nodiscard]] std::string value_text(const WhatIfOption&, double number, std::string_view patterns);
 
 /// The profile after all what-ifs of the scenario, in order; measured step times follow the computed step.
-[[nodiscard]] Answer<Profile> profile_after(const Scenario&, const Profile&, const Profile* other_batch = nullptr);
+[[nodiscard]] Answer<Profile> profile_after(const Scenario&, const Profile&, const Profile* other_batch = nullptr,
+                                            const Feed* feed = nullptr);
 /// The plan after them: the collective of the last one that names one.
 [[nodiscard]] PlanSpec plan_after(const Scenario&, PlanSpec);
 

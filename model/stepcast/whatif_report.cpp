@@ -52,13 +52,14 @@ std::vector<std::string> cells_of(const WhatIfReport& report, const WhatIfRow& r
 }  // namespace
 
 std::vector<WhatIfRow> whatif_rows(const Profile& traced, const std::vector<Scenario>& scenarios,
-                                   const Profile* other_batch, const Cluster* cluster, const PlanSpec& plan) {
+                                   const Profile* other_batch, const Cluster* cluster, const PlanSpec& plan,
+                                   const Feed* feed) {
   std::vector<WhatIfRow> rows;
   rows.reserve(scenarios.size() + 1);
   const auto add = [&](const Scenario& scenario) {
     WhatIfRow& row = rows.emplace_back();
     row.scenario = scenario;
-    Answer<Profile> profile = profile_after(scenario, traced, other_batch);
+    Answer<Profile> profile = profile_after(scenario, traced, other_batch, feed);
     if (!profile) {
       row.inapplicable = profile.reason();
       return;

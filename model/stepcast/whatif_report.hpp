@@ -39,7 +39,7 @@ struct WhatIfReport {
 /// Rows for the step as traced and for each scenario. `cluster` may be null; else `plan` has to be set.
 [[nodiscard]] std::vector<WhatIfRow> whatif_rows(const Profile&, const std::vector<Scenario>&,
                                                  const Profile* other_batch, const Cluster* cluster,
-                                                 const PlanSpec& plan);
+                                                 const PlanSpec& plan, const Feed* feed = nullptr);
 /// The report as text.
 void write_whatif_text(std::ostream&, const WhatIfReport&);
 

@@ -2,6 +2,7 @@
 #include "random_input.hpp"
 
 #include <stepcast/input_pipeline.hpp>
+#include <stepcast/prediction.hpp>
 #include <stepcast/text.hpp>
 
 #include <doctest/doctest.h>
@@ -314,6 +315,54 @@ TEST_CASE("differential profiling") {
   const InputStalls none = input_stalls(p, Seconds(10), 256);
   CHECK(none.prep_stall() == Seconds(0));
   CHECK(none.fetch_stall() == Seconds(0));
+}
+
+TEST_CASE("every plan waits for a loader that is slower than the rest of it") {
+  test::Draw draw(31);
+  for (int i = 0; i < 40; ++i) {
+    const Profile profile = test::random_profile(draw, {.device = draw.coin()});
+    const Cluster cluster = test::random_cluster(draw);
+    for (const char* plan : {"bsp_a2a", "wfbp", "ddp", "dear", "horovod", "bytescheduler"}) {
+      const Answer<Prediction> without = predicted(profile, cluster, plan_spec_of(plan));
+      if (!without || without->iteration == Seconds(0)) continue;
+      CAPTURE(plan);
+      for (const double slower : {0.3, 0.9, 1.1, 3.0}) {
+        Profile fed = profile;
+        fed.input_period = slower * without->iteration;
+        const Answer<Prediction> with = predicted(fed, cluster, plan_spec_of(plan));
+        REQUIRE(with);
+        const Seconds limit = std::max(without->iteration, fed.input_period);
+        CHECK(with->iteration.value() == doctest::Approx(limit.value()).epsilon(1e-6));
+        const Breakdown& b = with->breakdown;
+        CHECK((b.compute + b.exposed_communication + b.codec + b.input_stall + b.bubble + b.idle).value() ==
+              doctest::Approx(with->iteration.value()).epsilon(1e-6));
+        CHECK((with->bound.find("input") != std::string::npos) == (slower > 1));
+        if (slower < 1) CHECK(b.input_stall == Seconds(0));
+        if (slower > 2) CHECK(b.input_stall > 0.3 * with->iteration);
+      }
+    }
+  }
+}
+
+TEST_CASE("a pipeline in the place of the traced wait") {
+  test::Draw draw(41);
+  Profile profile = test::random_profile(draw, {.device = true});
+  Cluster cluster = test::random_cluster(draw);
+  cluster.nodes = 2;
+  cluster.devices_per_node = 4;
+  InputPipeline p = imagenet();
+  CHECK_THROWS_AS(static_cast<void>(with_input_pipeline(profile, p, cluster)), InputError);
+  profile.batch_samples = 32;
+  profile.input = milliseconds(7);
+  const Profile fed = with_input_pipeline(profile, p, cluster);
+  CHECK(fed.input == Seconds(0));
+  CHECK(fed.input_period == batch_period(p, 4 * 32, 2));
+  CHECK(fed.assumed.size() == profile.assumed.size() + 1);
+  CHECK(lone_step_time(fed) >= fed.input_period);
+  p.workers = 0;
+  const Profile alone = with_input_pipeline(profile, p, cluster);
+  CHECK(alone.input == batch_period(p, 4 * 32, 2));
+  CHECK(alone.input_period == Seconds(0));
 }
 
 TEST_CASE("JSON of input pipelines reads back, and says what is wrong") {

@@ -1,0 +1,55 @@
+// Input: another cache, other storage, more or faster loader workers. What that does to the batch period, and how much
+// of it the step hides, is the business of the input pipeline that feeds the steps (input_pipeline.hpp).
+#include <stepcast/input_pipeline.hpp>
+#include <stepcast/whatif_parts.hpp>
+
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+constexpr WhatIfOption options[] = {
+    {.name = "cache",
+     .standard = -1,
+     .low = -1,
+     .high = 1,
+     .summary = "share of the data set that a machine's memory holds; -1: as it is"},
+    {.name = "workers", .standard = -1, .low = -1, .high = 1e6, .summary = "loader workers of a machine; -1: as it is"},
+    {.name = "storage", .kind = WhatIfValue::rate, .high = 1e15, .summary = "read by a machine; 0: as it is"},
+    {.name = "prep", .high = 1e15, .summary = "samples per second that one worker prepares; 0: as it is"}};
+
+Answer<Profile> with_other_input(const WhatIfInput& in) {
+  if (in.feed == nullptr)
+    return Inapplicable{
+        "nothing says what feeds the steps: give --input FILE, or --dataset, --samples, --storage and "
+        "--prep"};
+  if (!(in.profile.batch_samples > 0)) return Inapplicable{"the traced batch is unknown: give it with --batch"};
+  InputPipeline changed = in.feed->pipeline;
+  if (in.number(0) >= 0) changed.cached_share = in.number(0);
+  if (in.number(1) >= 0 && in.number(1) != std::floor(in.number(1))) return Inapplicable{"half a worker loads nothing"};
+  if (in.number(1) >= 0) changed.workers = static_cast<std::int64_t>(in.number(1));
+  if (in.number(2) > 0) {
+    // One worker alone gains as much as all together.
+    const double faster = in.number(2) / changed.storage.value();
+    changed.storage *= faster;
+    changed.storage_per_worker *= faster;
+  }
+  if (in.number(3) > 0) changed.prep_samples_per_s = in.number(3);
+  Profile out = with_input_pipeline(in.profile, checked(std::move(changed), in.feed->pipeline.name), in.feed->cluster);
+  out.step_times = in.profile.step_times;
+  return out;
+}
+
+}  // namespace
+
+extern const WhatIf input_whatif;
+const WhatIf input_whatif = {
+    .name = "input",
+    .title = "another input pipeline",
+    .summary = "another cache, storage, number or speed of loader workers, in the pipeline that feeds the steps",
+    .reference = "Mohan, Phanishayee, Raniwala, Chidambaram 2021 (DS-Analyzer, CoorDL)",
+    .options = options,
+    .apply = with_other_input,
+    .caution = "batches that take unequally long, and the start of an epoch, are not in it"};
+
+}  // namespace stepcast
