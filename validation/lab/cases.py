@@ -3,6 +3,7 @@ import json
 import subprocess
 
 TOLERANCE = {True: 0.08, False: 0.15}  # emulated accelerator, real compute
+NOISE_LIMIT = 5  # per cent
 
 
 def profile_of_trace(program, path):
@@ -16,10 +17,13 @@ def case_of(row, cluster, single_worker_s):
     inputs = {"profile": row["model"], "cluster": cluster, "workers": row["workers"], "plan": row["plan"]}
     if not emulated:
         inputs["single_worker_s"] = single_worker_s
-    return {"id": f"{row['model']}/{row['link_mbit']} Mb/s/{row['workers']}/{row['strategy']}",
+    case = {"id": f"{row['model']}/{row['link_mbit']} Mb/s/{row['workers']}/{row['strategy']}",
             "method": row["strategy"], "inputs": inputs, "measured_s": round(row["measured_ms"] / 1e3, 6),
             "spread_s": round(row["noise_percent"] / 100 * row["measured_ms"] / 1e3, 6), "split": "held_out",
             "tolerance": TOLERANCE[emulated]}
+    if row["noise_percent"] > NOISE_LIMIT:
+        case["excluded"] = f"noise of {row['noise_percent']:.1f} %: the repetitions do not agree"
+    return case
 
 
 def suite_of(name, source, rows, profiles, clusters, single_worker_s):

@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accounting  # noqa: E402
+import cases  # noqa: E402
 import emulation  # noqa: E402
 import network  # noqa: E402
 import plans  # noqa: E402
@@ -147,6 +148,17 @@ class Rows(unittest.TestCase):
 
     def test_quantiles_interpolate(self):
         self.assertEqual([report.quantile([3, 1, 2], q) for q in (0, 0.25, 0.5, 1)], [1, 1.5, 2, 3])
+
+    def test_cases_are_quiet_predicted_and_free_of_noise(self):
+        row = report.with_prediction(report.row_of(self.key, self.blocks()), "ddp(bucket=25 MiB)", 0.09)
+        noisy, disturbed = row | {"strategy": "ddp:1", "noise_percent": 8.0}, row | {"quiet": False}
+        suite = cases.suite_of("mine", "here", [row, noisy, disturbed, row | {"predicted_ms": None}],
+                               {"emu-resnet18": {}, "other": {}}, {"lab-1000mbit": {}, "lab-3000mbit": {}}, {})
+        self.assertEqual([c["id"] for c in suite["cases"]],
+                         ["emu-resnet18/1000 Mb/s/4/ddp:25", "emu-resnet18/1000 Mb/s/4/ddp:1"])
+        self.assertEqual(["excluded" in c for c in suite["cases"]], [False, True])
+        self.assertEqual((list(suite["profiles"]), list(suite["clusters"])), (["emu-resnet18"], ["lab-1000mbit"]))
+        self.assertEqual(json.loads(cases.text_of(suite)), suite)
 
     def test_table_fits_80_columns(self):
         row = report.row_of(self.key, self.blocks())
