@@ -5,7 +5,9 @@
 // What-ifs are an open family: one file each in whatifs/, listed in whatifs.inc. "batch(to=128)+amp" is a scenario: two
 // what-ifs, the second made to the result of the first. Invariant: `apply` is deterministic and turns a valid profile
 // into a valid profile, or is Inapplicable with the reason. A few what-ifs change the plan and not the profile: they
-// name the collective that they stand for. Not modelled: what a change does to convergence; memory that no longer fits.
+// name the collective that they stand for. Distribution, P3 and compressed gradients, which Daydream also counts as
+// what-ifs, are plans here: strategies and modifiers. Not modelled: what a change does to convergence; memory that no
+// longer fits.
 #include <stepcast/error.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/strategy.hpp>

@@ -8,10 +8,9 @@
 #include <stepcast/text.hpp>
 #include <stepcast/whatif.hpp>
 
-#include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -22,14 +21,27 @@ bool is_name_char(char c) {
 }
 std::string quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
 
-/// The fewest digits that read back to the same number.
+/// The fewest digits that read back to the same number, without an exponent where that stays readable.
 std::string shortest(double number) {
   char text[40];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, number);
-    if (std::strtod(text, nullptr) == number) break;
-  }
-  return text;
+  const bool plain = number == 0 || (std::abs(number) >= 1e-6 && std::abs(number) < 1e15);
+  const auto end = plain ? std::to_chars(text, text + sizeof text, number, std::chars_format::fixed)
+                         : std::to_chars(text, text + sizeof text, number);
+  return {text, end.ptr};
+}
+
+/// The shortest of "0.5 s", "500 ms", "500000 us" that reads back exactly.
+std::string duration_text(double seconds) {
+  struct Unit {
+    const char* name;
+    double size;
+  };
+  std::string best = exact_text_of(Seconds(seconds));
+  for (const Unit unit : {Unit{" s", 1}, Unit{" ms", 1e-3}, Unit{" us", 1e-6}, Unit{" ns", 1e-9}})
+    if (std::string text = shortest(seconds / unit.size) + unit.name;
+        text.size() < best.size() && seconds_of(text, "").value() == seconds)
+      best = std::move(text);
+  return best;
 }
 
 /// `readable` if it reads back to `value`, else `exact`.
@@ -195,7 +207,7 @@ std::string value_text(const WhatIfOption& option, double number, std::string_vi
       return patterns.find_first_of(",)\" \t") == std::string_view::npos ? std::string(patterns)
                                                                          : "\"" + std::string(patterns) + "\"";
     case WhatIfValue::duration:
-      return exactly(shortest(number * 1e6) + " us", number, exact_text_of(Seconds(number)), seconds_of);
+      return duration_text(number);
     case WhatIfValue::size:
       return exactly(text_of(Bytes(number)), number, exact_text_of(Bytes(number)), bytes_of);
     case WhatIfValue::rate:
