@@ -1,19 +1,13 @@
 // Calibration: the two links of a cluster from measured all-reduces.
 #include <stepcast/fit.hpp>
+#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace stepcast {
 namespace {
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
 
 /// Tables to fit, with the cluster (without message overhead, which a benchmark does not see) resized to each.
 struct Fitting {

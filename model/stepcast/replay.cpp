@@ -4,6 +4,7 @@
 // recording, chosen before any time is looked at.
 #include <stepcast/replay.hpp>
 #include <stepcast/replay_parts.hpp>
+#include <stepcast/statistics.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,14 +13,6 @@
 
 namespace stepcast {
 namespace {
-
-/// Quantile by linear interpolation. Requires a sorted, non-empty vector.
-double quantile(const std::vector<double>& sorted, double q) {
-  const double place = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 /// Index of the calibration step; requires steps.
 std::size_t calibration_of(const std::vector<Step>& steps) {
@@ -73,10 +66,8 @@ void compare(Replay& replay, std::size_t calibration) {
     all.push_back(replay.step_times[i].value());
     if (i != calibration) others.push_back(replay.step_times[i].value());
   }
-  std::ranges::sort(others);
-  std::ranges::sort(all);
-  if (all.size() > 1) replay.noise = (quantile(all, 0.75) - quantile(all, 0.25)) / quantile(all, 0.5);
-  replay.measured = others.empty() ? replay.step_times[calibration] : Seconds(quantile(others, 0.5));
+  if (all.size() > 1) replay.noise = (quantile(all, 0.75) - quantile(all, 0.25)) / median(all);
+  replay.measured = others.empty() ? replay.step_times[calibration] : Seconds(median(others));
   replay.scored = replay.steps.size() >= 4 && !others.empty();
   if (replay.steps.size() < 4) {
     const std::string count = std::to_string(replay.steps.size());

@@ -3,7 +3,6 @@
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
 
-#include <cstdio>
 #include <ostream>
 
 namespace stepcast {
@@ -20,16 +19,6 @@ std::string replay_text(const SelfCheck& check) {
   if (check.ranks.size() > 1) text += "; the worst of " + counted(std::ssize(check.ranks), "rank");
   return text;
 }
-
-std::string fixed(double value, int digits, bool sign) {
-  char text[64];
-  std::snprintf(text, sizeof text, sign ? "%+.*f" : "%.*f", digits, value);
-  // Zero has no sign: otherwise the last bit of a residual would show.
-  const bool zero = std::string_view(text).find_first_of("123456789") == std::string_view::npos;
-  return zero && (text[0] == '-' || text[0] == '+') ? text + 1 : text;
-}
-
-std::string percent(double share, bool sign) { return fixed(100 * share, 1, sign) + " %"; }
 
 std::string counted(std::int64_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");

@@ -1,5 +1,6 @@
 #pragma once
 // Parts of the text report: what several subjects say in the same words (internal to the report).
+#include <stepcast/number_text.hpp>
 #include <stepcast/report.hpp>
 
 #include <iosfwd>
@@ -8,10 +9,6 @@
 
 namespace stepcast {
 
-/// `digits` decimals; `sign` writes + as well. Zero has no sign.
-[[nodiscard]] std::string fixed(double value, int digits, bool sign = false);
-/// 0.123 is "12.3 %".
-[[nodiscard]] std::string percent(double share, bool sign = false);
 /// "1 worker", "4 workers".
 [[nodiscard]] std::string counted(std::int64_t n, std::string_view noun);
 [[nodiscard]] std::string interval_text(const Prediction&);

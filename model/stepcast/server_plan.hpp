@@ -58,6 +58,19 @@ class ServerPlan {
 /// first-out; a layer's update and forward pass wait for its own partitions only: ByteScheduler-PS, P3.
 [[nodiscard]] Answer<CommPlan> scheduled_over_servers(const StrategyInput&, Bytes partition, Bytes credit);
 
+/// The option that most plans over servers have: how large a message may be, by default as in BytePS.
+constexpr OptionSpec partition_option(std::string_view summary) {
+  return {.name = "partition",
+          .kind = OptionKind::size,
+          .standard = 4'096'000,
+          .low = 1024,
+          .high = 0x1p40,
+          .summary = summary,
+          .tuned = true,
+          .tune_low = 0x1p18,
+          .tune_high = 0x1p26};
+}
+
 /// Calls `use` with the size of every partition of at most `partition` bytes.
 template <class Use>
 void for_each_part(Bytes size, Bytes partition, const Use& use) {

@@ -2,28 +2,23 @@
 #include <stepcast/embedded.hpp>
 #include <stepcast/fit.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/number_text.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/replay.hpp>
+#include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/validation.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 namespace stepcast {
 namespace {
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
 
 /// A file that a case needs and that is not there.
 struct Absent {
@@ -149,8 +144,7 @@ void predict_step(const ValidationSuite& suite, const ValidationCase& c, Library
 
 /// A time on links that were fitted with `relative_error`.
 void set_communication_time(Seconds time, double relative_error, CaseResult& result) {
-  constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
-  const double half = p90 * relative_error * time.value();
+  const double half = normal_p90 * relative_error * time.value();
   result.predicted_any = true;
   result.predicted = time.value();
   result.low = result.predicted - half;

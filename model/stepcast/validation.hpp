@@ -130,8 +130,6 @@ struct SuiteStatistics {
   std::size_t clear_pairs = 0, clear_pairs_right = 0;  ///< measured more than 5 % apart
   std::vector<Regret> regrets;
 };
-/// Quantile q of the values by linear interpolation between order statistics; 0 for none.
-[[nodiscard]] double quantile(std::vector<double> values, double q);
 [[nodiscard]] SuiteStatistics statistics_of(const ValidationSuite&, std::span<const CaseResult>);
 
 struct SuiteResult {

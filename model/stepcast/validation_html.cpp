@@ -1,4 +1,6 @@
 // The validation page: predicted against measured, and the errors by method and by scale, as one file without scripts.
+#include <stepcast/number_text.hpp>
+#include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/validation_report.hpp>
 
@@ -14,13 +16,6 @@ namespace {
 
 constexpr std::array<const char*, 8> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                              "#e69f00", "#56b4e9", "#8c564b", "#555555"};
-
-std::string fixed(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-std::string percent(double share) { return fixed(100 * share, "%.1f %%"); }
 
 /// Text that a browser shows as it is.
 std::string escaped(std::string_view text) {
@@ -113,8 +108,13 @@ std::string line(double x1, double y1, double x2, double y2, const char* style) 
   return text;
 }
 
+std::string tick_text(double tick) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", tick);
+  return text;
+}
 std::string value_text(const ValidationCase& c, double value) {
-  return c.subject == Subject::ratio ? fixed(value, "%.3f") : text_of(Seconds(value));
+  return c.subject == Subject::ratio ? fixed(value, 3) : text_of(Seconds(value));
 }
 
 void write_scatter(std::ostream& out, const std::vector<Point>& points) {
@@ -124,19 +124,19 @@ void write_scatter(std::ostream& out, const std::vector<Point>& points) {
   for (const double tick : axis.ticks()) {
     out << line(axis.x(tick), 10, axis.x(tick), bottom, "stroke=\"#ddd\"")
         << line(Axis::margin, axis.y(tick), end, axis.y(tick), "stroke=\"#ddd\"");
-    const std::string label = points.front().c.subject == Subject::ratio ? fixed(tick, "%g") : text_of(Seconds(tick));
-    out << "<text x=\"" << fixed(axis.x(tick), "%.1f") << "\" y=\"" << bottom + 16 << "\" text-anchor=\"middle\">"
-        << label << "</text>\n<text x=\"" << Axis::margin - 4 << "\" y=\"" << fixed(axis.y(tick) + 4, "%.1f")
+    const std::string label = points.front().c.subject == Subject::ratio ? tick_text(tick) : text_of(Seconds(tick));
+    out << "<text x=\"" << fixed(axis.x(tick), 1) << "\" y=\"" << bottom + 16 << "\" text-anchor=\"middle\">" << label
+        << "</text>\n<text x=\"" << Axis::margin - 4 << "\" y=\"" << fixed(axis.y(tick) + 4, 1)
         << "\" text-anchor=\"end\">" << label << "</text>\n";
   }
   out << line(axis.x(axis.low()), axis.y(axis.low()), axis.x(axis.high()), axis.y(axis.high()), "stroke=\"#000\"");
   for (const Point& p : points) {
     if (!(p.r.predicted > 0)) continue;
     const bool fitted = p.c.split == Split::calibration;
-    out << "<circle cx=\"" << fixed(axis.x(p.r.measured), "%.1f") << "\" cy=\"" << fixed(axis.y(p.r.predicted), "%.1f")
+    out << "<circle cx=\"" << fixed(axis.x(p.r.measured), 1) << "\" cy=\"" << fixed(axis.y(p.r.predicted), 1)
         << "\" r=\"4\" stroke=\"" << colours[p.colour] << "\" fill=\"" << (fitted ? "none" : colours[p.colour])
         << "\" fill-opacity=\"0.6\"><title>" << escaped(p.c.id) << ": measured " << value_text(p.c, p.r.measured)
-        << ", predicted " << value_text(p.c, p.r.predicted) << " (" << fixed(100 * p.r.error, "%+.1f")
+        << ", predicted " << value_text(p.c, p.r.predicted) << " (" << fixed(100 * p.r.error, 1, true)
         << " %)</title></circle>\n";
   }
   out << "<text x=\"" << end << "\" y=\"" << bottom + 34 << "\" text-anchor=\"end\">measured</text>\n"
@@ -165,8 +165,8 @@ void write_errors_by(std::ostream& out, const char* property, const std::vector<
     out << "<tr><td>";
     if (coloured) out << "<span style=\"color:" << colours[row.colour] << "\">&#9679;</span> ";
     out << escaped(name) << "</td><td>" << row.errors.size() << "</td><td>"
-        << fixed(100 * row.bias / static_cast<double>(row.errors.size()), "%+.1f %%") << "</td><td>"
-        << percent(quantile(row.errors, 0.5)) << "</td><td>" << percent(quantile(row.errors, 1)) << "</td></tr>\n";
+        << percent(row.bias / static_cast<double>(row.errors.size()), true) << "</td><td>"
+        << percent(median(row.errors)) << "</td><td>" << percent(quantile(row.errors, 1)) << "</td></tr>\n";
   }
   out << "</table>\n";
 }
@@ -174,7 +174,9 @@ void write_errors_by(std::ostream& out, const char* property, const std::vector<
 std::string method_key(const ValidationCase& c) { return c.method.empty() ? "all" : c.method; }
 /// Padded, so that the order of the text is that of the numbers.
 std::string scale_key(const ValidationCase& c) {
-  return c.inputs.workers > 0 ? fixed(static_cast<double>(c.inputs.workers), "%5.0f") : "as the cluster";
+  if (c.inputs.workers == 0) return "as the cluster";
+  const std::string count = std::to_string(c.inputs.workers);
+  return std::string(5 - std::min<std::size_t>(5, count.size()), ' ') + count;
 }
 
 void write_suite(std::ostream& out, const SuiteResult& suite) {

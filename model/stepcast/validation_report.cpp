@@ -1,3 +1,4 @@
+#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
 #include <stepcast/validation_report.hpp>
@@ -5,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <ostream>
 
@@ -14,20 +14,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string fixed(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-std::string percent(double share) { return fixed(100 * share, "%.1f"); }
-/// Without the sign of a zero.
-std::string signed_percent(double share) { return fixed(std::abs(share) < 0.0005 ? 0 : 100 * share, "%+.1f"); }
+/// In per cent, which the head of the column says.
+std::string points(double share) { return fixed(100 * share, 1); }
+std::string signed_points(double share) { return std::abs(share) < 0.0005 ? "+0.0" : fixed(100 * share, 1, true); }
 std::string share_of(std::size_t part, std::size_t whole) {
   return whole == 0 ? "-" : std::to_string((100 * part + whole / 2) / whole) + " %";
 }
 
 std::string value_text(const ValidationCase& c, double value) {
-  return c.subject == Subject::ratio ? fixed(value, "%.3f") : text_of(Seconds(value));
+  return c.subject == Subject::ratio ? fixed(value, 3) : text_of(Seconds(value));
 }
 
 // ---- text ----
@@ -47,9 +42,9 @@ void write_summary(std::ostream& out, std::span<const SuiteResult> results) {
   for (const SuiteResult& r : results) {
     const SuiteStatistics& s = r.statistics;
     const bool any = s.held_out > 0;
-    table.add_row({r.suite.name, std::to_string(s.cases), std::to_string(s.held_out), any ? percent(s.median) : "-",
-                   any ? percent(s.p90) : "-", any ? percent(s.worst) : "-", share_of(s.inside, s.with_interval),
-                   s.pairs > 0 ? fixed(s.kendall, "%.2f") : "-", share_of(s.clear_pairs_right, s.clear_pairs),
+    table.add_row({r.suite.name, std::to_string(s.cases), std::to_string(s.held_out), any ? points(s.median) : "-",
+                   any ? points(s.p90) : "-", any ? points(s.worst) : "-", share_of(s.inside, s.with_interval),
+                   s.pairs > 0 ? fixed(s.kendall, 2) : "-", share_of(s.clear_pairs_right, s.clear_pairs),
                    std::to_string(s.failed)});
   }
   table.write(out);
@@ -67,10 +62,10 @@ void write_regrets(std::ostream& out, std::span<const SuiteResult> results) {
                    {"P90 %", right}});
   for (const SuiteResult& r : results)
     for (const Regret& regret : r.statistics.regrets)
-      table.add_row({r.suite.name, regret.among, std::to_string(regret.groups), percent(regret.mean),
-                     percent(regret.p90), percent(regret.worst),
-                     regret.constant.empty() ? "-" : regret.constant + " " + percent(regret.constant_mean),
-                     regret.constant.empty() ? "-" : percent(regret.constant_p90)});
+      table.add_row({r.suite.name, regret.among, std::to_string(regret.groups), points(regret.mean), points(regret.p90),
+                     points(regret.worst),
+                     regret.constant.empty() ? "-" : regret.constant + " " + points(regret.constant_mean),
+                     regret.constant.empty() ? "-" : points(regret.constant_p90)});
   if (table.empty()) return;
   out << '\n';
   table.write(out);
@@ -86,7 +81,7 @@ void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
       const CaseResult& result = r.results[i];
       const bool known = result.predicted_any;
       table.add_row({c.id, result.measured > 0 ? value_text(c, result.measured) : "-",
-                     known ? value_text(c, result.predicted) : "-", known ? signed_percent(result.error) : "-",
+                     known ? value_text(c, result.predicted) : "-", known ? signed_points(result.error) : "-",
                      result.outcome != Outcome::passed ? std::string(name_of(result.outcome))
                      : c.split == Split::calibration   ? "fitted"
                                                        : ""});

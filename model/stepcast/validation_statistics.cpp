@@ -1,4 +1,5 @@
 // Statistics of a suite: errors and coverage of the held-out cases, the order of plans, and the price of the choice.
+#include <stepcast/statistics.hpp>
 #include <stepcast/validation.hpp>
 
 #include <algorithm>
@@ -126,21 +127,13 @@ void count_outcome(const ValidationCase& c, const CaseResult& r, SuiteStatistics
 
 }  // namespace
 
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto i = static_cast<std::size_t>(at);
-  return i + 1 < values.size() ? values[i] + (at - static_cast<double>(i)) * (values[i + 1] - values[i]) : values[i];
-}
-
 SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
   SuiteStatistics s;
   std::vector<double> errors;
   for (std::size_t i = 0; i < results.size(); ++i) count_outcome(suite.cases[i], results[i], s, errors);
   s.held_out = errors.size();
   s.mean = mean_of(errors);
-  s.median = quantile(errors, 0.5);
+  s.median = median(errors);
   s.p90 = quantile(errors, 0.9);
   s.worst = quantile(errors, 1);
   const std::vector<Group> groups = groups_of(suite, results);

@@ -1,21 +1,15 @@
 // Profile closing: see profile_closing.hpp.
+#include <stepcast/number_text.hpp>
 #include <stepcast/profile_closing.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <utility>
 
 namespace stepcast {
 namespace {
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
 
 void for_each_cost(Profile& p, const std::function<void(PassCost&)>& apply) {
   for (Layer& layer : p.layers) {

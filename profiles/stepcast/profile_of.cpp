@@ -1,8 +1,10 @@
 // profile_of: windows (step_windows.hpp) -> anatomy of each step (step_anatomy.hpp) -> median step -> profile whose
 // parts sum to the measured step.
 #include <stepcast/gradient_tensors.hpp>
+#include <stepcast/number_text.hpp>
 #include <stepcast/profile_closing.hpp>
 #include <stepcast/profile_of.hpp>
+#include <stepcast/statistics.hpp>
 #include <stepcast/step_anatomy.hpp>
 #include <stepcast/step_windows.hpp>
 #include <stepcast/tensor_shapes.hpp>
@@ -11,7 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -19,20 +20,7 @@
 namespace stepcast {
 namespace {
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
-
 // ---- from steps to one step ----
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
-}
 
 using Steps = std::vector<StepAnatomy>;
 

@@ -5,6 +5,7 @@
 // distorted only if the profiler itself says that it was at work: the buffer flushes that it recorded fill more than
 // `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not an error.
 #include <stepcast/profile_of.hpp>
+#include <stepcast/statistics.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -74,13 +75,6 @@ void mark_distorted(const Trace& trace, std::vector<Step>& steps) {
   if (!steps.empty()) steps.front().distorted = steps.back().distorted = true;
 }
 
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
 /// What a step put on the device: joined with the launch by correlation, so it may run after the step has ended.
 struct DeviceWork {
   std::int64_t total_ns = 0;  ///< summed durations
@@ -127,7 +121,7 @@ bool host_runs_ahead(std::span<const Step> steps, const std::vector<DeviceWork>&
     if (work[i].total_ns > 0)
       late_shares.push_back(static_cast<double>(work[i].late_ns) / static_cast<double>(work[i].total_ns));
   }
-  return !late_shares.empty() && median(late_shares) > 0.5;
+  return !late_shares.empty() && median(std::move(late_shares)) > 0.5;
 }
 
 /// Median over the kernels that occur once in this step and once in the next of their start-to-start time; where there
@@ -141,7 +135,7 @@ Seconds device_period(const DeviceWork& step, const DeviceWork& next) {
     periods.push_back(static_cast<double>(again->second.second - seen.second));
   }
   if (periods.empty()) return Seconds(static_cast<double>(next.first_start_ns - step.first_start_ns) * 1e-9);
-  return Seconds(median(periods) * 1e-9);
+  return Seconds(median(std::move(periods)) * 1e-9);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Validation: cases that must fail do, statistics by hand, and documents that are refused; then the shipped suites.
 #include <stepcast/prediction.hpp>
+#include <stepcast/statistics.hpp>
 #include <stepcast/validation.hpp>
 #include <stepcast/validation_report.hpp>
 
@@ -152,6 +153,8 @@ TEST_CASE("quantiles: linear between order statistics") {
   CHECK(quantile({4, 1, 3, 2}, 0) == 1);
   CHECK(quantile({4, 1, 3, 2}, 1) == 4);
   CHECK(quantile({0, 10}, 0.9) == Approx(9));
+  CHECK(quantile({5, 9, 1, 8, 3}, 0.6) == Approx(6.2));
+  CHECK(median({3, 1, 2}) == 2);
 }
 
 namespace {

@@ -15,15 +15,7 @@
 namespace stepcast {
 namespace {
 
-constexpr OptionSpec options[] = {{.name = "partition",
-                                   .kind = OptionKind::size,
-                                   .standard = 4'096'000,
-                                   .low = 1024,
-                                   .high = 0x1p40,
-                                   .summary = "largest message",
-                                   .tuned = true,
-                                   .tune_low = 0x1p18,
-                                   .tune_high = 0x1p26}};
+constexpr OptionSpec options[] = {partition_option("largest message")};
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const Bytes partition(in.options[0]), all = in.profile.gradient_size();

@@ -16,15 +16,7 @@
 namespace stepcast {
 namespace {
 
-constexpr OptionSpec options[] = {{.name = "partition",
-                                   .kind = OptionKind::size,
-                                   .standard = 4'096'000,
-                                   .low = 1024,
-                                   .high = 0x1p40,
-                                   .summary = "largest message; larger tensors are cut (BYTEPS_PARTITION_BYTES)",
-                                   .tuned = true,
-                                   .tune_low = 0x1p18,
-                                   .tune_high = 0x1p26},
+constexpr OptionSpec options[] = {partition_option("largest message; larger tensors are cut (BYTEPS_PARTITION_BYTES)"),
                                   {.name = "credit",
                                    .kind = OptionKind::size,
                                    .standard = 0,
