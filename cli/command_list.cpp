@@ -72,7 +72,7 @@ std::vector<Item> modifier_items() {
     Item item{std::string(m.name), std::string(m.title), {{"what", std::string(m.summary)}}};
     item.facts.emplace_back("reference", m.reference);
     item.facts.emplace_back("fidelity", name_of(m.fidelity));
-    item.facts.emplace_back("usual base", m.usual_base);
+    if (!m.usual_base.empty()) item.facts.emplace_back("usual base", m.usual_base);
     for (const OptionSpec& option : m.options) item.facts.emplace_back("option", option_text(option));
     if (!m.caution.empty()) item.facts.emplace_back("caution", m.caution);
     items.push_back(std::move(item));
@@ -143,10 +143,10 @@ struct Topic {
   std::string_view name;
   std::vector<Item> (*items)();
 };
-constexpr Topic topics[] = {{"strategies", strategy_items},    {"modifiers", modifier_items},
-                            {"whatifs", whatif_items},
-                            {"collectives", collective_items}, {"formats", format_items},
-                            {"clusters", cluster_items},       {"models", model_items}};
+constexpr Topic topics[] = {{"strategies", strategy_items}, {"modifiers", modifier_items},
+                            {"whatifs", whatif_items},      {"collectives", collective_items},
+                            {"formats", format_items},      {"clusters", cluster_items},
+                            {"models", model_items}};
 
 const Topic& topic_named(const std::string& name) {
   std::vector<std::string> names;
@@ -204,7 +204,8 @@ ExitCode list(const Flags& flags) {
 
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("TOPIC", flags->topic, "strategies, modifiers, whatifs, collectives, formats, clusters, models")->required();
+  app.add_option("TOPIC", flags->topic, "strategies, modifiers, whatifs, collectives, formats, clusters, models")
+      ->required();
   app.add_flag("--long", flags->in_full, "With options, references and provenance");
   add_output_flags(app, flags->output);
   return [flags] { return list(*flags); };

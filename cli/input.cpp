@@ -211,6 +211,7 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
   app.add_option("--servers", flags.servers, "Machines for parameter servers");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
+  add_cluster_option_flags(app, flags.options);
   add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
 }
@@ -263,6 +264,7 @@ Cluster cluster_of(const ClusterFlags& flags) {
     cluster = cluster_of_flags(workers, per_node, flags.network);
   }
   if (!flags.servers.empty()) cluster.servers = integer_of(flags.servers, "--servers", 0, most_machines);
+  cluster = with_options(std::move(cluster), flags.options);
   if (!flags.collective.empty()) set_collective(cluster, flags.collective);
   return cluster;
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Input: the flags that say what was traced and on which cluster to predict, and the values that they stand for.
+#include "cluster_options.hpp"
 #include "input_options.hpp"
 
 #include <stepcast/cluster.hpp>
@@ -27,6 +28,7 @@ struct ClusterFlags {
   std::string cluster, workers, per_node, network, servers, collective;
   std::string faster_compute;
   bool same_device = false;
+  ClusterOptionFlags options;
   PipelineFlags pipeline;
 };
 void add_cluster_flags(CLI::App&, ClusterFlags&);

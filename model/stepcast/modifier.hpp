@@ -30,7 +30,7 @@ struct Modifier {
   std::string_view summary;
   std::string_view reference;
   Fidelity fidelity = Fidelity::lossy;
-  std::string_view usual_base;  ///< the strategy that it is offered with when nobody says otherwise
+  std::string_view usual_base;  ///< the strategy that it is offered with; empty: only on request
   std::span<const OptionSpec> options;
   Answer<CommPlan> (*apply)(CommPlan, const ModifierInput&);
   /// What to paste into the training script; may be null.

@@ -1,5 +1,6 @@
-#include <stepcast/prediction.hpp>
+#include <stepcast/prediction_parts.hpp>
 #include <stepcast/recommend.hpp>
+#include <stepcast/stragglers.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -308,12 +309,6 @@ void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& pr
     prediction.warnings.push_back("no steady state was reached: the mean over the iterations that were run");
 }
 
-PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
-  const bool automatic =
-      std::any_of(asked.options.begin(), asked.options.end(), [](double v) { return std::isnan(v); });
-  return automatic ? tuned(profile, cluster, asked) : asked;
-}
-
 void name_critical_path(const Profile& profile, const Outcome& outcome, const CriticalPath& path, Prediction& out) {
   for (const std::uint32_t t : path.tasks) {
     std::string name = task_name(profile, outcome.plan, outcome.graph, t);
@@ -347,9 +342,14 @@ Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& clust
   return sum / spec.strategy->phases;
 }
 
-Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
-  const PlanSpec spec = with_automatic_options_tuned(profile, cluster, asked);
-  const Answer<CommunicationCost> cost = communication_cost(cluster, spec.collective);
+PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
+  const bool automatic =
+      std::any_of(asked.options.begin(), asked.options.end(), [](double v) { return std::isnan(v); });
+  return automatic ? tuned(profile, cluster, asked) : asked;
+}
+
+Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluster, const PlanSpec& spec) {
+  const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(spec));
   if (!cost) return Inapplicable{cost.reason()};
   Prediction out;
   out.plan = spec;
@@ -396,10 +396,11 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
   return out;
 }
 
-Answer<DetailedTimeline> detailed_timeline(const Profile& profile, const Cluster& cluster, const PlanSpec& asked,
+Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const PlanSpec& asked,
                                            std::uint32_t iterations) {
-  const PlanSpec spec = with_automatic_options_tuned(profile, cluster, asked);
-  const Answer<CommunicationCost> cost = communication_cost(cluster, spec.collective);
+  const PlanSpec spec = with_automatic_options_tuned(traced, cluster, asked);
+  const Profile profile = slowest_worker(traced, cluster);
+  const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(spec));
   if (!cost) return Inapplicable{cost.reason()};
   Answer<Outcome> outcome =
       outcome_of(profile, cluster, *cost, spec, 0.5, false, {.least_iterations = std::max(1u, iterations)});

@@ -8,11 +8,14 @@
 // network would save: where the host sets the pace, the device may wait for transfers at no cost. That is what the
 // bound says, the largest part of the cycle that sets the pace. The interval is P10-P90 of the mean step from the
 // spread of the measured steps and the residuals of the cluster's fit and of the model; step-to-step jitter is
-// `step_spread`. Not modelled: convergence; optimizer state and communication buffers in `memory`.
+// `step_spread`. With stragglers all of this is said of the slowest worker, whose compute the others wait for (their
+// own breakdown differs by that wait). Not modelled: convergence; optimizer state and communication buffers in
+// `memory`.
 #include <stepcast/lower.hpp>
 #include <stepcast/schedule.hpp>
 #include <stepcast/strategy.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +29,13 @@ struct Breakdown {
 /// its clusters were fitted; part of every interval. The rows held out of the fit do not enter. A test recomputes it.
 inline constexpr double residual_of_model = 0.047;
 
+/// What slow and irregular workers cost (stragglers.hpp).
+struct StragglerEffect {
+  std::string description;      ///< "1 slow worker (compute 1.3 x)"
+  Seconds without;              ///< the step if no worker were slow or irregular
+  Seconds step_low, step_high;  ///< P10, P90 from step to step, by jitter alone; equal without jitter
+};
+
 struct Prediction {
   PlanSpec plan;
   Seconds iteration;
@@ -37,13 +47,15 @@ struct Prediction {
   std::string bound;                       ///< the bound that binds, in words
   std::vector<std::string> critical_path;  ///< task names, first to last, over one period
   std::vector<std::string> warnings;
-  std::size_t messages = 0;  ///< transfers per iteration
+  std::size_t messages = 0;                   ///< transfers per iteration
+  std::optional<StragglerEffect> stragglers;  ///< nothing where all workers are alike
   bool steady = true;
 };
 
 /// Predicts one plan. Inapplicable when the strategy or the collective is.
 [[nodiscard]] Answer<Prediction> predicted(const Profile&, const Cluster&, const PlanSpec&);
-/// Only the iteration time: the hot path of tuners. `timeline` is scratch space.
+/// Only the iteration time of workers that are all like `profile` (stragglers: ask for slowest_worker's): the hot path
+/// of tuners. `timeline` is scratch space.
 [[nodiscard]] Answer<Seconds> predicted_iteration(const Profile&, const Cluster&, const CommunicationCost&,
                                                   const PlanSpec&, Timeline& timeline);
 /// Task graph and timeline of a plan with one task per layer, for reports. Inapplicable as above.

@@ -1,4 +1,5 @@
 #include <stepcast/recommend.hpp>
+#include <stepcast/stragglers.hpp>
 #include <stepcast/tuner.hpp>
 
 #include <algorithm>
@@ -14,18 +15,25 @@ constexpr double indifference = 0.005;  // plans closer than this count as equal
 // Iteration time of a plan at some options; infinite where it does not apply.
 class Oracle {
  public:
-  Oracle(const Profile& profile, const Cluster& cluster, const std::string& collective)
-      : profile_(profile), cluster_(cluster), cost_(communication_cost(cluster, collective)) {}
+  Oracle(const Profile& profile, const Cluster& cluster)
+      : profile_(slowest_worker(profile, cluster)), cluster_(cluster) {}
   double operator()(const PlanSpec& spec) {
-    if (!cost_) return HUGE_VAL;
-    const Answer<Seconds> time = predicted_iteration(profile_, cluster_, *cost_, spec, timeline_);
+    const Answer<CommunicationCost>& cost = cost_of(collective_of(spec));
+    if (!cost) return HUGE_VAL;
+    const Answer<Seconds> time = predicted_iteration(profile_, cluster_, *cost, spec, timeline_);
     return time ? time->value() : HUGE_VAL;
   }
 
  private:
-  const Profile& profile_;
+  const Answer<CommunicationCost>& cost_of(std::string_view collective) {
+    const auto found = std::find_if(costs_.begin(), costs_.end(), [&](const auto& c) { return c.first == collective; });
+    if (found != costs_.end()) return found->second;
+    return costs_.emplace_back(collective, communication_cost(cluster_, collective)).second;
+  }
+
+  const Profile profile_;
   const Cluster& cluster_;
-  Answer<CommunicationCost> cost_;
+  std::vector<std::pair<std::string, Answer<CommunicationCost>>> costs_;  // of the few collectives that plans name
   Timeline timeline_;
 };
 
@@ -128,7 +136,7 @@ struct Contest {
 Contest contest_at(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& candidates,
                    const PlanSpec& champion, double factor) {
   const Cluster scaled = with_bandwidth_scaled(cluster, factor);
-  Oracle time_of(profile, scaled, champion.collective);
+  Oracle time_of(profile, scaled);
   const double own = time_of(champion);
   Contest contest{text_of(champion), true};
   double best = own;
@@ -188,6 +196,23 @@ void prefer_simplest(std::vector<RankedPlan>& ranked) {
   std::rotate(ranked.begin(), simplest, simplest + 1);
 }
 
+bool takes_servers(const PlanSpec& plan) {
+  const std::string_view collective = collective_of(plan);
+  return plan.strategy->needs == "servers" || collective == "atp" || collective == "sa_atp";
+}
+
+// The presets, and where a switch adds up gradients, those without servers over it, too.
+std::vector<PlanSpec> presets_on(const Cluster& cluster, const RecommendOptions& options) {
+  std::vector<PlanSpec> plans = preset_plans(options);
+  if (!cluster.aggregation || cluster.nodes == 1) return plans;
+  for (std::size_t i = 0, presets = plans.size(); i < presets; ++i) {
+    if (takes_servers(plans[i]) || !collective_of(plans[i]).empty()) continue;
+    plans.push_back(plans[i]);
+    plans.back().collective = cluster.aggregation->program;
+  }
+  return plans;
+}
+
 // One plan with its tuned options, ready to be compared.
 RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Prediction& standard,
                   const RecommendOptions& options) {
@@ -200,7 +225,7 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
       plan.prediction = *p;
   }
   plan.settings = settings_of(plan.prediction.plan);
-  plan.machines = cluster.nodes + (plan.prediction.plan.strategy->needs == "servers" ? cluster.servers : 0);
+  plan.machines = cluster.nodes + (takes_servers(plan.prediction.plan) ? cluster.servers : 0);
   return plan;
 }
 
@@ -211,6 +236,7 @@ std::vector<PlanSpec> preset_plans(const RecommendOptions& options) {
   for (const Strategy& s : strategies())
     if (allowed(s.fidelity, options)) plans.push_back({&s, standard_options(s)});
   for (const Modifier& m : modifiers()) {
+    if (m.usual_base.empty()) continue;
     const Strategy& base = *strategy_named(m.usual_base);
     if (allowed(m.fidelity, options))
       plans.push_back({&base, standard_options(base), {}, {{&m, standard_options(m.options)}}});
@@ -226,7 +252,7 @@ std::string settings_of(const PlanSpec& spec) {
 }
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
-  Oracle time_of(profile, cluster, spec.collective);
+  Oracle time_of(profile, cluster);
   PlanSpec best = spec;
   const OptionValues standard = standard_options(*spec.strategy);
   const auto options = spec.strategy->options;
@@ -263,7 +289,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;
   std::vector<PlanSpec> candidates;
-  for (const PlanSpec& spec : options.plans.empty() ? preset_plans(options) : options.plans) {
+  for (const PlanSpec& spec : options.plans.empty() ? presets_on(cluster, options) : options.plans) {
     const Answer<Prediction> standard = predicted(profile, cluster, spec);
     if (!standard) {
       ranking.inapplicable.push_back({text_of(spec), standard.reason()});

@@ -159,6 +159,16 @@ StepDistribution step_distribution(const LargestFactor& largest, const std::func
   return out;
 }
 
+Profile slowest_worker(Profile profile, const Cluster& cluster) {
+  if (cluster.stragglers.none()) return profile;
+  const Slowness worst = slowest(cluster.stragglers);
+  if (cluster.stragglers.jitter.distribution == Jitter::Distribution::none)
+    return slowed(std::move(profile), worst.factor, worst.delay);
+  const LargestFactor largest(cluster.stragglers, cluster.workers());
+  const double mean = step_distribution(largest, [](double factor) { return Seconds(factor); }).mean.value();
+  return slowed(std::move(profile), mean, worst.delay);
+}
+
 Seconds late_exchange(std::span<const Participant> workers, Seconds alone) {
   return helped_exchange(workers, alone, 0);
 }

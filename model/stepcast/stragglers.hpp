@@ -64,6 +64,10 @@ struct StepDistribution {
 /// `step_at(factor)`: the step time at a compute factor, not decreasing; asked about twenty times.
 [[nodiscard]] StepDistribution step_distribution(const LargestFactor&, const std::function<Seconds(double)>& step_at);
 
+/// The profile of the worker that the others wait for, at the mean of the largest factor of each step; the same one
+/// without stragglers.
+[[nodiscard]] Profile slowest_worker(Profile, const Cluster&);
+
 /// A worker in one exchange: how late it starts, and which share of a healthy link it has.
 struct Participant {
   Seconds late;

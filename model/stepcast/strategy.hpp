@@ -45,6 +45,8 @@ struct Strategy {
   std::string_view caution{};
   /// The only framework that it exists for; empty: PyTorch or any.
   std::string_view framework{};
+  /// The collective that it is made for, unless its plan names one; empty: the cluster's default.
+  std::string_view collective{};
 };
 
 /// All strategies (strategies/strategies.inc).
@@ -59,6 +61,10 @@ struct PlanSpec {
   std::string collective{};               ///< "" = the cluster's default
   std::vector<ModifierSpec> modifiers{};  ///< applied in this order
 };
+/// The collective that a plan runs on: its own, else its strategy's, else "", the cluster's default.
+[[nodiscard]] inline std::string_view collective_of(const PlanSpec& spec) {
+  return spec.collective.empty() ? spec.strategy->collective : std::string_view(spec.collective);
+}
 /// Reads "dear(bucket=25 MiB)+powersgd(rank=4)@ring"; spaces are optional. Throws InputError with column and
 /// suggestion.
 [[nodiscard]] PlanSpec plan_spec_of(std::string_view text);

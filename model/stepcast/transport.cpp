@@ -53,16 +53,6 @@ double some_flow_stalls(const Transport& t, int k) {
   return -std::expm1(static_cast<double>(t.flows) * std::log1p(-std::pow(t.stall_probability, k)));
 }
 
-/// Rounds in which what is missing beyond the tolerated share is sent again until less than a packet is.
-int repair_rounds(Bytes message, const Transport& t, double tolerated) {
-  if (t.loss <= tolerated || message <= Bytes(0)) return 0;
-  int rounds = 1;
-  for (double missing = (t.loss - tolerated) * message.value() * t.loss; missing >= t.packet.value() && rounds < 1000;
-       missing *= t.loss)
-    ++rounds;
-  return rounds;
-}
-
 }  // namespace
 
 Transport checked(const Transport& t) {
@@ -116,6 +106,15 @@ Seconds stall_quantile(const Transport& t, double p) {
   int times = 0;
   while (times < most_stalls && 1 - some_flow_stalls(t, times + 1) < p) ++times;
   return stall_of(t, times);
+}
+
+int repair_rounds(Bytes message, const Transport& t, double tolerated) {
+  if (t.loss <= tolerated || message <= Bytes(0)) return 0;
+  int rounds = 1;
+  for (double missing = (t.loss - tolerated) * message.value() * t.loss; missing >= t.packet.value() && rounds < 1000;
+       missing *= t.loss)
+    ++rounds;
+  return rounds;
 }
 
 Delivery bounded_loss_delivery(Bytes message, BytesPerSecond link, const Transport& t, double tolerated) {

@@ -42,6 +42,9 @@ struct Transport {
 [[nodiscard]] Seconds expected_stall(const Transport&);
 [[nodiscard]] Seconds stall_quantile(const Transport&, double p);
 
+/// Rounds in which what is missing beyond the share `tolerated` is sent again, until less than a packet is.
+[[nodiscard]] int repair_rounds(Bytes message, const Transport&, double tolerated);
+
 struct Delivery {
   Seconds mean;
   Seconds tail;     ///< 99th percentile

@@ -106,6 +106,54 @@ TEST_CASE("clusters: bad documents are refused with the place and what to do") {
   CHECK(contains(refusal(no_provenance), "where the numbers come from"));
 }
 
+TEST_CASE("clusters: a switch that adds up, and stragglers") {
+  const Cluster plain = read(document());
+  CHECK(!plain.aggregation);
+  CHECK(plain.stragglers.none());
+  CHECK(json_of(plain).find("stragglers") == std::string::npos);
+  const Cluster standard = read(document(R"("aggregation": {})"));
+  REQUIRE(standard.aggregation);
+  CHECK(standard.aggregation->program == "switchml");
+  CHECK(standard.aggregation->packets_outstanding == 256);
+  const Cluster c = read(document(R"("aggregation": {"program": "atp", "payload": "248 B", "header": "60 B",
+      "packets_outstanding": 64, "round_trip": "12 us", "line_rate": "100 Gb/s", "host_rate": "20 GB/s",
+      "hit_fraction": 0.75, "racks": 4, "absorbed_share": 0.25},
+      "stragglers": {"slow": [{"workers": 2, "compute_factor": 1.25, "delay": "3 ms", "link_share": 0.5}, {}],
+                     "jitter": {"distribution": "exponential", "relative": 0.125}})"));
+  REQUIRE(c.aggregation);
+  CHECK(c.aggregation->round_trip.value() == Approx(12e-6));
+  CHECK(c.aggregation->line_rate.value() == 1.25e10);
+  CHECK(c.aggregation->hit_fraction == 0.75);
+  REQUIRE(c.stragglers.slow.size() == 2);
+  CHECK(c.stragglers.slow[0].delay.value() == Approx(3e-3));
+  CHECK(c.stragglers.slow[1].compute_factor == 1);
+  CHECK(c.stragglers.least_link_share() == 0.5);
+  CHECK(c.stragglers.jitter.distribution == Jitter::Distribution::exponential);
+  const std::string text = json_of(c);
+  CHECK(json_of(read(text)) == text);
+
+  const auto refused = [](const std::string& key, const std::string& value, const std::string& place) {
+    CAPTURE(value);
+    CHECK(contains(refusal(document("\"" + key + "\": " + value)), place));
+  };
+  refused("aggregation", R"({"program": "sharp"})", "#/aggregation/program");
+  refused("aggregation", R"({"hit_fraction": 1.5})", "#/aggregation/hit_fraction");
+  refused("aggregation", R"({"packets_outstanding": 0})", "#/aggregation/packets_outstanding");
+  refused("aggregation", R"({"header": "52 B"})", "#/aggregation/payload");
+  refused("aggregation", R"({"hitfraction": 1})", "did you mean 'hit_fraction'?");
+  refused("stragglers", R"({"slow": [{"compute_factor": 0.5}]})", "#/stragglers/slow/0/compute_factor");
+  refused("stragglers", R"({"slow": [{"link_share": 0}]})", "#/stragglers/slow/0/link_share");
+  refused("stragglers", R"({"slow": [{"workers": 9}]})", "#/stragglers/slow");
+  refused("stragglers", R"({"jitter": {"distribution": "normal"}})", "#/stragglers/jitter");
+  refused("stragglers", R"({"jitter": {"distribution": "uniform", "relative": 0.1}})", "normal or exponential");
+  refused("stragglers", R"({"jitter": {"distribution": "normal", "relative": 0.9}})", "at most 0.5");
+
+  // A part of a cluster keeps the stragglers that fit in.
+  CHECK(resized(c, 8)->stragglers.slow.size() == 2);
+  CHECK(resized(c, 1)->stragglers.slow.size() == 1);
+  CHECK(resized(c, 1)->stragglers.slow[0].workers == 1);
+}
+
 TEST_CASE("clusters: bad tables are refused") {
   const auto with_table = [](const std::string& table) { return document("\"tables\": [" + table + "]"); };
   for (const char* table : {

@@ -388,6 +388,55 @@ TEST_CASE("jitter: the integrated step is that of a Monte Carlo simulation of ev
   }
 }
 
+TEST_CASE("stragglers: predictions say what they cost, and their parts still make up the step") {
+  Draw draw(58);
+  for (int round = 0; round < 20; ++round) {
+    const Profile p = random_profile(draw, {.device = draw.coin()});
+    Cluster c = random_cluster(draw);
+    const PlanSpec spec = plan_spec_of(draw.coin() ? "ddp" : "dear");
+    const Prediction plain = *predicted(p, c, spec);
+    CHECK(!plain.stragglers);
+    c.stragglers = with({{.compute_factor = 1.4, .delay = microseconds(200), .link_share = 0.8}});
+    const Prediction slow = *predicted(p, c, spec);
+    REQUIRE(slow.stragglers);
+    CHECK(slow.stragglers->without == plain.iteration);
+    CHECK(slow.iteration.value() == Approx(step(text_of(spec), p, c).value()));
+    CHECK(slow.iteration >= plain.iteration * (1 - 1e-9));
+    c.stragglers.jitter = {normal, 0.1};
+    const Prediction irregular = *predicted(p, c, spec);
+    REQUIRE(irregular.stragglers);
+    CHECK(irregular.iteration >= plain.iteration * (1 - 1e-6));
+    CHECK(irregular.stragglers->step_low <= irregular.iteration * (1 + 1e-3));
+    CHECK(irregular.stragglers->step_high >= irregular.iteration * (1 - 1e-3));
+    for (const Prediction* q : {&slow, &irregular}) {
+      const Breakdown& b = q->breakdown;
+      const Seconds sum = b.compute + b.exposed_communication + b.codec + b.input_stall + b.bubble + b.idle;
+      CHECK(sum.value() == Approx(q->iteration.value()).epsilon(1e-6));
+    }
+    // Options are searched with the slowest worker in mind.
+    PlanSpec automatic = plan_spec_of("ddp(bucket=auto)");
+    CHECK(predicted(p, c, automatic)->iteration <= predicted(p, c, plan_spec_of("ddp"))->iteration * 1.02);
+  }
+}
+
+TEST_CASE("switchml: its plan runs on a switch or says that there is none, and needs no barrier") {
+  Draw draw(59);
+  for (int round = 0; round < 40; ++round) {
+    const Profile p = random_profile(draw);
+    Cluster c = random_cluster(draw);
+    c.nodes = std::max<std::int64_t>(2, c.nodes);
+    const Answer<Prediction> refused = predicted(p, c, plan_spec_of("switchml"));
+    REQUIRE(!refused);
+    CHECK(refused.reason().find("no switch") != std::string::npos);
+    CHECK(bool(predicted(p, c, plan_spec_of("switchml@ring"))));
+    c.aggregation = Aggregation{};
+    const Answer<Prediction> own = predicted(p, c, plan_spec_of("switchml"));
+    REQUIRE(bool(own));
+    CHECK(own->iteration == predicted(p, c, plan_spec_of("switchml@switchml"))->iteration);
+    CHECK(own->iteration <= predicted(p, c, plan_spec_of("wfbp@switchml"))->iteration * (1 + 1e-9));
+  }
+}
+
 TEST_CASE("stragglers: said in words") {
   CHECK(text_of(Stragglers{}) == "");
   Stragglers s = with({{.compute_factor = 1.3, .delay = milliseconds(5)}, {.workers = 2, .link_share = 0.5}});

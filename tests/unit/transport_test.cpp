@@ -154,6 +154,20 @@ TEST_CASE("transport: bounds of bounded loss") {
   CHECK(bounded_loss_delivery(Bytes(0), link, lossy(0.03), 0.01).mean.value() == 0);
 }
 
+TEST_CASE("transport: both of DLCP's published ratios of flow completion come out of one time-out") {
+  // ns-3, 100 Gb/s, against DCTCP: mean 0.569, tail 0.082 (arXiv 2008.08445, secondary). A message of 1 MB and a
+  // time-out of a millisecond are assumed; the probability of a stall is chosen for the mean, and the tail follows.
+  Transport t;
+  t.timeout = milliseconds(1);
+  const Bytes flow(1e6);
+  const BytesPerSecond rate(12.5e9);
+  const double bounded = bounded_loss_delivery(flow, rate, t, 0.01).mean.value();
+  t.stall_probability = (bounded / 0.569 - (flow / rate).value()) / t.timeout.value();
+  const Delivery reliable = reliable_delivery(flow, rate, t);
+  CHECK(bounded / reliable.mean.value() == Approx(0.569).epsilon(0.06));
+  CHECK(bounded / reliable.tail.value() == Approx(0.082).epsilon(0.2));
+}
+
 TEST_CASE("transport: numbers that make no sense are refused") {
   const auto refused = [](auto change) {
     Transport t;

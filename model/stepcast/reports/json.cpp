@@ -43,26 +43,31 @@ Json prediction_json(const Prediction& p) {
   const Strategy* strategy = p.plan.strategy;
   Json requirements = Json::array();
   if (strategy && !strategy->needs.empty()) requirements.push_back(strategy->needs);
-  return {{"schema", "stepcast.prediction/1"},
-          {"plan", text_of(p.plan)},
-          {"iteration_s", p.iteration.value()},
-          {"interval_s", {p.interval_low.value(), p.interval_high.value()}},
-          {"throughput_samples_per_s", known(p.throughput_samples_per_s)},
-          {"breakdown_s",
-           {{"compute", b.compute.value()},
-            {"exposed_communication", b.exposed_communication.value()},
-            {"hidden_communication", b.hidden_communication.value()},
-            {"codec", b.codec.value()},
-            {"input_stall", b.input_stall.value()},
-            {"bubble", b.bubble.value()},
-            {"idle", b.idle.value()}}},
-          {"step_spread_s", p.step_spread.value()},
-          {"memory_bytes", known(p.memory.value())},
-          {"bound", p.bound},
-          {"critical_path", p.critical_path},
-          {"fidelity", strategy ? name_of(strategy->fidelity) : "exact"},
-          {"requires", std::move(requirements)},
-          {"warnings", p.warnings}};
+  Json json{{"schema", "stepcast.prediction/1"},
+            {"plan", text_of(p.plan)},
+            {"iteration_s", p.iteration.value()},
+            {"interval_s", {p.interval_low.value(), p.interval_high.value()}},
+            {"throughput_samples_per_s", known(p.throughput_samples_per_s)},
+            {"breakdown_s",
+             {{"compute", b.compute.value()},
+              {"exposed_communication", b.exposed_communication.value()},
+              {"hidden_communication", b.hidden_communication.value()},
+              {"codec", b.codec.value()},
+              {"input_stall", b.input_stall.value()},
+              {"bubble", b.bubble.value()},
+              {"idle", b.idle.value()}}},
+            {"step_spread_s", p.step_spread.value()},
+            {"memory_bytes", known(p.memory.value())},
+            {"bound", p.bound},
+            {"critical_path", p.critical_path},
+            {"fidelity", strategy ? name_of(strategy->fidelity) : "exact"},
+            {"requires", std::move(requirements)},
+            {"warnings", p.warnings}};
+  if (p.stragglers)
+    json["stragglers"] = {{"description", p.stragglers->description},
+                          {"without_s", p.stragglers->without.value()},
+                          {"step_p10_p90_s", {p.stragglers->step_low.value(), p.stragglers->step_high.value()}}};
+  return json;
 }
 
 Json ranked_json(const RankedPlan& plan) {

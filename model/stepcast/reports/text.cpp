@@ -149,6 +149,17 @@ void write_breakdown(std::ostream& out, const Prediction& p) {
   table.write(out);
 }
 
+void write_stragglers(std::ostream& out, const Prediction& p) {
+  const StragglerEffect& effect = *p.stragglers;
+  write_labelled(out, "stragglers", effect.description + "; the parts below are the slowest worker's");
+  if (effect.step_high > effect.step_low)
+    write_labelled(out, "jitter",
+                   "80 % of the steps: " + text_of(effect.step_low) + " to " + text_of(effect.step_high));
+  write_labelled(out, "without",
+                 text_of(effect.without) + " a step if no worker were slow: " + fixed(p.iteration / effect.without, 2) +
+                     "x as fast");
+}
+
 void write_prediction(std::ostream& out, const PredictionReport& report) {
   const Prediction& p = report.prediction;
   write_heading(out, report.profile, report.cluster, report.check);
@@ -157,6 +168,7 @@ void write_prediction(std::ostream& out, const PredictionReport& report) {
   if (p.throughput_samples_per_s > 0)
     write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
   if (p.memory > Bytes(0)) write_labelled(out, "memory", text_of(p.memory) + " a worker");
+  if (p.stragglers) write_stragglers(out, p);
   write_labelled(out, "bound", p.bound);
   out << '\n';
   write_breakdown(out, p);

@@ -1,0 +1,84 @@
+// DLCP: a transport that is content when all but a bounded share of a gradient has arrived, and a network that serves
+// and drops packets by importance.
+//
+//   reliable |[ M ........ ][ waits for a time-out ]| U
+//   dlcp     |[ M (1 - loss) ]| U
+//
+// Wang et al., arXiv 2008.08445 (detail secondary). Packets are sprayed over all paths, so that `oversubscription` is
+// all that the fabric costs; loss beyond what is tolerated is repaired in rounds of one round trip. The pull of summed
+// gradients tolerates less than the push. Tolerated 1 % of a whole model at the same rounds and accuracy; by layer 1.1
+// % at the input and 0.4 % at the output. Switches serve input-side layers first, host cards keep their order.
+//
+//   loss = 0, dropped = 0, order = issue: the plan as it was; time is not increasing in loss, nor less with dropped
+#include <stepcast/bounded_loss.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {
+    {.name = "loss",
+     .kind = OptionKind::number,
+     .standard = 0.01,
+     .low = 0,
+     .high = 1,
+     .summary = "share of a gradient that need not arrive"},
+    {.name = "pull",
+     .kind = OptionKind::number,
+     .standard = 0.004,
+     .low = 0,
+     .high = 1,
+     .summary = "the same for summed gradients on their way back"},
+    {.name = "dropped",
+     .kind = OptionKind::number,
+     .standard = 0,
+     .low = 0,
+     .high = 0.9,
+     .summary = "share of the packets that the network loses"},
+    {.name = "oversubscription",
+     .kind = OptionKind::number,
+     .standard = 1,
+     .low = 0.01,
+     .high = 1000,
+     .summary = "bandwidth of all hosts over that of all uplinks"},
+    {.name = "order",
+     .kind = OptionKind::choice,
+     .standard = 1,
+     .low = 0,
+     .high = 1,
+     .summary = "what the network serves first: what was issued first, or input-side layers",
+     .choices = {"issue", "layer"}},
+    {.name = "bound",
+     .kind = OptionKind::choice,
+     .standard = 1,
+     .low = 0,
+     .high = 1,
+     .summary = "the same for all layers, or from 1.1 of it at the input to 0.4 at the output",
+     .choices = {"uniform", "graded"}}};
+
+Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
+  Transport transport;
+  transport.loss = in.options[2];
+  transport.oversubscription = in.options[3];
+  transport.spraying = true;
+  const LossTolerance tolerance{in.options[0], in.options[1], in.options[5] == 1, in.options[4] == 1};
+  return over_lossy_transport(std::move(plan), in, transport, tolerance);
+}
+
+}  // namespace
+
+extern const Modifier dlcp_modifier;
+constinit const Modifier dlcp_modifier{
+    .name = "dlcp",
+    .title = "DLCP",
+    .summary = "messages are complete when all but a bounded share arrived; no time-outs",
+    .reference = "Wang et al., arXiv 2008.08445",
+    .fidelity = Fidelity::lossy,
+    .usual_base = "wfbp_ps",
+    .options = options,
+    .apply = apply,
+    .caution =
+        "lost gradients read as zero; models tolerate 0.6 to 3.5 % at the same rounds and accuracy, more costs "
+        "epochs; needs switches that drop and queue by tag. Compare with '+reliable', not with an ideal network",
+};
+
+}  // namespace stepcast

@@ -1,0 +1,69 @@
+// MLT: bounded loss like DLCP's, of gradients and of parameters, over parameter servers, rings and sharded training.
+//
+//   reliable |[ M ........ ][ waits for a time-out ]| U
+//   mlt      |[ M (1 - loss) ]| U
+//
+// NSDI 2024 (detail secondary). A lost gradient reads as zero, a lost parameter keeps its previous value, so that both
+// directions tolerate the same. Packets are sprayed; queues serve input-side layers first; dropping protects
+// output-side layers and large values.
+//
+//   loss = 0, dropped = 0, order = issue: the plan as it was; effective loss min(dropped, loss)
+#include <stepcast/bounded_loss.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {
+    {.name = "loss",
+     .kind = OptionKind::number,
+     .standard = 0.01,
+     .low = 0,
+     .high = 1,
+     .summary = "share of a message that need not arrive"},
+    {.name = "dropped",
+     .kind = OptionKind::number,
+     .standard = 0,
+     .low = 0,
+     .high = 0.9,
+     .summary = "share of the packets that the network loses"},
+    {.name = "oversubscription",
+     .kind = OptionKind::number,
+     .standard = 1,
+     .low = 0.01,
+     .high = 1000,
+     .summary = "bandwidth of all hosts over that of all uplinks"},
+    {.name = "order",
+     .kind = OptionKind::choice,
+     .standard = 1,
+     .low = 0,
+     .high = 1,
+     .summary = "what the network serves first: what was issued first, or input-side layers",
+     .choices = {"issue", "layer"}}};
+
+Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
+  Transport transport;
+  transport.loss = in.options[1];
+  transport.oversubscription = in.options[2];
+  transport.spraying = true;
+  const LossTolerance tolerance{in.options[0], in.options[0], false, in.options[3] == 1};
+  return over_lossy_transport(std::move(plan), in, transport, tolerance);
+}
+
+}  // namespace
+
+extern const Modifier mlt_modifier;
+constinit const Modifier mlt_modifier{
+    .name = "mlt",
+    .title = "MLT",
+    .summary = "gradients and parameters may lose a bounded share on the way; no time-outs",
+    .reference = "MLT, NSDI 2024",
+    .fidelity = Fidelity::lossy,
+    .usual_base = "wfbp",
+    .options = options,
+    .apply = apply,
+    .caution =
+        "sixteen CNN and RNN models tolerate 0.7 to 3.3 % at the same rounds and accuracy; compare with "
+        "'+reliable', not with an ideal network",
+};
+
+}  // namespace stepcast
