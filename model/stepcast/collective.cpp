@@ -15,8 +15,8 @@ const CollectiveAlgorithm* collective_algorithm(std::string_view name) {
 
 std::string_view name_of(Operation op) {
   static constexpr std::array<std::string_view, operation_count> names{
-      "all_reduce", "reduce_scatter", "all_gather",           "broadcast",       "all_to_all", "send", "push",
-      "pull",       "server_sum",     "local_reduce_scatter", "local_all_gather"};
+      "all_reduce", "reduce_scatter", "all_gather",           "broadcast",        "all_to_all", "send", "push",
+      "pull",       "server_sum",     "local_reduce_scatter", "local_all_gather", "server_card"};
   return names[static_cast<std::size_t>(op)];
 }
 
@@ -96,6 +96,14 @@ CostLine server_sum(const Cluster& c) {
   return {Seconds(0), static_cast<double>(c.nodes) / servers / c.server_sum_rate.value()};
 }
 
+/// n machines' payloads of m bytes through the card of one separate server. A card takes what the network carries, and
+/// at least what one worker's connection delivers (`server_link`, which the worker's end may limit).
+CostLine server_card(const Cluster& c) {
+  if (c.nodes == 1 || c.servers == 0) return {};
+  const BytesPerSecond card = std::max(machine_link(c).bandwidth, server_link(c).bandwidth);
+  return {Seconds(0), static_cast<double>(c.nodes) / card.value()};
+}
+
 /// Point to point: between machines if there are several, over one card.
 CostLine send(const Cluster& c) {
   if (c.workers() == 1) return {};
@@ -132,7 +140,7 @@ using LineOf = CostLine (*)(const Cluster&);
 /// The form of every operation in the order of `Operation`; null where the algorithm does not define it.
 std::array<LineOf, operation_count> forms_of(const CollectiveAlgorithm& a) {
   return {a.all_reduce,    a.reduce_scatter, a.all_gather, a.broadcast, a.all_to_all, send,
-          server_transfer, server_transfer,  server_sum,   local_stage, local_stage};
+          server_transfer, server_transfer,  server_sum,   local_stage, local_stage,  server_card};
 }
 
 const MeasuredCollective* table_for(const Cluster& c, Operation op) {

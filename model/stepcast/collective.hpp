@@ -11,7 +11,8 @@
 // after its local reduction. Times are those of an operation alone. With separate servers push loads one direction of
 // the worker's card and pull the other, so that they overlap. With co-located servers (Cluster::servers == 0) each
 // direction also carries the machine's own server role: a plan that lets push and pull overlap has to put both on one
-// channel (`server_directions_shared`), which gives 2(n-1)/n * m/B for the pair, the ring's volume.
+// channel (`server_directions_shared`), which gives 2(n-1)/n * m/B for the pair, the ring's volume. Push and pull
+// assume that the servers share the bytes evenly; `server_card` is for plans that say which server holds what.
 #include <stepcast/cluster.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/units.hpp>
@@ -37,8 +38,9 @@ enum class Operation : std::uint8_t {
   server_sum,            ///< summation on the servers
   local_reduce_scatter,  ///< among the devices of one node, before a push
   local_all_gather,      ///< among the devices of one node, after a pull
+  server_card,           ///< payloads of all worker machines into (or out of) the card of one server
 };
-inline constexpr std::size_t operation_count = 11;
+inline constexpr std::size_t operation_count = 12;
 [[nodiscard]] std::string_view name_of(Operation);
 
 /// T(m) = start_up + m * seconds_per_byte.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <string>
+#include <tuple>
 
 namespace stepcast {
 
@@ -29,6 +32,18 @@ ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Queues queue
   const double incast = std::max(1.0, n / s);
   own_ = (1 - split.per_worker) / incast;
   extra_ = (n - 1) * split.per_worker / incast;
+}
+
+ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Keys keys) : ServerPlan(in, update, Queues{}) {
+  const std::int64_t servers = in.cluster.servers;
+  constexpr std::int64_t most = 100;  // channels are numbered by a byte
+  if (keys != Keys::hashed || !remote_ || servers < 2 || servers > most) return;
+  // The cost of a push counts n/S payloads on a server's card, which here is a resource of its own.
+  own_ = std::min(1.0, static_cast<double>(servers) / static_cast<double>(in.cluster.nodes));
+  for (std::int64_t s = 0; s < servers; ++s) {
+    in_.push_back(channel("server in"));
+    out_.push_back(channel("server out"));
+  }
 }
 
 std::uint8_t ServerPlan::channel(std::string_view name, Discipline discipline, Bytes credit) {
@@ -60,21 +75,42 @@ Node ServerPlan::pushed(Node ready, const Payload& p) {
   if (!remote_) return at;
   const Node reduced = at;
   at = stage(reduced, Operation::push, up_, p, p.size * own_, !local);
-  const Node incoming = extra_ > 0 ? stage(reduced, Operation::push, down_, p, p.size * extra_, false) : at;
   const Node pushed = at;
+  if (!in_.empty()) {
+    // The bytes arrive while they are sent, and those of a partition are sent after those of the one before it.
+    const Node arrived =
+        stage(reduced, Operation::server_card, in_[byteps_server(p.key, in_.size())], p, p.size, false);
+    if (last_push_) plan_.edges.push_back({*last_push_, arrived});
+    last_push_ = pushed;
+    if (!sums_) return both(pushed, arrived);
+    at = stage(pushed, Operation::server_sum, sum_, p, p.size, false);
+    plan_.edges.push_back({arrived, at});
+    return at;
+  }
+  const Node incoming = extra_ > 0 ? stage(reduced, Operation::push, down_, p, p.size * extra_, false) : at;
   if (sums_) at = stage(pushed, Operation::server_sum, sum_, p, p.size, false);
   else if (extra_ > 0) at = moment(), plan_.edges.push_back({pushed, at});
   if (extra_ > 0) plan_.edges.push_back({incoming, at});
   return at;
 }
 
+Node ServerPlan::both(Node first, Node second) {
+  const Node joined = moment();
+  plan_.edges.push_back({first, joined});
+  plan_.edges.push_back({second, joined});
+  return joined;
+}
+
 Node ServerPlan::pulled(Node summed, const Payload& p, std::uint32_t lag) {
   Node at = summed;
   if (remote_) {
     at = stage(summed, Operation::pull, down_, p, p.size * own_, false, lag);
-    if (extra_ > 0) {
-      const Node outgoing = stage(summed, Operation::pull, up_, p, p.size * extra_, false, lag);
+    if (extra_ > 0 || !out_.empty()) {
       const Node pulled = at;
+      const Node outgoing = out_.empty() ? stage(summed, Operation::pull, up_, p, p.size * extra_, false, lag)
+                                         : stage(summed, Operation::server_card,
+                                                 out_[byteps_server(p.key, out_.size())], p, p.size, false, lag);
+      if (!local_ && !out_.empty()) return both(pulled, outgoing);
       at = stage(pulled, Operation::local_all_gather, pcie_, p, p.size, false);
       plan_.edges.push_back({outgoing, at});
       return at;
@@ -92,6 +128,23 @@ Node ServerPlan::moment() {
   t.carries_gradient = false;
   plan_.transfers.push_back(t);
   return transfer(plan_.transfers.size() - 1);
+}
+
+std::uint64_t byteps_server(std::uint64_t key, std::uint64_t servers) {
+  std::uint64_t hash = 5381;
+  for (const char digit : std::to_string(key)) hash = (hash << 5) + hash + static_cast<std::uint64_t>(digit);
+  return hash % servers;
+}
+
+std::vector<std::uint64_t> declared_numbers(const Profile& profile) {
+  std::vector<std::uint32_t> by_name(profile.tensors.size());
+  std::iota(by_name.begin(), by_name.end(), 0);
+  std::sort(by_name.begin(), by_name.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::tie(profile.tensors[a].name, a) < std::tie(profile.tensors[b].name, b);
+  });
+  std::vector<std::uint64_t> numbers(by_name.size());
+  for (std::size_t i = 0; i < by_name.size(); ++i) numbers[by_name[i]] = i;
+  return numbers;
 }
 
 Answer<CommPlan> scheduled_over_servers(const StrategyInput& in, Bytes partition, Bytes credit) {

@@ -9,7 +9,13 @@
 // push and pull share the channel "net". With extra server machines fewer than workers, BytePS gives every worker
 // machine server work too (`extra_duty`): its share of the other machines' pushes comes in on dn, and goes back out on
 // up. Not modelled: unequal worker machines; the servers' own queue discipline.
+//
+// A partition lives on one server. Where keys are hashed, all worker machines send it through that server's card at the
+// same time as through their own, and the server with the most bytes may set the pace; otherwise the separate servers
+// share the bytes evenly.
 #include <stepcast/plan_parts.hpp>
+
+#include <optional>
 
 namespace stepcast {
 
@@ -18,7 +24,28 @@ struct Payload {
   std::uint32_t first_tensor = 0, tensors = 0;
   Bytes size;
   std::int32_t priority = 0;
+  std::uint64_t key = 0;  ///< where keys are hashed: decides which server holds it
 };
+
+/// The key that BytePS gives a partition: the tensor's number in the order of declaration << 16 plus the number of the
+/// partition; its server: the DJB2 hash of the key's decimal digits (bytedance/byteps common/global.cc, from version
+/// 0.2). With a power of two of servers that is the sum of the digits, so partitions clump.
+[[nodiscard]] constexpr std::uint64_t byteps_key(std::uint64_t tensor, std::uint64_t part) {
+  return (tensor << 16) + part;
+}
+[[nodiscard]] std::uint64_t byteps_server(std::uint64_t key, std::uint64_t servers);
+/// The number of every tensor: BytePS declares them in alphabetical order of their names.
+[[nodiscard]] std::vector<std::uint64_t> declared_numbers(const Profile&);
+
+/// The option `keys` of strategies that can spread keys either way.
+enum class Keys : std::uint8_t { hashed, even };
+inline constexpr OptionSpec keys_option{.name = "keys",
+                                        .kind = OptionKind::choice,
+                                        .standard = static_cast<double>(Keys::hashed),
+                                        .low = 0,
+                                        .high = 1,
+                                        .summary = "how partitions are spread over separate servers: as BytePS does",
+                                        .choices = {"hashed", "even"}};
 
 class ServerPlan {
  public:
@@ -28,7 +55,8 @@ class ServerPlan {
     Discipline down = Discipline::fifo;
   };
   ServerPlan(const StrategyInput&, UpdatePlace, Queues, bool balanced = false);
-  ServerPlan(const StrategyInput& in, UpdatePlace update) : ServerPlan(in, update, Queues{}) {}
+  /// First-in first-out queues; hashed keys need `Payload::key`.
+  ServerPlan(const StrategyInput&, UpdatePlace, Keys keys = Keys::even);
 
   /// Up to the sum on the servers, after `ready`; returns the last transfer.
   Node pushed(Node ready, const Payload&);
@@ -48,9 +76,13 @@ class ServerPlan {
              std::uint32_t lag = 0);
   std::uint8_t channel(std::string_view name, Discipline discipline = Discipline::fifo, Bytes credit = Bytes(0));
 
+  Node both(Node first, Node second);
+
   CommPlan plan_;
   bool local_, remote_, sums_;
-  double own_ = 1, extra_ = 0;  ///< parts of a payload on the worker's card: as a worker, as a server
+  double own_ = 1, extra_ = 0;          ///< parts of a payload on the worker's card: as a worker, as a server
+  std::vector<std::uint8_t> in_, out_;  ///< channels of the servers' cards, where keys are hashed
+  std::optional<Node> last_push_;
   std::uint8_t pcie_ = 0, up_ = 0, down_ = 0, sum_ = 0, moment_ = 0;
 };
 

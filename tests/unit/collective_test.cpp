@@ -294,6 +294,16 @@ TEST_CASE("servers: push and pull alone, separate and co-located, local stages, 
     c.server_link = {microseconds(50), BytesPerSecond(0.7e9)};
     CHECK(time(Operation::push, m) == Approx(50e-6 + m / 0.7e9));
   }
+  SUBCASE("a server's card takes the payloads of all machines, at the rate of the network or of a faster connection") {
+    CHECK(time(Operation::server_card, m) == 0);  // servers on the worker machines
+    c.servers = 3;
+    const double card = c.network.bandwidth.value() * static_cast<double>(c.nics_per_node);
+    CHECK(time(Operation::server_card, m) == Approx(static_cast<double>(c.nodes) * m / card));
+    c.server_link = {microseconds(50), BytesPerSecond(2 * card)};
+    CHECK(time(Operation::server_card, m) == Approx(static_cast<double>(c.nodes) * m / (2 * card)));
+    c.server_link.bandwidth = BytesPerSecond(card / 2);
+    CHECK(time(Operation::server_card, m) == Approx(static_cast<double>(c.nodes) * m / card));
+  }
   SUBCASE("summation takes time only where its rate is known") {
     CHECK(time(Operation::server_sum, m) == 0);
     c.servers = 4;

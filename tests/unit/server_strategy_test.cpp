@@ -2,6 +2,8 @@
 // under conditions are tested under them, with the condition in the test's name.
 #include "random_gradients.hpp"
 
+#include <stepcast/server_plan.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,13 +29,13 @@ TEST_CASE("servers: one per worker tends to M/B, co-located ones to the ring's v
   Cluster cluster = plain_cluster(4, BytesPerSecond(1e9));
   const auto exposed = [&](const char* plan) { return (time_of(plan, profile, cluster) - milliseconds(3)).value(); };
   CHECK(exposed("bsp@ring") == doctest::Approx(1.5));
-  CHECK(exposed("bsp_ps(partition=1 MB)") == doctest::Approx(1.5));
-  CHECK(exposed("wfbp_ps(partition=1 MB)") == doctest::Approx(1.5));
+  CHECK(exposed("bsp_ps(partition=1 MB, keys=even)") == doctest::Approx(1.5));
+  CHECK(exposed("wfbp_ps(partition=1 MB, keys=even)") == doctest::Approx(1.5));
   cluster.servers = 4;
-  CHECK(exposed("bsp_ps(partition=1 MB)") == doctest::Approx(1.001));
-  CHECK(exposed("bsp_ps(partition=1 TiB)") == doctest::Approx(2));
+  CHECK(exposed("bsp_ps(partition=1 MB, keys=even)") == doctest::Approx(1.001));
+  CHECK(exposed("bsp_ps(partition=1 TiB, keys=even)") == doctest::Approx(2));
   cluster.servers = 2;  // half the servers, half the rate
-  CHECK(exposed("wfbp_ps(partition=1 MB)") == doctest::Approx(2.002));
+  CHECK(exposed("wfbp_ps(partition=1 MB, keys=even)") == doctest::Approx(2.002));
 }
 
 TEST_CASE("servers: a fused buffer pipelines as its closed form says") {
@@ -54,7 +56,8 @@ TEST_CASE("servers: a fused buffer pipelines as its closed form says") {
       largest = std::max(largest, cost(op, part));
     }
     const Seconds expected = compute_time(profile) + sum + largest * (parts - 1);
-    CHECK(ratio(time_of("bsp_ps(partition=1 MB)", profile, cluster), expected) == doctest::Approx(1).epsilon(1e-8));
+    CHECK(ratio(time_of("bsp_ps(partition=1 MB, keys=even)", profile, cluster), expected) ==
+          doctest::Approx(1).epsilon(1e-8));
   }
 }
 
@@ -65,9 +68,69 @@ TEST_CASE("servers: pushing when ready is never slower than pushing at the end, 
     for (Tensor& t : profile.tensors) t.size = Bytes(1e6 * draw.whole(1, 8));  // so that the fused cut is the same
     Cluster cluster = random_ring(draw);
     cluster.servers = draw.whole(1, 8);
-    CHECK(time_of("wfbp_ps(partition=1 MB)", profile, cluster) <=
-          time_of("bsp_ps(partition=1 MB)", profile, cluster) * (1 + tolerance));
+    CHECK(time_of("wfbp_ps(partition=1 MB, keys=even)", profile, cluster) <=
+          time_of("bsp_ps(partition=1 MB, keys=even)", profile, cluster) * (1 + tolerance));
   }
+}
+
+TEST_CASE("BytePS: the hash of a key picks the server") {
+  // DJB2: ((5381 * 33 + '1') * 33 + '7'), computed by hand.
+  CHECK(byteps_server(17, 1'000'000) == (5381 * 33 * 33 + 49 * 33 + 55) % 1'000'000);
+  // 33 = 1 modulo a power of two up to 32: what counts is the sum of the characters.
+  for (std::uint64_t key : {byteps_key(0, 0), byteps_key(3, 2), byteps_key(160, 1), byteps_key(411, 107)})
+    for (std::uint64_t servers : {2, 4, 8, 16, 32}) {
+      std::uint64_t sum = 5381;
+      for (const char c : std::to_string(key)) sum += static_cast<std::uint64_t>(c);
+      CHECK(byteps_server(key, servers) == sum % servers);
+    }
+  CHECK(byteps_key(2, 3) == 131075);
+  Profile profile = profile_of_gradients(std::vector<Produced>(3, {milliseconds(1), Bytes(1e6)}), milliseconds(1));
+  profile.tensors[0].name = "fc.weight", profile.tensors[1].name = "conv.weight", profile.tensors[2].name = "fc.bias";
+  CHECK(declared_numbers(profile) == std::vector<std::uint64_t>{2, 0, 1});
+}
+
+TEST_CASE("servers: with hashed keys the fullest server sets the pace where cards are slow") {
+  Draw draw(51);
+  int slower = 0;
+  for (int round = 0; round < 100; ++round) {
+    Profile profile = random_gradients(draw, 30);
+    for (std::size_t t = 0; t < profile.tensors.size(); ++t) profile.tensors[t].name = "t" + std::to_string(100 + t);
+    Cluster cluster = plain_cluster(draw.whole(2, 8), BytesPerSecond(draw.log_uniform(1e8, 1e10)));
+    cluster.servers = draw.whole(2, 8);
+    std::vector<double> held(static_cast<std::size_t>(cluster.servers), 0);
+    for (std::size_t t = 0; t < profile.tensors.size(); ++t) {
+      std::uint64_t part = 0;
+      for_each_part(profile.tensors[t].size, Bytes(1e6),
+                    [&](Bytes size) { held[byteps_server(byteps_key(t, part++), held.size())] += size.value(); });
+    }
+    const double fullest = *std::max_element(held.begin(), held.end());
+    const Seconds card = Seconds(fullest * static_cast<double>(cluster.nodes) / cluster.network.bandwidth.value());
+    const Seconds hashed = time_of("wfbp_ps(partition=1 MB)", profile, cluster);
+    const Seconds even = time_of("wfbp_ps(partition=1 MB, keys=even)", profile, cluster);
+    CHECK(hashed >= card * (1 - tolerance));
+    slower += hashed > even * 1.01;
+    // Where the workers' connections are much slower than the servers' cards, it does not matter who holds what.
+    cluster.server_link = {Seconds(0), cluster.network.bandwidth / 1e4};
+    cluster.servers = cluster.nodes;
+    CHECK(ratio(time_of("wfbp_ps(partition=1 MB)", profile, cluster),
+                time_of("wfbp_ps(partition=1 MB, keys=even)", profile, cluster)) == doctest::Approx(1).epsilon(0.01));
+  }
+  CHECK(slower > 10);
+}
+
+TEST_CASE("servers: 25 partitions on 8 servers are 4 on the fullest one, and one machine alone has no choice") {
+  const Profile profile = profile_of_gradients({{milliseconds(1), Bytes(25e6)}}, milliseconds(1));
+  Cluster cluster = plain_cluster(8, BytesPerSecond(1e9));
+  cluster.servers = 8;
+  std::vector<int> held(8, 0);
+  for (std::uint64_t part = 0; part < 25; ++part) ++held[byteps_server(byteps_key(2, part), 8)];
+  const int fullest = *std::max_element(held.begin(), held.end());
+  CHECK(fullest >= 4);
+  // 8 machines send every partition of 1 MB: 8 ms in and 8 ms out of the card that holds it.
+  CHECK(time_of("bsp_ps(partition=1 MB)", profile, cluster).value() >= 0.002 + 0.008 * (fullest + 1) - 1e-9);
+  cluster.servers = 1;
+  CHECK(time_of("bsp_ps(partition=1 MB)", profile, cluster) ==
+        time_of("bsp_ps(partition=1 MB, keys=even)", profile, cluster));
 }
 
 TEST_CASE("P3 is ByteScheduler over servers with a credit of one slice") {

@@ -121,7 +121,7 @@ TEST_CASE("ByteScheduler: whole tensors and endless credit are WFBP without its 
   for (int round = 0; round < 200; ++round) {
     const Profile profile = random_gradients(draw, 40);
     const Cluster cluster = random_ring(draw);
-    const Seconds fifo = time_of("bytescheduler(partition=1 TiB, credit=1 TiB, host=0 s)", profile, cluster);
+    const Seconds fifo = time_of("bytescheduler(partition=1 TiB, credit=1 TiB, host=0 s, cycle=0 s)", profile, cluster);
     CHECK(fifo <= time_of("wfbp", profile, cluster) * (1 + tolerance));
     gains += fifo < time_of("wfbp", profile, cluster) * (1 - tolerance);
   }
@@ -135,9 +135,49 @@ TEST_CASE("ByteScheduler: without start-up and with small parts never slower tha
     Cluster cluster = random_ring(draw);
     cluster.network.latency = Seconds(0);
     const Seconds part = all_reduce_line(cluster)(Bytes(1e5));
-    CHECK(time_of("bytescheduler(partition=100 kB, credit=100 kB, host=0 s)", profile, cluster) <=
+    CHECK(time_of("bytescheduler(partition=100 kB, credit=100 kB, host=0 s, cycle=0 s)", profile, cluster) <=
           time_of("wfbp", profile, cluster) + part * (1 + static_cast<double>(profile.tensors.size())));
   }
+}
+
+TEST_CASE("ByteScheduler: Horovod's loop below fuses what is ready at a tick, except for what is cut") {
+  // Ready at 11, 12, 13, 17 and 23 ms; with a cycle of 10 ms and half a cycle of phase, ticks are at 15 and 25 ms.
+  const std::vector<Produced> gradients{{milliseconds(1), Bytes(1e6)},
+                                        {milliseconds(1), Bytes(5e6)},
+                                        {milliseconds(1), Bytes(2e6)},
+                                        {milliseconds(4), Bytes(1e6)},
+                                        {milliseconds(6), Bytes(1e6)}};
+  const Profile profile = profile_of_gradients(gradients, milliseconds(10));
+  const Cluster cluster = plain_cluster(2, BytesPerSecond(1e9));
+  const auto sent = [&](const char* loop) {
+    std::vector<double> megabytes;
+    for (const Transfer& t :
+         plan_of(std::string("bytescheduler(partition=4 MB, ") + loop + ")", profile, cluster).transfers)
+      if (t.carries_gradient) megabytes.push_back(t.size.value() / 1e6);
+    return megabytes;
+  };
+  const auto waited = [&](const char* loop) {
+    std::vector<double> ms;
+    for (const Transfer& t :
+         plan_of(std::string("bytescheduler(partition=4 MB, ") + loop + ")", profile, cluster).transfers)
+      if (!t.carries_gradient) ms.push_back(t.delay.value() * 1e3);
+    return ms;
+  };
+  using List = std::vector<double>;
+  CHECK(sent("cycle=0 s") == List{1, 4, 1, 2, 1, 1});
+  CHECK(waited("cycle=0 s").empty());
+  CHECK(sent("cycle=10 ms, fusion=64 MB") == List{1, 4, 1, 2, 2});
+  const List waits = waited("cycle=10 ms, fusion=64 MB");
+  REQUIRE(waits.size() == 4);
+  for (const auto& [k, ms] : {std::pair{0, 4.0}, {1, 3.0}, {2, 2.0}, {3, 2.0}})
+    CHECK(waits[static_cast<std::size_t>(k)] == doctest::Approx(ms));
+  CHECK(sent("cycle=10 ms, fusion=1.5 MB") == List{1, 4, 1, 2, 1, 1});
+  // The last gradient leaves at 25 ms, travels for 1 ms, and only its own layer, the first, waits for it.
+  const Seconds lone = time_of("bytescheduler(partition=4 MB, host=0 s, cycle=0 s)", profile, cluster);
+  CHECK(lone.value() == doctest::Approx(0.024));
+  const Seconds ticked = time_of("bytescheduler(partition=4 MB, host=0 s, cycle=10 ms)", profile, cluster);
+  CHECK(ticked.value() == doctest::Approx(0.027));
+  CHECK(time_of("bytescheduler", profile, plain_cluster(1, BytesPerSecond(1e9))) == compute_time(profile));
 }
 
 TEST_CASE("ByteScheduler: neither the smallest nor the largest part is best where messages have a start-up") {
@@ -146,9 +186,10 @@ TEST_CASE("ByteScheduler: neither the smallest nor the largest part is best wher
   Profile profile = profile_of_gradients(gradients, milliseconds(0));
   for (Layer& layer : profile.layers) layer.forward.host = milliseconds(8);
   const Cluster cluster = plain_cluster(8, BytesPerSecond(4e9), microseconds(20));
-  const Seconds small = time_of("bytescheduler(partition=64 KiB, credit=64 KiB, host=0 s)", profile, cluster);
-  const Seconds middle = time_of("bytescheduler(partition=8 MiB, credit=8 MiB, host=0 s)", profile, cluster);
-  const Seconds large = time_of("bytescheduler(partition=1 GiB, credit=1 GiB, host=0 s)", profile, cluster);
+  const Seconds small =
+      time_of("bytescheduler(partition=64 KiB, credit=64 KiB, host=0 s, cycle=0 s)", profile, cluster);
+  const Seconds middle = time_of("bytescheduler(partition=8 MiB, credit=8 MiB, host=0 s, cycle=0 s)", profile, cluster);
+  const Seconds large = time_of("bytescheduler(partition=1 GiB, credit=1 GiB, host=0 s, cycle=0 s)", profile, cluster);
   CHECK(middle < small);
   CHECK(middle < large);
 }

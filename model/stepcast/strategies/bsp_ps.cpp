@@ -9,24 +9,29 @@
 //
 // Nothing overlaps with compute, but the stages of different partitions overlap with one another. The update runs on
 // the worker (BytePS pulls gradients). Partition 4,096,000 bytes (BytePS). With one worker machine there is no server
-// traffic; without extra server machines (`servers`) every worker machine is a server, too.
+// traffic; without extra server machines (`servers`) every worker machine is a server, too. keys=hashed spreads the
+// partitions over separate servers as BytePS does, keys=even ideally.
 #include <stepcast/server_plan.hpp>
 
 namespace stepcast {
 namespace {
 
-constexpr OptionSpec options[] = {partition_option("largest message")};
+constexpr OptionSpec options[] = {partition_option("largest message"), keys_option};
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const Bytes partition(in.options[0]), all = in.profile.gradient_size();
   if (std::string why = too_many(number_of_parts(in.profile, partition, true)); !why.empty()) return Inapplicable{why};
-  ServerPlan servers(in, UpdatePlace::after_backward);
+  ServerPlan servers(in, UpdatePlace::after_backward, static_cast<Keys>(static_cast<int>(in.options[1])));
   if (in.profile.tensors.empty()) return servers.take();
   const Node end{NodeKind::backward, in.profile.backward_order.back()};
   const auto tensors = static_cast<std::uint32_t>(in.profile.tensors.size());
+  // The buffer is declared after the gradient and the parameter of every tensor.
+  const std::uint64_t fused_buffer = 2 * in.profile.tensors.size();
   std::int32_t number = 0;
   for_each_part(all, partition, [&](Bytes size) {
-    servers.wait(servers.exchanged(end, {0, tensors, size, number++}), common_update);
+    const Payload payload{0, tensors, size, number, byteps_key(fused_buffer, static_cast<std::uint64_t>(number))};
+    ++number;
+    servers.wait(servers.exchanged(end, payload), common_update);
   });
   return servers.take();
 }
