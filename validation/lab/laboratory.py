@@ -37,7 +37,7 @@ class Laboratory:
         self.began, self.random = time.monotonic(), random.Random(a.seed)
         self.about = {"rates": a.rates, "machine": " ".join(os.uname()[2:5:2]), "processors": os.cpu_count()}
         self.recorded, self.blocks, self.calibration, self.contention = {}, {}, {}, {}
-        self.teams, self.network = {}, None
+        self.halves, self.teams, self.network = {}, {}, None
 
     def say(self, text):
         print(f"[{time.monotonic() - self.began:4.0f} s] {text}", file=sys.stderr, flush=True)
@@ -45,6 +45,7 @@ class Laboratory:
     def results(self):
         """Everything measured so far, as results.json keeps it."""
         return self.about | {"recorded": self.recorded, "calibration": self.calibration, "contention": self.contention,
+                             "halves_4mib_s": self.halves,
                              "blocks": [{"key": list(k), "blocks": b} for k, b in self.blocks.items()]}
 
     def run(self, network):
@@ -103,6 +104,10 @@ class Laboratory:
                 self.calibration.setdefault(str(rate), {})[str(world)] = points
                 self.say(f"all-reduce at {rate} Mb/s, {world} workers: {points[0][1] * 1e3:.2f} ms for 1 KiB, "
                          f"{points[-1][1] * 1e3:.1f} ms for {SIZES[-1] // MIB} MiB")
+                if self.real_models(world):
+                    half, _ = all_reduce_s(team, 4 * MIB, 0.3, plans.line_s(rate, world, 4 * MIB), "f16", tries=1)
+                    self.halves.setdefault(str(rate), {})[str(world)] = half
+                    self.say(f"halves take {half / dict(points)[4 * MIB]:.2f} times as long as floats of the same size")
                 for size, share in plans.calibration_warnings(rate, world, points):
                     self.say(f"warning: {size // MIB} MiB take {share:.2f} times what the line needs")
         self.network.shape(0)

@@ -92,7 +92,7 @@ def block(team, count, patience, training=None):
     return result
 
 
-def all_reduce_s(team, size, budget_s, expected_s, tries=4):
+def all_reduce_s(team, size, budget_s, expected_s, dtype="f32", tries=4):
     """Median time of an all-reduce of that many bytes and whether it was quiet.
 
     Measured again while it is disturbed or, where the line sets the time, more than 5 % off it; the fastest quiet
@@ -101,7 +101,7 @@ def all_reduce_s(team, size, budget_s, expected_s, tries=4):
     count = int(min(40, max(5, budget_s / (expected_s + 5e-4))))
     best = None
     for _ in range(tries):
-        reports = team.do("all_reduce", bytes=size, count=count)
+        reports = team.do("all_reduce", bytes=size, count=count, dtype=dtype)
         times = sorted(max(t) for t in zip(*[r["times_s"] for r in reports]))
         found = (times[len(times) // 2], judged(reports)["quiet"])
         if best is None or (found[1], -found[0]) > (best[1], -best[0]):
