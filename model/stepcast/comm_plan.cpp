@@ -109,4 +109,35 @@ Bytes gradient_traffic(const CommPlan& plan) {
   return sum / plan.period;
 }
 
+Traffic traffic(const CommPlan& plan) {
+  Traffic sum;
+  for (const Transfer& t : plan.transfers) {
+    if (plan.channels[t.channel].discipline == Discipline::parallel) continue;
+    bool up = true, down = true;
+    switch (t.operation) {
+      case Operation::push:
+      case Operation::reduce_scatter:
+        down = false;
+        break;
+      case Operation::pull:
+      case Operation::all_gather:
+      case Operation::broadcast:
+        up = false;
+        break;
+      case Operation::server_sum:
+      case Operation::server_card:
+      case Operation::local_reduce_scatter:
+      case Operation::local_all_gather:
+        continue;
+      case Operation::all_reduce:
+      case Operation::all_to_all:
+      case Operation::send:
+        break;
+    }
+    if (up) sum.up += t.size;
+    if (down) sum.down += t.size;
+  }
+  return {sum.up / plan.period, sum.down / plan.period};
+}
+
 }  // namespace stepcast

@@ -53,6 +53,8 @@ class Rewriting {
         add_codec(decoder_[x], "decode", e.decode, t);
         return {};
       }
+      case Operation::send:
+        return "its messages go to neighbours, which compress differences: give their size (dc_dgd, share)";
       default:
         return {};
     }

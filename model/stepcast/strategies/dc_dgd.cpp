@@ -1,0 +1,79 @@
+// DC-DGD: decentralised gradient descent; compressed differences go to the neighbours one after another.
+//
+//   compute |  F B                      | U | F B ...
+//   net     |     [ to 1 ][ to 2 ] ...                   degree messages on one card
+//
+//   T = t_C + deg (alpha + c / B) + t_U,  c = share * M: linear in the degree and in c; share = 1 is plain gossip
+//
+// A volume knob: c comes from whatever compresses the differences, whose own time is not modelled. Neighbours stand on
+// a ring (neighbours.hpp). Where several devices share a machine's cards, their messages to other machines queue there.
+#include <stepcast/neighbours.hpp>
+#include <stepcast/plan_parts.hpp>
+
+#include <cmath>
+#include <cstdio>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {
+    {.name = "degree",
+     .kind = OptionKind::count,
+     .standard = 2,
+     .low = 1,
+     .high = 4096,
+     .summary = "neighbours of a worker on the ring"},
+    {.name = "share",
+     .kind = OptionKind::number,
+     .standard = 1,
+     .low = 0,
+     .high = 1,
+     .summary = "bytes of a compressed difference over those of the dense one; 1: uncompressed gossip"}};
+
+Answer<CommPlan> plan(const StrategyInput& in) {
+  const NeighbourLoad load = neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[0]));
+  CommPlan out;
+  out.channels.push_back({"net", Discipline::fifo, Bytes(0)});
+  if (in.profile.tensors.empty()) return out;
+  const auto messages = static_cast<std::size_t>(std::max(1.0, std::ceil(load.messages)));
+  Transfer t;
+  t.operation = Operation::send;
+  t.dense = in.profile.gradient_size();
+  t.size = t.dense * (in.options[1] * load.scale);
+  t.tensors = static_cast<std::uint32_t>(in.profile.tensors.size());
+  for (std::size_t x = 0; x < messages; ++x) {
+    t.carries_gradient = x == 0;  // the others tell more neighbours the same
+    out.transfers.push_back(t);
+    out.edges.push_back({{NodeKind::backward, in.profile.backward_order.back()}, transfer(x)});
+    out.edges.push_back({transfer(x), common_update});
+  }
+  return out;
+}
+
+std::string settings(const OptionValues& v) {
+  char text[120];
+  std::snprintf(text, sizeof text, "compressed differences (%.3g of the dense bytes) to %.0f neighbours each step",
+                v[1], v[0]);
+  return text;
+}
+
+}  // namespace
+
+extern const Strategy dc_dgd_strategy;
+constinit const Strategy dc_dgd_strategy{
+    .name = "dc_dgd",
+    .title = "DC-DGD",
+    .summary = "decentralised: compressed differences to the neighbours, one after another",
+    .reference = "Zhang, Liu, Zhu, Bentley, INFOCOM 2020, arXiv 1912.03208",
+    .fidelity = Fidelity::periodic,
+    .needs = {},
+    .options = options,
+    .phases = 1,
+    .plan = plan,
+    .settings = settings,
+    .caution =
+        "every worker has weights of its own; the source gives convergence in theory and no timings [source: "
+        "abstract]",
+};
+
+}  // namespace stepcast

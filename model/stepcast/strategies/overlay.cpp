@@ -1,0 +1,69 @@
+// Overlay: decentralised training; every worker mixes its model with those of its neighbours on an overlay network.
+//
+//   compute |  F B        | U | F B        | U | ...
+//   net     |     [ models ]      [ models ]             to and from all neighbours at once
+//
+//   T = t_C + tau + t_U,  tau = max over links e of M n_e / C_e (n_e flows share link e equally), plus one latency
+//
+// Equal shares are optimal when all have to end together. The overlay is a ring with `degree` neighbours a worker
+// (neighbours.hpp), whose busiest link is worked out from the cluster; for any other overlay give `flows`, the n_e of
+// the busiest link between machines. Models are as large as the gradients here. Not modelled: how many iterations the
+// mixing takes to converge, which depends on the overlay's spectral gap; routes over several hops.
+#include <stepcast/neighbours.hpp>
+#include <stepcast/plan_parts.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {{.name = "degree",
+                                   .kind = OptionKind::count,
+                                   .standard = 2,
+                                   .low = 1,
+                                   .high = 4096,
+                                   .summary = "neighbours of a worker on the ring"},
+                                  {.name = "flows",
+                                   .kind = OptionKind::count,
+                                   .standard = 0,
+                                   .low = 0,
+                                   .high = 1e6,
+                                   .summary = "models on the busiest link between machines; 0: those of the ring"}};
+
+Answer<CommPlan> plan(const StrategyInput& in) {
+  const double flows =
+      in.options[1] > 0 ? in.options[1] : neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[0])).flows();
+  CommPlan out = all_reduced(in.profile, all_in_one(in.profile));
+  for (Transfer& t : out.transfers) {
+    t.operation = Operation::send;
+    t.dense = t.size;
+    t.size *= flows;
+  }
+  for (Edge& e : out.edges)
+    if (e.from.kind == NodeKind::backward) e.from.index = in.profile.backward_order.back();
+  return out;
+}
+
+std::string settings(const OptionValues& v) {
+  return "x = sum_j W_ij x_j over " + std::to_string(static_cast<long long>(v[0])) +
+         " neighbours before each step (torch.distributed.batch_isend_irecv)";
+}
+
+}  // namespace
+
+extern const Strategy overlay_strategy;
+constinit const Strategy overlay_strategy{
+    .name = "overlay",
+    .title = "Overlay exchange",
+    .summary = "decentralised: whole models to and from neighbours on an overlay",
+    .reference = "Huang, Sun, He, arXiv 2408.04705",
+    .fidelity = Fidelity::periodic,
+    .needs = {},
+    .options = options,
+    .phases = 1,
+    .plan = plan,
+    .settings = settings,
+    .caution =
+        "every worker has weights of its own; with few neighbours more iterations are needed, which the step "
+        "time does not show",
+};
+
+}  // namespace stepcast

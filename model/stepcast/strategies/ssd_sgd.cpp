@@ -1,0 +1,55 @@
+// SSD-SGD: several-step delay; gradients are pushed every iteration, weights pulled every k-th, local updates between.
+//
+//   compute |  F B    F B    F B    F B    ...                 k = 4
+//   up      |    [push] [push] [push] [push] ...
+//   dn      |                              [pull]
+//
+//   with X, Y the time of a push and a pull of M, t'_C = t_C + local update:
+//   max(t'_C, (k X + Y) / k)  <=  T  <=  [(k-1) max(t'_C, X) + max(t'_C, X + Y)] / k
+//   traffic: M up and M/k down; k = 1 is OD-SGD
+//
+// The pull of the last iteration of a period lands after the devices got their local weights, so that it is one step
+// late, too. The host buffer of a key is free again when its push is through (acknowledged after the sum), or its pull.
+// Not modelled: the 500 synchronous iterations at the start; that the local update also reads the last pulled weights.
+#include <stepcast/keyed_plan.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {period_option(5, "iterations between two pulls"), update_passes_option,
+                                  host_memory_option};
+
+Answer<CommPlan> plan(const StrategyInput& in) {
+  return keyed_over_servers(in, {.period = static_cast<std::uint32_t>(in.options[0]),
+                                 .local_update = true,
+                                 .pulls_last_only = true,
+                                 .memory = BytesPerSecond(in.options[2]),
+                                 .update_passes = in.options[1]});
+}
+
+std::string settings(const OptionValues& v) {
+  return "main-520/SSD-SGD (MXNet): pull every " + std::to_string(static_cast<long long>(v[0])) +
+         "th iteration (5 is fixed in kvstore_dist.h), local learning rate 4 times the global one";
+}
+
+}  // namespace
+
+extern const Strategy ssd_sgd_strategy;
+constinit const Strategy ssd_sgd_strategy{
+    .name = "ssd_sgd",
+    .title = "SSD-SGD",
+    .summary = "pushes every iteration, pulls every k-th, local updates in between",
+    .reference = "Xu et al., arXiv 2012.05396; main-520/SSD-SGD",
+    .fidelity = Fidelity::periodic,
+    .needs = "servers",
+    .options = options,
+    .phases = 1,
+    .plan = plan,
+    .settings = settings,
+    .caution =
+        "weights are 1 to k steps old; the authors start with 500 synchronous iterations and warm up the "
+        "learning rate for 5 epochs [source], which are not part of the predicted step",
+    .framework = "MXNet",
+};
+
+}  // namespace stepcast
