@@ -103,12 +103,20 @@ struct Codec {
                 tensors = 0;  ///< run of CommPlan::tensor that it works on
 };
 
+/// What a compressor has made of the messages.
+enum class Coding : std::uint8_t {
+  none,
+  cast,     ///< shorter values, as many as before
+  encoded,  ///< nothing that a further compressor could read
+};
+
 struct CommPlan {
   std::vector<Channel> channels;
   std::vector<Transfer> transfers;
   std::vector<Edge> edges;
   std::vector<Codec> codecs;
   std::uint32_t period = 1;  ///< iterations after which the plan repeats
+  Coding coding = Coding::none;
   bool one_update = false;   ///< only the last iteration of a repetition updates (accumulated gradients)
   UpdatePlace update = UpdatePlace::after_backward;
   /// With before_forward: a layer's update holds up the compute stream for at least this long per tensor (a wrapper

@@ -16,7 +16,7 @@ inline OptionValues random_options(Draw& draw, std::span<const OptionSpec> optio
     else if (o.kind == OptionKind::count) values[i] = draw.whole(static_cast<int>(o.low), 8);
     else if (o.kind == OptionKind::size) values[i] = std::round(draw.log_uniform(std::max(o.low, 1e4), 1e8));
     else if (o.kind == OptionKind::duration) values[i] = 1e-6 * draw.whole(0, 5000);
-    else if (o.high > 1) values[i] = draw.log_uniform(std::max(o.low, 1e-11), 1e-8);
+    else if (o.standard > 0) values[i] = o.standard * draw.log_uniform(0.1, 10);
     if (o.high > 0) values[i] = std::clamp(values[i], o.low, o.high);
   }
   return values;

@@ -1,0 +1,48 @@
+// signSGD: signs travel instead of gradients, and the majority decides.
+//
+//   bytes: d as GRACE sends them, d/8 packed; gathered, and a vote over P d signs; over servers the vote comes back, so
+//   that the same bytes go either way
+//   codec, V100: 23 ms for one encoding and eight decodings (GRACE signSGD). A host: 0.63 and 0.71 ns an element.
+#include <stepcast/compression.hpp>
+
+#include <cstdio>
+
+namespace stepcast {
+namespace {
+
+constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
+constexpr Pace encoding{v100_ns(23) / 9, 0.63}, decoding{v100_ns(23) / 9, 0.71};
+
+Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
+  const double bits = in.options[0] == 0 ? 8 : 1;
+  const CodecClock time(in.profile, in.options[1]);
+  const auto signs = [=](const Tensor& t) {
+    const double all = elements(t);
+    const Bytes size(all * bits / 8);
+    return Encoding{.sent = size, .pulled = size, .encode = time(encoding, all), .decode = time(decoding, all)};
+  };
+  return compressed(std::move(plan), in,
+                    {.of = signs, .exchange = Exchange::gathered, .overlapped = in.options[2] != 0});
+}
+
+std::string settings(const OptionValues&) { return "grace_dl: SignSGDCompressor()"; }
+
+}  // namespace
+
+extern const Modifier signsgd_modifier;
+constinit const Modifier signsgd_modifier{
+    .name = "signsgd",
+    .title = "signSGD with majority vote",
+    .summary = "signs only, gathered by all, decided by majority",
+    .reference = "Bernstein et al., ICML 2018; sands-lab/grace",
+    .fidelity = Fidelity::lossy,
+    .usual_base = "bsp",
+    .options = options,
+    .apply = apply,
+    .settings = settings,
+    .caution =
+        "without error feedback it may not converge where gradients are skewed [textbook]; the step size has to be "
+        "retuned",
+};
+
+}  // namespace stepcast
