@@ -10,6 +10,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 namespace stepcast {
@@ -30,24 +31,20 @@ std::string shortest(double number) {
   return {text, end.ptr};
 }
 
+struct Unit {
+  const char* name;
+  double size;
+};
+
 /// The shortest of "0.5 s", "500 ms", "500000 us" that reads back exactly.
-std::string duration_text(double seconds) {
-  struct Unit {
-    const char* name;
-    double size;
-  };
-  std::string best = exact_text_of(Seconds(seconds));
-  for (const Unit unit : {Unit{" s", 1}, Unit{" ms", 1e-3}, Unit{" us", 1e-6}, Unit{" ns", 1e-9}})
-    if (std::string text = shortest(seconds / unit.size) + unit.name;
-        text.size() < best.size() && seconds_of(text, "").value() == seconds)
+template <class Read>
+std::string shortest_of(double number, std::string best, std::initializer_list<Unit> units, Read read) {
+  if (number == 0) return best;
+  for (const Unit& unit : units)
+    if (std::string text = shortest(number / unit.size) + unit.name;
+        text.size() < best.size() && read(text, "").value() == number)
       best = std::move(text);
   return best;
-}
-
-/// `readable` if it reads back to `value`, else `exact`.
-template <class Read>
-std::string exactly(std::string readable, double value, std::string exact, Read read) {
-  return read(readable, "").value() == value ? readable : exact;
 }
 
 template <class Records>
@@ -191,12 +188,6 @@ class ScenarioReader {
   std::size_t at_ = 0;
 };
 
-/// "12 GB/s": device links are sold in bytes, unlike networks.
-std::string rate_text(double bytes_per_second) {
-  return bytes_per_second >= 1e9 ? shortest(bytes_per_second / 1e9) + " GB/s"
-                                 : shortest(bytes_per_second / 1e6) + " MB/s";
-}
-
 }  // namespace
 
 Scenario scenario_of(std::string_view text) { return ScenarioReader(text).read(); }
@@ -207,11 +198,13 @@ std::string value_text(const WhatIfOption& option, double number, std::string_vi
       return patterns.find_first_of(",)\" \t") == std::string_view::npos ? std::string(patterns)
                                                                          : "\"" + std::string(patterns) + "\"";
     case WhatIfValue::duration:
-      return duration_text(number);
+      return shortest_of(number, exact_text_of(Seconds(number)),
+                         {{" s", 1}, {" ms", 1e-3}, {" us", 1e-6}, {" ns", 1e-9}}, seconds_of);
     case WhatIfValue::size:
-      return exactly(text_of(Bytes(number)), number, exact_text_of(Bytes(number)), bytes_of);
+      return shortest_of(number, exact_text_of(Bytes(number)),
+                         {{" GiB", 0x1p30}, {" MiB", 0x1p20}, {" KiB", 0x1p10}, {" GB", 1e9}, {" MB", 1e6}}, bytes_of);
     case WhatIfValue::rate:
-      return exactly(rate_text(number), number, exact_text_of(BytesPerSecond(number)), bandwidth_of);
+      return shortest_of(number, exact_text_of(BytesPerSecond(number)), {{" GB/s", 1e9}, {" MB/s", 1e6}}, bandwidth_of);
     case WhatIfValue::number:
       break;
   }

@@ -102,6 +102,7 @@ TEST_CASE("what-if: scenarios read back") {
   }
   CHECK(text_of(scenario_of("  batch ( to = 128 ) + amp( ) ")) == "batch(to=128)+amp");
   CHECK(text_of(scenario_of("amp(gemm=3)")) == "amp");
+  CHECK(text_of(scenario_of("vdnn(size=256 MiB, rate=0.5 GB/s)")) == "vdnn(rate=0.5 GB/s, size=256 MiB)");
   CHECK(text_of(scenario_of("remove(layers=\"a, (b)\")")) == "remove(layers=\"a, (b)\")");
   CHECK(text_of(scenario_of("fused_optimizer(launch=0.1 ms)")) == "fused_optimizer(launch=0.1 ms)");
   CHECK(scenario_of("vdnn(rate=8.123456789 GB/s)") == scenario_of(text_of(scenario_of("vdnn(rate=8.123456789 GB/s)"))));
@@ -176,7 +177,7 @@ TEST_CASE("what-if: these never make a step longer, those never shorter") {
     const Profile p = complete_profile(draw);
     const double before = lone_step_time(p).value();
     for (const char* text :
-         {"amp", "fused_optimizer", "cuda_graphs(launch=0 s)", "batch(to=16)", "faster_device", "faster_input",
+         {"amp", "fused_optimizer", "cuda_graphs(launch=0 s)", "batch(to=16)", "faster_device(by=2)", "faster_input",
           "remove(layers=layer1)", "scale(layers=*, device=0.5, host=0.5)", "reconstructed_batch_norm(layers=*)"})
       CHECK_MESSAGE(lone_step_time(after(text, p)).value() <= before * (1 + 1e-12), text);
     for (const char* text : {"batch(to=64)", "insert(after=*, forward=1 ms)", "vdnn", "gist"})
@@ -212,8 +213,8 @@ TEST_CASE("what-if: where the host sets the pace, AMP gains nothing and CUDA gra
 TEST_CASE("what-if: order counts, and batch then device is as device then batch") {
   Draw draw(14);
   const Profile p = complete_profile(draw);
-  CHECK(lone_step_time(after("batch(to=64)+faster_device", p)).value() ==
-        doctest::Approx(lone_step_time(after("faster_device+batch(to=64)", p)).value()));
+  CHECK(lone_step_time(after("batch(to=64)+faster_device(by=2)", p)).value() ==
+        doctest::Approx(lone_step_time(after("faster_device(by=2)+batch(to=64)", p)).value()));
   CHECK(after("remove(layers=layer1)+insert(after=layer0)", p).layers[1].name == "layer0+inserted");
   const Answer<Profile> gone = profile_after(scenario_of("remove(layers=layer1)+scale(layers=layer1)"), p);
   REQUIRE_FALSE(gone);

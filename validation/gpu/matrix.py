@@ -72,7 +72,7 @@ def comparisons(models, tiny=False):
             out.append(Comparison(run, f"batch(to={2 * b})", double, 0.25, note="one trace: device time proportional"))
             out.append(Comparison(run, f"batch(to={4 * b})", fourfold, 0.10, other=double, note="line through two traces"))
         out.append(Comparison(tf32, "amp(gemm=2)", bf16, 0.25, note="tensor cores: half precision is twice TF32"))
-        out.append(Comparison(base, "amp", bf16, 0.25, judged=False, note="default factors are a V100's against fp32"))
+        out.append(Comparison(base, "amp", bf16, 0.25, judged=False, note="the default factors are older than TF32"))
         for run in (tf32, bf16):
             out.append(Comparison(run, "fused_optimizer", replace(run, fused=True), 0.10))
             out.append(Comparison(run, "cuda_graphs", replace(run, graph=True), 0.10))

@@ -1,5 +1,5 @@
 // Mixed precision: matrix products on half-precision units, half the bytes for everything else. Zhu, Phanishayee,
-// Pekhimenko 2020 (Daydream), section 6: compute-bound kernels take a third of their time, other device kernels half;
+// Pekhimenko 2020 (Daydream): compute-bound kernels take a third of their time, other device kernels half;
 // the host's time stays. Parameters, gradients and the optimizer stay in fp32, as under torch.autocast.
 #include <stepcast/profile_whatif.hpp>
 #include <stepcast/whatif_parts.hpp>
@@ -37,11 +37,11 @@ const WhatIf amp_whatif = {
     .summary =
         "layers in half precision: device time of matrix products / 3, of other kernels / 2; host time, "
         "optimizer and gradients (fp32) stay",
-    .reference = "Zhu, Phanishayee, Pekhimenko 2020 (Daydream), section 6",
+    .reference = "Zhu, Phanishayee, Pekhimenko 2020 (Daydream)",
     .options = options,
     .apply = with_mixed_precision,
     .caution =
-        "the factors are means of a V100 against fp32 without TF32: from a TF32 trace expect about half of the "
-        "gain, and lower gemm= for small matrices; the casts of autocast cost host time that is not added"};
+        "the factors are against fp32 without TF32: from a TF32 trace take gemm=2, and lower it for small "
+        "matrices; the casts of autocast cost host time that is not added"};
 
 }  // namespace stepcast

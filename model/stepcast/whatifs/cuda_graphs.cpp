@@ -12,7 +12,7 @@ namespace {
 
 constexpr WhatIfOption options[] = {{.name = "launch",
                                      .kind = WhatIfValue::duration,
-                                     .standard = 20e-6,
+                                     .standard = 20 * 1e-6,
                                      .low = 0,
                                      .high = 1,
                                      .summary = "host time of the launch of the whole graph"}};

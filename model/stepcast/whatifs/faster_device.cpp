@@ -7,7 +7,12 @@ namespace stepcast {
 namespace {
 
 constexpr WhatIfOption options[] = {
-    {.name = "by", .standard = 2, .low = 0.001, .high = 1000, .summary = "speed-up of all device work"},
+    {.name = "by",
+     .standard = 1,
+     .low = 0.001,
+     .high = 1000,
+     .summary = "speed-up of all device work",
+     .required = true},
     {.name = "gemm", .standard = 0, .low = 0, .high = 1000, .summary = "of matrix products; 0: as `by`"},
     {.name = "memory", .standard = 0, .low = 0, .high = 1000, .summary = "of memory-bound kernels; 0: as `by`"}};
 

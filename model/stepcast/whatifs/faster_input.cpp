@@ -24,7 +24,7 @@ extern const WhatIf faster_input_whatif;
 const WhatIf faster_input_whatif = {
     .name = "faster_input",
     .title = "faster input",
-    .summary = "the wait for the input batch is and the period of loaders are scaled; by default both go",
+    .summary = "the wait for the input batch and the period of loaders are scaled; by default both go",
     .reference = "Mohan et al. 2021 (data stalls): compare with synthetic data",
     .options = options,
     .apply = with_faster_input,

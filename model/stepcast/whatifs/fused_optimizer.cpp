@@ -1,4 +1,4 @@
-// Fused optimizer: one kernel updates all parameters. Zhu, Phanishayee, Pekhimenko 2020 (Daydream), section 6
+// Fused optimizer: one kernel updates all parameters. Zhu, Phanishayee, Pekhimenko 2020 (Daydream)
 // (FusedAdam): all launches and kernels of the update are removed and one kernel with their summed device time is
 // inserted.
 #include <stepcast/profile_whatif.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr WhatIfOption options[] = {{.name = "launch",
                                      .kind = WhatIfValue::duration,
-                                     .standard = 20e-6,
+                                     .standard = 20 * 1e-6,
                                      .low = 0,
                                      .high = 1,
                                      .summary = "host time that is left: one launch and the call around it"}};
@@ -37,7 +37,7 @@ const WhatIf fused_optimizer_whatif = {
     .name = "fused_optimizer",
     .title = "fused optimizer",
     .summary = "the update is one kernel: its launches go, its device time stays",
-    .reference = "Zhu, Phanishayee, Pekhimenko 2020 (Daydream), section 6 (FusedAdam)",
+    .reference = "Zhu, Phanishayee, Pekhimenko 2020 (Daydream, FusedAdam)",
     .options = options,
     .apply = with_fused_optimizer,
     .caution = "a fused kernel also reads each parameter once only: device time falls further than said"};

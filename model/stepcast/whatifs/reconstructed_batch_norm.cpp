@@ -28,9 +28,9 @@ Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
   const std::span all(places);
   Profile changed = with_scaled(in.profile, all.first(layers.size()), Scale::device(in.number(1)));
   changed = with_scaled(std::move(changed), all.last(layers.size()), Scale::device(in.number(2)));
-  changed.assumed.push_back("reconstructed batch norm: " + counted_layers(layers.size()) +
-                            " with their activations keep " + number_text(in.number(1)) + " of their forward and " +
-                            number_text(in.number(2)) + " of their backward device time");
+  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted_layers(layers.size()) +
+                            ", activations included, " + number_text(in.number(1)) + " is left forward and " +
+                            number_text(in.number(2)) + " backward");
   return changed;
 }
 
@@ -41,7 +41,7 @@ const WhatIf reconstructed_batch_norm_whatif = {
     .name = "reconstructed_batch_norm",
     .title = "reconstructed batch norm",
     .summary = "batch norm split and fused with its neighbours: activations gone, batch norm halved",
-    .reference = "Jung et al. 2019; Zhu, Phanishayee, Pekhimenko 2020 (Daydream), section 6",
+    .reference = "Jung et al. 2019; Zhu, Phanishayee, Pekhimenko 2020 (Daydream)",
     .options = options,
     .apply = with_reconstructed_norm,
     .caution = "Daydream's own rule predicted 12.7 % where about 7 % were measured"};
