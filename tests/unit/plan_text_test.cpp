@@ -115,8 +115,8 @@ TEST_CASE("what cannot be read is refused with its column and a way out") {
         "plan, column 5: expected a collective algorithm or 'table', found 'rnig'; did you mean 'ring'?");
   CHECK(refusal("ddp@") ==
         "plan, column 5: expected the name of a collective algorithm after '@', found the end of the text");
-  CHECK(refusal("ddp ddp") == "plan, column 5: expected the end of the plan, '(' or '@', found 'd'");
-  CHECK(refusal("ddp@ring)") == "plan, column 9: expected the end of the plan, '(' or '@', found ')'");
+  CHECK(refusal("ddp ddp") == "plan, column 5: expected the end of the plan, '(', '+' or '@', found 'd'");
+  CHECK(refusal("ddp@ring)") == "plan, column 9: expected the end of the plan, '(', '+' or '@', found ')'");
 }
 
 TEST_CASE("no text does more than being refused") {
