@@ -32,8 +32,7 @@ bool names_cluster(const ClusterFlags& flags) {
 }
 
 /// --cache 0.6 is short for --what 'input(cache=0.6)'.
-Scenario cache_scenario(const Flags& flags) {
-  const std::optional<InputPipeline> pipeline = pipeline_of(flags.cluster.pipeline);
+Scenario cache_scenario(const Flags& flags, const std::optional<InputPipeline>& pipeline) {
   if (!pipeline)
     throw InputError("--cache", "the input pipeline that it is part of", "nothing",
                      "give --input FILE, or --dataset 146GB --samples 1281167 --storage 530MB/s --prep 245/s");
@@ -42,10 +41,10 @@ Scenario cache_scenario(const Flags& flags) {
   return {spec};
 }
 
-std::vector<Scenario> scenarios_of(const Flags& flags) {
+std::vector<Scenario> scenarios_of(const Flags& flags, const std::optional<InputPipeline>& pipeline) {
   std::vector<Scenario> scenarios;
   for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of(text));
-  if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags));
+  if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, pipeline));
   if (scenarios.empty())
     throw InputError("", "a scenario", "none", "give --what 'amp+batch(to=128)'; 'stepcast list whatifs' names them");
   if (!flags.output.path.empty() && scenarios.size() > 1)
@@ -53,8 +52,18 @@ std::vector<Scenario> scenarios_of(const Flags& flags) {
   return scenarios;
 }
 
+/// What the flags describe, read once: a pipeline may come from standard input.
+struct Place {
+  Cluster cluster;
+  std::optional<InputPipeline> pipeline;
+};
+Profile profile_at(const Place& place, Profile profile, ClusterFlags flags) {
+  flags.pipeline = {};
+  return fed(profile_on(place.cluster, std::move(profile), flags), place.pipeline, place.cluster);
+}
+
 /// The traced profile, on the cluster's device if there is one, and with the samples of --other-samples.
-std::optional<Profile> other_batch_of(const Flags& flags, const Cluster& cluster) {
+std::optional<Profile> other_batch_of(const Flags& flags, const Place& place) {
   if (flags.other_batch.empty()) {
     if (flags.other_samples.empty()) return std::nullopt;
     throw InputError("--other-samples", "--other-batch beside it", "none");
@@ -62,7 +71,7 @@ std::optional<Profile> other_batch_of(const Flags& flags, const Cluster& cluster
   InputFlags input = flags.input;
   input.files = {flags.other_batch};
   input.batch = flags.other_samples;
-  return profile_on(cluster, input_of(input).profile, flags.cluster);
+  return profile_at(place, input_of(input).profile, flags.cluster);
 }
 
 PlanSpec plan_of(const Flags& flags, bool distributed) {
@@ -81,19 +90,20 @@ void write_answer(const Flags& flags, const WhatIfReport& report) {
 }
 
 ExitCode whatif(const Flags& flags) {
-  const std::vector<Scenario> scenarios = scenarios_of(flags);
   const bool distributed = names_cluster(flags.cluster);
   const PlanSpec plan = plan_of(flags, distributed);
-  const Cluster cluster = distributed ? cluster_of(flags.cluster) : Cluster{};
+  const Place place{distributed ? cluster_of(flags.cluster) : Cluster{}, pipeline_of(flags.cluster.pipeline)};
+  const std::vector<Scenario> scenarios = scenarios_of(flags, place.pipeline);
   std::vector<std::string> inputs = flags.input.files;
   if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
+  if (!flags.cluster.pipeline.file.empty()) inputs.push_back(flags.cluster.pipeline.file);
   refuse_overwriting(flags.output.path, inputs);
   Input input = input_of(flags.input);
-  const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
-  const std::optional<Profile> other = other_batch_of(flags, cluster);
-  const Cluster* where = distributed ? &cluster : nullptr;
-  const std::optional<InputPipeline> pipeline = pipeline_of(flags.cluster.pipeline);
-  const std::optional<Feed> feed = pipeline ? std::optional<Feed>({*pipeline, cluster}) : std::nullopt;
+  const Profile profile = profile_at(place, std::move(input.profile), flags.cluster);
+  const std::optional<Profile> other = other_batch_of(flags, place);
+  const Cluster* where = distributed ? &place.cluster : nullptr;
+  const std::optional<Feed> feed =
+      place.pipeline ? std::optional<Feed>({*place.pipeline, place.cluster}) : std::nullopt;
   const WhatIfReport report{
       profile, where, input.check, plan,
       whatif_rows(profile, scenarios, other ? &*other : nullptr, where, plan, feed ? &*feed : nullptr)};

@@ -270,7 +270,7 @@ Cluster cluster_of(const ClusterFlags& flags) {
 }
 
 Profile profile_on(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
-  return fed(on_device(cluster, std::move(profile), flags), flags.pipeline, cluster);
+  return fed(on_device(cluster, std::move(profile), flags), pipeline_of(flags.pipeline), cluster);
 }
 
 }  // namespace stepcast::cli

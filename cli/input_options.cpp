@@ -4,6 +4,9 @@
 
 #include <stepcast/text.hpp>
 
+#include <algorithm>
+#include <utility>
+
 namespace stepcast::cli {
 namespace {
 
@@ -78,8 +81,7 @@ double cached_share_of(std::string text, Bytes data_set) {
   return share;
 }
 
-Profile fed(Profile profile, const PipelineFlags& flags, const Cluster& cluster) {
-  const std::optional<InputPipeline> pipeline = pipeline_of(flags);
+Profile fed(Profile profile, const std::optional<InputPipeline>& pipeline, const Cluster& cluster) {
   return pipeline ? with_input_pipeline(std::move(profile), *pipeline, cluster) : std::move(profile);
 }
 

@@ -1,5 +1,4 @@
 #include <stepcast/input_pipeline.hpp>
-#include <stepcast/profile_whatif.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -209,17 +208,15 @@ Profile with_input_pipeline(Profile profile, const InputPipeline& p, const Clust
   if (!(profile.batch_samples > 0))
     throw InputError("input pipeline", "a profile that says how many samples a step takes", "none",
                      "say it with --batch");
-  const Profile before = profile;
   const double samples = profile.batch_samples * static_cast<double>(cluster.devices_per_node);
   const Seconds period = batch_period(p, samples, cluster.nodes);
   const std::string traced = profile.input > Seconds(0) ? ", in place of a wait of " + text_of(profile.input) : "";
   profile.input = p.workers == 0 ? period : Seconds(0);
   profile.input_period = p.workers == 0 ? Seconds(0) : period;
   const InputRates rates = input_rates(p, cluster.nodes);
-  profile = with_step_times_scaled(std::move(profile), before);
   profile.assumed.push_back("input from '" + p.name + "': a machine loads " + shown_rate(rates.total) + " (fetching " +
                             shown_rate(rates.fetch) + ", preparing " + shown_rate(rates.prep) + "), a batch every " +
-                            text_of(period) + traced + "; step times scaled with it");
+                            text_of(period) + traced);
   return profile;
 }
 

@@ -35,9 +35,7 @@ Answer<Profile> with_other_input(const WhatIfInput& in) {
     changed.storage_per_worker *= faster;
   }
   if (in.number(3) > 0) changed.prep_samples_per_s = in.number(3);
-  Profile out = with_input_pipeline(in.profile, checked(std::move(changed), in.feed->pipeline.name), in.feed->cluster);
-  out.step_times = in.profile.step_times;
-  return out;
+  return with_input_pipeline(in.profile, checked(std::move(changed), in.feed->pipeline.name), in.feed->cluster);
 }
 
 }  // namespace
