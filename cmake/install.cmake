@@ -12,7 +12,8 @@ set(stepcast_public_headers
   model/stepcast/input_pipeline.hpp model/stepcast/modifier.hpp model/stepcast/options.hpp
   model/stepcast/lower.hpp model/stepcast/prediction.hpp model/stepcast/recommend.hpp model/stepcast/replay.hpp
   model/stepcast/report.hpp model/stepcast/schedule.hpp model/stepcast/strategy.hpp model/stepcast/task_graph.hpp
-  model/stepcast/text_table.hpp model/stepcast/validation.hpp model/stepcast/validation_report.hpp
+  model/stepcast/text_table.hpp model/stepcast/tuning.hpp
+  model/stepcast/validation.hpp model/stepcast/validation_report.hpp
   model/stepcast/graph_whatif.hpp model/stepcast/whatif.hpp model/stepcast/whatif_report.hpp)
 install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
 install(TARGETS stepcast EXPORT stepcast ARCHIVE)

@@ -1,7 +1,8 @@
 #include <stepcast/prediction_parts.hpp>
-#include <stepcast/recommend.hpp>
+#include <stepcast/statistics.hpp>
 #include <stepcast/stragglers.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/tuning.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -268,20 +269,13 @@ double relative_step_noise(const Profile& profile) {
   std::vector<double> times;
   for (const Seconds s : profile.step_times) times.push_back(s.value());
   if (times.size() < 2) return 0;
-  std::sort(times.begin(), times.end());
-  const auto quantile = [&](double q) {
-    const double at = q * static_cast<double>(times.size() - 1);
-    const auto i = static_cast<std::size_t>(at);
-    return i + 1 < times.size() ? times[i] + (at - static_cast<double>(i)) * (times[i + 1] - times[i]) : times[i];
-  };
-  const double median = quantile(0.5);
-  return median > 0 ? (quantile(0.75) - quantile(0.25)) / 1.349 / median : 0;
+  const double middle = median(times);
+  return middle > 0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / 1.349 / middle : 0;
 }
 
 // Half the interval of the mean: the measured steps are a sample of the compute time, the link's fit has a residual,
 // and so has the model of several workers itself.
 Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const CriticalPath& path, Seconds iteration) {
-  constexpr double p90 = 1.2815515655446004;  // quantile of the normal distribution
   const double noise = relative_step_noise(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.step_times.size()));
   // The path covers whole repetitions of the plan.
@@ -290,7 +284,7 @@ Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const Cri
   const double of_compute = noise / std::sqrt(steps) * per_second * computing.value();
   const double of_links = cluster.relative_error * per_second * (path.transfer + path.start_up).value();
   const double of_model = cluster.workers() > 1 ? residual_of_model * iteration.value() : 0;
-  return Seconds(p90 * std::hypot(of_compute, of_links, of_model));
+  return Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model));
 }
 
 void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {

@@ -42,7 +42,7 @@ TextTable plan_table(const std::vector<RankedPlan>& plans) {
   return table;
 }
 
-bool uses_servers(const RankedPlan& plan) { return plan.prediction.plan.strategy->needs == "servers"; }
+bool uses_servers(const RankedPlan& plan) { return needs_servers(*plan.prediction.plan.strategy); }
 
 // The best plan with and the best one without servers: the two differ in the number of machines to pay for.
 void write_families(std::ostream& out, const std::vector<RankedPlan>& plans) {

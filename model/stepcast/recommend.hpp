@@ -1,12 +1,14 @@
 #pragma once
 // Recommendation: every plan that the cluster can run, tuned, ranked by predicted step time.
 //
-// Exact plans come first and are ranked; lossy, stale and periodic ones, and modifiers on the strategy that they usually
-// go with, only on request and in their own list, because the plan that drops the work always wins. Of the plans within 0.5 % of the fastest, the one that takes the fewest
-// machines and, then, no special software comes first. Numeric options marked `tuned` are searched; the result is never
-// worse than the default. How far an answer holds is found by scaling the network's bandwidth and comparing the same
-// plans again, their options as tuned for the bandwidth asked for.
+// Exact plans come first and are ranked; lossy, stale and periodic ones, and modifiers on the strategy that they
+// usually go with, only on request and in their own list, because the plan that drops the work always wins. Of the
+// plans within 0.5 % of the fastest, the one that takes the fewest machines and, then, no special software comes first.
+// Numeric options marked `tuned` are searched; the result is never worse than the default. How far an answer holds is
+// found by scaling the network's bandwidth and comparing the same plans again, their options as tuned for the bandwidth
+// asked for.
 #include <stepcast/prediction.hpp>
+#include <stepcast/tuning.hpp>
 
 #include <optional>
 #include <string>
@@ -36,12 +38,6 @@ struct Ranking {
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
 };
-/// How tuned options are searched.
-enum class Search : std::uint8_t {
-  grid,      ///< a coarse grid and golden section: the best that the model knows
-  bayesian,  ///< 15 trials of a Gaussian process (tuner.hpp): what a run-time tuner such as DeAR's would end with
-};
-
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
   /// Exactly these plans instead of all.
@@ -51,13 +47,11 @@ struct RecommendOptions {
   bool sensitivity = true;
 };
 
-/// What is ranked when nobody names plans: every strategy and every modifier on its usual base, at default options, that
-/// `options` allows.
+/// What is ranked when nobody names plans: every strategy and every modifier on its usual base, at default options,
+/// that `options` allows.
 [[nodiscard]] std::vector<PlanSpec> preset_plans(const RecommendOptions& options = {});
 /// The settings of the strategy and of its modifiers, to paste.
 [[nodiscard]] std::string settings_of(const PlanSpec&);
 [[nodiscard]] Ranking recommended(const Profile&, const Cluster&, const RecommendOptions& = {});
-/// The spec with its tuned options replaced by the best values found.
-[[nodiscard]] PlanSpec tuned(const Profile&, const Cluster&, const PlanSpec&, Search = Search::grid);
 
 }  // namespace stepcast

@@ -49,6 +49,9 @@ struct Strategy {
   std::string_view collective{};
 };
 
+/// True when it sends through parameter servers.
+[[nodiscard]] constexpr bool needs_servers(const Strategy& strategy) { return strategy.needs == "servers"; }
+
 /// All strategies (strategies/strategies.inc).
 [[nodiscard]] std::span<const Strategy> strategies();
 [[nodiscard]] const Strategy* strategy_named(std::string_view name);
