@@ -11,11 +11,12 @@ bool between_machines(const CommPlan& plan, const Transfer& t) {
          t.operation != Operation::local_all_gather;
 }
 
-// The message as its bytes would travel if they took `delivery`'s time: longer or shorter, plus a wait.
+// The message with other bytes on the link, and a wait. A server's card is loaded by the messages of all machines,
+// which wait on their own links.
 void rewrite(Transfer& t, double sent, Seconds wait) {
   if (t.dense == Bytes(0)) t.dense = t.size;
   t.size = t.size * sent;
-  t.overhead += wait;
+  if (t.operation != Operation::server_card) t.overhead += wait;
 }
 
 // Share of a message that may be lost: by the layers of its tensors where it is graded.

@@ -100,7 +100,8 @@ CostLine server_sum(const Cluster& c) {
 /// at least what one worker's connection delivers (`server_link`, which the worker's end may limit).
 CostLine server_card(const Cluster& c) {
   if (c.nodes == 1 || c.servers == 0) return {};
-  const BytesPerSecond card = std::max(machine_link(c).bandwidth, server_link(c).bandwidth);
+  const BytesPerSecond network = c.network.bandwidth * static_cast<double>(c.nics_per_node);
+  const BytesPerSecond card = std::max(network, server_link(c).bandwidth);
   return {Seconds(0), static_cast<double>(c.nodes) / card.value()};
 }
 

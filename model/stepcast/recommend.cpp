@@ -113,13 +113,16 @@ bool takes_servers(const PlanSpec& plan) {
   return needs_servers(*plan.strategy) || collective == "atp" || collective == "sa_atp";
 }
 
-// The presets, and where a switch adds up gradients, those without servers over it, too.
+// The presets that this cluster has the hardware for; where a switch adds up gradients, those without servers run over
+// it, too.
 std::vector<PlanSpec> presets_on(const Cluster& cluster, const RecommendOptions& options) {
-  std::vector<PlanSpec> plans = preset_plans(options);
-  if (!cluster.aggregation || cluster.nodes == 1) return plans;
-  for (std::size_t i = 0, presets = plans.size(); i < presets; ++i) {
-    if (takes_servers(plans[i]) || !collective_of(plans[i]).empty()) continue;
-    plans.push_back(plans[i]);
+  std::vector<PlanSpec> plans;
+  const bool adds_up = cluster.aggregation && cluster.nodes > 1;
+  for (const PlanSpec& plan : preset_plans(options)) {
+    const bool own = !collective_of(plan).empty();
+    if (!own || adds_up) plans.push_back(plan);
+    if (!adds_up || own || takes_servers(plan)) continue;
+    plans.push_back(plan);
     plans.back().collective = cluster.aggregation->program;
   }
   return plans;

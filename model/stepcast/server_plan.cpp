@@ -39,7 +39,8 @@ ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Keys keys) :
   constexpr std::int64_t most = 100;  // channels are numbered by a byte
   if (keys != Keys::hashed || !remote_ || servers < 2 || servers > most) return;
   // The cost of a push counts n/S payloads on a server's card, which here is a resource of its own.
-  own_ = std::min(1.0, static_cast<double>(servers) / static_cast<double>(in.cluster.nodes));
+  const double slowest = 1 / in.cluster.stragglers.least_link_share();
+  own_ = slowest / std::max(slowest, static_cast<double>(in.cluster.nodes) / static_cast<double>(servers));
   for (std::int64_t s = 0; s < servers; ++s) {
     in_.push_back(channel("server in"));
     out_.push_back(channel("server out"));

@@ -30,6 +30,11 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   return plan;
 }
 
+std::string settings(const OptionValues&) {
+  return "PyTorch with the SwitchML back end of p4lang/p4app-switchML: all_reduce(p.grad, async_op=True) in a gradient "
+         "hook of every parameter, wait() before that layer's next forward";
+}
+
 }  // namespace
 
 extern const Strategy switchml_strategy;
@@ -43,7 +48,7 @@ constinit const Strategy switchml_strategy{
     .options = {},
     .phases = 1,
     .plan = plan,
-    .settings = nullptr,
+    .settings = settings,
     .collective = "switchml",
 };
 
