@@ -17,6 +17,7 @@
 #include <stepcast/strategy.hpp>
 #include <stepcast/validation.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -35,6 +36,7 @@ double factor = 1;  ///< on the time of the broken record; constant while valida
 /// A change of a table that turns it into a broken one, and back when it is made again.
 struct Mutation {
   std::string name;
+  std::function<bool(const PlanSpec&)> reaches;  ///< plans that use the record; none: any may
   std::function<void()> toggle;
 };
 
@@ -57,8 +59,9 @@ template <const CollectiveAlgorithm& original>
 void add_mutations(CollectiveAlgorithm& entry, std::vector<Mutation>& out) {
   const auto add = [&]<Form CollectiveAlgorithm::*form>(const char* part) {
     if (!(entry.*form)) return;
-    out.push_back(
-        {"collective " + std::string(entry.name) + ": " + part, swap_of(entry.*form, &broken_form<original, form>)});
+    out.push_back({"collective " + std::string(entry.name) + ": " + part,
+                   {},
+                   swap_of(entry.*form, &broken_form<original, form>)});
   };
   add.template operator()<&CollectiveAlgorithm::all_reduce>("all_reduce");
   add.template operator()<&CollectiveAlgorithm::other_all_reduce>("all_reduce, second form");
@@ -90,7 +93,8 @@ Answer<CommPlan> broken_plan(const StrategyInput& input) {
 
 template <const Strategy& original>
 void add_mutations(Strategy& entry, std::vector<Mutation>& out) {
-  out.push_back({"strategy " + std::string(entry.name), swap_of(entry.plan, &broken_plan<original>)});
+  const auto reaches = [&entry](const PlanSpec& plan) { return plan.strategy == &entry; };
+  out.push_back({"strategy " + std::string(entry.name), reaches, swap_of(entry.plan, &broken_plan<original>)});
 }
 
 template <const Modifier& original>
@@ -100,7 +104,11 @@ Answer<CommPlan> broken_application(CommPlan plan, const ModifierInput& input) {
 
 template <const Modifier& original>
 void add_mutations(Modifier& entry, std::vector<Mutation>& out) {
-  out.push_back({"modifier " + std::string(entry.name), swap_of(entry.apply, &broken_application<original>)});
+  const auto reaches = [&entry](const PlanSpec& plan) {
+    return std::any_of(plan.modifiers.begin(), plan.modifiers.end(),
+                       [&](const ModifierSpec& m) { return m.modifier == &entry; });
+  };
+  out.push_back({"modifier " + std::string(entry.name), reaches, swap_of(entry.apply, &broken_application<original>)});
 }
 
 }  // namespace
@@ -180,10 +188,15 @@ class Validation {
     options_.file = [this](const std::string& path) { return file(path); };
   }
 
-  /// Cases that fail although there is a prediction.
-  [[nodiscard]] std::vector<std::string> red_cases() const {
+  /// Of the cases whose plans satisfy `concerned` (empty: of all) those that fail although there is a prediction.
+  [[nodiscard]] std::vector<std::string> red_cases(const std::function<bool(const PlanSpec&)>& concerned = {}) const {
+    std::vector<ValidationSuite> suites = suites_;
+    for (ValidationSuite& suite : suites)
+      std::erase_if(suite.cases, [&](const ValidationCase& c) {
+        return concerned && !concerned(c.inputs.plan) && !concerned(c.inputs.over);
+      });
     std::vector<std::string> red;
-    for (const SuiteResult& suite : validated(suites_, options_))
+    for (const SuiteResult& suite : validated(std::move(suites), options_))
       for (std::size_t i = 0; i < suite.results.size(); ++i)
         if (suite.results[i].outcome == Outcome::failed && suite.results[i].predicted_any)
           red.push_back(suite.suite.name + " " + suite.suite.cases[i].id);
@@ -217,7 +230,7 @@ bool noticed(const Mutation& mutation, const Validation& validation) {
   mutation.toggle();
   for (const double f : {1.2, 0.8}) {
     factor = f;
-    const std::vector<std::string> red = validation.red_cases();
+    const std::vector<std::string> red = validation.red_cases(mutation.reaches);
     always = always && !red.empty();
     if (first.empty() && !red.empty()) first = red.front();
     std::cout << std::setw(6) << red.size();
