@@ -18,6 +18,7 @@ std::string short_bound(std::string_view bound) {
                                                                      {"start-up of messages", "start-up"},
                                                                      {"waiting for input", "input"},
                                                                      {"waiting for a timer", "timer"},
+                                                                     {"encoding and decoding", "codec"},
                                                                      {"host issue of kernels", "host issue"}};
   const std::string_view plain = bound.substr(0, bound.find(" ("));
   for (const auto& [in_full, name] : names)
