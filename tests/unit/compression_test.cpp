@@ -4,6 +4,8 @@
 
 #include <stepcast/compression.hpp>
 
+#include <algorithm>
+
 using namespace stepcast;
 using namespace stepcast::test;
 
@@ -154,6 +156,77 @@ TEST_CASE("volumes of signs and bits") {
   const double run = warm * half + (1 - warm) * exposed("+onebit_adam(speed=1e12)", 4);
   CHECK(half / run == doctest::Approx(4.9).epsilon(0.01));
   CHECK(half / exposed("+onebit_adam(speed=1e12)", 4) == doctest::Approx(16).epsilon(1e-3));
+}
+
+namespace {
+
+struct OperatorCost {
+  double sent = 0;  ///< bytes of one worker
+  Operation last;   ///< the exchange that the decoder waits for
+  Seconds decode;   ///< of all that arrives
+};
+
+OperatorCost operator_cost(const std::string& modifier, double workers) {
+  const CommPlan plan =
+      plan_of("bsp+" + modifier, one_matrix, plain_cluster(static_cast<std::int64_t>(workers), gigabyte));
+  OperatorCost cost{.last = plan.transfers[0].operation};
+  // What is gathered from all after it was scattered is the same message again.
+  const bool scattered = std::any_of(plan.transfers.begin(), plan.transfers.end(),
+                                     [](const Transfer& t) { return t.operation == Operation::all_to_all; });
+  for (const Transfer& t : plan.transfers)
+    if (t.operation != Operation::all_to_all)
+      cost.sent += t.size.value() / (t.operation == Operation::all_gather && !scattered ? workers : 1);
+  for (const Codec& c : plan.codecs)
+    if (c.name == "decode") cost.decode += c.time;
+  return cost;
+}
+
+}  // namespace
+
+TEST_CASE("every operator: bytes a worker sends, by which exchange, and what decoding costs more workers") {
+  constexpr double d = 500'000;
+  constexpr auto summed = Operation::all_reduce, gathered = Operation::all_gather;
+  struct Row {
+    const char* modifier;
+    double sent;
+    Operation last;
+    double decodings;  ///< of 8 workers over those of 2
+  };
+  for (const Row& row : {Row{"fp16", 2 * d, summed, 1},
+                         {"topk(fraction=0.02)", 8 * 0.02 * d, gathered, 4},
+                         {"topk(fraction=0.02, index=int64)", 12 * 0.02 * d, gathered, 4},
+                         {"dgc", 8 * 0.001 * d, gathered, 4},
+                         {"dgc(epoch=0)", 8 * 0.25 * d, gathered, 4},
+                         {"dgc(epoch=1)", 8 * 0.0625 * d, gathered, 4},
+                         {"dgc(epoch=2)", 8 * 0.0156 * d, gathered, 4},
+                         {"dgc(epoch=3)", 8 * 0.004 * d, gathered, 4},
+                         {"randomk(fraction=0.02)", 4 * 0.02 * d, summed, 1},
+                         {"threshold(kept=0.02)", 8 * 0.02 * d, gathered, 4},
+                         {"signsgd", d, gathered, 4},
+                         {"signsgd(values=packed)", d / 8, gathered, 4},
+                         {"signum", d, gathered, 4},
+                         {"signum(values=packed)", d / 8, gathered, 4},
+                         {"efsign", d + 4, gathered, 4},
+                         {"efsign(values=packed)", d / 8 + 4, gathered, 4},
+                         {"onebit", d + 8, gathered, 4},
+                         {"onebit(values=packed)", d / 8 + 8, gathered, 4},
+                         {"qsgd(levels=127)", d, gathered, 4},
+                         {"qsgd(levels=128)", 2 * d, gathered, 4},
+                         {"qsgd(levels=7, values=packed)", d * 4 / 8 + 4 * d / 128, gathered, 4},
+                         {"qsgd(levels=8, values=packed)", d * 5 / 8 + 4 * d / 128, gathered, 4},
+                         {"terngrad", d + 4, gathered, 4},
+                         {"terngrad(values=packed)", d / 4 + 4, gathered, 4},
+                         {"natural", d, gathered, 4},
+                         {"powersgd(rank=4)", 4 * 4 * 1500, summed, 1},
+                         {"acpsgd(rank=4)", 4 * 4 * 1500 / 2., summed, 1},
+                         {"onebit_adam", d / 8 + 4, gathered, 1}}) {
+    CAPTURE(row.modifier);
+    const OperatorCost two = operator_cost(row.modifier, 2), eight = operator_cost(row.modifier, 8);
+    CHECK(two.sent == doctest::Approx(row.sent).epsilon(1e-9));
+    CHECK(eight.sent == doctest::Approx(row.sent).epsilon(1e-9));
+    CHECK(two.last == row.last);
+    CHECK(eight.decode / two.decode == doctest::Approx(row.decodings).epsilon(1e-9));
+  }
 }
 
 TEST_CASE("one compressor may follow a cast, and no other") {

@@ -5,7 +5,8 @@
 //   dn      |                              [pull]
 //
 //   with X, Y the time of a push and a pull of M, t'_C = t_C + local update:
-//   max(t'_C, (k X + Y) / k)  <=  T  <=  [(k-1) max(t'_C, X) + max(t'_C, X + Y)] / k
+//   T >= max(t'_C, X, Y / k), where servers share the workers' cards max(t'_C, X + Y / k)
+//   T <= [(k-1) max(t'_C, X) + max(t'_C, X + Y)] / k, but for the round of one key
 //   traffic: M up and M/k down; k = 1 is OD-SGD
 //
 // The pull of the last iteration of a period lands after the devices got their local weights, so that it is one step
