@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <ostream>
 
@@ -39,9 +40,8 @@ std::string value_text(const OptionSpec& option, double value) {
     case OptionKind::number:
       break;
   }
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) text.pop_back();
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
   return text;
 }
 
