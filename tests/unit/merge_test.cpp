@@ -21,6 +21,22 @@ TEST_CASE("the optimal merge is the best of all contiguous groupings") {
   }
 }
 
+TEST_CASE("fusing two messages saves exactly one start-up") {
+  Draw draw(44);
+  for (int round = 0; round < 100; ++round) {
+    const Cluster cluster = random_ring(draw);
+    const CostLine line = all_reduce_line(cluster);
+    const Bytes sizes[] = {Bytes(draw.whole(1, 9) * 1e6), Bytes(draw.whole(1, 9) * 1e6)};
+    // Both are ready at the end of the backward pass, so that nothing hides.
+    const Profile profile =
+        profile_of_gradients({{milliseconds(1), sizes[0]}, {Seconds(0), sizes[1]}}, milliseconds(1));
+    CHECK((line(sizes[0]) + line(sizes[1]) - line(sizes[0] + sizes[1])).value() ==
+          doctest::Approx(line.start_up.value()).epsilon(1e-9));
+    CHECK(std::abs((time_of("wfbp", profile, cluster) - time_of("bsp", profile, cluster) - line.start_up).value()) <
+          1e-11);
+  }
+}
+
 TEST_CASE("MG-WFBP: no rule without `small` is slower than WFBP; the gap to the optimum is measured") {
   Draw draw(39);
   const char* const rules[] = {"mg_wfbp", "mg_wfbp(rule=asc)", "mg_wfbp(rule=caffe)"};

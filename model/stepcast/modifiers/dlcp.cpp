@@ -7,7 +7,8 @@
 // Wang et al., arXiv 2008.08445 (detail secondary). Packets are sprayed over all paths, so that `oversubscription` is
 // all that the fabric costs; loss beyond what is tolerated is repaired in rounds of one round trip. The pull of summed
 // gradients tolerates less than the push. Tolerated 1 % of a whole model at the same rounds and accuracy; by layer 1.1
-// % at the input and 0.4 % at the output. Switches serve input-side layers first, host cards keep their order.
+// % at the input and 0.4 % at the output. Switches serve input-side layers first while host cards keep their order; a
+// plan has one queue for both, which is served by layer, message by message.
 //
 //   loss = 0, dropped = 0, order = issue: the plan as it was; time is not increasing in loss, nor less with dropped
 #include <stepcast/bounded_loss.hpp>
