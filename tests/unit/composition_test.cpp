@@ -83,6 +83,19 @@ TEST_CASE("codecs run in between the passes, ahead of the next one") {
   CHECK(ms("dear+fp16(memory=1e15)") == doctest::Approx(1e3 * time_of("dear", p, half).value()).epsilon(1e-5));
 }
 
+TEST_CASE("what changes the arithmetic says what that does to accuracy, and all say where they come from") {
+  const auto documented = [](const auto& record) {
+    CAPTURE(record.name);
+    CHECK(!record.title.empty());
+    CHECK(!record.summary.empty());
+    CHECK(!record.reference.empty());
+    CHECK((record.fidelity == Fidelity::exact || !record.caution.empty()));
+    for (const OptionSpec& option : record.options) CHECK_MESSAGE(!option.summary.empty(), option.name);
+  };
+  for (const Strategy& s : strategies()) documented(s);
+  for (const Modifier& m : modifiers()) documented(m);
+}
+
 TEST_CASE("laws of random compositions") {
   Draw draw(77);
   int applicable = 0, refused = 0, compared = 0;

@@ -79,7 +79,8 @@ constinit const Modifier dlcp_modifier{
     .apply = apply,
     .caution =
         "lost gradients read as zero; models tolerate 0.6 to 3.5 % at the same rounds and accuracy, more costs "
-        "epochs; needs switches that drop and queue by tag. Compare with '+reliable', not with an ideal network",
+        "epochs [secondary]; needs switches that drop and queue by tag. Compare with '+reliable', not with an ideal "
+        "network",
 };
 
 }  // namespace stepcast

@@ -62,7 +62,7 @@ constinit const Modifier mlt_modifier{
     .options = options,
     .apply = apply,
     .caution =
-        "sixteen CNN and RNN models tolerate 0.7 to 3.3 % at the same rounds and accuracy; compare with "
+        "sixteen CNN and RNN models tolerate 0.7 to 3.3 % at the same rounds and accuracy [secondary]; compare with "
         "'+reliable', not with an ideal network",
 };
 

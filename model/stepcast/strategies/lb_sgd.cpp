@@ -38,6 +38,7 @@ constinit const Strategy lb_sgd_strategy{
     .phases = 1,
     .plan = plan,
     .settings = settings,
+    .caution = "every gradient is one step old: what that costs in accuracy has to be tried out",
 };
 
 }  // namespace stepcast
