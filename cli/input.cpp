@@ -51,6 +51,7 @@ ProfileOptions options_of(const InputFlags& flags) {
   if (!flags.batch.empty()) {
     options.batch_samples = number_of(flags.batch, "--batch");
     if (options.batch_samples <= 0) throw InputError("--batch", "a positive number of samples", flags.batch);
+    if (options.batch_samples > 1e12) throw InputError("--batch", "at most 1e12 samples", flags.batch);
   }
   if (flags.model.empty()) return options;
   const ModelDescription* model = shipped_model(flags.model);

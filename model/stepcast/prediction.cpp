@@ -241,7 +241,8 @@ Answer<CommPlan> applicable_plan(const PlanSpec& spec, const Profile& profile, c
   constexpr Seconds longest(1e5);
   const Seconds repetition = longest_repetition(profile, cluster, cost, *plan);
   if (!(repetition <= longest))
-    return Inapplicable{"a step of it could take more than a day (" + text_of(repetition) + ")"};
+    return Inapplicable{"a step of it could take more than a day" +
+                        (std::isfinite(repetition.value()) ? " (" + text_of(repetition) + ")" : "")};
   return plan;
 }
 

@@ -14,7 +14,7 @@ constexpr std::string_view gap = "  ";
 std::size_t break_of(std::string_view rest, std::size_t width) {
   if (rest.size() <= width) return rest.size();
   if (const auto space = rest.rfind(' ', width); space != std::string_view::npos && space > 0) return space;
-  if (const auto mark = rest.find_last_of(",/(=_", width - 1); mark != std::string_view::npos && mark > 0)
+  if (const auto mark = rest.find_last_of(",/(=_+@", width - 1); mark != std::string_view::npos && mark > 0)
     return mark + 1;
   return std::min(rest.find(' '), rest.size());
 }

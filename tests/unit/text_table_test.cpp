@@ -40,6 +40,7 @@ TEST_CASE("wrapped breaks at spaces first, then after a mark") {
   CHECK(wrapped("", 10) == std::vector<std::string>{""});
   CHECK(wrapped("one two three", 7) == std::vector<std::string>{"one two", "three"});
   CHECK(wrapped("horovod(cycle=0.1)", 16) == std::vector<std::string>{"horovod(cycle=", "0.1)"});
+  CHECK(wrapped("bsp+randomk@switchml", 16) == std::vector<std::string>{"bsp+randomk@", "switchml"});
   CHECK(wrapped("unbreakable", 4) == std::vector<std::string>{"unbreakable"});
 }
 

@@ -221,6 +221,15 @@ TEST_CASE("what-if: order counts, and batch then device is as device then batch"
   CHECK(gone.reason().starts_with("scale: no layer fits 'layer1'"));
 }
 
+TEST_CASE("what-if: layers inserted after all layers again and again are refused, before they fill the memory") {
+  Draw draw(16);
+  std::string doubled = "insert(after=*)";
+  for (int i = 0; i < 20; ++i) doubled += "+insert(after=*)";
+  const Answer<Profile> refused = profile_after(scenario_of(doubled), complete_profile(draw));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.reason().find("at most 4096 can be inserted at a time") != std::string::npos);
+}
+
 TEST_CASE("what-if: a batch fitted to two profiles meets both and is a line between and beyond") {
   Draw draw(15);
   const auto at = [](double batch) {

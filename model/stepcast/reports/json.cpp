@@ -60,7 +60,7 @@ Json prediction_json(const Prediction& p) {
             {"memory_bytes", known(p.memory.value())},
             {"bound", p.bound},
             {"critical_path", p.critical_path},
-            {"fidelity", strategy ? name_of(strategy->fidelity) : "exact"},
+            {"fidelity", name_of(strategy ? fidelity_of(p.plan) : Fidelity::exact)},
             {"requires", std::move(requirements)},
             {"warnings", p.warnings}};
   if (p.stragglers)

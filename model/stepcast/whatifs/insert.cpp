@@ -30,6 +30,11 @@ std::string unused_name(const Profile& p, const std::string& after) {
 Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
   const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(0));
   if (layers.empty()) return no_such_layer(in.profile, in.text(0));
+  // Stacked, `insert(after=*)` doubles the layers each time.
+  constexpr std::size_t most = 4096;
+  if (layers.size() > most)
+    return Inapplicable{std::to_string(layers.size()) + " layers fit '" + in.text(0) + "'; at most " +
+                        std::to_string(most) + " can be inserted at a time"};
   const Seconds forward(in.number(1)), backward(in.number(2)), launch(in.number(3));
   const auto cost = [&](Seconds time) {
     return in.profile.has_device() ? PassCost{launch, time, {}, {}} : PassCost{time, {}, {}, {}};
