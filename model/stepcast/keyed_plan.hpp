@@ -10,7 +10,8 @@
 // context), so they are codecs of a processor beside the training thread, first come, first served. Channels serve the
 // layer nearest the input first and never pre-empt. The global update runs on the servers: the profile's optimizer is
 // not on the worker, and what it costs them is part of Cluster::server_sum_rate, if given. Invariant: a forward pass
-// waits for the keys of its own layer only. Not modelled: the synchronous warm-up, which ends; several processors.
+// waits for the keys of its own layer only. Not modelled: keys that clump on one server (they are spread evenly here,
+// where wfbp_ps hashes them as BytePS does); the synchronous warm-up, which ends; several processors.
 #include <stepcast/plan_parts.hpp>
 
 namespace stepcast {

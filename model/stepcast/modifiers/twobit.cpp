@@ -3,7 +3,8 @@
 //   bytes: d/4 up, 4 d down; over parameter servers only
 //   quantiser: reads gradient and residual, writes the residual and the words: 12.25 bytes an element in the memory of
 //   a V100 (900 GB/s; derived). A host: 6 ns an element.
-// The strategy bit_sgd is the same exchange per key with a processor of its own for the quantiser.
+// The strategy bit_sgd is the same exchange per key with a processor of its own for the quantiser, at the pace of a
+// whole socket's memory: the two differ by that pace and by whom it delays.
 #include <stepcast/compression.hpp>
 
 namespace stepcast {
