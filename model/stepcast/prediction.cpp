@@ -70,6 +70,13 @@ class Bookkeeping {
         window_(window),
         communication_(busy_times(graph, timeline, window,
                                   [&](const Task& t) { return class_of(graph, t) == ResourceClass::communication; })),
+        host_(busy_times(graph, timeline, window,
+                         [&](const Task& t) { return class_of(graph, t) == ResourceClass::host; })),
+        host_or_communication_(busy_times(graph, timeline, window,
+                                          [&](const Task& t) {
+                                            const ResourceClass kind = class_of(graph, t);
+                                            return kind == ResourceClass::host || kind == ResourceClass::communication;
+                                          })),
         issuing_(busy_times(graph, timeline, window, [](const Task& t) { return t.kind == TaskKind::host; })),
         issuing_or_input_(busy_times(graph, timeline, window, [&](const Task& t) {
           const bool input = t.kind == TaskKind::input || t.kind == TaskKind::load;
@@ -124,8 +131,11 @@ class Bookkeeping {
     if (by_host(cause)) {
       // A loader works beside the host: it is waited for only while the host issues nothing.
       const Picoseconds input = overlap(issuing_or_input_, gap) - overlap(issuing_, gap);
+      // A host without work waits itself: a local update for what it pulls.
+      const Picoseconds communicating = overlap(host_or_communication_, gap) - overlap(host_, gap);
       account_.input += input;
-      account_.compute += length(gap) - input;  // the device waits for the host to issue
+      account_.exposed += communicating;
+      account_.compute += length(gap) - input - communicating;  // the device waits for the host to issue
     } else {
       const Picoseconds communicating = overlap(communication_, gap);
       account_.exposed += communicating;
@@ -136,7 +146,7 @@ class Bookkeeping {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   const Interval window_;
-  const std::vector<Interval> communication_, issuing_, issuing_or_input_;
+  const std::vector<Interval> communication_, host_, host_or_communication_, issuing_, issuing_or_input_;
   Account account_;
 };
 

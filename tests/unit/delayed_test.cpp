@@ -92,6 +92,21 @@ TEST_CASE("OD-SGD: one key is compute and its local update, or the key's own rou
   }
 }
 
+TEST_CASE("delayed strategies over a slow network: what the local update waits for is exposed communication") {
+  const Profile p =
+      profile_of_gradients({{milliseconds(1), Bytes(4e6)}, {milliseconds(1), Bytes(4e6)}}, milliseconds(1));
+  Cluster c = plain_cluster(4, BytesPerSecond(1e7));
+  c.servers = 4;
+  for (const char* plan : {"od_sgd(passes=0)", "ssd_sgd(period=1, passes=0)", "cd_sgd(period=1, passes=0)"}) {
+    CAPTURE(plan);
+    const Answer<Prediction> prediction = predicted(p, c, plan_spec_of(plan));
+    REQUIRE(prediction);
+    const Breakdown& b = prediction->breakdown;
+    CHECK(b.compute.value() <= lone_step_time(p).value() * (1 + rounding));
+    CHECK((b.compute + b.exposed_communication).value() == doctest::Approx(prediction->iteration.value()));
+  }
+}
+
 TEST_CASE("OD-SGD: with a free local update between the asynchronous bound and S-SGD") {
   Draw draw(62);
   int hidden = 0;
