@@ -349,7 +349,11 @@ class Rewriting {
 }  // namespace
 
 Answer<CommPlan> compressed(CommPlan plan, const ModifierInput& input, const Compression& compression) {
-  return Rewriting(std::move(plan), input, compression).result();
+  if (input.cluster.workers() > 1) return Rewriting(std::move(plan), input, compression).result();
+  // Nobody to send to: nothing is encoded, but what cannot be combined is refused all the same.
+  const Answer<CommPlan> rewritten = Rewriting(plan, input, compression).result();
+  if (!rewritten) return rewritten;
+  return plan;
 }
 
 MatrixShape matrix_shape(const Tensor& t) {

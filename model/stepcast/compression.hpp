@@ -49,7 +49,7 @@ struct Compression {
 };
 
 /// Requires a plan without flaw. Inapplicable where the plan's operations do not suit the exchange, or where its
-/// messages are encoded already.
+/// messages are encoded already. With one worker the plan stays as it is.
 [[nodiscard]] Answer<CommPlan> compressed(CommPlan plan, const ModifierInput& input, const Compression& compression);
 
 /// A tensor as a matrix: its first dimension against all others; {0, 0} where it is none.

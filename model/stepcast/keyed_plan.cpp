@@ -27,6 +27,7 @@ class KeyedPlan {
 
   CommPlan written() {
     for (key_ = 0; key_ < profile_.tensors.size(); ++key_) write_key();
+    if (exchange_.push != KeyedExchange::Push::dense) plan_.coding = Coding::encoded;
     return std::move(plan_);
   }
 

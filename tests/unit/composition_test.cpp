@@ -96,6 +96,20 @@ TEST_CASE("what changes the arithmetic says what that does to accuracy, and all 
   for (const Modifier& m : modifiers()) documented(m);
 }
 
+TEST_CASE("what is quantised already takes no compressor; a lone worker encodes nothing") {
+  const Profile p = three_layers();
+  const CommunicationCost cost = *communication_cost(two_workers);
+  for (const char* plan : {"bit_sgd+fp16", "cd_sgd+twobit", "cd_sgd+fp16"}) {
+    CAPTURE(plan);
+    const Answer<CommPlan> answer = comm_plan_of(plan_spec_of(plan), p, two_workers, cost);
+    REQUIRE(!answer);
+    CHECK(answer.reason().find("encoded already") != std::string::npos);
+  }
+  const Cluster one = plain_cluster(1, BytesPerSecond(1e9));
+  for (const char* base : {"bsp", "ddp", "wfbp_ps"})
+    CHECK(time_of(std::string(base) + "+fp16", p, one) == time_of(base, p, one));
+}
+
 TEST_CASE("laws of random compositions") {
   Draw draw(77);
   int applicable = 0, refused = 0, compared = 0;
