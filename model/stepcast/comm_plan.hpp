@@ -117,7 +117,7 @@ struct CommPlan {
   std::vector<Codec> codecs;
   std::uint32_t period = 1;  ///< iterations after which the plan repeats
   Coding coding = Coding::none;
-  bool one_update = false;   ///< only the last iteration of a repetition updates (accumulated gradients)
+  bool one_update = false;  ///< only the last iteration of a repetition updates (accumulated gradients)
   UpdatePlace update = UpdatePlace::after_backward;
   /// With before_forward: a layer's update holds up the compute stream for at least this long per tensor (a wrapper
   /// that updates tensor by tensor from a thread of its own, while the training thread waits).

@@ -8,8 +8,8 @@
 // of length sum d wait for the first part gives the same ends (max-plus algebra of a two-machine flow line). This is
 // exact unless compute and communication slow one another, where the device's pauses within a block lie before it. The
 // host may run ahead of the device by one iteration. A loader beside the step, if the profile has one, prepares a batch
-// per `input_period`, at most two ahead of the step that takes them. Transfers become tasks on their channels with the duration that
-// the cost model gives them.
+// per `input_period`, at most two ahead of the step that takes them. Transfers become tasks on their channels with the
+// duration that the cost model gives them.
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/task_graph.hpp>
 
