@@ -58,7 +58,7 @@ std::vector<Item> strategy_items() {
     Item item{std::string(s.name), std::string(s.title), {{"what", std::string(s.summary)}}};
     item.facts.emplace_back("reference", s.reference);
     item.facts.emplace_back("fidelity", name_of(s.fidelity));
-    if (!s.needs.empty()) item.facts.emplace_back("needs", s.needs);
+    for (const std::string_view need : requirements_of({&s})) item.facts.emplace_back("needs", need);
     for (const OptionSpec& option : s.options) item.facts.emplace_back("option", option_text(option));
     if (!s.caution.empty()) item.facts.emplace_back("caution", s.caution);
     items.push_back(std::move(item));

@@ -31,8 +31,8 @@ ExitCode predict(const Flags& flags) {
   const Cluster cluster = cluster_of(flags.cluster);
   if (flags.timeline == "-" && (flags.output.path.empty() || flags.output.path == "-"))
     throw InputError("--timeline", "a file, since the prediction goes to standard output", "-");
-  refuse_overwriting(flags.output.path, flags.input.files);
-  refuse_overwriting(flags.timeline, flags.input.files);
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
+  refuse_overwriting(flags.timeline, files_of(flags.input, flags.cluster));
   if (!flags.timeline.empty() && flags.timeline == flags.output.path)
     throw InputError("--timeline", "another file than the prediction's", "'" + flags.timeline + "' for both");
   Input input = input_of(flags.input);

@@ -94,9 +94,8 @@ ExitCode whatif(const Flags& flags) {
   const PlanSpec plan = plan_of(flags, distributed);
   const Place place{distributed ? cluster_of(flags.cluster) : Cluster{}, pipeline_of(flags.cluster.pipeline)};
   const std::vector<Scenario> scenarios = scenarios_of(flags, place.pipeline);
-  std::vector<std::string> inputs = flags.input.files;
+  std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
-  if (!flags.cluster.pipeline.file.empty()) inputs.push_back(flags.cluster.pipeline.file);
   refuse_overwriting(flags.output.path, inputs);
   Input input = input_of(flags.input);
   const Profile profile = profile_at(place, std::move(input.profile), flags.cluster);

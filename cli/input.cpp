@@ -251,6 +251,13 @@ SelfCheck self_check_of(const InputFlags& flags) {
   return self_check_of(documents.traces);
 }
 
+std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& cluster) {
+  std::vector<std::string> files = input.files;
+  for (const std::string& file : {cluster.cluster, cluster.pipeline.file})
+    if (!file.empty()) files.push_back(file);
+  return files;
+}
+
 Cluster cluster_of(const ClusterFlags& flags) {
   Cluster cluster;
   if (!flags.cluster.empty()) {

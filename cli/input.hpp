@@ -52,6 +52,8 @@ struct Input {
 /// Only the replays, for `stepcast replay`.
 [[nodiscard]] SelfCheck self_check_of(const InputFlags&);
 
+/// All files that a command reads: traces, the cluster, the pipeline.
+[[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);
 [[nodiscard]] Cluster cluster_of(const ClusterFlags&);
 /// The profile as it would be on the cluster's device, and fed as its flags say. Throws InputError when the devices
 /// differ and no flag says what to assume.

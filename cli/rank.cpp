@@ -46,7 +46,7 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
 
 ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   const RecommendOptions how = options_of(flags, options);
-  refuse_overwriting(flags.output.path, flags.input.files);
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Cluster cluster = cluster_of(flags.cluster);
   Input input = input_of(flags.input);
   const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);

@@ -23,4 +23,26 @@ struct LossTolerance {
 /// Over a reliable transport, whose slowest flow is waited for.
 [[nodiscard]] Answer<CommPlan> over_reliable_transport(CommPlan, const ModifierInput&, Transport);
 
+// Options that the transports share.
+inline constexpr OptionSpec dropped_option{.name = "dropped",
+                                           .kind = OptionKind::number,
+                                           .standard = 0,
+                                           .low = 0,
+                                           .high = 0.9,
+                                           .summary = "share of the packets that the network loses"};
+inline constexpr OptionSpec oversubscription_option{.name = "oversubscription",
+                                                    .kind = OptionKind::number,
+                                                    .standard = 1,
+                                                    .low = 0.01,
+                                                    .high = 1000,
+                                                    .summary = "bandwidth of all hosts over that of all uplinks"};
+inline constexpr OptionSpec network_order_option{
+    .name = "order",
+    .kind = OptionKind::choice,
+    .standard = 1,
+    .low = 0,
+    .high = 1,
+    .summary = "what the network serves first: what was issued first, or input-side layers",
+    .choices = {"issue", "layer"}};
+
 }  // namespace stepcast

@@ -70,6 +70,8 @@ struct CollectiveAlgorithm {
   std::string (*unsuitable)(const Cluster&);
   /// Null = none; else a second form of the all-reduce: at each size the faster one runs, as a tuned library chooses.
   CostLine (*other_all_reduce)(const Cluster&) = nullptr;
+  bool needs_switch = false;   ///< one that adds up gradients (Cluster::aggregation)
+  bool needs_servers = false;  ///< server machines
 
   /// Time of an all-reduce without message overhead. Requires that the algorithm defines it.
   [[nodiscard]] Seconds all_reduce_time(const Cluster& cluster, Bytes m) const {

@@ -102,42 +102,4 @@ std::string flaw_of(const CommPlan& plan, const Profile& profile) {
   return flaw_of(lowered(profile, plan, CommunicationCost::free_of_charge(), {}, {.merge = false}));
 }
 
-Bytes gradient_traffic(const CommPlan& plan) {
-  Bytes sum;
-  for (const Transfer& t : plan.transfers)
-    if (t.carries_gradient) sum += t.size;
-  return sum / plan.period;
-}
-
-Traffic traffic(const CommPlan& plan) {
-  Traffic sum;
-  for (const Transfer& t : plan.transfers) {
-    if (plan.channels[t.channel].discipline == Discipline::parallel) continue;
-    bool up = true, down = true;
-    switch (t.operation) {
-      case Operation::push:
-      case Operation::reduce_scatter:
-        down = false;
-        break;
-      case Operation::pull:
-      case Operation::all_gather:
-      case Operation::broadcast:
-        up = false;
-        break;
-      case Operation::server_sum:
-      case Operation::server_card:
-      case Operation::local_reduce_scatter:
-      case Operation::local_all_gather:
-        continue;
-      case Operation::all_reduce:
-      case Operation::all_to_all:
-      case Operation::send:
-        break;
-    }
-    if (up) sum.up += t.size;
-    if (down) sum.down += t.size;
-  }
-  return {sum.up / plan.period, sum.down / plan.period};
-}
-
 }  // namespace stepcast

@@ -135,15 +135,4 @@ struct CommPlan {
 /// What is wrong with the plan for this profile, in words; empty if nothing is.
 [[nodiscard]] std::string flaw_of(const CommPlan&, const Profile&);
 
-/// Payload bytes of the gradient-carrying transfers per iteration, as encoded.
-[[nodiscard]] Bytes gradient_traffic(const CommPlan&);
-
-/// Payload bytes that cross a worker machine's cards per iteration, as encoded: what is pushed, scattered or sent goes
-/// up, what is pulled, gathered or received comes down, and an all-reduce counts once each way. Stages inside a machine
-/// do not count, nor does what an algorithm makes of a payload (a ring sends 2(P-1)/P of it).
-struct Traffic {
-  Bytes up, down;
-};
-[[nodiscard]] Traffic traffic(const CommPlan&);
-
 }  // namespace stepcast

@@ -41,7 +41,7 @@ TextTable plan_table(const std::vector<RankedPlan>& plans) {
   return table;
 }
 
-bool uses_servers(const RankedPlan& plan) { return needs_servers(*plan.prediction.plan.strategy); }
+bool uses_servers(const RankedPlan& plan) { return needs_servers(plan.prediction.plan); }
 
 // The best plan with and the best one without servers: the two differ in the number of machines to pay for.
 void write_families(std::ostream& out, const std::vector<RankedPlan>& plans) {
@@ -82,7 +82,7 @@ void write_settings(std::ostream& out, std::string_view settings) {
 
 // The best plan that needs neither another framework nor more machines: often nearly as good, and always less work.
 void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
-  const auto needs_nothing = [](const RankedPlan& p) { return p.prediction.plan.strategy->needs.empty(); };
+  const auto needs_nothing = [](const RankedPlan& p) { return requirements_of(p.prediction.plan).empty(); };
   const auto simplest = std::find_if(plans.begin(), plans.end(), needs_nothing);
   if (simplest == plans.begin() || simplest == plans.end()) return;
   const Seconds time = simplest->prediction.iteration;

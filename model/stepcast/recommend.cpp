@@ -97,7 +97,8 @@ void prefer_simplest(std::vector<RankedPlan>& ranked) {
   if (ranked.empty()) return;
   const auto burden = [](const RankedPlan& p) {
     const Strategy& strategy = *p.prediction.plan.strategy;
-    return std::tuple(p.machines, !strategy.needs.empty(), !strategy.framework.empty(), strategy.name != "ddp");
+    return std::tuple(p.machines, !requirements_of(p.prediction.plan).empty(), !strategy.framework.empty(),
+                      strategy.name != "ddp");
   };
   const Seconds best = ranked.front().prediction.iteration;
   const auto equals_end = std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) {
@@ -108,11 +109,6 @@ void prefer_simplest(std::vector<RankedPlan>& ranked) {
   std::rotate(ranked.begin(), simplest, simplest + 1);
 }
 
-bool takes_servers(const PlanSpec& plan) {
-  const std::string_view collective = collective_of(plan);
-  return needs_servers(*plan.strategy) || collective == "atp" || collective == "sa_atp";
-}
-
 // The presets that this cluster has the hardware for; where a switch adds up gradients, those without servers run over
 // it, too.
 std::vector<PlanSpec> presets_on(const Cluster& cluster, const RecommendOptions& options) {
@@ -121,7 +117,7 @@ std::vector<PlanSpec> presets_on(const Cluster& cluster, const RecommendOptions&
   for (const PlanSpec& plan : preset_plans(options)) {
     const bool own = !collective_of(plan).empty();
     if (!own || adds_up) plans.push_back(plan);
-    if (!adds_up || own || takes_servers(plan)) continue;
+    if (!adds_up || own || needs_servers(plan)) continue;
     plans.push_back(plan);
     plans.back().collective = cluster.aggregation->program;
   }
@@ -140,7 +136,7 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
       plan.prediction = *p;
   }
   plan.settings = settings_of(plan.prediction.plan);
-  plan.machines = cluster.nodes + (takes_servers(plan.prediction.plan) ? cluster.servers : 0);
+  plan.machines = cluster.nodes + (needs_servers(plan.prediction.plan) ? cluster.servers : 0);
   return plan;
 }
 

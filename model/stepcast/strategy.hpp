@@ -49,9 +49,6 @@ struct Strategy {
   std::string_view collective{};
 };
 
-/// True when it sends through parameter servers.
-[[nodiscard]] constexpr bool needs_servers(const Strategy& strategy) { return strategy.needs == "servers"; }
-
 /// All strategies (strategies/strategies.inc).
 [[nodiscard]] std::span<const Strategy> strategies();
 [[nodiscard]] const Strategy* strategy_named(std::string_view name);
@@ -73,6 +70,11 @@ struct PlanSpec {
 [[nodiscard]] PlanSpec plan_spec_of(std::string_view text);
 /// Writes it back, only options that differ from the default; reads back to the same value.
 [[nodiscard]] std::string text_of(const PlanSpec&);
+/// What has to be there besides workers and links: "servers", "programmable switch", ...; from the strategy and its
+/// collective.
+[[nodiscard]] std::vector<std::string_view> requirements_of(const PlanSpec&);
+/// Server machines are among them.
+[[nodiscard]] bool needs_servers(const PlanSpec&);
 /// The furthest that the strategy or one of its modifiers departs from synchronous training.
 [[nodiscard]] Fidelity fidelity_of(const PlanSpec&);
 /// The strategy's plan with all modifiers applied. `spec.options` must be numbers (nothing left to tune).

@@ -26,7 +26,7 @@ std::vector<Group> groups_of(const ValidationSuite& suite, std::span<const CaseR
     if (c.subject != Subject::step || c.grade == "exact" || !r.predicted_any || r.outcome == Outcome::excluded)
       continue;
     groups[{c.inputs.profile, c.inputs.cluster, c.inputs.workers, c.inputs.single_worker.value()}].push_back(
-        {c.method, r.measured, r.predicted, c.split == Split::calibration, needs_servers(*c.inputs.plan.strategy)});
+        {c.method, r.measured, r.predicted, c.split == Split::calibration, needs_servers(c.inputs.plan)});
   }
   std::vector<Group> out;
   for (auto& [key, group] : groups) out.push_back(std::move(group));

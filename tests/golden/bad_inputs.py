@@ -171,6 +171,19 @@ def main() -> int:
         if path.read_bytes() != EXAMPLE.read_bytes():
             checker.failed += 1
             print("an input was overwritten")
+        pipeline = EXAMPLE.parent / "imagenet-ssd.input.json"
+        cluster = EXAMPLE.parent.parent / "clusters" / "8x4-pcie-10gbe.json"
+        for source, flag in ((pipeline, "--input"), (cluster, "--cluster")):
+            copy = pathlib.Path(folder) / source.name
+            copy.write_bytes(source.read_bytes())
+            place = CLUSTER if flag == "--input" else ["--same-device"]
+            for verb in (["recommend"], ["predict", "--plan", "ddp"], ["whatif", "--what", "amp"]):
+                checker.check(f"output over {flag}: {verb[0]}",
+                              [verb[0], str(EXAMPLE), *verb[1:], *place, flag, str(copy), "-o", str(copy)])
+            if copy.read_bytes() != source.read_bytes():
+                checker.failed += 1
+                print("an input was overwritten")
+            copy.unlink()
         path = pathlib.Path(folder) / "cluster.json"
         for name, content in bad_clusters().items():
             path.write_bytes(content)

@@ -1,4 +1,5 @@
 #include "random_input.hpp"
+#include "traffic.hpp"
 
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/lower.hpp>
@@ -100,5 +101,5 @@ TEST_CASE("gradient traffic counts each gradient once, whatever the number of st
   Transfer gather = plan.transfers[0];
   gather.carries_gradient = false;
   plan.transfers.push_back(gather);
-  CHECK(gradient_traffic(plan).value() == 60);
+  CHECK(test::gradient_traffic(plan).value() == 60);
 }

@@ -110,6 +110,18 @@ TEST_CASE("what is quantised already takes no compressor; a lone worker encodes 
     CHECK(time_of(std::string(base) + "+fp16", p, one) == time_of(base, p, one));
 }
 
+TEST_CASE("what a plan requires comes from its strategy and its collective") {
+  using Needs = std::vector<std::string_view>;
+  CHECK(requirements_of(plan_spec_of("ddp+fp16")) == Needs{});
+  CHECK(requirements_of(plan_spec_of("wfbp_ps")) == Needs{"servers"});
+  CHECK(requirements_of(plan_spec_of("switchml")) == Needs{"programmable switch"});
+  CHECK(requirements_of(plan_spec_of("switchml@ring")) == Needs{});
+  CHECK(requirements_of(plan_spec_of("ddp@switchml")) == Needs{"programmable switch"});
+  CHECK(requirements_of(plan_spec_of("ddp@atp")) == Needs{"programmable switch", "servers"});
+  CHECK(needs_servers(plan_spec_of("ddp@sa_atp")));
+  CHECK(!needs_servers(plan_spec_of("ddp@switchml")));
+}
+
 TEST_CASE("laws of random compositions") {
   Draw draw(77);
   int applicable = 0, refused = 0, compared = 0;

@@ -1,6 +1,7 @@
 // Compressors: what they send, by which exchange, and how that meets the plans of different strategies.
 #include "plan_cases.hpp"
 #include "random_plan.hpp"
+#include "traffic.hpp"
 
 #include <stepcast/compression.hpp>
 

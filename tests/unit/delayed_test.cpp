@@ -1,5 +1,6 @@
 // Delayed and local updates over servers and all-reduces: identities and bounds from the papers, one test a claim.
 #include "random_gradients.hpp"
+#include "traffic.hpp"
 
 #include <stepcast/whatif.hpp>
 

@@ -3,6 +3,7 @@
 #include "plan_cases.hpp"
 #include "random_input.hpp"
 #include "random_plan.hpp"
+#include "traffic.hpp"
 
 #include <stepcast/grouping.hpp>
 #include <stepcast/iteration_forms.hpp>

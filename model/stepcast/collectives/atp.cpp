@@ -25,6 +25,9 @@ const CollectiveAlgorithm collective_atp{"atp",
                                          nullptr,
                                          nullptr,
                                          nullptr,
-                                         no_switch_or_server};
+                                         no_switch_or_server,
+                                         nullptr,
+                                         true,
+                                         true};
 
 }  // namespace stepcast

@@ -26,6 +26,9 @@ const CollectiveAlgorithm collective_sa_atp{"sa_atp",
                                             nullptr,
                                             nullptr,
                                             nullptr,
-                                            no_switch_or_server};
+                                            no_switch_or_server,
+                                            nullptr,
+                                            true,
+                                            true};
 
 }  // namespace stepcast

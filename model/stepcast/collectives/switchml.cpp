@@ -37,6 +37,8 @@ const CollectiveAlgorithm collective_switchml{"switchml",
                                               nullptr,
                                               nullptr,
                                               nullptr,
-                                              no_switch};
+                                              no_switch,
+                                              nullptr,
+                                              true};
 
 }  // namespace stepcast

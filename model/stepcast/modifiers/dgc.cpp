@@ -28,16 +28,8 @@ constexpr double warm_up[] = {0.25, 0.0625, 0.0156, 0.004};
 double kept_share(const OptionValues& v) { return v[1] < 4 ? std::max(v[0], warm_up[static_cast<int>(v[1])]) : v[0]; }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double fraction = kept_share(in.options);
-  const CodecClock time(in.profile, in.options[2]);
-  const auto largest = [=](const Tensor& t) {
-    const double all = elements(t), kept = fraction * all;
-    return Encoding{.sent = Bytes(kept * (size_of(t.dtype) + 4)),
-                    .encode = time(threshold, all) + time(kept_element, kept),
-                    .decode = time(kept_element, kept)};
-  };
-  return compressed(std::move(plan), in,
-                    {.of = largest, .exchange = Exchange::gathered, .overlapped = in.options[3] != 0});
+  const Selection largest{kept_share(in.options), Bytes(4), threshold, kept_element};
+  return selection_gathered(std::move(plan), in, largest, in.options[2], in.options[3] != 0);
 }
 
 std::string settings(const OptionValues& v) {

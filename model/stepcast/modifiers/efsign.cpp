@@ -6,8 +6,6 @@
 //   residual and takes means, are taken. A host: 2.9 ns an element to encode, 0.71 to decode.
 #include <stepcast/compression.hpp>
 
-#include <cstdio>
-
 namespace stepcast {
 namespace {
 
@@ -15,15 +13,7 @@ constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)
 constexpr Pace encoding{v100_ns(32 - 8 * 23 / 9.), 2.9}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double bits = in.options[0] == 0 ? 8 : 1;
-  const CodecClock time(in.profile, in.options[1]);
-  const auto signs = [=](const Tensor& t) {
-    const double all = elements(t);
-    const Bytes size(all * bits / 8 + 4);
-    return Encoding{.sent = size, .encode = time(encoding, all), .decode = time(decoding, all)};
-  };
-  return compressed(std::move(plan), in,
-                    {.of = signs, .exchange = Exchange::gathered, .overlapped = in.options[2] != 0});
+  return signs_gathered(std::move(plan), in, encoding, decoding, Bytes(4), false);
 }
 
 std::string settings(const OptionValues&) { return "grace_dl: EFSignSGDCompressor()"; }

@@ -13,32 +13,15 @@
 namespace stepcast {
 namespace {
 
-constexpr OptionSpec options[] = {
-    {.name = "loss",
-     .kind = OptionKind::number,
-     .standard = 0.01,
-     .low = 0,
-     .high = 1,
-     .summary = "share of a message that need not arrive"},
-    {.name = "dropped",
-     .kind = OptionKind::number,
-     .standard = 0,
-     .low = 0,
-     .high = 0.9,
-     .summary = "share of the packets that the network loses"},
-    {.name = "oversubscription",
-     .kind = OptionKind::number,
-     .standard = 1,
-     .low = 0.01,
-     .high = 1000,
-     .summary = "bandwidth of all hosts over that of all uplinks"},
-    {.name = "order",
-     .kind = OptionKind::choice,
-     .standard = 1,
-     .low = 0,
-     .high = 1,
-     .summary = "what the network serves first: what was issued first, or input-side layers",
-     .choices = {"issue", "layer"}}};
+constexpr OptionSpec options[] = {{.name = "loss",
+                                   .kind = OptionKind::number,
+                                   .standard = 0.01,
+                                   .low = 0,
+                                   .high = 1,
+                                   .summary = "share of a message that need not arrive"},
+                                  dropped_option,
+                                  oversubscription_option,
+                                  network_order_option};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   Transport transport;

@@ -13,12 +13,7 @@
 namespace stepcast {
 namespace {
 
-constexpr OptionSpec options[] = {{.name = "dropped",
-                                   .kind = OptionKind::number,
-                                   .standard = 0,
-                                   .low = 0,
-                                   .high = 0.9,
-                                   .summary = "share of the packets that the network loses"},
+constexpr OptionSpec options[] = {dropped_option,
                                   {.name = "flows",
                                    .kind = OptionKind::count,
                                    .standard = 1,
@@ -43,12 +38,7 @@ constexpr OptionSpec options[] = {{.name = "dropped",
                                    .low = 1,
                                    .high = 1000,
                                    .summary = "uplinks among which flows are hashed"},
-                                  {.name = "oversubscription",
-                                   .kind = OptionKind::number,
-                                   .standard = 1,
-                                   .low = 0.01,
-                                   .high = 1000,
-                                   .summary = "bandwidth of all hosts over that of all uplinks"}};
+                                  oversubscription_option};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   Transport transport;

@@ -5,8 +5,6 @@
 //   codec, V100: 23 ms for one encoding and eight decodings (GRACE signSGD). A host: 0.63 and 0.71 ns an element.
 #include <stepcast/compression.hpp>
 
-#include <cstdio>
-
 namespace stepcast {
 namespace {
 
@@ -14,15 +12,7 @@ constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)
 constexpr Pace encoding{v100_ns(23) / 9, 0.63}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double bits = in.options[0] == 0 ? 8 : 1;
-  const CodecClock time(in.profile, in.options[1]);
-  const auto signs = [=](const Tensor& t) {
-    const double all = elements(t);
-    const Bytes size(all * bits / 8);
-    return Encoding{.sent = size, .pulled = size, .encode = time(encoding, all), .decode = time(decoding, all)};
-  };
-  return compressed(std::move(plan), in,
-                    {.of = signs, .exchange = Exchange::gathered, .overlapped = in.options[2] != 0});
+  return signs_gathered(std::move(plan), in, encoding, decoding, Bytes(0), true);
 }
 
 std::string settings(const OptionValues&) { return "grace_dl: SignSGDCompressor()"; }

@@ -5,8 +5,6 @@
 //   sign (GRACE signSGD, 23 ms / 9) is taken; a host compares and lists in 2.8 ns an element.
 #include <stepcast/compression.hpp>
 
-#include <cstdio>
-
 namespace stepcast {
 namespace {
 
@@ -21,16 +19,8 @@ constexpr OptionSpec options[] = {{.name = "kept",
 constexpr Pace comparison{v100_ns(23) / 9, 2.8}, kept_element{v100_ns(285.7) / 9, 2.7};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double fraction = in.options[0];
-  const CodecClock time(in.profile, in.options[1]);
-  const auto above = [=](const Tensor& t) {
-    const double all = elements(t), kept = fraction * all;
-    return Encoding{.sent = Bytes(kept * (size_of(t.dtype) + 4)),
-                    .encode = time(comparison, all) + time(kept_element, kept),
-                    .decode = time(kept_element, kept)};
-  };
-  return compressed(std::move(plan), in,
-                    {.of = above, .exchange = Exchange::gathered, .overlapped = in.options[2] != 0});
+  const Selection above{in.options[0], Bytes(4), comparison, kept_element};
+  return selection_gathered(std::move(plan), in, above, in.options[1], in.options[2] != 0);
 }
 
 std::string settings(const OptionValues&) { return "grace_dl: ThresholdCompressor(threshold=...)"; }

@@ -28,16 +28,8 @@ constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements t
 constexpr Pace selection{v100_ns(261.1), 20.3}, kept_element{v100_ns(285.7) / 9, 2.7};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double fraction = in.options[0], index = in.options[1] == 0 ? 4 : 8;
-  const CodecClock time(in.profile, in.options[2]);
-  const auto largest = [=](const Tensor& t) {
-    const double all = elements(t), kept = fraction * all;
-    return Encoding{.sent = Bytes(kept * (size_of(t.dtype) + index)),
-                    .encode = time(selection, all) + time(kept_element, kept),
-                    .decode = time(kept_element, kept)};
-  };
-  return compressed(std::move(plan), in,
-                    {.of = largest, .exchange = Exchange::gathered, .overlapped = in.options[3] != 0});
+  const Selection largest{in.options[0], Bytes(in.options[1] == 0 ? 4 : 8), selection, kept_element};
+  return selection_gathered(std::move(plan), in, largest, in.options[2], in.options[3] != 0);
 }
 
 std::string settings(const OptionValues& v) {

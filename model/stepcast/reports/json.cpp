@@ -42,7 +42,8 @@ Json prediction_json(const Prediction& p) {
   const Breakdown& b = p.breakdown;
   const Strategy* strategy = p.plan.strategy;
   Json requirements = Json::array();
-  if (strategy && !strategy->needs.empty()) requirements.push_back(strategy->needs);
+  if (strategy)
+    for (const std::string_view need : requirements_of(p.plan)) requirements.push_back(need);
   Json json{{"schema", "stepcast.prediction/1"},
             {"plan", text_of(p.plan)},
             {"iteration_s", p.iteration.value()},

@@ -44,7 +44,7 @@ constinit const Strategy switchml_strategy{
     .summary = "one all-reduce per tensor through an aggregating switch; a layer's next forward waits only for its own",
     .reference = "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
     .fidelity = Fidelity::exact,
-    .needs = "programmable switch",
+    .needs = {},
     .options = {},
     .phases = 1,
     .plan = plan,
