@@ -94,7 +94,7 @@ inline std::size_t read_digits(std::string_view text, std::size_t at, std::size_
 }
 
 // The number times 10^shift, rounded half away from zero.
-Reading scaled(Decimal number, int shift, std::int64_t& value) {
+Parsed scaled(Decimal number, int shift, std::int64_t& value) {
   int exponent = number.exponent + shift;
   std::uint64_t digits = number.digits;
   int cut = number.first_cut;
@@ -104,18 +104,18 @@ Reading scaled(Decimal number, int shift, std::int64_t& value) {
   }
   if (cut >= 5) ++digits;
   for (; exponent > 0 && digits != 0; --exponent) {
-    if (digits > largest / 10) return Reading::out_of_range;
+    if (digits > largest / 10) return Parsed::out_of_range;
     digits *= 10;
   }
-  if (digits > largest) return Reading::out_of_range;
+  if (digits > largest) return Parsed::out_of_range;
   value = static_cast<std::int64_t>(digits);
   if (number.negative) value = -value;
-  return Reading::fine;
+  return Parsed::fine;
 }
 
 }  // namespace
 
-Reading read_integer(std::string_view text, std::int64_t& value) {
+Parsed read_integer(std::string_view text, std::int64_t& value) {
   // The usual case: up to 18 digits and nothing else.
   std::size_t at = 0;
   const bool negative = !text.empty() && text[0] == '-';
@@ -123,7 +123,7 @@ Reading read_integer(std::string_view text, std::int64_t& value) {
   if (std::uint64_t number = 0; at < text.size() && read_digits(text, at, 18, number) == text.size()) {
     value = static_cast<std::int64_t>(number);
     if (negative) value = -value;
-    return Reading::fine;
+    return Parsed::fine;
   }
   // Ids may use all 64 bits (hashes of thread handles); they keep their bits.
   if (text.size() - at >= 19 && text.size() - at <= 20) {
@@ -134,22 +134,22 @@ Reading read_integer(std::string_view text, std::int64_t& value) {
       fits = fits && !__builtin_mul_overflow(number, 10u, &number) &&
              !__builtin_add_overflow(number, static_cast<std::uint64_t>(text[i] - '0'), &number);
     if (i == text.size()) {
-      if (!fits || (negative && number > std::uint64_t{1} << 63)) return Reading::out_of_range;
+      if (!fits || (negative && number > std::uint64_t{1} << 63)) return Parsed::out_of_range;
       value = static_cast<std::int64_t>(negative ? 0 - number : number);
-      return Reading::fine;
+      return Parsed::fine;
     }
   }
   Decimal number;
-  if (!read_decimal(text, number)) return Reading::unreadable;
+  if (!read_decimal(text, number)) return Parsed::unreadable;
   std::int64_t thousandths = 0;
-  const Reading reading = scaled(number, 3, thousandths);
-  if (reading != Reading::fine) return reading;
-  if (thousandths % 1000 != 0) return Reading::unreadable;
+  const Parsed reading = scaled(number, 3, thousandths);
+  if (reading != Parsed::fine) return reading;
+  if (thousandths % 1000 != 0) return Parsed::unreadable;
   value = thousandths / 1000;
-  return Reading::fine;
+  return Parsed::fine;
 }
 
-Reading read_microseconds(std::string_view text, std::int64_t& nanoseconds) {
+Parsed read_microseconds(std::string_view text, std::int64_t& nanoseconds) {
   // The usual case: up to 16 digits (microseconds since 1970), a point, up to three digits.
   const bool negative = !text.empty() && text[0] == '-';
   const std::size_t first = negative ? 1 : 0;
@@ -166,11 +166,11 @@ Reading read_microseconds(std::string_view text, std::int64_t& nanoseconds) {
     if (at == text.size()) {
       nanoseconds = static_cast<std::int64_t>(number * scale[places]);
       if (negative) nanoseconds = -nanoseconds;
-      return Reading::fine;
+      return Parsed::fine;
     }
   }
   Decimal decimal;
-  if (!read_decimal(text, decimal)) return Reading::unreadable;
+  if (!read_decimal(text, decimal)) return Parsed::unreadable;
   return scaled(decimal, 3, nanoseconds);
 }
 

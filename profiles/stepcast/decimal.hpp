@@ -5,12 +5,12 @@
 
 namespace stepcast {
 
-enum class Reading : std::uint8_t { fine, unreadable, out_of_range };
+enum class Parsed : std::uint8_t { fine, unreadable, out_of_range };
 
 /// "123", "-1"; the whole text must be a number. A fraction is accepted if it is zero.
-[[nodiscard]] Reading read_integer(std::string_view text, std::int64_t& value);
+[[nodiscard]] Parsed read_integer(std::string_view text, std::int64_t& value);
 /// Microseconds as decimal text ("1669783687464181", "4458676522718.702", "1.5e3") to nanoseconds; digits below one
 /// nanosecond are rounded half up (away from zero). Out of range beyond 2^62 ns (146 years).
-[[nodiscard]] Reading read_microseconds(std::string_view text, std::int64_t& nanoseconds);
+[[nodiscard]] Parsed read_microseconds(std::string_view text, std::int64_t& nanoseconds);
 
 }  // namespace stepcast

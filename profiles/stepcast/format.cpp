@@ -1,7 +1,11 @@
 // Formats: the table, and the choice by content.
+#include <stepcast/archive.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/inflate.hpp>
+
+#include <iterator>
+#include <utility>
 
 namespace stepcast {
 
@@ -40,7 +44,9 @@ InputError unrecognised(const Source& source, std::string_view head) {
 
 }  // namespace
 
-Trace trace_of(const Source& source, const ReadOptions& options) {
+namespace {
+
+std::string head_of(const Source& source) {
   if (source.bytes.empty()) throw InputError(source.name, "a profiler trace", "an empty file");
   constexpr std::size_t head_size = 1u << 16;
   std::string head(head_size, '\0');
@@ -50,9 +56,62 @@ Trace trace_of(const Source& source, const ReadOptions& options) {
     throw InputError(source.name, "a profiler trace",
                      "gzip without content" + (plain.damage().empty() ? "" : ": " + plain.damage()));
   }
+  return head;
+}
+
+Reading reading_of_file(const Source& source, std::string_view head, const ReadOptions& options) {
   for (const Format& format : formats())
     if (format.recognises(head)) return format.read(source, options);
   throw unrecognised(source, head);
+}
+
+template <class T>
+void append(std::vector<T>& all, std::vector<T>&& more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+Reading reading_of_archive(const Source& source, const ReadOptions& options) {
+  const std::vector<ArchiveMember> members = members_of(source);
+  Reading all;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const Source member{source.name + "/" + members[i].name, members[i].bytes};
+    ReadOptions member_options = options;
+    if (options.progress)
+      member_options.progress = [&, i](double share) {
+        options.progress((static_cast<double>(i) + share) / static_cast<double>(members.size()));
+      };
+    try {
+      Reading one = reading_of_file(member, head_of(member), member_options);
+      append(all.traces, std::move(one.traces));
+      append(all.profiles, std::move(one.profiles));
+      append(all.executions, std::move(one.executions));
+    } catch (const InputError& error) {
+      if (options.strict) throw;
+      all.refused.push_back(error.what());
+    }
+  }
+  if (!all.traces.empty() || !all.profiles.empty() || !all.executions.empty()) return all;
+  if (all.refused.empty()) throw InputError(source.name, "an archive of traces", "an archive without files");
+  throw InputError(source.name, "an archive of traces",
+                   "no readable one among its " + std::to_string(members.size()) +
+                       (members.size() == 1 ? " file: " : " files; the first: ") + all.refused.front());
+}
+
+}  // namespace
+
+Reading reading_of(const Source& source, const ReadOptions& options) {
+  const std::string head = head_of(source);
+  return is_archive(head) ? reading_of_archive(source, options) : reading_of_file(source, head, options);
+}
+
+Trace trace_of(const Source& source, const ReadOptions& options) {
+  Reading reading = reading_of(source, options);
+  if (reading.traces.size() == 1) return std::move(reading.traces.front());
+  std::string found = std::to_string(reading.traces.size()) + " traces";
+  if (reading.traces.empty()) {
+    found = reading.profiles.empty() ? "an execution trace, which holds no times" : "a table of layers";
+  }
+  throw InputError(source.name, "one trace", found);
 }
 
 }  // namespace stepcast

@@ -1,9 +1,13 @@
 #pragma once
 // Formats: the open family of trace readers. A reader is a record: name, summary, sniff, read.
 //
-// The library never opens a file: a reader takes the bytes of one (plain or gzip) and the name to use in messages.
-// Invariant: a reader either returns a Trace that satisfies trace.hpp, saying in its report what was missing, assumed
-// and repaired, or throws InputError; it never returns numbers from a file that it did not understand.
+// The library never opens a file: a reader takes the bytes of one (plain or gzip) and the name to use in messages. A
+// file gives timed events (one trace for each rank in it), or the costs of layers (a profile), or a graph without times
+// (an execution trace, which is joined with the trace of the same run). Invariant: a reader either returns values that
+// satisfy their headers, saying in the report what was missing, assumed and repaired, or throws InputError; it never
+// returns numbers from a file that it did not understand. Exactly one format recognises a file.
+#include <stepcast/execution_trace.hpp>
+#include <stepcast/profile.hpp>
 #include <stepcast/trace.hpp>
 
 #include <cstddef>
@@ -26,6 +30,14 @@ struct ReadOptions {
   std::function<void(double)> progress;
 };
 
+/// What one file gave.
+struct Reading {
+  std::vector<Trace> traces;               ///< one for each rank in the file
+  std::vector<Profile> profiles;           ///< costs of layers, from tables that hold no events
+  std::vector<ExecutionTrace> executions;  ///< graphs without times
+  std::vector<std::string> refused;        ///< members of an archive that could not be read, and why
+};
+
 struct Format {
   std::string_view name;  ///< "kineto"
   std::string_view summary;
@@ -33,13 +45,16 @@ struct Format {
   /// True when the first decompressed bytes look like this format.
   bool (*recognises)(std::string_view head);
   /// Throws InputError.
-  Trace (*read)(const Source&, const ReadOptions&);
+  Reading (*read)(const Source&, const ReadOptions&);
 };
 
 /// All formats, in the order in which they are tried (formats/formats.inc).
 [[nodiscard]] std::span<const Format> formats();
 
-/// Reads a trace in whichever format recognises it. Throws InputError for empty, unknown or unusable input.
+/// Reads a file, or every member of a tar archive, in whichever format recognises it. Throws InputError for empty,
+/// unknown or unusable input, and for an archive without a single readable member.
+[[nodiscard]] Reading reading_of(const Source&, const ReadOptions& = {});
+/// The one trace that a file holds. Throws InputError as above and when the file holds anything else.
 [[nodiscard]] Trace trace_of(const Source&, const ReadOptions& = {});
 
 }  // namespace stepcast

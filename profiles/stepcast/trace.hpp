@@ -4,8 +4,9 @@
 // A trace is what a reader (format.hpp) makes of a file: host operators, runtime calls, device kernels, annotations and
 // the links between them. Invariants: events are sorted by (start_ns, longer first, file order); every duration is >=
 // 0; all times are integer nanoseconds on one clock; every index is in range. A trace holds what was recorded and what
-// the reader had to assume, nothing derived: layers, steps and costs are the business of profile_of.hpp. Not modelled:
-// memory events, Python frames (counted, then dropped), hardware counters.
+// the reader had to assume, nothing derived: layers, steps and costs are the business of profile_of.hpp. Clocks of
+// different ranks differ; ranks.hpp brings them together. Not modelled: memory events, Python frames (counted, then
+// dropped), hardware counters.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -49,10 +50,11 @@ struct Track {
 struct Event {
   std::int64_t start_ns = 0;
   std::int64_t duration_ns = 0;
-  std::int64_t correlation = -1;     ///< joins a runtime call with the device work that it launched
-  std::int64_t external_id = -1;     ///< joins an operator with its runtime calls and device work
-  std::int64_t sequence = -1;        ///< autograd sequence number: forward operator <-> backward node
-  std::int32_t forward_thread = -1;  ///< "Fwd thread id": > 0 marks backward nodes
+  std::int64_t correlation = -1;      ///< joins a runtime call with the device work that it launched
+  std::int64_t external_id = -1;      ///< joins an operator with its runtime calls and device work
+  std::int64_t sequence = -1;         ///< autograd sequence number: forward operator <-> backward node
+  std::int32_t forward_thread = -1;   ///< "Fwd thread id": > 0 marks backward nodes
+  std::int32_t record_function = -1;  ///< "Record function id": joins with PyTorch execution traces
   StringId name = 0;
   std::uint32_t track = 0;
   StringId shapes = 0;                  ///< raw JSON text of "Input Dims" / "Input dims", e.g. [[64,3,7,7],[]]
@@ -72,6 +74,35 @@ struct CollectiveArguments {
   std::int64_t out_elements = -1;
   std::int64_t group_size = -1;
   std::int64_t sequence = -1;
+  StringId in_split = 0, out_split = 0;  ///< raw text of "In split size" / "Out split size", e.g. [4, 4]
+  StringId ranks = 0;                    ///< raw text of "Process Group Ranks", cut after 30 by the writer
+  StringId group_description = 0;
+  std::int64_t source_rank = -1, destination_rank = -1;
+};
+
+/// Why the file says that one event waited for another; indices into Trace::events. Only what ids in the file prove:
+/// launch -> device work is `Event::correlation`, order within a track needs no word, and nothing here is inferred.
+enum class DependencyKind : std::uint8_t {
+  stream_wait,  ///< device work before an event record -> device work behind a stream's wait for that event
+  host_wait,    ///< device work -> the host call that waited for it (event or stream synchronisation)
+  data,         ///< a recorded data dependency (execution traces, Chakra)
+  control,      ///< a recorded control dependency
+};
+struct Dependency {
+  std::uint32_t before = no_index, after = no_index;
+  DependencyKind kind = DependencyKind::data;
+};
+
+/// What the tables of pipelined jobs say of an operation beyond its time; -1: not said.
+struct OperationArguments {
+  std::uint32_t event = no_index;
+  std::int32_t step = -1, micro_batch = -1, chunk = -1, stage = -1, data_rank = -1, sequence = -1;
+};
+
+/// A process group as the file describes it.
+struct ProcessGroup {
+  std::string name, description;
+  std::vector<std::int64_t> ranks;  ///< complete, or empty when the file does not say
 };
 
 /// An arrow from a forward operator to the backward node that it caused: indices into Trace::events.
@@ -92,6 +123,7 @@ struct ReadReport {
   std::uint64_t events_unclassified = 0;  ///< entries with a duration whose category was not known
   std::int64_t unclassified_ns = 0;       ///< their summed duration
   std::uint64_t python_frames = 0;        ///< dropped Python frames
+  std::uint64_t events_left_out = 0;      ///< intact events outside the steps that were kept to bound the memory
 };
 
 struct Trace {
@@ -101,6 +133,9 @@ struct Trace {
   std::vector<std::string> strings{std::string()};
   std::vector<CollectiveArguments> collectives;
   std::vector<ForwardBackwardLink> forward_backward;
+  std::vector<Dependency> dependencies;
+  std::vector<OperationArguments> operations;  ///< sorted by event
+  std::vector<ProcessGroup> groups;
   std::string device_name;  ///< first entry of deviceProperties; empty: no device or not said
   std::int64_t device_memory_bytes = -1;
   std::int64_t rank = -1;  ///< from distributedInfo, else -1

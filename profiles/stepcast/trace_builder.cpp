@@ -191,7 +191,7 @@ void TraceBuilder::add_arrow(const KinetoEvent& event) {
   arrow.launch = launch;
   arrow.id = number_of(event.id);
   std::int64_t process = 0;
-  if (!launch && read_integer(content_of(event.process), process) == Reading::fine) arrow.process = process;
+  if (!launch && read_integer(content_of(event.process), process) == Parsed::fine) arrow.process = process;
   if (!read_time(event.start, std::int64_t{1} << 62, "a time stamp", arrow.time)) return;
   arrow.track = key_of(content_of(event.process), content_of(event.thread), launch && arrow.end, event);
   arrows_.push_back(arrow);
@@ -212,7 +212,7 @@ StringId TraceBuilder::text_id(std::string_view json) { return strings_.id_of_js
 
 std::int64_t TraceBuilder::number_of(std::string_view json) {
   std::int64_t value = -1;
-  if (read_integer(content_of(json), value) == Reading::fine) return value;
+  if (read_integer(content_of(json), value) == Parsed::fine) return value;
   ++unreadable_numbers_;
   return -1;
 }
@@ -220,13 +220,13 @@ std::int64_t TraceBuilder::number_of(std::string_view json) {
 bool TraceBuilder::read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns) {
   const std::string_view text = content_of(json);
   if (text.empty()) return false;
-  const Reading reading = read_microseconds(text, ns);
-  if (reading == Reading::out_of_range || (reading == Reading::fine && (ns > limit || ns < -limit)))
+  const Parsed reading = read_microseconds(text, ns);
+  if (reading == Parsed::out_of_range || (reading == Parsed::fine && (ns > limit || ns < -limit)))
     throw InputError(source_ + ", event " + std::to_string(events_seen()), std::string(what) + " in microseconds",
                      std::string(text), "no profiler runs that long: the file is damaged or its times are not us");
   text_times_ += json[0] == '"';
   fractional_ += ns % 1000 != 0;
-  return reading == Reading::fine;
+  return reading == Parsed::fine;
 }
 
 std::size_t TraceBuilder::TrackHash::operator()(const TrackKey& key) const {
@@ -240,15 +240,15 @@ TraceBuilder::TrackKey TraceBuilder::key_of(std::string_view process, std::strin
                                             const KinetoEvent& event) {
   TrackKey key;
   key.on_device = on_device;
-  if (read_integer(process, key.process) != Reading::fine) {
-    if (!on_device || read_integer(content_of(event.device), key.process) != Reading::fine) key.process = -1;
+  if (read_integer(process, key.process) != Parsed::fine) {
+    if (!on_device || read_integer(content_of(event.device), key.process) != Parsed::fine) key.process = -1;
     if (!on_device) key.label = strings_.id_of_json(process);
   }
   constexpr std::string_view stream = "stream ";  // "stream 7" until 2021
   if (thread.starts_with(stream)) thread.remove_prefix(stream.size());
   while (!thread.empty() && thread.back() == ' ') thread.remove_suffix(1);
-  if (read_integer(thread, key.thread) != Reading::fine) {
-    if (!on_device || read_integer(content_of(event.stream), key.thread) != Reading::fine) {
+  if (read_integer(thread, key.thread) != Parsed::fine) {
+    if (!on_device || read_integer(content_of(event.stream), key.thread) != Parsed::fine) {
       key.thread = -1;
       key.label = strings_.id_of_json(thread);
     }

@@ -78,7 +78,7 @@ std::string gzip_of(const std::string& text) {
 
 std::int64_t ns_of(const std::string& text) {
   std::int64_t ns = -1;
-  REQUIRE(read_microseconds(text, ns) == Reading::fine);
+  REQUIRE(read_microseconds(text, ns) == Parsed::fine);
   return ns;
 }
 
@@ -96,22 +96,22 @@ TEST_CASE("microseconds become nanoseconds by decimal text") {
   CHECK(ns_of("1.5e3") == 1'500'000);
   CHECK(ns_of("12345678.125e-3") == 12'345'678);
   std::int64_t ns = 0;
-  CHECK(read_microseconds("1e18", ns) == Reading::out_of_range);
-  CHECK(read_microseconds("99999999999999999999", ns) == Reading::out_of_range);
-  CHECK(read_microseconds("1e99999999999", ns) == Reading::out_of_range);
+  CHECK(read_microseconds("1e18", ns) == Parsed::out_of_range);
+  CHECK(read_microseconds("99999999999999999999", ns) == Parsed::out_of_range);
+  CHECK(read_microseconds("1e99999999999", ns) == Parsed::out_of_range);
   for (const char* text : {"", "-", ".", "1.2.3", "abc", "1e", "0x10", "1 2", "null"})
-    CHECK(read_microseconds(text, ns) == Reading::unreadable);
+    CHECK(read_microseconds(text, ns) == Parsed::unreadable);
 }
 
 TEST_CASE("integers keep all 64 bits") {
   std::int64_t value = 0;
-  CHECK((read_integer("9007199254740993", value) == Reading::fine && value == 9'007'199'254'740'993));
-  CHECK((read_integer("-9223372036854775808", value) == Reading::fine && value == INT64_MIN));
-  CHECK((read_integer("18446744073709551615", value) == Reading::fine && value == -1));
-  CHECK((read_integer("12.0", value) == Reading::fine && value == 12));
-  CHECK(read_integer("12.5", value) == Reading::unreadable);
-  CHECK(read_integer("99999999999999999999", value) == Reading::out_of_range);
-  CHECK(read_integer("stream 7", value) == Reading::unreadable);
+  CHECK((read_integer("9007199254740993", value) == Parsed::fine && value == 9'007'199'254'740'993));
+  CHECK((read_integer("-9223372036854775808", value) == Parsed::fine && value == INT64_MIN));
+  CHECK((read_integer("18446744073709551615", value) == Parsed::fine && value == -1));
+  CHECK((read_integer("12.0", value) == Parsed::fine && value == 12));
+  CHECK(read_integer("12.5", value) == Parsed::unreadable);
+  CHECK(read_integer("99999999999999999999", value) == Parsed::out_of_range);
+  CHECK(read_integer("stream 7", value) == Parsed::unreadable);
 }
 
 TEST_CASE("2.4 and later: relative times and a base behind the events") {

@@ -40,7 +40,7 @@ std::int64_t integer_at(const Json& object, const char* key, std::int64_t absent
   if (found == object.end()) return absent;
   std::int64_t value = absent;
   const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
-  return read_integer(text, value) == Reading::fine ? value : absent;
+  return read_integer(text, value) == Parsed::fine ? value : absent;
 }
 
 std::string text_at(const Json& object, const char* key) {
@@ -131,7 +131,7 @@ class KinetoReader {
     if (!is_wanted(key)) return;
     const Json json = Json::parse(value, nullptr, false);
     if (key == "baseTimeNanoseconds") {
-      header_.has_base = read_integer(content_of(value), header_.base_ns) == Reading::fine;
+      header_.has_base = read_integer(content_of(value), header_.base_ns) == Parsed::fine;
       if (!header_.has_base) builder_.repaired("baseTimeNanoseconds is not a number, taken as 0");
     } else if (json.is_discarded()) {
       if (!damage_.no_closing_bracket) builder_.repaired(std::string(key) + " is not JSON, left out");
@@ -146,7 +146,7 @@ class KinetoReader {
       header_.device_memory_bytes = integer_at(json[0], "totalGlobalMem", -1);
     } else if (key == "labWriter" && json.is_string()) {
       header_.lab_writer = json.get<std::string>();
-    } else if (std::int64_t number = 0; read_integer(content_of(value), number) == Reading::fine && number > 0) {
+    } else if (std::int64_t number = 0; read_integer(content_of(value), number) == Parsed::fine && number > 0) {
       if (key == "cuda_runtime_version") header_.runtime = "CUDA runtime " + version_text(number, 1000, 10);
       if (key == "hip_runtime_version") header_.runtime = "HIP runtime " + version_text(number, 10'000'000, 100'000);
     }
@@ -202,7 +202,11 @@ class KinetoReader {
   bool saw_events_ = false;
 };
 
-Trace read(const Source& source, const ReadOptions& options) { return KinetoReader(source, options).read(); }
+Reading read(const Source& source, const ReadOptions& options) {
+  Reading reading;
+  reading.traces.push_back(KinetoReader(source, options).read());
+  return reading;
+}
 
 }  // namespace
 
