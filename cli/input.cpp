@@ -1,9 +1,8 @@
 #include "input.hpp"
 
+#include "documents.hpp"
 #include "files.hpp"
-#include "progress.hpp"
 
-#include <stepcast/format.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/profile_whatif.hpp>
 #include <stepcast/text.hpp>
@@ -27,25 +26,6 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return near.empty() ? otherwise : "did you mean '" + near + "'?";
 }
 
-/// The schema of a stepcast document ("profile"), or empty for any other text.
-std::string_view own_schema_of(std::string_view text) {
-  // A profile is small; a large text is a trace, and is not searched through.
-  constexpr std::size_t largest_document = std::size_t{64} << 20;
-  if (text.size() > largest_document) return {};
-  const auto start = text.find_first_not_of(" \t\r\n");
-  if (start == std::string_view::npos || text[start] != '{') return {};
-  constexpr std::string_view prefix = "\"stepcast.";
-  for (auto at = text.find("\"schema\""); at != std::string_view::npos; at = text.find("\"schema\"", at + 1)) {
-    const auto colon = text.find_first_not_of(" \t\r\n", at + std::string_view("\"schema\"").size());
-    if (colon == std::string_view::npos || text[colon] != ':') continue;
-    const auto value = text.find_first_not_of(" \t\r\n", colon + 1);
-    if (value == std::string_view::npos || !text.substr(value).starts_with(prefix)) continue;
-    const std::string_view rest = text.substr(value + prefix.size());
-    return rest.substr(0, rest.find_first_of("/\""));
-  }
-  return {};
-}
-
 ProfileOptions options_of(const InputFlags& flags) {
   ProfileOptions options;
   if (!flags.batch.empty()) {
@@ -64,38 +44,6 @@ ProfileOptions options_of(const InputFlags& flags) {
   options.model = model->name;
   options.parameters = model->parameters;
   return options;
-}
-
-/// What the files hold: the traces of all ranks, or one profile.
-struct Documents {
-  std::vector<Trace> traces;
-  std::optional<Profile> profile;
-};
-
-Documents documents_of(const InputFlags& flags) {
-  Documents documents;
-  for (const std::string& path : flags.files)
-    if (std::count(flags.files.begin(), flags.files.end(), path) > 1)
-      throw InputError("", "every input once", "'" + path + "' twice");
-  const std::size_t count = flags.files.size();
-  Progress progress("reading");
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = shown_name(flags.files[i]);
-    const FileBytes file(flags.files[i]);
-    if (const std::string_view schema = own_schema_of(file.text()); !schema.empty()) {
-      if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
-      if (count > 1) throw InputError(name, "traces of the ranks of one run", "a profile among several inputs");
-      documents.profile = profile_of_json(file.text(), name);
-      return documents;
-    }
-    const auto show = [&](double share) {
-      progress.show((static_cast<double>(i) + share) / static_cast<double>(count));
-    };
-    documents.traces.push_back(trace_of({name, file.bytes()}, {.strict = flags.strict, .progress = show}));
-  }
-  for (const Trace& trace : documents.traces)
-    for (const std::string& repair : trace.report.repaired) note(trace.source + ": " + repair);
-  return documents;
 }
 
 SelfCheck self_check_of(const std::vector<Trace>& traces) {
@@ -231,7 +179,7 @@ const Report& report_of(const OutputFlags& flags) { return *report_named(flags.j
 
 Input input_of(const InputFlags& flags) {
   const ProfileOptions options = options_of(flags);
-  Documents documents = documents_of(flags);
+  Documents documents = documents_of(flags.files, flags.strict);
   if (documents.profile) {
     Input input{std::move(*documents.profile), {{}, no_replay_of_profile}};
     if (!flags.model.empty()) throw InputError("--model", "a trace to apply it to", "a profile, which has its tensors");
@@ -246,7 +194,7 @@ Input input_of(const InputFlags& flags) {
 }
 
 SelfCheck self_check_of(const InputFlags& flags) {
-  const Documents documents = documents_of(flags);
+  const Documents documents = documents_of(flags.files, flags.strict);
   if (documents.profile) return {{}, no_replay_of_profile};
   return self_check_of(documents.traces);
 }

@@ -1,0 +1,94 @@
+#include "documents.hpp"
+
+#include "files.hpp"
+#include "input.hpp"
+#include "progress.hpp"
+
+#include <stepcast/error.hpp>
+#include <stepcast/format.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace stepcast::cli {
+namespace {
+
+/// The schema of a stepcast document ("profile"), or empty for any other text.
+std::string_view own_schema_of(std::string_view text) {
+  // A profile is small; a large text is a trace, and is not searched through.
+  constexpr std::size_t largest_document = std::size_t{64} << 20;
+  if (text.size() > largest_document) return {};
+  const auto start = text.find_first_not_of(" \t\r\n");
+  if (start == std::string_view::npos || text[start] != '{') return {};
+  constexpr std::string_view prefix = "\"stepcast.";
+  for (auto at = text.find("\"schema\""); at != std::string_view::npos; at = text.find("\"schema\"", at + 1)) {
+    const auto colon = text.find_first_not_of(" \t\r\n", at + std::string_view("\"schema\"").size());
+    if (colon == std::string_view::npos || text[colon] != ':') continue;
+    const auto value = text.find_first_not_of(" \t\r\n", colon + 1);
+    if (value == std::string_view::npos || !text.substr(value).starts_with(prefix)) continue;
+    const std::string_view rest = text.substr(value + prefix.size());
+    return rest.substr(0, rest.find_first_of("/\""));
+  }
+  return {};
+}
+
+void refuse_repetitions(const std::vector<std::string>& files) {
+  for (const std::string& path : files)
+    if (std::count(files.begin(), files.end(), path) > 1)
+      throw InputError("", "every input once", "'" + path + "' twice");
+}
+
+template <class T>
+void append(std::vector<T>& all, std::vector<T>&& more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+/// Everything that the files hold, not yet joined.
+Reading reading_of_files(const std::vector<std::string>& files, bool strict) {
+  Reading all;
+  Progress progress("reading");
+  const std::size_t count = files.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = shown_name(files[i]);
+    const FileBytes file(files[i]);
+    if (const std::string_view schema = own_schema_of(file.text()); !schema.empty()) {
+      if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
+      all.profiles.push_back(profile_of_json(file.text(), name));
+      continue;
+    }
+    const auto show = [&](double share) {
+      progress.show((static_cast<double>(i) + share) / static_cast<double>(count));
+    };
+    Reading one = reading_of({name, file.bytes()}, {.strict = strict, .progress = show});
+    append(all.traces, std::move(one.traces));
+    append(all.profiles, std::move(one.profiles));
+    append(all.executions, std::move(one.executions));
+    append(all.refused, std::move(one.refused));
+  }
+  return all;
+}
+
+}  // namespace
+
+Documents documents_of(const std::vector<std::string>& files, bool strict) {
+  refuse_repetitions(files);
+  Reading reading = reading_of_files(files, strict);
+  for (const std::string& refusal : reading.refused) note("left out: " + refusal);
+  Documents documents;
+  if (!reading.profiles.empty()) {
+    if (reading.profiles.size() > 1 || !reading.traces.empty() || !reading.executions.empty())
+      throw InputError("", "one profile, or traces of the ranks of one run", "a profile among several inputs");
+    documents.profile = std::move(reading.profiles.front());
+    return documents;
+  }
+  if (reading.traces.empty())
+    throw InputError(reading.executions.front().source, "a trace", "an execution trace, which holds no times",
+                     "give the profiler's trace of the same run as well");
+  documents.traces = std::move(reading.traces);
+  for (const Trace& trace : documents.traces)
+    for (const std::string& repair : trace.report.repaired) note(trace.source + ": " + repair);
+  return documents;
+}
+
+}  // namespace stepcast::cli
