@@ -18,7 +18,7 @@ namespace stepcast {
 /// A training step in a trace.
 struct Step {
   std::int64_t number = -1;
-  std::int64_t start_ns = 0, end_ns = 0;  ///< host annotation
+  std::int64_t start_ns = 0, end_ns = 0;  ///< host annotation; a user's own numbered range: until the next begins
   bool distorted = false;                 ///< first or last of the recording, or visibly disturbed by the profiler
 };
 

@@ -1,6 +1,8 @@
 // Steps: where one training step ends and the next begins, and how long each took.
 //
-// Steps are the ProfilerStep#N annotations of one host thread. The first and the last of a recording are distorted: the
+// Steps are the ProfilerStep#N annotations of one host thread, or, without any, numbered ranges such as "step 3" and
+// "Iteration_12", which users of NVTX write: those seldom enclose the wait for the next batch, so that such a step
+// lasts until the next one begins. The first and the last of a recording are distorted: the
 // profiler starts inside the one and stops (or drains the device) inside the other. A step in between counts as
 // distorted only if the profiler itself says that it was at work: the buffer flushes that it recorded fill more than
 // `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not an error.
@@ -8,8 +10,10 @@
 #include <stepcast/statistics.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -30,6 +34,23 @@ std::optional<std::int64_t> step_number(std::string_view name) {
   return number;
 }
 
+/// The number of a range that a user calls a step: "step 3", "Iteration_12", "train_step#7".
+std::optional<std::int64_t> user_step_number(std::string_view name) {
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits == 0 || digits == name.size() || name.size() - digits > 12) return std::nullopt;
+  std::string word(name.substr(0, digits));
+  while (!word.empty() && std::string_view(" _#:=-.").find(word.back()) != std::string_view::npos) word.pop_back();
+  for (char& c : word) c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const std::string_view known : {"step", "iteration", "iter", "train_step", "training_step", "train_iteration",
+                                       "training_iteration", "train_iter", "global_step"})
+    if (word == known) {
+      std::int64_t number = 0;
+      std::from_chars(name.data() + digits, name.data() + name.size(), number);
+      return number;
+    }
+  return std::nullopt;
+}
+
 /// Host annotations by name; old writers file them under operators.
 bool may_mark_a_step(const Trace& trace, const Event& event) {
   return (event.kind == EventKind::annotation || event.kind == EventKind::host_op) &&
@@ -41,9 +62,11 @@ struct MarkedStep {
   std::uint32_t track;
 };
 
-std::vector<MarkedStep> marked_steps(const Trace& trace) {
+using NumberOfName = std::optional<std::int64_t> (*)(std::string_view);
+
+std::vector<MarkedStep> marked_steps(const Trace& trace, NumberOfName number_in) {
   std::vector<std::int64_t> number_of(trace.strings.size(), -1);
-  for (std::size_t id = 0; id < trace.strings.size(); ++id) number_of[id] = step_number(trace.strings[id]).value_or(-1);
+  for (std::size_t id = 0; id < trace.strings.size(); ++id) number_of[id] = number_in(trace.strings[id]).value_or(-1);
   std::vector<MarkedStep> marked;
   for (const Event& event : trace.events) {
     if (number_of[event.name] < 0 || !may_mark_a_step(trace, event)) continue;
@@ -141,7 +164,9 @@ Seconds device_period(const DeviceWork& step, const DeviceWork& next) {
 }  // namespace
 
 std::vector<Step> steps_of(const Trace& trace) {
-  const std::vector<MarkedStep> marked = marked_steps(trace);
+  std::vector<MarkedStep> marked = marked_steps(trace, step_number);
+  const bool by_user = marked.empty();
+  if (by_user) marked = marked_steps(trace, user_step_number);
   std::unordered_map<std::uint32_t, std::size_t> marks_of_track;
   for (const MarkedStep& m : marked) ++marks_of_track[m.track];
   // Several threads may carry marks (several processes in one file): the one with most, the first in time among equals.
@@ -154,6 +179,8 @@ std::vector<Step> steps_of(const Trace& trace) {
     const bool nested = !steps.empty() && m.step.start_ns < steps.back().end_ns;
     if (m.track == track && !nested) steps.push_back(m.step);
   }
+  for (std::size_t i = 0; by_user && i + 1 < steps.size(); ++i)
+    if (steps[i + 1].number == steps[i].number + 1) steps[i].end_ns = steps[i + 1].start_ns;
   mark_distorted(trace, steps);
   return steps;
 }
