@@ -47,6 +47,8 @@ TracedCollective collective_of(const TraceIndex& index, std::uint32_t i) {
   TracedCollective out;
   out.duration = Seconds(double(e.duration_ns) * 1e-9);
   const CollectiveArguments* arguments = arguments_of(index, i);
+  out.event = i;
+  out.arguments = arguments;
   if (arguments != nullptr) {
     const Answer<DataType> type = data_type_of(index.trace.text(arguments->dtype));
     out.operation = naming::collective_operation(index.trace.text(arguments->name));
@@ -75,6 +77,14 @@ std::vector<TracedCollective> collected(const TraceIndex& index, const StepWindo
 }
 
 }  // namespace
+
+std::vector<TracedCollective> collectives_of(const TraceIndex& index) {
+  std::vector<TracedCollective> out;
+  const Level level = level_of(index);
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i)
+    if (counts_at(index, i, level)) out.push_back(collective_of(index, i));
+  return out;
+}
 
 std::vector<TracedCollective> collectives_in(const TraceIndex& index, const StepWindow& window) {
   return collected(index, window, level_of(index));

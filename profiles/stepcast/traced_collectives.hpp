@@ -14,12 +14,16 @@
 namespace stepcast {
 
 struct TracedCollective {
+  std::uint32_t event = no_index;
+  const CollectiveArguments* arguments = nullptr;  ///< of the event or of what launched it; null: none
   std::string operation;  ///< "allreduce", "reducescatter", ...
   Bytes size;             ///< the full vector; 0 when the trace does not say
   Seconds duration;
   std::int64_t group_size = -1;
 };
 
+/// All collectives of the trace, in order.
+[[nodiscard]] std::vector<TracedCollective> collectives_of(const TraceIndex&);
 /// The collectives that start within the window, in order.
 [[nodiscard]] std::vector<TracedCollective> collectives_in(const TraceIndex&, const StepWindow&);
 /// Averages over the windows, by operation and group size.
