@@ -20,6 +20,7 @@ class TraceDraft {
   explicit TraceDraft(std::string_view source);
 
   [[nodiscard]] StringId text(std::string_view text) { return strings_.id_of(text); }
+  [[nodiscard]] const std::string& text_of(StringId id) const { return strings_[id]; }
   /// The track of this process and thread (for device tracks: device and stream); made on first use.
   [[nodiscard]] std::uint32_t track(std::int64_t process, std::int64_t thread, bool on_device,
                                     std::string_view label = {});
