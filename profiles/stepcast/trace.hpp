@@ -113,8 +113,9 @@ struct ForwardBackwardLink {
 
 /// What a reader says of itself: which producer it recognised, what the file lacked, what had to be assumed, repaired.
 struct ReadReport {
-  std::string format;                     ///< "kineto"
-  std::string producer;                   ///< "PyTorch Kineto >= 2.4 (relative ns times), CUDA runtime 12.6"
+  std::string format;    ///< "kineto"
+  std::string good_for;  ///< where it holds no training step: what such a file answers instead; may be empty
+  std::string producer;  ///< "PyTorch Kineto >= 2.4 (relative ns times), CUDA runtime 12.6"
   std::vector<std::string> missing;       ///< "input shapes", "sequence numbers", ...
   std::vector<std::string> assumed;       ///< "ts are microseconds", ...
   std::vector<std::string> repaired;      ///< "truncated tail: 1 event dropped", ...
