@@ -20,6 +20,7 @@ class TraceDraft {
   explicit TraceDraft(std::string_view source);
 
   [[nodiscard]] StringId text(std::string_view text) { return strings_.id_of(text); }
+  [[nodiscard]] const std::string& text_of(StringId id) const { return strings_[id]; }
   /// The id of the JSON string whose text between the quotes is `raw`.
   [[nodiscard]] StringId json_text(std::string_view raw) { return strings_.id_of_json(raw); }
   /// The track of this process and thread (for device tracks: device and stream); made on first use.
