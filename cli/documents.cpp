@@ -6,6 +6,7 @@
 
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/joined_tables.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -44,8 +45,20 @@ void append(std::vector<T>& all, std::vector<T>&& more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+/// The reading of two tables that only make sense together, if the files are such.
+std::optional<Reading> reading_of_pair(const std::vector<std::string>& files, bool strict) {
+  if (files.size() != 2 || std::ranges::count(files, "-") > 0) return std::nullopt;
+  const FileBytes first(files[0]), second(files[1]);
+  const std::string name = shown_name(files[0]) + " + " + shown_name(files[1]);
+  const Source pair[] = {{shown_name(files[0]), first.bytes()}, {shown_name(files[1]), second.bytes()}};
+  const std::optional<std::string> text = joined_tables(pair);
+  if (!text) return std::nullopt;
+  return reading_of({name, std::as_bytes(std::span(*text))}, {.strict = strict, .progress = {}});
+}
+
 /// Everything that the files hold, not yet joined.
 Reading reading_of_files(const std::vector<std::string>& files, bool strict) {
+  if (std::optional<Reading> pair = reading_of_pair(files, strict)) return std::move(*pair);
   Reading all;
   Progress progress("reading");
   const std::size_t count = files.size();

@@ -1,0 +1,317 @@
+// Layer CSV: one row a layer, in forward order, written by hand or by anyone's script.
+//
+//   # model: my-net          comment lines may name model, device, batch, optimizer ("3 ms"), other, and
+//   # order: backward        the order of the rows, when the layer whose gradient is ready first comes first
+//   name,forward_ms,backward_ms,bytes
+//   "conv1, 7x7",0.31,0.62,37632
+//
+// Columns are known by their names, in any order and case, other columns are left alone: the layer (name, layer,
+// layer_index), its passes (forward, fwd, forward_pass, ... with a unit: ns, us, ms, s) and its gradient (bytes, size,
+// or a count of elements: numel, elements, params; with an optional dtype, else 4 bytes each). "forward_ms",
+// "Forward time [ms]" and a column "forward" with cells like "0.3 ms" say the same. Separators are comma, semicolon or
+// tab. A row that repeats the layer and the times of the row above is a further tensor of that layer, counted once.
+// The order of SwitchML's dnn_benchmark (layer_index, numel, forward_pass_ns, backward_pass_ns) is one such table.
+#include <stepcast/error.hpp>
+#include <stepcast/format.hpp>
+#include <stepcast/layer_table.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace stepcast {
+namespace {
+
+enum class Role : std::uint8_t { none, name, tensor, forward, backward, bytes, elements, dtype };
+
+struct Column {
+  Role role = Role::none;
+  double unit = 0;  ///< SI units of a bare number; 0: the cell has to say
+  std::string title;
+};
+
+struct Unit {
+  std::string_view word;
+  double factor;
+};
+constexpr Unit time_units[] = {{"ns", 1e-9},   {"us", 1e-6},           {"usec", 1e-6},        {"ms", 1e-3},
+                               {"msec", 1e-3}, {"microseconds", 1e-6}, {"nanoseconds", 1e-9}, {"s", 1},
+                               {"sec", 1},     {"seconds", 1},         {"milliseconds", 1e-3}};
+constexpr Unit size_units[] = {{"bytes", 1}, {"byte", 1},   {"b", 1},         {"kb", 1e3},        {"mb", 1e6},
+                               {"gb", 1e9},  {"kib", 1024}, {"mib", 1048576}, {"gib", 1073741824}};
+
+/// Takes the last word off if it is a unit.
+double take_unit(std::string& words, std::span<const Unit> units) {
+  const std::size_t space = words.rfind(' ');
+  const std::string last = space == std::string::npos ? words : words.substr(space + 1);
+  for (const Unit& unit : units) {
+    if (unit.word != last) continue;
+    words.resize(space == std::string::npos ? 0 : space);
+    return unit.factor;
+  }
+  return 0;
+}
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool is_pass(std::string_view words, std::string_view pass, std::string_view brief, std::string_view letter) {
+  if (words.starts_with(pass)) words.remove_prefix(pass.size());
+  else if (words.starts_with(brief)) words.remove_prefix(brief.size());
+  else return words == letter;
+  return is_one_of(words, {"", " pass", " time", " pass time", " compute time", " compute", " cost", " duration"});
+}
+
+Column column_of(std::string_view cell) {
+  Column column;
+  column.title = cell;
+  std::string words = words_of_header(cell);
+  const double time = take_unit(words, time_units);
+  column.role = is_pass(words, "forward", "fwd", "fp")    ? Role::forward
+                : is_pass(words, "backward", "bwd", "bp") ? Role::backward
+                                                          : Role::none;
+  if (column.role != Role::none) {
+    column.unit = time;
+    return column;
+  }
+  words = words_of_header(cell);
+  if (is_one_of(words, {"numel", "elements", "params", "parameters", "num params", "num parameters", "param count"})) {
+    column.role = Role::elements;
+    return column;
+  }
+  column.unit = take_unit(words, size_units);
+  if (is_one_of(words, {"", "size", "gradient", "grad", "gradient size", "grad size", "parameter", "param", "params",
+                        "parameters", "parameter size", "param size", "weight", "weights", "tensor size"}) &&
+      (column.unit > 0 || words.ends_with("size")))
+    column.role = Role::bytes;
+  words = words_of_header(cell);
+  if (is_one_of(words, {"name", "layer", "layer name", "layer index", "layer id", "module", "op", "operator"}))
+    column.role = Role::name;
+  if (is_one_of(words, {"tensor", "tensor name", "parameter name", "param name"})) column.role = Role::tensor;
+  if (is_one_of(words, {"dtype", "data type", "type"})) column.role = Role::dtype;
+  return column;
+}
+
+std::vector<Column> columns_of(std::string_view header) {
+  std::vector<Column> columns;
+  for (const std::string& cell : cells_of(header, separator_of(header))) columns.push_back(column_of(cell));
+  return columns;
+}
+
+bool has(const std::vector<Column>& columns, Role role) { return std::ranges::count(columns, role, &Column::role) > 0; }
+
+bool is_header(const std::vector<Column>& columns) {
+  return has(columns, Role::forward) && has(columns, Role::backward) &&
+         (has(columns, Role::bytes) || has(columns, Role::elements));
+}
+
+bool recognises(std::string_view head) {
+  const std::string_view line = first_line_of(head);
+  return !line.empty() && line.front() != '{' && line.front() != '[' && is_header(columns_of(line));
+}
+
+struct Row {
+  std::string name, tensor;
+  std::optional<Seconds> forward, backward;
+  std::optional<Bytes> size;
+  DataType dtype = DataType::f32;
+  bool dtype_said = false;
+};
+
+class LayerCsv {
+ public:
+  LayerCsv(const Source& source, const ReadOptions& options) : options_(options), text_(source, options) {
+    table_.source = source.name;
+  }
+
+  Profile read() {
+    read_comments();
+    const std::vector<TextLine>& lines = text_.lines();
+    if (lines.empty()) throw InputError(table_.source, "a header and rows", "nothing but comments");
+    separator_ = separator_of(lines.front().text);
+    read_header(lines.front());
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      if (is_header(columns_of(lines[i].text))) {
+        leave_out_block(lines[i]);
+        break;
+      }
+      add(row_of(lines[i]), lines[i]);
+    }
+    if (table_.layers.empty())
+      throw InputError(text_.where(lines.front()), "rows below the header", "the end of the file");
+    finish();
+    return profile_of_table(std::move(table_));
+  }
+
+ private:
+  void read_comments() {
+    for (const TextLine& comment : text_.comments()) {
+      const std::size_t colon = comment.text.find(':');
+      if (colon == std::string_view::npos) continue;
+      const std::string key = words_of_header(comment.text.substr(0, colon));
+      const std::string value(trimmed(comment.text.substr(colon + 1)));
+      const std::string where = text_.where(comment);
+      if (key == "model") table_.model = value;
+      if (key == "device") table_.device = value;
+      if (key == "batch") table_.batch_samples = amount_of(value, where, "number of samples");
+      if (key == "optimizer") table_.optimizer = seconds_of(value, where);
+      if (key == "other") table_.other = seconds_of(value, where);
+      if (key != "order") continue;
+      if (value != "forward" && value != "backward") throw InputError(where, "order: forward or backward", value);
+      backward_first_ = value == "backward";
+    }
+  }
+
+  void read_header(const TextLine& line) {
+    columns_ = columns_of(line.text);
+    for (const Role role : {Role::name, Role::tensor, Role::forward, Role::backward, Role::bytes, Role::elements}) {
+      if (std::ranges::count(columns_, role, &Column::role) < 2) continue;
+      const auto first = std::ranges::find(columns_, role, &Column::role);
+      const auto second = std::find_if(first + 1, columns_.end(), [&](const Column& c) { return c.role == role; });
+      throw InputError(text_.where(line), "every quantity in one column", first->title + " and " + second->title);
+    }
+    if (!has(columns_, Role::name)) table_.missing.push_back("names of layers: rows are numbered");
+  }
+
+  Row row_of(const TextLine& line) const {
+    const std::vector<std::string> cells = cells_of(line.text, separator_);
+    const std::string where = text_.where(line);
+    if (cells.size() != columns_.size())
+      throw InputError(where, std::to_string(columns_.size()) + " cells as in the header",
+                       std::to_string(cells.size()));
+    Row row;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Column& column = columns_[i];
+      const std::string& cell = cells[i];
+      switch (column.role) {
+        case Role::none:
+          break;
+        case Role::name:
+          row.name = cell;
+          break;
+        case Role::tensor:
+          row.tensor = cell;
+          break;
+        case Role::forward:
+          row.forward = time_of(cell, column, where);
+          break;
+        case Role::backward:
+          row.backward = time_of(cell, column, where);
+          break;
+        case Role::bytes:
+          row.size = size_in(cell, column, where);
+          break;
+        case Role::elements:
+          if (!is_null(cell)) row.size = Bytes(amount_of(cell, where, "number of elements"));
+          break;
+        case Role::dtype:
+          read_dtype(cell, where, row);
+          break;
+      }
+    }
+    if (has(columns_, Role::elements) && !has(columns_, Role::bytes) && row.size) *row.size *= size_of(row.dtype);
+    return row;
+  }
+
+  static void read_dtype(const std::string& cell, const std::string& where, Row& row) {
+    if (is_null(cell)) return;
+    const Answer<DataType> type = data_type_of(cell);
+    if (!type) throw InputError(where, "a data type such as float32", "'" + cell + "'");
+    row.dtype = *type;
+    row.dtype_said = true;
+  }
+
+  static std::optional<Seconds> time_of(const std::string& cell, const Column& column, const std::string& where) {
+    if (is_null(cell)) return std::nullopt;
+    if (column.unit > 0) return Seconds(amount_of(cell, where, "time") * column.unit);
+    try {
+      return seconds_of(cell, where);
+    } catch (const InputError&) {
+      throw InputError(where, "a time with its unit", "'" + cell + "'", "or name the column " + column.title + "_ms");
+    }
+  }
+
+  static std::optional<Bytes> size_in(const std::string& cell, const Column& column, const std::string& where) {
+    if (is_null(cell)) return std::nullopt;
+    if (column.unit > 0) return Bytes(amount_of(cell, where, "size") * column.unit);
+    try {
+      return bytes_of(cell, where);
+    } catch (const InputError&) {
+      throw InputError(where, "a size with its unit", "'" + cell + "'", "or name the column bytes");
+    }
+  }
+
+  void add(Row row, const TextLine& line) {
+    if (row.name.empty()) row.name = "layer " + std::to_string(table_.layers.size());
+    const bool nulls = !row.forward || !row.backward;
+    const bool same_layer = !table_.layers.empty() && table_.layers.back().name == row.name;
+    if (same_layer) {
+      const TabledLayer& above = table_.layers.back();
+      if ((row.forward && *row.forward != above.forward) || (row.backward && *row.backward != above.backward))
+        throw InputError(text_.where(line), "one time for layer '" + row.name + "'", "two different ones",
+                         "give every layer a name of its own");
+      ++shared_times_;
+    } else {
+      if (nulls) {
+        if (options_.strict) throw InputError(text_.where(line), "both times of layer '" + row.name + "'", "a null");
+        ++null_times_;
+      }
+      table_.layers.push_back({row.name, row.forward.value_or(Seconds()), row.backward.value_or(Seconds()), {}});
+    }
+    if (!row.size || row.size->value() == 0) return;
+    TabledLayer& layer = table_.layers.back();
+    Tensor tensor;
+    const std::size_t n = layer.tensors.size();
+    tensor.name = !row.tensor.empty() ? row.tensor : n == 0 ? row.name : row.name + " (" + std::to_string(n + 1) + ")";
+    tensor.dtype = row.dtype;
+    tensor.size = *row.size;
+    all_f32_ &= !row.dtype_said;
+    layer.tensors.push_back(std::move(tensor));
+  }
+
+  void leave_out_block(const TextLine& line) {
+    if (options_.strict) throw InputError(text_.where(line), "one table in the file", "a second header");
+    table_.assumed.push_back("the first table is meant; a second one from line " + std::to_string(line.number) +
+                             " on is left out");
+  }
+
+  void finish() {
+    if (backward_first_) std::ranges::reverse(table_.layers);
+    table_.assumed.push_back(backward_first_ ? "gradients are ready in the order of the rows, as the file says"
+                                             : "rows are in forward order; gradients are ready in the reverse order");
+    if (all_f32_) table_.assumed.push_back("gradients have 4 bytes an element");
+    if (shared_times_ > 0)
+      table_.assumed.push_back(std::to_string(shared_times_) +
+                               " rows repeat the layer above: further tensors of it, its time counted once");
+    if (null_times_ > 0) table_.missing.push_back("a time of " + std::to_string(null_times_) + " layers: counted as 0");
+    if (!text_.damage().empty()) table_.missing.push_back("the end of the file: " + text_.damage());
+    const bool switchml =
+        columns_.size() == 4 && columns_.front().title == "layer_index" && columns_.back().title == "backward_pass_ns";
+    table_.recognised = switchml ? "layer CSV of SwitchML's dnn_benchmark" : "layer CSV";
+  }
+
+  const ReadOptions& options_;
+  TableText text_;
+  LayerTable table_;
+  std::vector<Column> columns_;
+  char separator_ = ',';
+  bool backward_first_ = false, all_f32_ = true;
+  std::size_t shared_times_ = 0, null_times_ = 0;
+};
+
+Reading read(const Source& source, const ReadOptions& options) {
+  Reading reading;
+  reading.profiles.push_back(LayerCsv(source, options).read());
+  return reading;
+}
+
+}  // namespace
+
+Format layer_csv() {
+  return {"layer-csv", "Table of layers: name, forward_ms, backward_ms, bytes (or numel); any order and unit",
+          "scripts of users; p4lang/p4app-switchML dnn_benchmark", recognises, read};
+}
+
+}  // namespace stepcast
