@@ -12,12 +12,13 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace stepcast {
 namespace {
 
 namespace od = simdjson::ondemand;
-using Text = KinetoEvent::Text;
+using Text = KinetoFields::Text;
 
 static_assert(JsonText::padding > simdjson::SIMDJSON_PADDING);
 
@@ -50,12 +51,50 @@ template <Key key>
   } else {
     constexpr std::uint64_t first = key.word(key.text), last = key.word(key.text + size - 8);
     if (word_at(raw) != first || word_at(raw + size - 8) != last) return false;
-    if constexpr (size > 16) {
-      constexpr std::uint64_t middle = key.word(key.text + 8);
-      return word_at(raw + 8) == middle;
+    return [raw]<std::size_t... i>(std::index_sequence<i...>) {
+      return ((word_at(raw + 8 * (i + 1)) == key.word(key.text + 8 * (i + 1))) && ...);
     }
-    static_assert(size <= 24);
-    return true;
+    (std::make_index_sequence < size <= 16 ? 0 : (size - 9) / 8 > ());
+  }
+}
+
+using Rare = KinetoEvent::Rare;
+
+// The same for what an entry says of a collective or of a synchronisation.
+[[gnu::noinline]] Text* rare_field(const char* raw, KinetoEvent& event) {
+  switch (raw[0]) {
+    case 'C':
+      return is_key<"Collective name">(raw) ? event.rare_field(&Rare::collective) : nullptr;
+    case 'D':
+      return is_key<"Dst Rank">(raw) ? event.rare_field(&Rare::destination_rank) : nullptr;
+    case 'G':
+      if (is_key<"Group size">(raw)) return event.rare_field(&Rare::group_size);
+      if (is_key<"Global rank start">(raw)) return event.rare_field(&Rare::first_rank);
+      return is_key<"Global rank stride">(raw) ? event.rare_field(&Rare::rank_stride) : nullptr;
+    case 'I':
+      if (is_key<"In msg nelems">(raw)) return event.rare_field(&Rare::in_elements);
+      return is_key<"In split size">(raw) ? event.rare_field(&Rare::in_split) : nullptr;
+    case 'O':
+      if (is_key<"Out msg nelems">(raw)) return event.rare_field(&Rare::out_elements);
+      return is_key<"Out split size">(raw) ? event.rare_field(&Rare::out_split) : nullptr;
+    case 'P':
+      if (is_key<"Process Group Name">(raw)) return event.rare_field(&Rare::group);
+      if (is_key<"Process Group Ranks">(raw)) return event.rare_field(&Rare::ranks);
+      return is_key<"Process Group Description">(raw) ? event.rare_field(&Rare::group_description) : nullptr;
+    case 'R':
+      return is_key<"Rank">(raw) ? event.rare_field(&Rare::rank) : nullptr;
+    case 'S':
+      if (is_key<"Seq">(raw)) return event.rare_field(&Rare::collective_sequence);
+      return is_key<"Src Rank">(raw) ? event.rare_field(&Rare::source_rank) : nullptr;
+    case 'c':
+      return is_key<"cuda_sync_kind">(raw) ? event.rare_field(&Rare::sync_kind) : nullptr;
+    case 'd':
+      return is_key<"dtype">(raw) ? event.rare_field(&Rare::dtype) : nullptr;
+    case 'w':
+      if (is_key<"wait_on_stream">(raw)) return event.rare_field(&Rare::waited_stream);
+      return is_key<"wait_on_cuda_event_record_corr_id">(raw) ? event.rare_field(&Rare::waited_record) : nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -67,10 +106,9 @@ template <Key key>
     case 'e':
       return is_key<"external id">(raw) ? &event.external_id : nullptr;
     case 'c':
-      return is_key<"correlation">(raw) ? &event.correlation : nullptr;
+      return is_key<"correlation">(raw) ? &event.correlation : rare_field(raw, event);
     case 'S':
-      if (is_key<"Sequence number">(raw)) return &event.sequence;
-      return is_key<"Seq">(raw) ? &event.collective_sequence : nullptr;
+      return is_key<"Sequence number">(raw) ? &event.sequence : rare_field(raw, event);
     case 's':
       if (is_key<"stream">(raw)) return &event.stream;
       return is_key<"sequence number">(raw) ? &event.sequence : nullptr;
@@ -80,21 +118,20 @@ template <Key key>
       return is_key<"fwd thread id">(raw) ? &event.forward_thread : nullptr;
     case 'I':
       if (is_key<"Input Dims">(raw) || is_key<"Input dims">(raw)) return &event.shapes;
-      if (is_key<"Input type">(raw)) return &event.types;
-      return is_key<"In msg nelems">(raw) ? &event.in_elements : nullptr;
-    case 'O':
-      return is_key<"Out msg nelems">(raw) ? &event.out_elements : nullptr;
-    case 'C':
-      return is_key<"Collective name">(raw) ? &event.collective : nullptr;
-    case 'G':
-      return is_key<"Group size">(raw) ? &event.group_size : nullptr;
-    case 'P':
-      return is_key<"Process Group Name">(raw) ? &event.group : nullptr;
+      return is_key<"Input type">(raw) ? &event.types : rare_field(raw, event);
+    case 'R':
+      return is_key<"Record function id">(raw) ? &event.record_function : rare_field(raw, event);
     case 'd':
-      if (is_key<"device">(raw)) return &event.device;
-      return is_key<"dtype">(raw) ? &event.dtype : nullptr;
+      return is_key<"device">(raw) ? &event.device : rare_field(raw, event);
     case 'n':
       return is_key<"name">(raw) ? &event.label : nullptr;
+    case 'C':
+    case 'D':
+    case 'G':
+    case 'O':
+    case 'P':
+    case 'w':
+      return rare_field(raw, event);
     default:
       return nullptr;
   }
@@ -211,7 +248,7 @@ Walk KinetoWalker::walk(char* window, std::size_t size, KinetoSink& sink) {
       }
       any = true;
       result.next = offset_of(value.raw_json_token().data());
-      event = KinetoEvent();
+      event.clear();
       if (value.get_object().get(object) || read_event(object, event)) {
         result.end = WalkEnd::broken;
         return;

@@ -9,12 +9,34 @@
 
 namespace stepcast {
 
-struct KinetoEvent {
+/// What most entries have.
+struct KinetoFields {
   using Text = std::string_view;  ///< raw JSON of a value, quotes included; empty: absent
   Text phase, category, name, process, thread, start, duration, id;
-  Text correlation, external_id, sequence, forward_thread, device, stream, shapes, types;
-  Text collective, in_elements, out_elements, group_size, dtype, group, collective_sequence;
+  Text correlation, external_id, sequence, forward_thread, record_function, device, stream, shapes, types;
   Text label;  ///< args.name of metadata
+};
+
+struct KinetoEvent : KinetoFields {
+  /// Arguments that few events have; empty without being cleared unless `has_rare`.
+  struct Rare {
+    Text collective, dtype, in_elements, out_elements, in_split, out_split, collective_sequence;
+    Text group, group_description, group_size, ranks, first_rank, rank_stride, rank, source_rank, destination_rank;
+    Text sync_kind, waited_stream, waited_record;  ///< of cuda_sync: which stream, which record of an event
+  };
+  Rare rare;
+  bool has_rare = false;
+
+  [[nodiscard]] Text* rare_field(Text Rare::*field) {
+    has_rare = true;
+    return &(rare.*field);
+  }
+  /// Empty again, for the next entry; what is rare is seldom worth clearing.
+  void clear() {
+    static_cast<KinetoFields&>(*this) = KinetoFields();
+    if (has_rare) rare = Rare();
+    has_rare = false;
+  }
 };
 
 /// What is between the quotes of a JSON string, or the trimmed text of any other value.

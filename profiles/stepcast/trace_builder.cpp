@@ -154,12 +154,17 @@ void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
   if (out.correlation == 0) out.correlation = -1;
   if (out.external_id == 0) out.external_id = -1;
   if (!event.sequence.empty()) out.sequence = number_of(event.sequence);
-  if (!event.forward_thread.empty())
-    out.forward_thread = static_cast<std::int32_t>(
-        std::clamp<std::int64_t>(number_of(event.forward_thread), -1, std::numeric_limits<std::int32_t>::max()));
+  if (!event.forward_thread.empty()) out.forward_thread = small_number_of(event.forward_thread);
   if (!event.shapes.empty()) out.shapes = strings_.id_of(content_of(event.shapes));
   if (!event.types.empty()) out.types = strings_.id_of(content_of(event.types));
-  if (!event.collective.empty()) add_collective(event, out);
+  if (!event.record_function.empty()) out.record_function = small_number_of(event.record_function);
+  // Written as 0 where nobody asked for them; ids count from 1.
+  if (out.record_function == 0 || out.record_function == std::numeric_limits<std::int32_t>::max())
+    out.record_function = -1;
+  if (event.has_rare) {
+    if (!event.rare.collective.empty()) add_collective(event, out);
+    if (out.kind == EventKind::synchronization) add_sync(event, out);
+  }
   with_correlation_ += out.correlation >= 0 && is_device_work(out.kind);
   with_external_ += out.external_id >= 0;
   with_sequence_ += out.sequence >= 0;
@@ -169,17 +174,60 @@ void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
 }
 
 void TraceBuilder::add_collective(const KinetoEvent& event, Event& out) {
-  CollectiveArguments arguments;
-  arguments.name = text_id(event.collective);
-  arguments.dtype = text_id(event.dtype);
-  arguments.group = text_id(event.group);
+  const KinetoEvent::Rare& said = event.rare;
   const auto count = [this](std::string_view json) { return json.empty() ? -1 : number_of(json); };
-  arguments.in_elements = count(event.in_elements);
-  arguments.out_elements = count(event.out_elements);
-  arguments.group_size = count(event.group_size);
-  arguments.sequence = count(event.collective_sequence);
+  CollectiveArguments arguments;
+  arguments.name = text_id(said.collective);
+  arguments.dtype = text_id(said.dtype);
+  arguments.group = text_id(said.group);
+  arguments.group_description = text_id(said.group_description);
+  arguments.ranks = text_id(said.ranks);
+  arguments.in_split = text_id(said.in_split);
+  arguments.out_split = text_id(said.out_split);
+  arguments.in_elements = count(said.in_elements);
+  arguments.out_elements = count(said.out_elements);
+  arguments.group_size = count(said.group_size);
+  arguments.sequence = count(said.collective_sequence);
+  arguments.source_rank = count(said.source_rank);
+  arguments.destination_rank = count(said.destination_rank);
   out.collective = static_cast<std::uint32_t>(trace_.collectives.size());
   trace_.collectives.push_back(arguments);
+  if (arguments.group == 0) return;
+  if (const std::int64_t rank = count(said.rank); rank >= 0 && rank_in_group_ < 0) {
+    rank_group_ = arguments.group;
+    rank_in_group_ = rank;
+  }
+  const auto known = [&](const RegularGroup& group) { return group.name == arguments.group; };
+  if (!said.rank_stride.empty() && std::ranges::none_of(regular_groups_, known))
+    regular_groups_.push_back({arguments.group, count(said.first_rank), count(said.rank_stride)});
+}
+
+// CUPTI writes streams and records that it does not know as -1, in 32 bits or as unsigned.
+void TraceBuilder::add_sync(const KinetoEvent& event, const Event& out) {
+  const auto id = [this](std::string_view json) {
+    const std::int64_t value = json.empty() ? -1 : number_of(json);
+    return value == std::int64_t{std::numeric_limits<std::uint32_t>::max()} ? -1 : value;
+  };
+  const std::string_view kind = content_of(event.rare.sync_kind);
+  SyncRecord sync;
+  if (kind == "Stream Wait Event") {
+    sync.kind = SyncKind::stream_for_event;
+  } else if (kind == "Event Sync") {
+    sync.kind = SyncKind::host_for_event;
+  } else if (kind == "Stream Sync") {
+    sync.kind = SyncKind::host_for_stream;
+  } else if (kind == "Context Sync") {
+    sync.kind = SyncKind::host_for_device;
+  } else {
+    return;
+  }
+  sync.start_ns = out.start_ns;
+  sync.correlation = out.correlation;
+  sync.device = trace_.tracks[out.track].process;
+  sync.stream = id(event.stream);
+  sync.waited_stream = id(event.rare.waited_stream);
+  sync.marked_by = id(event.rare.waited_record);
+  syncs_.push_back(sync);
 }
 
 void TraceBuilder::add_arrow(const KinetoEvent& event) {
@@ -215,6 +263,11 @@ std::int64_t TraceBuilder::number_of(std::string_view json) {
   if (read_integer(content_of(json), value) == Parsed::fine) return value;
   ++unreadable_numbers_;
   return -1;
+}
+
+std::int32_t TraceBuilder::small_number_of(std::string_view json) {
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(number_of(json), -1, std::numeric_limits<std::int32_t>::max()));
 }
 
 bool TraceBuilder::read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns) {

@@ -5,7 +5,9 @@
 // What is dropped, assumed or not understood is counted and told in the report, and refused when `strict` is asked for.
 #include <stepcast/format.hpp>
 #include <stepcast/kineto_event.hpp>
+#include <stepcast/process_groups.hpp>
 #include <stepcast/string_table.hpp>
+#include <stepcast/sync_records.hpp>
 
 #include <array>
 #include <cstdint>
@@ -21,6 +23,7 @@ namespace stepcast {
 struct KinetoHeader {
   std::string device_name, backend, runtime, lab_writer;
   std::int64_t device_memory_bytes = -1, rank = -1, world_size = -1, base_ns = 0;
+  std::vector<ListedGroup> groups;
   bool bare_array = false, has_base = false, has_distributed_info = false, has_device_properties = false;
 };
 
@@ -71,16 +74,19 @@ class TraceBuilder final : public KinetoSink {
   void add_label(const KinetoEvent&);
   void add_links(const KinetoEvent&, Event&);
   void add_collective(const KinetoEvent&, Event&);
+  void add_sync(const KinetoEvent&, const Event&);
   TrackKey key_of(std::string_view process, std::string_view thread, bool on_device, const KinetoEvent&);
   std::uint32_t track_of(const KinetoEvent&, bool on_device);
   NameTraits traits_of(StringId name);
   std::int64_t number_of(std::string_view json);
+  std::int32_t small_number_of(std::string_view json);
   bool read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns);
   StringId text_id(std::string_view json);
 
   void add_base(std::int64_t base);
   void sort_events();
   void resolve_arrows();
+  void place_rank();
   [[nodiscard]] std::uint32_t event_at(const Arrow&, std::int64_t sequence) const;
   void label_tracks();
   void write_report(const KinetoHeader&);
@@ -106,6 +112,10 @@ class TraceBuilder final : public KinetoSink {
   std::int64_t earliest_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t latest_ = std::numeric_limits<std::int64_t>::min();
   std::vector<Arrow> arrows_;
+  std::vector<SyncRecord> syncs_;
+  std::vector<RegularGroup> regular_groups_;  ///< each group about once
+  StringId rank_group_ = 0;                   ///< a group of which some collective said this process' place
+  std::int64_t rank_in_group_ = -1;
   std::unordered_map<TrackKey, StringId, TrackHash> thread_names_;
   // What was seen, for the report.
   std::array<std::uint64_t, 10> of_kind_{};

@@ -61,7 +61,21 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   trace_.base_ns = header.base_ns;
   write_report(header);
   trace_.strings = strings_.release();
+  trace_.groups = groups_of(trace_, header.groups, regular_groups_);
+  place_rank();
+  trace_.dependencies = dependencies_of(trace_, syncs_);
   return std::move(trace_);
+}
+
+// Without distributedInfo, collectives may still say which of its group this process is.
+void TraceBuilder::place_rank() {
+  if (trace_.rank >= 0 || rank_in_group_ < 0) return;
+  for (const ProcessGroup& group : trace_.groups)
+    if (group.name == trace_.text(rank_group_) && static_cast<std::size_t>(rank_in_group_) < group.ranks.size()) {
+      trace_.rank = group.ranks[static_cast<std::size_t>(rank_in_group_)];
+      trace_.report.assumed.push_back("rank " + std::to_string(trace_.rank) + " from the arguments of collectives");
+      return;
+    }
 }
 
 void TraceBuilder::add_base(std::int64_t base) {
@@ -72,6 +86,7 @@ void TraceBuilder::add_base(std::int64_t base) {
       throw InputError(source_, "baseTimeNanoseconds and times before the year 2116", std::to_string(base));
     event.start_ns += base;
   }
+  for (SyncRecord& sync : syncs_) sync.start_ns += base;
   for (Arrow& arrow : arrows_) arrow.time = base > latest - arrow.time ? latest : arrow.time + base;
 }
 

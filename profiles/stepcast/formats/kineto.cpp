@@ -7,6 +7,7 @@
 //
 // Times are microseconds with a decimal fraction, whatever displayTimeUnit says. Written by libkineto
 // (output_json.cpp), torch/csrc/profiler and, until 1.7, torch/autograd/profiler.py.
+#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
@@ -25,7 +26,7 @@ using Json = nlohmann::json;
 
 bool recognises(std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return false;
+  if (first == std::string_view::npos || chrome_writer_of(head) != ChromeWriter::none) return false;
   const auto holds = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
   if (head[first] == '[')
     return holds("\"CPU functions\"") || holds("\"CUDA functions\"") || holds("\"Operator\"") || holds("\"cpu_op\"") ||
@@ -46,6 +47,24 @@ std::int64_t integer_at(const Json& object, const char* key, std::int64_t absent
 std::string text_at(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// pg_config is a list of groups, or in traces on demand a string with one.
+std::vector<ListedGroup> groups_in(const Json& distributed) {
+  auto found = distributed.find("pg_config");
+  if (found == distributed.end()) return {};
+  const Json list = found->is_string() ? Json::parse(found->get<std::string>(), nullptr, false) : *found;
+  std::vector<ListedGroup> groups;
+  if (!list.is_array()) return groups;
+  for (const Json& entry : list) {
+    if (!entry.is_object()) continue;
+    ListedGroup group{text_at(entry, "pg_name"), text_at(entry, "pg_desc"), text_at(entry, "ranks"),
+                      integer_at(entry, "pg_size", -1)};
+    if (group.description.empty()) group.description = text_at(entry, "uid");
+    if (const auto ranks = entry.find("ranks"); ranks != entry.end() && ranks->is_array()) group.ranks = ranks->dump();
+    groups.push_back(std::move(group));
+  }
+  return groups;
 }
 
 // 12060 is CUDA 12.6; HIP writes 60443483 for 6.4 and 70051831 for 7.0.
@@ -140,6 +159,7 @@ class KinetoReader {
       header_.backend = text_at(json, "backend");
       header_.rank = integer_at(json, "rank", -1);
       header_.world_size = integer_at(json, "world_size", -1);
+      header_.groups = groups_in(json);
     } else if (key == "deviceProperties" && json.is_array() && !json.empty() && json[0].is_object()) {
       header_.has_device_properties = true;
       header_.device_name = text_at(json[0], "name");
