@@ -3,7 +3,8 @@
 // no times. It adds shapes, collective sizes and data dependencies to the profiler's trace of the same run.
 //
 // Operators are joined by the record-function id, which both files carry ("rf_id" here, "Record function id" or, before
-// 2.4, "External id" there). Invariant: every index is in range; a parent that the file does not hold is `no_index`.
+// 2.4, "External id" there); where the two count apart, by the order of the operators on each thread of the same
+// process. Invariant: every index is in range; a parent that the file does not hold is `no_index`.
 // Not modelled: tensor values, operator schemas, attributes of Triton kernels.
 #include <stepcast/trace.hpp>
 
@@ -23,6 +24,7 @@ struct ExecutionNode {
   std::int64_t record_function = -1;
   std::int64_t sequence = -1;
   std::int64_t forward_thread = -1;
+  std::int64_t thread = -1;         ///< "tid": threads are numbered in the order of their first operator
   std::uint32_t parent = no_index;  ///< index into ExecutionTrace::nodes
   std::string name;
   std::string input_shapes;  ///< raw JSON text, as Event::shapes

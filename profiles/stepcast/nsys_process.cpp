@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <unordered_set>
 
 namespace stepcast {
@@ -46,7 +47,14 @@ OperatorRange operator_range(std::string_view text) {
 }
 
 std::string percent_text(std::size_t part, std::size_t whole) {
+  if (100 * part < whole) return "less than 1 %";
   return std::to_string((100 * part + whole / 2) / whole) + " %";
+}
+
+std::string milliseconds(std::int64_t ns) {
+  const std::int64_t us = ns / 1000, rest = us < 0 ? -(us % 1000) : us % 1000;
+  const std::string digits = std::to_string(1000 + rest).substr(1);
+  return (us < 0 && us / 1000 == 0 ? "-" : "") + std::to_string(us / 1000) + "." + digits;
 }
 
 }  // namespace
@@ -185,6 +193,32 @@ void NsysProcess::link_waits() {
                                             " awaited events (made before the recording)");
 }
 
+/// No work starts before its launch, and none ends after a call that waited for it has returned. Where the second is
+/// broken or the first, the report's two clocks are apart, by an amount between the two bounds.
+void NsysProcess::set_device_clock() {
+  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = none, least = -none;
+  for (const Work& work : work_)
+    if (const auto call = calls_.find(draft_[work.event].correlation); call != calls_.end())
+      most = std::min(most, draft_[work.event].start_ns - call->second.start_ns);
+  for (const Dependency& d : draft_.trace().dependencies)
+    if (d.kind == DependencyKind::host_wait)
+      least = std::max(least, draft_[d.before].end_ns() - draft_[d.after].end_ns());
+  const bool possible = most == none || least <= most;
+  if (most == none || (most >= 0 && least <= 0)) return;
+  std::vector<std::string>& said = possible ? draft_.trace().report.repaired : draft_.trace().report.missing;
+  if (!possible) {
+    said.push_back(
+        "one clock for host and device: no shift makes work start after its launch and end before the calls "
+        "that waited for it return");
+    return;
+  }
+  const std::int64_t shift = least == -none ? most : least + (most - least) / 2;
+  for (const Work& work : work_) draft_[work.event].start_ns -= shift;
+  said.push_back("device times moved by " + milliseconds(-shift) +
+                 " ms: as recorded, work ended after the calls that waited for it, or began before its launch");
+}
+
 void NsysProcess::say_what_is_missing() {
   std::vector<std::string>& missing = draft_.trace().report.missing;
   if (records_.empty() && !synchronizations_.empty())
@@ -198,18 +232,25 @@ void NsysProcess::say_what_is_missing() {
   std::unordered_set<std::int64_t> seen;
   for (const Work& work : work_) seen.insert(draft_[work.event].correlation);
   std::size_t launches = 0, lost = 0;
+  std::int64_t last_seen = std::numeric_limits<std::int64_t>::min(), first_lost = -last_seen - 1;
   for (const auto& [correlation, call] : calls_) {
     if (!is_kernel_launch(draft_.text_of(draft_[call.event].name))) continue;
     ++launches;
-    lost += !seen.contains(correlation);
+    if (seen.contains(correlation)) last_seen = std::max(last_seen, call.start_ns);
+    if (seen.contains(correlation)) continue;
+    first_lost = std::min(first_lost, call.start_ns);
+    ++lost;
   }
-  if (lost > 0 && !work_.empty())
-    missing.push_back("the device records of " + std::to_string(lost) + " of " + std::to_string(launches) +
-                      " launches (" + percent_text(lost, launches) + "): device times of some steps are too small");
+  if (lost == 0 || work_.empty()) return;
+  missing.push_back("the device records of " + std::to_string(lost) + " of " + std::to_string(launches) +
+                    " launches (" + percent_text(lost, launches) + ")" +
+                    (first_lost > last_seen ? ", all at the end" : "") +
+                    ": the device times of their steps are too small");
 }
 
 Trace NsysProcess::finish() {
   link_waits();
+  set_device_clock();
   say_what_is_missing();
   return draft_.finish();
 }

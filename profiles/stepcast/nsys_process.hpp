@@ -58,6 +58,7 @@ class NsysProcess {
   std::uint32_t stream_number(const EventRecord&);
   std::uint32_t host_track(std::int64_t thread) { return draft_.track(pid_, thread, false); }
   void link_waits();
+  void set_device_clock();
   void say_what_is_missing();
 
   TraceDraft draft_;

@@ -289,6 +289,8 @@ class NsysReader {
       if (with_work > 1) p->trace().source += " (process " + std::to_string(p->pid()) + ")";
       const bool works = p->device_events() > 0;
       Trace trace = p->finish();
+      if (options_.strict && !trace.report.repaired.empty())
+        throw InputError(source_.name, "an undamaged report", trace.report.repaired.front());
       if (works || !steps_of(trace).empty()) reading.traces.push_back(std::move(trace));
     }
     if (reading.traces.empty())

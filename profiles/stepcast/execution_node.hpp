@@ -1,0 +1,21 @@
+#pragma once
+// One node of an execution trace from its JSON, in any of the two shapes that the schemas have had.
+//
+// Internal to the library. Not modelled: tensor values, kernel files, strides.
+#include <stepcast/execution_trace.hpp>
+
+#include <cstdint>
+
+namespace simdjson::dom {
+class element;
+}
+
+namespace stepcast {
+
+/// Adds the node (and its collective and process groups) to the trace and tells its parent's id; false when it has
+/// neither id nor name.
+bool read_execution_node(const simdjson::dom::element& json, ExecutionTrace& to, std::int64_t& parent);
+/// Numbers, and numbers written as strings.
+[[nodiscard]] std::int64_t json_integer(const simdjson::dom::element& json, std::int64_t absent);
+
+}  // namespace stepcast
