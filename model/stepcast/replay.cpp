@@ -3,11 +3,13 @@
 // The calibration step is the middle one of the undistorted steps (the earlier of two): farthest from both ends of the
 // recording, chosen before any time is looked at.
 #include <stepcast/replay.hpp>
-#include <stepcast/replay_parts.hpp>
+#include <stepcast/replay_doubt.hpp>
+#include <stepcast/replay_work.hpp>
 #include <stepcast/statistics.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -40,34 +42,80 @@ void add_note(Replay& replay, const std::string& note) {
   replay.note += note;
 }
 
-/// Steps that do not do the same work (an optimizer that runs every second step) cannot predict one another.
-void note_unequal_steps(const Trace& trace, Replay& replay) {
-  constexpr double telling = 0.02;  // fewer differ by allocator calls alone
-  std::vector<double> events(replay.steps.size(), 0);
-  for (const Event& event : trace.events) {
-    if (event.kind != EventKind::host_op && event.kind != EventKind::runtime_call) continue;
-    const auto after = std::ranges::upper_bound(replay.steps, event.start_ns, {}, &Step::start_ns);
-    if (after != replay.steps.begin()) ++events[static_cast<std::size_t>(after - replay.steps.begin() - 1)];
+/// What the calibration step, rebuilt, says of the other steps.
+class Rebuilding {
+ public:
+  Rebuilding(const replaying::TraceLinks& links, const std::vector<Step>& steps, std::size_t calibration,
+             const replaying::StepGraph& calibrated)
+      : links_(links),
+        steps_(steps),
+        calibration_(calibration),
+        calibrated_(calibrated),
+        work_(replaying::work_of_steps(links, steps)) {}
+
+  [[nodiscard]] bool same_work(std::size_t step) const {
+    return replaying::difference(work_[step], work_[calibration_]) <= replaying::telling_difference;
   }
-  std::vector<double> undistorted;
-  for (std::size_t i = 0; i < events.size(); ++i)
-    if (!replay.steps[i].distorted) undistorted.push_back(events[i]);
-  if (undistorted.size() < 2) return;
-  const auto [least, most] = std::ranges::minmax(undistorted);
-  if (most - least <= telling * most) return;
-  add_note(replay, "the steps differ in work: " + std::to_string(std::llround(least)) + " to " +
-                       std::to_string(std::llround(most)) + " host events");
-}
+
+  /// Time of a step with work of its own; 0 when nobody knows how long a part of that work takes.
+  Seconds rebuilt(std::size_t step) {
+    std::vector<const replaying::StepGraph*> sources{&calibrated_};
+    for (const std::size_t similar : most_similar(step)) sources.push_back(&graph_of(similar));
+    const std::optional<TaskGraph> graph = replaying::with_times_of(graph_of(step), sources);
+    return graph ? schedule(*graph).iteration_time() : Seconds(0);
+  }
+
+  void note_unequal_steps(Replay& replay) const {
+    std::vector<std::int64_t> counts;
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (!steps_[i].distorted) counts.push_back(std::ssize(work_[i].host));
+    if (counts.size() < 2) return;
+    const auto [least, most] = std::ranges::minmax(counts);
+    if (static_cast<double>(most - least) <= replaying::telling_difference * static_cast<double>(most)) return;
+    add_note(replay, "the steps differ in work: " + std::to_string(least) + " to " + std::to_string(most) +
+                         " host events; those that differ are rebuilt with their own work");
+  }
+
+ private:
+  /// Steps that may know what the calibration step does not: of those around, the two that do the most similar work.
+  [[nodiscard]] std::vector<std::size_t> most_similar(std::size_t step) const {
+    constexpr std::size_t reach = 4, most = 2;
+    std::vector<std::pair<double, std::size_t>> around;
+    for (std::size_t i = step - std::min(step, reach); i < std::min(steps_.size(), step + reach + 1); ++i)
+      if (i != step && i != calibration_) around.emplace_back(replaying::difference(work_[i], work_[step]), i);
+    std::ranges::sort(around);
+    std::vector<std::size_t> similar;
+    for (const auto& [difference, i] : around)
+      if (similar.size() < most) similar.push_back(i);
+    return similar;
+  }
+
+  const replaying::StepGraph& graph_of(std::size_t step) {
+    const auto [entry, is_new] = graphs_.try_emplace(step);
+    if (is_new) entry->second = replaying::graph_of_step(links_, steps_[step]);
+    return entry->second;
+  }
+
+  const replaying::TraceLinks& links_;
+  const std::vector<Step>& steps_;
+  const std::size_t calibration_;
+  const replaying::StepGraph& calibrated_;
+  const std::vector<replaying::StepWork> work_;
+  std::map<std::size_t, replaying::StepGraph> graphs_;
+};
 
 void compare(Replay& replay, std::size_t calibration) {
-  std::vector<double> others, all;
+  std::vector<double> others, rebuilt, all;
   for (std::size_t i = 0; i < replay.steps.size(); ++i) {
     if (replay.steps[i].distorted || replay.step_times[i] <= Seconds(0)) continue;
     all.push_back(replay.step_times[i].value());
-    if (i != calibration) others.push_back(replay.step_times[i].value());
+    if (i == calibration || replay.rebuilt[i] <= Seconds(0)) continue;
+    others.push_back(replay.step_times[i].value());
+    rebuilt.push_back(replay.rebuilt[i].value());
   }
   if (all.size() > 1) replay.noise = (quantile(all, 0.75) - quantile(all, 0.25)) / median(all);
   replay.measured = others.empty() ? replay.step_times[calibration] : Seconds(median(others));
+  replay.replayed = others.empty() ? replay.rebuilt[calibration] : Seconds(median(rebuilt));
   replay.scored = replay.steps.size() >= 4 && !others.empty();
   if (replay.steps.size() < 4) {
     const std::string count = std::to_string(replay.steps.size());
@@ -78,39 +126,71 @@ void compare(Replay& replay, std::size_t calibration) {
   if (replay.measured > Seconds(0)) replay.relative_error = (replay.replayed - replay.measured) / replay.measured;
 }
 
-}  // namespace
+/// The calibration step taken apart, and what it was taken from.
+struct Calibrated {
+  explicit Calibrated(const Trace& trace) : steps(steps_of(trace)), links(trace) {}
+  std::vector<Step> steps;
+  replaying::TraceLinks links;
+  std::size_t calibration = 0;
+  replaying::StepGraph step;
+};
 
-Answer<ReplayGraph> replay_graph_of(const Trace& trace) {
+Answer<std::unique_ptr<Calibrated>> calibrated(const Trace& trace) {
   // The scheduler counts picoseconds in 64 bits; a step of over a day is damage, not training.
   constexpr double longest_ns = 1e14;
   const Inapplicable too_long{"the trace's times span more than a day"};
-  const std::vector<Step> steps = steps_of(trace);
-  if (steps.empty()) return Inapplicable{"the trace has no annotated steps (ProfilerStep#N)"};
   for (const Event& e : trace.events)
     if (static_cast<double>(e.end_ns()) - static_cast<double>(trace.events.front().start_ns) > longest_ns)
       return too_long;
-  const Step step = steps[calibration_of(steps)];
-  ReplayGraph replay{replaying::graph_of_step(trace, step), step};
+  auto built = std::make_unique<Calibrated>(trace);
+  if (built->steps.empty()) return Inapplicable{"the trace has no annotated steps (ProfilerStep#N)"};
+  built->calibration = calibration_of(built->steps);
+  built->step = replaying::graph_of_step(built->links, built->steps[built->calibration]);
   double work_ns = 0;
-  for (const Task& task : replay.graph.tasks) work_ns += static_cast<double>(task.work) / 1000;
+  for (const Task& task : built->step.graph.tasks) work_ns += static_cast<double>(task.work) / 1000;
   if (work_ns > longest_ns) return too_long;
-  return replay;
+  return built;
+}
+
+}  // namespace
+
+std::vector<double> Replay::step_errors() const {
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool known = step_times[i] > Seconds(0) && rebuilt[i] > Seconds(0);
+    errors.push_back(known ? rebuilt[i] / step_times[i] - 1 : 0);
+  }
+  return errors;
+}
+
+Answer<ReplayGraph> replay_graph_of(const Trace& trace) {
+  Answer<std::unique_ptr<Calibrated>> built = calibrated(trace);
+  if (!built) return Inapplicable{built.reason()};
+  return ReplayGraph{std::move((*built)->step.graph), (*built)->steps[(*built)->calibration]};
 }
 
 Answer<Replay> replay_of(const Trace& trace) {
-  Answer<ReplayGraph> built = replay_graph_of(trace);
-  if (!built) return Inapplicable{built.reason()};
+  const Answer<std::unique_ptr<Calibrated>> answer = calibrated(trace);
+  if (!answer) return Inapplicable{answer.reason()};
+  const Calibrated& built = **answer;
   Replay replay;
   replay.source = trace.source;
-  replay.steps = steps_of(trace);
+  replay.steps = built.steps;
   replay.step_times = step_durations(trace, replay.steps);
-  const std::size_t calibration = calibration_of(replay.steps);
-  replay.calibration_step = replay.steps[calibration].number;
-  const Timeline timeline = schedule(built->graph);
-  replay.replayed = timeline.iteration_time();
-  replay.recorded_gap_share = gap_share(built->graph, timeline);
-  compare(replay, calibration);
-  note_unequal_steps(trace, replay);
+  replay.calibration_step = replay.steps[built.calibration].number;
+  const Timeline timeline = schedule(built.step.graph);
+  replay.recorded_gap_share = gap_share(built.step.graph, timeline);
+  Rebuilding rebuilding(built.links, built.steps, built.calibration, built.step);
+  for (std::size_t i = 0; i < replay.steps.size(); ++i) {
+    const bool same = i == built.calibration || rebuilding.same_work(i);
+    if (replay.steps[i].distorted && i != built.calibration) replay.rebuilt.emplace_back(0);
+    else replay.rebuilt.push_back(same ? timeline.iteration_time() : rebuilding.rebuilt(i));
+  }
+  compare(replay, built.calibration);
+  rebuilding.note_unequal_steps(replay);
+  const std::string doubt = replaying::doubt_about(built.links, built.steps);
+  replay.doubtful = !doubt.empty();
+  if (replay.doubtful) add_note(replay, "doubtful: " + doubt);
   return replay;
 }
 

@@ -1,5 +1,5 @@
 // The host side of a replay: every thread of one step as a row of spans, and the collectives that ran on the host.
-#include <stepcast/replay_parts.hpp>
+#include <stepcast/replay_host.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,10 +7,6 @@
 
 namespace stepcast::replaying {
 namespace {
-
-bool starts_within(const Event& event, const Step& step) {
-  return event.start_ns >= step.start_ns && event.start_ns < step.end_ns;
-}
 
 /// Old writers file the step marks under operators.
 bool is_step_mark(const Trace& trace, const Event& event) {
@@ -60,11 +56,14 @@ class SpanSweep {
   std::vector<std::uint32_t> open_;
 };
 
-std::uint32_t track_of_marks(const Trace& trace, const Step& step) {
-  for (const Event& event : trace.events)
-    if (event.start_ns == step.start_ns && event.end_ns() == step.end_ns && !trace.tracks[event.track].on_device &&
-        is_step_mark(trace, event))
-      return event.track;
+/// The host thread whose annotation begins with the step: the longest one, because parts may begin with it.
+std::uint32_t track_of_marks(const TraceLinks& links, const Step& step) {
+  const auto [first, end] = links.events_within(step.start_ns, step.start_ns + 1);
+  for (std::uint32_t e = first; e < end; ++e) {
+    const Event& event = links.event(e);
+    const bool marks = event.kind == EventKind::annotation || is_step_mark(links.trace, event);
+    if (marks && !links.trace.tracks[event.track].on_device) return event.track;  // longer events come first
+  }
   return no_index;
 }
 
@@ -74,6 +73,9 @@ std::ptrdiff_t quiet_span_around(const HostThread& thread, const HostSpan& other
   const HostSpan& span = *(after - 1);
   return span.quiet && other.end <= span.end ? after - thread.spans.begin() - 1 : -1;
 }
+
+/// How the libraries that run collectives on threads of their own name them: "gloo:all_reduce".
+constexpr std::string_view host_backends[] = {"gloo:", "mpi:", "ucc:", "ccl:"};
 
 /// A thread that waited for a collective goes on at most this long before or after the collective's recorded end.
 constexpr std::int64_t wake_up_ns = 500'000;
@@ -94,24 +96,26 @@ std::size_t awaited_in(const Trace& trace, const HostSpan& span, std::span<const
 
 }  // namespace
 
-std::vector<HostThread> host_threads_of(const Trace& trace, const Step& step, const DeviceSide& device) {
+std::vector<HostThread> host_threads_of(const TraceLinks& links, const Step& step, const DeviceSide& device) {
+  const Trace& trace = links.trace;
   std::vector<HostThread> by_track(trace.tracks.size());
   std::vector<bool> matters(trace.tracks.size(), false);
-  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+  const auto [first, end] = links.events_within(step.start_ns, step.end_ns);
+  for (std::uint32_t e = first; e < end; ++e) {
     const Event& event = trace.events[e];
     const bool call = event.kind == EventKind::runtime_call;
-    if (!starts_within(event, step) || (!call && event.kind != EventKind::host_op) || is_step_mark(trace, event))
-      continue;
+    if ((!call && event.kind != EventKind::host_op) || is_step_mark(trace, event)) continue;
     by_track[event.track].events.push_back(e);
     if (!call || device.launched_by(e) != no_index) matters[event.track] = true;
   }
-  const std::uint32_t main = track_of_marks(trace, step);
+  std::uint32_t main = track_of_marks(links, step);
   std::vector<HostThread> threads;
   const auto take = [&](std::uint32_t track) {
     threads.push_back(std::move(by_track[track]));
     threads.back().track = track;
   };
-  if (main != no_index) take(main);
+  if (main == no_index) main = 0;  // damage: any thread that is there
+  take(main);
   for (std::uint32_t track = 0; track < by_track.size(); ++track)
     if (track != main && matters[track]) take(track);
   std::vector<bool> has_parts(trace.events.size(), false);
@@ -119,15 +123,18 @@ std::vector<HostThread> host_threads_of(const Trace& trace, const Step& step, co
   return threads;
 }
 
-std::vector<std::uint32_t> host_collectives_of(const Trace& trace, const Step& step,
+std::vector<std::uint32_t> host_collectives_of(const TraceLinks& links, const Step& step,
                                                std::span<const HostThread> threads) {
+  const Trace& trace = links.trace;
   std::vector<bool> computes(trace.tracks.size(), false);
   for (const HostThread& thread : threads) computes[thread.track] = true;
   std::vector<std::uint32_t> collectives;
-  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+  const auto [first, end] = links.events_within(step.start_ns, step.end_ns);
+  for (std::uint32_t e = first; e < end; ++e) {
     const Event& event = trace.events[e];
     if (event.kind != EventKind::annotation || computes[event.track] || trace.tracks[event.track].on_device) continue;
-    if (starts_within(event, step) && trace.text(event.name).find(':') != std::string_view::npos)
+    const std::string_view name = trace.text(event.name);
+    if (std::ranges::any_of(host_backends, [&](std::string_view backend) { return name.starts_with(backend); }))
       collectives.push_back(e);
   }
   return collectives;

@@ -314,7 +314,8 @@ TEST_CASE("steps that do not do the same work are named") {
     hand.step(i, 0, 99);
     for (int k = 0; k < (i % 2 == 0 ? 10 : 14); ++k) hand.op(0, "work", 5.0 * k, 5.0 * k + 4);
   }
-  CHECK(replay_of(hand.trace())->note == "the steps differ in work: 10 to 14 host events");
+  CHECK(replay_of(hand.trace())->note ==
+        "the steps differ in work: 10 to 14 host events; those that differ are rebuilt with their own work");
 }
 
 }  // namespace

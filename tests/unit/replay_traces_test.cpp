@@ -153,7 +153,7 @@ TEST_CASE("real traces: one step predicts the others within three per cent in th
     CHECK(replay->scored);
     for (std::size_t i = 0; i < replay->steps.size(); ++i)
       if (replay->steps[i].number == replay->calibration_step)
-        own_errors.push_back(std::abs(replay->replayed / replay->step_times[i] - 1));
+        own_errors.push_back(std::abs(replay->step_errors()[i]));
     errors.push_back(std::abs(replay->relative_error));
     MESSAGE(path << ": " << replay->steps.size() << " steps, measured " << replay->measured.value() * 1e3
                  << " ms, replayed " << replay->replayed.value() * 1e3 << " ms, error " << replay->relative_error * 100

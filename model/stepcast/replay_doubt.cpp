@@ -1,0 +1,91 @@
+// Doubt: counts the halves of pairs whose other half is missing.
+#include <stepcast/number_text.hpp>
+#include <stepcast/replay_doubt.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace stepcast::replaying {
+namespace {
+
+/// A larger share of lost halves is damage.
+constexpr double largest_lost_share = 0.05;
+/// Fewer pairs prove nothing.
+constexpr std::int64_t fewest_pairs = 20;
+
+struct Share {
+  std::int64_t lost = 0, all = 0;
+  void count(bool is_lost) { ++all, lost += is_lost; }
+  [[nodiscard]] double value() const {
+    return all < fewest_pairs ? 0 : static_cast<double>(lost) / static_cast<double>(all);
+  }
+};
+
+/// The undistorted steps, or all: nothing outside is judged.
+struct Window {
+  explicit Window(std::span<const Step> steps) {
+    for (const Step& step : steps) {
+      if (step.distorted && steps.size() > 2) continue;
+      from = std::min(from, step.start_ns);
+      to = std::max(to, step.end_ns);
+    }
+  }
+  [[nodiscard]] bool holds(std::int64_t time) const { return time >= from && time < to; }
+  std::int64_t from = INT64_MAX, to = INT64_MIN;
+};
+
+bool launches_a_kernel(std::string_view call) {
+  return call.find("LaunchKernel") != std::string_view::npos || call.find("MemcpyAsync") != std::string_view::npos ||
+         call.find("MemsetAsync") != std::string_view::npos;
+}
+
+/// Work that was queued before the recording began has no launch in it: only what follows work with a launch counts.
+bool follows_launched_work(const TraceLinks& links, std::uint32_t work) {
+  const std::vector<std::uint32_t>& stream = links.streams[links.event(work).track];
+  const auto end = stream.begin() + links.position[work];
+  return std::find_if(stream.begin(), end, [&](std::uint32_t e) { return links.launch_of[e] != no_index; }) != end;
+}
+
+struct Sequence {
+  bool forward = false, backward = false;
+};
+
+}  // namespace
+
+LostHalves lost_halves(const TraceLinks& links, std::span<const Step> steps) {
+  const Window window(steps);
+  Share launches, work, backward;
+  const auto [first, end] = links.events_within(window.from, window.to);
+  std::unordered_map<std::int64_t, Sequence> sequences;
+  for (std::uint32_t e = first; e < end; ++e) {
+    const Event& event = links.event(e);
+    if (event.kind == EventKind::runtime_call && event.correlation > 0 &&
+        launches_a_kernel(links.trace.text(event.name)))
+      launches.count(links.first_of_launch[e] == no_index);
+    if (is_device_work(event.kind) && follows_launched_work(links, e)) work.count(links.launch_of[e] == no_index);
+    if (event.kind != EventKind::host_op || event.sequence < 0) continue;
+    Sequence& sequence = sequences[event.sequence];
+    (event.forward_thread > 0 ? sequence.backward : sequence.forward) = true;
+  }
+  for (const auto& [number, sequence] : sequences)
+    if (sequence.backward) backward.count(!sequence.forward);
+  return {launches.value(), work.value(), backward.value()};
+}
+
+std::string doubt_about(const TraceLinks& links, std::span<const Step> steps) {
+  const LostHalves lost = lost_halves(links, steps);
+  std::string doubt;
+  const auto say = [&](double share, std::string_view what) {
+    if (share <= largest_lost_share) return;
+    doubt += (doubt.empty() ? "the recording lost events: " : ", ") + percent(share) + " of " + std::string(what);
+  };
+  say(lost.launches_without_work, "the launches without device work");
+  say(lost.work_without_launch, "the device work without its launch");
+  say(lost.backward_without_forward, "the backward nodes without their forward operator");
+  return doubt;
+}
+
+}  // namespace stepcast::replaying
