@@ -138,6 +138,12 @@ std::int64_t elements_in(const std::vector<ExecutionTensor>& tensors) {
   return sum;
 }
 
+/// Collectives with a root, and transfers between two, give the other's rank instead.
+bool tells_own_rank(std::string_view collective) {
+  constexpr std::string_view without_root[] = {"allreduce", "all_to_all", "allgather", "all_gather", "reduce_scatter"};
+  return std::ranges::any_of(without_root, [&](std::string_view w) { return collective.find(w) != collective.npos; });
+}
+
 /// Arguments of record_param_comms: [tensors,] sequence, group, rank, name, in split, out split [, start, stride,
 /// size].
 void take_arguments(const Parts& parts, ExecutionNode& node, ExecutionCollective& collective, ExecutionTrace& to) {
@@ -151,7 +157,7 @@ void take_arguments(const Parts& parts, ExecutionNode& node, ExecutionCollective
   const auto name = std::ranges::find_if(arguments, [](const element& e) { return e.is_string(); });
   const auto at = static_cast<std::size_t>(name - arguments.begin());
   if (at == arguments.size() || at < 2) return;
-  if (const std::int64_t rank = json_integer(arguments[at - 1], -1); rank >= 0 && to.rank < 0) to.rank = rank;
+  if (to.rank < 0 && tells_own_rank(text_in(arguments[at]))) to.rank = json_integer(arguments[at - 1], -1);
   if (!collective.name.empty()) return;
   collective.name = text_in(arguments[at]);
   array group;
