@@ -48,6 +48,7 @@ ChromeWriter writer_of_object(const Head& head) {
   if (head.has("\"CPU HIP API\"") || (head.has("\"BeginNs\"") && head.has("\"DurationNs\"")))
     return ChromeWriter::rocprof;
   if (head.any({"\"/host:CPU", "\"/device:GPU:", "\"/device:TPU:"})) return ChromeWriter::xla;
+  if (head.has("\"/job:") && head.has("/replica:")) return ChromeWriter::run_metadata;
   return ChromeWriter::none;
 }
 

@@ -19,6 +19,7 @@ enum class ChromeWriter : std::uint8_t {
   rocprof,
   composer,
   operations,      ///< operations of a pipelined job: StragglerAnalysis
+  run_metadata,    ///< a session step of TensorFlow 1
   model_timeline,  ///< sagemaker-debugger's lists of framework events
 };
 

@@ -1,6 +1,7 @@
 // Formats: the table, and the choice by content.
 #include <stepcast/archive.hpp>
 #include <stepcast/error.hpp>
+#include <stepcast/foreign_files.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/inflate.hpp>
 
@@ -31,6 +32,8 @@ InputError unrecognised(const Source& source, std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {source.name, expected, "an empty file"};
   if (head.starts_with("SQLite format 3")) return {source.name, expected, "an SQLite file"};
+  if (const auto foreign = foreign_file(head))
+    return {source.name, expected, std::string(foreign->found), std::string(foreign->hint)};
   if (head[first] != '{' && head[first] != '[')
     return {source.name, expected, "something that is not JSON, beginning \"" + std::string(head.substr(0, 24)) + "\""};
   if (holds("\"stepcast."))
@@ -38,7 +41,6 @@ InputError unrecognised(const Source& source, std::string_view head) {
   if (holds("\"nodes\"") && holds("\"schema\""))
     return {source.name, expected, "an execution trace, which holds no times",
             "give the profiler's trace of the same run"};
-  if (holds("\"ph\"")) return {source.name, expected, "a Chrome trace that PyTorch did not write"};
   return {source.name, expected, "JSON of another kind, beginning \"" + std::string(head.substr(first, 40)) + "\""};
 }
 

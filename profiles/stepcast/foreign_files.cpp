@@ -1,0 +1,109 @@
+// ForeignFiles: the table.
+#include <stepcast/chrome_writer.hpp>
+#include <stepcast/foreign_files.hpp>
+
+#include <cctype>
+
+namespace stepcast {
+namespace {
+
+struct Head {
+  std::string_view text;
+  std::string_view body;  ///< without leading white space
+
+  explicit Head(std::string_view whole) : text(whole), body(whole) {
+    const std::size_t first = whole.find_first_not_of(" \t\r\n");
+    body.remove_prefix(first == std::string_view::npos ? whole.size() : first);
+  }
+  [[nodiscard]] bool has(std::string_view mark) const { return text.find(mark) != std::string_view::npos; }
+  [[nodiscard]] bool is_object() const { return body.starts_with('{'); }
+};
+
+// "[[-1, 1, 37888, 7], [...": time, action, bytes, category.
+bool is_memory_timeline(const Head& head) {
+  if (!head.body.starts_with("[[")) return false;
+  const std::string_view row = head.body.substr(2, head.body.find(']') - 2);
+  int commas = 0;
+  for (const char c : row) {
+    if (c == ',') ++commas;
+    else if (!std::isdigit(static_cast<unsigned char>(c)) && c != '-' && c != ' ') return false;
+  }
+  return commas == 3;
+}
+
+// "[host:4711] Warning: ...", "2021-10-05 10:55:05.052891: I tensorflow/...".
+bool is_log(const Head& head) {
+  const std::string_view line = head.body.substr(0, head.body.find('\n'));
+  if (line.size() < 12) return false;
+  const auto letter = [&](std::size_t i) { return std::isalpha(static_cast<unsigned char>(line[i])) != 0; };
+  const bool bracketed = line[0] == '[' && letter(1) && line.find("] ") != std::string_view::npos;
+  const bool dated =
+      std::isdigit(static_cast<unsigned char>(line[0])) && line[4] == '-' && line[7] == '-' && line[10] == ' ';
+  return bracketed || dated;
+}
+
+struct Entry {
+  bool (*is)(const Head&);
+  ForeignFile file;
+};
+
+constexpr Entry table[] = {
+    {[](const Head& h) { return h.text.starts_with("PAR1"); },
+     {"a Parquet table, which stepcast has no library for",
+      "convert it: python3 -c \"import pandas; pandas.read_parquet('X.parquet').to_csv('X.csv', index=False)\""}},
+    {[](const Head& h) { return h.text.starts_with("PK\x03\x04"); }, {"a zip archive", "unpack it and give the files"}},
+    {[](const Head& h) { return h.text.starts_with("\x28\xb5\x2f\xfd"); },
+     {"something compressed with zstd", "unpack it first: zstd -d"}},
+    {[](const Head& h) {
+       return h.text.starts_with(
+           "\xfd"
+           "7zXZ");
+     },
+     {"something compressed with xz", "unpack it first: xz -d"}},
+    {[](const Head& h) { return h.text.size() > 2 && h.text[0] == '\x80' && h.text[1] >= 2 && h.text[1] <= 5; },
+     {"a Python pickle: a flight-recorder dump of NCCL or a memory snapshot, which hold no operators",
+      "give the profiler's trace of the run (torch.profiler, export_chrome_trace)"}},
+    {[](const Head& h) { return chrome_writer_of(h.text) == ChromeWriter::model_timeline; },
+     {"a list of framework events by SageMaker Debugger (pevents): data iterators and NCCL calls without tensors, "
+      "operators or steps",
+      "give what they were made from: TensorFlow's trace.json.gz, or the Horovod timeline of the job"}},
+    {is_memory_timeline,
+     {"PyTorch's raw memory timeline: sizes of allocations, no operators and no durations",
+      "give the trace of the same profiler (export_chrome_trace)"}},
+    {[](const Head& h) {
+       return h.is_object() && h.has("\"entries\"") && (h.has("\"collective_seq_id\"") || h.has("\"profiling_name\""));
+     },
+     {"a flight-recorder dump of NCCL: which collectives were enqueued, for finding hangs",
+      "give the profiler's trace of the run"}},
+    {[](const Head& h) { return h.is_object() && h.has("\"device_traces\"") && h.has("\"segments\""); },
+     {"a memory snapshot of PyTorch: allocations, no operators", "give the profiler's trace of the run"}},
+    {[](const Head& h) {
+       return h.is_object() && h.text.size() < 4096 && h.has("\"pp_size\"") && h.has("\"world_size\"");
+     },
+     {"the parallel layout of a run, which holds no times",
+      "give the timestamps beside it (pp_rank_*.json); the layout is given by --plan layout(...)"}},
+    {[](const Head& h) { return h.text.size() < 4096 && h.has("pp_size:") && h.has("world_size:"); },
+     {"the parallel layout of a job, which holds no times",
+      "give the operations beside it (trace-*.csv or timeline-*.json)"}},
+    {[](const Head& h) { return chrome_writer_of(h.text) == ChromeWriter::run_metadata; },
+     {"a timeline of TensorFlow 1 (RunMetadata), one session step without collectives",
+      "profile with tf.profiler.experimental and give plugins/profile/*/*.xplane.pb"}},
+    {[](const Head& h) { return (h.has("\"push-") || h.has("\"pull-")) && h.has("\"ph\"") && h.has("\"tid\""); },
+     {"a profile of a BytePS server: its requests, without the workers that wait for them",
+      "give the workers' comm.json (BYTEPS_TRACE_ON=1)"}},
+    {is_log, {"the log of a job", "give the trace that the job wrote"}},
+    {[](const Head& h) { return h.has("\"ph\"") && (h.has("\"ts\"") || h.has("\"traceEvents\"")); },
+     {"a Chrome trace of a writer that stepcast does not know", "give the file as the framework's profiler wrote it"}},
+};
+
+}  // namespace
+
+std::optional<ForeignFile> foreign_file(std::string_view head) {
+  const Head seen(head);
+  if (seen.body.empty()) return std::nullopt;
+  for (const Entry& entry : table)
+    if (entry.is(seen)) return entry.file;
+  return std::nullopt;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,109 @@
+// XLA JSON: what TensorFlow's and JAX's profiler writes for its trace viewer (<host>.trace.json.gz).
+//
+//   {"displayTimeUnit": "ns", "metadata": {...}, "traceEvents": [
+//     {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:0"}},
+//     {"ph": "X", "pid": 1, "tid": 13, "ts": 1147.67, "dur": 0.874, "name": "fusion.3",
+//      "args": {"hlo_op": "fusion.3", "correlation_id": "18", ...}}, ..., {}]}
+//
+// Microseconds, fractions down to picoseconds; every argument is a string; the last element is an empty object. The
+// viewer's converter stops at a million events and leaves the line of asynchronous operations out: xplane.pb of the
+// same run has everything. Written by trace_events_to_json.cc of XLA's profiler (tsl, xprof).
+#include <stepcast/chrome_events.hpp>
+#include <stepcast/chrome_writer.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/xla_planes.hpp>
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint64_t event_cap = 1'000'000;  // kMaxEvents in trace_container / trace_viewer conversion
+
+bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::xla; }
+
+class XlaJsonReader {
+ public:
+  XlaJsonReader(const Source& source, const ReadOptions& options)
+      : source_(source), options_(options), repairs_(source, options), times_(source) {}
+
+  std::vector<Trace> read() {
+    const ChromeWalk walk =
+        walk_chrome_trace(source_, options_, repairs_, {[this](const ChromeEvent& e) { add(e); }, {}});
+    if (slices_ == 0)
+      throw InputError(source_.name, "events on a host or a device", "metadata only",
+                       "the profiler ran while nothing was executed");
+    if (!walk.closed) repairs_.say("truncated tail: closing bracket missing");
+    times_.report(repairs_);
+    repairs_.count(negative_, "event dropped", "events dropped", "negative duration");
+    ReadReport report;
+    report.repaired = repairs_.take();
+    report.format = "xla-json";
+    report.good_for = "steps, kernels and collectives of TensorFlow and JAX; gradients are not marked in it";
+    report.producer = "TensorFlow or JAX profiler (trace.json)";
+    report.bytes = walk.bytes;
+    report.events_seen = walk.events;
+    report.events_left_out = planes_.left_out();
+    report.missing = {"asynchronous operations (the file leaves them out; xplane.pb has them)"};
+    if (slices_ == event_cap)
+      report.missing.push_back("events beyond the first million, at which the writer stops: give xplane.pb instead");
+    return planes_.traces(source_.name, report);
+  }
+
+ private:
+  void add(const ChromeEvent& event) {
+    if (event.kind() == 'M') return add_name(event);
+    if (event.kind() != 'X') return;
+    ++slices_;
+    XlaEvent out;
+    if (!times_.start(event, out.start_ns) || !times_.duration(event, out.duration_ns)) return;
+    if (out.duration_ns < 0) {
+      ++negative_;
+      return;
+    }
+    out.line = line_of(event);
+    out.name = planes_.json_text(event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "");
+    if (!event.arguments.empty()) {
+      out.correlation = integer_member(event.arguments, "correlation_id");
+      out.step = integer_member(event.arguments, "step_num");
+      out.operation = planes_.json_text(content_of_member(event.arguments, "hlo_op"));
+      out.text = planes_.json_text(content_of_member(event.arguments, "long_name"));
+    }
+    planes_.add(out);
+  }
+
+  std::uint32_t line_of(const ChromeEvent& event) {
+    std::int64_t process = -1, thread = -1;
+    if (!read_id(event.process, process)) process = -1;
+    if (!read_id(event.thread, thread)) thread = -1;
+    return planes_.line(process, thread);
+  }
+
+  void add_name(const ChromeEvent& event) {
+    const std::string_view name = content_of_member(event.arguments, "name");
+    std::int64_t process = -1;
+    if (name.empty() || !read_id(event.process, process)) return;
+    if (event.name == "\"process_name\"") planes_.name_plane(process, name);
+    if (event.name == "\"thread_name\"") planes_.name_line(line_of(event), name);
+  }
+
+  const Source& source_;
+  const ReadOptions& options_;
+  Repairs repairs_;
+  ChromeTimes times_;
+  XlaPlanes planes_;
+  std::uint64_t slices_ = 0, negative_ = 0;
+};
+
+Reading read(const Source& source, const ReadOptions& options) {
+  Reading reading;
+  reading.traces = XlaJsonReader(source, options).read();
+  return reading;
+}
+
+}  // namespace
+
+Format xla_json() {
+  return {"xla-json", "TensorFlow and JAX profiler: trace.json of the trace viewer",
+          "openxla/xprof, trace_events_to_json.cc; tensorflow/core/profiler", recognises, read};
+}
+
+}  // namespace stepcast
