@@ -1,0 +1,104 @@
+// Ranks: the parts put together, and what they say in words.
+#include <stepcast/number_text.hpp>
+#include <stepcast/ranks_parts.hpp>
+#include <stepcast/statistics.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+void say_what_is_missing(RunOfRanks& run) {
+  for (const RankOfRun& rank : run.ranks) {
+    if (run.ranks.size() > 1 && rank.clock.matches == 0 && &rank != &run.ranks[run.reference])
+      run.assumed.push_back("rank " + std::to_string(rank.rank) +
+                            " shares no collective with the other ranks: its times are as recorded");
+  }
+  if (run.world_size <= 0) return;
+  for (std::int64_t n = 0; n < run.world_size; ++n)
+    if (std::ranges::none_of(run.ranks, [&](const RankOfRun& r) { return r.rank == n; })) run.missing.push_back(n);
+  if (run.missing.empty() || run.ranks.size() == 1) return;
+  run.assumed.push_back(std::to_string(run.missing.size()) + " of " + std::to_string(run.world_size) +
+                        " ranks were not given: waiting for them counts as transfer");
+}
+
+std::string listed(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + std::to_string(numbers[i]);
+  return text;
+}
+
+}  // namespace
+
+Seconds RankOfRun::step() const {
+  for (const bool all : {false, true}) {
+    std::vector<double> times;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (durations[i] > Seconds(0) && (all || !steps[i].distorted)) times.push_back(durations[i].value());
+    if (!times.empty()) return Seconds(median(std::move(times)));
+  }
+  return Seconds(0);
+}
+
+Seconds MatchedCollective::waiting(std::size_t rank) const {
+  const Participation& p = ranks[rank];
+  return p.event == no_index ? Seconds(0)
+                             : std::max(Seconds(0), Seconds(double(p.end_ns - p.start_ns) * 1e-9) - transfer);
+}
+
+std::string RunOfRanks::verdict() const {
+  if (ranks.size() < 2) return "";
+  if (collectives.empty()) return "the ranks share no collective: nothing tells who waits for whom";
+  if (straggler) {
+    const RankOfRun& rank = ranks[straggler->index];
+    std::string text = "rank " + std::to_string(rank.rank) + " is late by " + text_of(straggler->late);
+    if (!straggler->steps.empty())
+      text += " in step" + std::string(straggler->steps.size() > 1 ? "s " : " ") + listed(straggler->steps) +
+              (straggler->steps.size() == rank.steps.size() ? ", all that were traced"
+                                                            : " of " + std::to_string(rank.steps.size()) + " traced");
+    return text + (straggler->cause.empty() ? "; nothing in its trace tells why" : ": " + straggler->cause);
+  }
+  std::vector<const RankOfRun*> order;
+  for (const RankOfRun& rank : ranks) order.push_back(&rank);
+  std::ranges::stable_sort(order, std::ranges::greater{}, &RankOfRun::late);
+  const auto share = [&](const RankOfRun* rank) {
+    return "rank " + std::to_string(rank->rank) + " for " + percent(rank->late / span_of(*this)) + " of the time";
+  };
+  if (order[0]->late < worth_telling_share * span_of(*this))
+    return "the ranks keep pace: late at most " + share(order[0]);
+  return "no single straggler: late are " + share(order[0]) + ", " + share(order[1]);
+}
+
+RunOfRanks run_of(std::span<const Trace> traces) {
+  if (traces.empty()) throw InputError("", "at least one trace", "none");
+  RunOfRanks run;
+  std::vector<ShownRank> ranks = shown_ranks(traces, run.assumed);
+  const bool by_sequence = numbered(ranks);
+  JoinedRanks match = joined(ranks, by_sequence);
+  std::size_t all = 0;
+  for (const ShownRank& r : ranks) all += r.collectives.size();
+  if (by_sequence && 2 * match.partners() < all) {
+    JoinedRanks by_order = joined(std::move(ranks), false);
+    if (by_order.partners() > match.partners()) {
+      match = std::move(by_order);
+      run.assumed.push_back("sequence numbers of collectives do not agree between ranks: matched by order");
+    }
+  }
+  run.reference = match.reference;
+  run.collectives = std::move(match.collectives);
+  for (ShownRank& r : match.ranks) {
+    run.world_size = std::max(run.world_size, r.world_size);
+    run.ranks.push_back(std::move(r.rank));
+    run.ranks.back().partnerless = run.ranks.back().collectives;
+  }
+  add_times(run);
+  say_what_is_missing(run);
+  if (run.ranks.size() > 1) run.straggler = straggler_of(traces, run);
+  return run;
+}
+
+}  // namespace stepcast
