@@ -10,6 +10,7 @@ struct EmbeddedFile {
   std::string_view text;
 };
 [[nodiscard]] std::span<const EmbeddedFile> shipped_model_texts();
+[[nodiscard]] std::span<const EmbeddedFile> shipped_kernel_texts();
 [[nodiscard]] std::span<const EmbeddedFile> shipped_cluster_texts();
 [[nodiscard]] std::span<const EmbeddedFile> shipped_case_texts();     ///< validation suites
 [[nodiscard]] std::span<const EmbeddedFile> shipped_profile_texts();  ///< profiles of published runs, for validation

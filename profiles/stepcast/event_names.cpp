@@ -1,10 +1,10 @@
-// Event names: prefix, suffix and substring tables; see event_names.hpp.
+// Event names: prefix, suffix and substring tables of host events; see event_names.hpp.
 #include <stepcast/event_names.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <initializer_list>
+#include <utility>
 
 namespace stepcast::naming {
 namespace {
@@ -22,12 +22,6 @@ bool contains_any(std::string_view name, Words parts) {
 }
 bool is_any(std::string_view name, Words words) { return std::find(words.begin(), words.end(), name) != words.end(); }
 
-std::string lower(std::string_view name) {
-  std::string out(name);
-  for (char& c : out) c = char(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 /// "AddmmBackward0": a node class of the generated autograd code, or of a user's autograd.Function.
 bool names_backward_node(std::string_view name) {
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
@@ -35,10 +29,26 @@ bool names_backward_node(std::string_view name) {
 }
 
 bool names_communication(std::string_view name) {
-  return starts_with_any(
-      name, {"c10d::", "nccl:", "gloo:", "mpi:", "ucc:", "record_param_comms",
-             "c10d_functional::", "_c10d_functional::", "torch.distributed.ddp.reducer::",
-             "torch::distributed::reducer::", "aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
+  return starts_with_any(name, {"c10d::",
+                                "nccl:",
+                                "gloo:",
+                                "mpi:",
+                                "ucc:",
+                                "xccl:",
+                                "hccl:",
+                                "ccl:",
+                                "record_param_comms",
+                                "torch_ccl::",
+                                "oneccl_bindings_for_pytorch::",
+                                "Hccl",
+                                "symm_mem::",
+                                "deep_ep::",
+                                "c10d_functional::",
+                                "_c10d_functional::",
+                                "torch.distributed.ddp.reducer::",
+                                "torch::distributed::reducer::",
+                                "aten::flatten_dense_tensors",
+                                "aten::unflatten_dense_tensors"});
 }
 
 bool names_container(std::string_view name) {
@@ -64,24 +74,18 @@ Role role_of(std::string_view name) {
   return Role::plain;
 }
 
-/// Kernel names of cuDNN, cuBLAS, CUTLASS, MIOpen, rocBLAS, Triton and PyTorch itself.
-Work work_of(std::string_view name) {
-  const std::string low = lower(name);
-  if (contains_any(low, {"ncclkernel", "nccldevkernel", "ncclallreduce", "rcclkernel", "nccl:"}))
-    return Work::communication;
-  if (contains_any(low, {"batch_norm",   "batchnorm", "bn_fw",      "bn_bw",      "layer_norm", "layernorm", "softmax",
-                         "elementwise",  "pool",      "reduce",     "copy",       "memcpy",     "memset",    "fill",
-                         "cat_array",    "dropout",   "indexing",   "index_",     "embedding",  "gather",    "scatter",
-                         "multi_tensor", "foreach",   "adam",       "transpose",  "permute",    "im2col",    "col2im",
-                         "nchw",         "nhwc_to",   "triton_poi", "triton_red", "triton_per", "loss",      "sum_",
-                         "norm_",        "dtod",      "htod",       "dtoh"})) {
-    // "implicit_gemm ... nchw" and "xmma ... nhwc" are convolutions that name their layout.
-    if (!contains_any(low, {"gemm", "xmma", "conv", "winograd", "wgrad", "dgrad"})) return Work::memory;
+Work work_of(const KernelRule* rule) {
+  if (rule == nullptr) return Work::other;
+  switch (rule->kind) {
+    case KernelClass::collective:
+      return Work::communication;
+    case KernelClass::gemm:
+      return Work::gemm;
+    case KernelClass::memory:
+      return Work::memory;
+    case KernelClass::other:
+      break;
   }
-  if (contains_any(low, {"gemm", "conv",  "cutlass", "cudnn",  "winograd",   "wgrad",   "dgrad",     "fprop",
-                         "xmma", "cijk_", "gemv",    "matmul", "flash",      "fmha",    "attention", "igemm",
-                         "mma",  "fft",   "nvjet",   "miopen", "triton_tem", "ck_tile", "wmma"}))
-    return Work::gemm;
   return Work::other;
 }
 
@@ -92,11 +96,18 @@ std::vector<NameFacts> facts_of_names(const Trace& trace) {
   for (std::size_t i = 0; i < facts.size(); ++i) {
     const std::string_view name = trace.strings[i];
     facts[i].role = role_of(name);
-    facts[i].work = work_of(name);
     facts[i].view =
         is_any(short_name(name), {"t",        "transpose",  "permute",    "view",   "reshape",   "expand",  "to",
                                   "_to_copy", "detach",     "contiguous", "clone",  "unsqueeze", "squeeze", "slice",
                                   "select",   "as_strided", "flatten",    "unbind", "split",     "chunk"});
+  }
+  const KernelTable& table = trace.kernels ? *trace.kernels : shipped_kernel_table();
+  std::vector<bool> seen(facts.size(), false);
+  for (const Event& e : trace.events) {
+    if (e.kind != EventKind::kernel || seen[e.name]) continue;
+    seen[e.name] = true;
+    facts[e.name].rule = table.rule_of(trace.text(e.name));
+    facts[e.name].work = work_of(facts[e.name].rule);
   }
   return facts;
 }
@@ -120,14 +131,33 @@ std::string operator_key(std::string_view name) {
 }
 
 std::string collective_operation(std::string_view name) {
-  std::string low = lower(name);
-  low.erase(std::remove(low.begin(), low.end(), '_'), low.end());
-  for (const std::string_view operation : {"allreduce", "reducescatter", "allgather", "broadcast", "alltoall", "gather",
-                                           "scatter", "sendrecv", "barrier", "reduce"})
-    if (low.find(operation) != std::string::npos) return std::string(operation);
-  if (contains_any(low, {"isend", "send"})) return "send";
-  if (contains_any(low, {"irecv", "recv"})) return "recv";
-  return "";
+  std::string low;
+  for (const char c : name)
+    if (c != '_' && c != '-') low += char(std::tolower(static_cast<unsigned char>(c)));
+  // The longer word first: "reduce" is part of "allreduce" and of "reducescatter". PyTorch's "reducer" is no operation.
+  static constexpr std::pair<std::string_view, std::string_view> words[] = {{"batchisendirecv", "sendrecv"},
+                                                                            {"sendrecv", "sendrecv"},
+                                                                            {"collectivepermute", "sendrecv"},
+                                                                            {"ppermute", "sendrecv"},
+                                                                            {"reducescatter", "reducescatter"},
+                                                                            {"allreduce", "allreduce"},
+                                                                            {"allgather", "allgather"},
+                                                                            {"alltoall", "alltoall"},
+                                                                            {"all2all", "alltoall"},
+                                                                            {"broadcast", "broadcast"},
+                                                                            {"barrier", "barrier"},
+                                                                            {"gather", "gather"},
+                                                                            {"scatter", "scatter"},
+                                                                            {"isend", "send"},
+                                                                            {"irecv", "recv"},
+                                                                            {"send", "send"},
+                                                                            {"recv", "recv"},
+                                                                            {"receive", "recv"}};
+  for (const auto& [word, operation] : words)
+    if (low.find(word) != std::string::npos) return std::string(operation);
+  for (std::size_t at = low.find("reduce"); at != std::string::npos; at = low.find("reduce", at + 1))
+    if (low.compare(at, 9, "reducer::") != 0) return "reduce";
+  return low.ends_with(":coalesced") ? "sendrecv" : "";
 }
 
 bool is_reduction(std::string_view operation) { return is_any(operation, {"allreduce", "reducescatter", "reduce"}); }

@@ -1,9 +1,10 @@
 #pragma once
 // Event names: what the name of a trace event says about its part in a training step.
 //
-// Frameworks tell by name alone what is a backward node, a collective, the optimizer, a matrix product. This file is
-// the only place that knows those names; it looks at each distinct string of a trace once. Not modelled: what a name
-// cannot say, such as nesting and time.
+// Frameworks tell by name alone what is a backward node, a collective, the optimizer. This file is the only place that
+// knows the names of host events (those of kernels are in a table, kernel_table.hpp); it looks at each distinct string
+// of a trace once. Not modelled: what a name cannot say, such as nesting and time.
+#include <stepcast/kernel_table.hpp>
 #include <stepcast/trace.hpp>
 
 #include <cstdint>
@@ -32,8 +33,9 @@ enum class Work : std::uint8_t { gemm, memory, other, communication };
 
 struct NameFacts {
   Role role = Role::plain;
-  Work work = Work::other;
-  bool view = false;  ///< only reinterprets or casts its input: t, view, to, ...
+  Work work = Work::other;           ///< of kernels
+  const KernelRule* rule = nullptr;  ///< the rule that says so; null: none does, or no kernel has this name
+  bool view = false;                 ///< only reinterprets or casts its input: t, view, to, ...
 };
 
 /// The facts of every string of the trace, by StringId.
@@ -42,8 +44,9 @@ struct NameFacts {
 [[nodiscard]] std::string operator_key(std::string_view name);
 /// "aten::conv2d" -> "conv2d"; without a trailing underscore.
 [[nodiscard]] std::string short_name(std::string_view name);
-/// "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gloo:all_reduce", "_allgather_base" -> "allreduce", "allgather";
-/// empty when the name tells no operation.
+/// "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gloo:all_reduce", "_allgather_base", "hcom_allReduce_" -> "allreduce",
+/// "allgather"; one of allreduce, reducescatter, allgather, alltoall, broadcast, reduce, gather, scatter, send, recv,
+/// sendrecv (both, or several in one call) and barrier; empty when the name tells no operation.
 [[nodiscard]] std::string collective_operation(std::string_view name);
 /// True for operations that sum over the workers: all-reduce, reduce-scatter, reduce.
 [[nodiscard]] bool is_reduction(std::string_view operation);

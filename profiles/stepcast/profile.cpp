@@ -189,7 +189,10 @@ void check_rest(const Profile& p, const Checker& check) {
       check.fail(at("collectives", i) + "/group_size", "a size >= 1, or -1 for unknown", std::to_string(c.group_size));
     check.size(c.size, at("collectives", i) + "/size_bytes");
     check.time(c.duration, at("collectives", i) + "/duration_s");
+    if (c.source == BytesSource::unknown && c.size > Bytes(0))
+      check.fail(at("collectives", i) + "/size_source", "where the size comes from", "'unknown'");
   }
+  if (p.unclassified_share != -1) check.number(p.unclassified_share, 1, "of all time", "/unclassified_share");
   if (p.traced_workers < 1) check.fail("/traced_workers", "at least 1", std::to_string(p.traced_workers));
 }
 
@@ -229,6 +232,11 @@ std::string_view name_of(DataType type) {
   for (const DataTypeFacts& facts : data_types)
     if (facts.type == type) return facts.name;
   return "";
+}
+
+std::string_view name_of(BytesSource source) {
+  constexpr std::string_view names[bytes_sources] = {"metadata", "execution_trace", "shapes", "gradients", "unknown"};
+  return names[static_cast<std::size_t>(source)];
 }
 
 Answer<DataType> data_type_of(std::string_view name) {

@@ -14,6 +14,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/units.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,13 +52,26 @@ struct Tensor {
   std::uint32_t layer = 0;  ///< its gradient is ready when the backward pass of this layer ends
 };
 
+/// Where the bytes of a traced collective come from, best source first.
+enum class BytesSource : std::uint8_t {
+  metadata,         ///< element counts x dtype in the event's arguments
+  execution_trace,  ///< the same, from the execution trace of the run
+  shapes,           ///< the tensors that the operator around it was called with
+  gradients,        ///< the gradients that the step produced since the last reduction
+  unknown,          ///< the size is not known, and given as 0
+};
+inline constexpr std::size_t bytes_sources = 5;
+/// "metadata", "execution_trace", ...
+[[nodiscard]] std::string_view name_of(BytesSource);
+
 /// A collective operation seen in the trace, per step.
 struct ObservedCollective {
   std::string operation;   ///< as recorded: "allreduce", ...
   std::int64_t count = 0;  ///< per step
-  Bytes size;              ///< summed over the step; 0 when the trace does not say
+  Bytes size;              ///< summed over the step; 0 when `source` is unknown
   Seconds duration;        ///< summed; includes waiting for late peers
   std::int64_t group_size = -1;
+  BytesSource source = BytesSource::unknown;
 };
 
 struct Profile {
@@ -75,6 +89,7 @@ struct Profile {
   Bytes activation_memory;                    ///< 0 when unknown
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
+  double unclassified_share = -1;       ///< time of trace events of unknown kind / of all events; -1: no trace
   std::int64_t traced_workers = 1;      ///< world size of the traced run
   std::string provenance;               ///< where the numbers come from
   std::vector<std::string> recognised;  ///< what the reader understood, for the user

@@ -52,6 +52,7 @@ Json json_of_collective(const ObservedCollective& c) {
   Json out{{"operation", c.operation}, {"count", c.count}, {"size_bytes", json_of_number(c.size.value())}};
   out["duration_s"] = json_of_number(c.duration.value());
   if (c.group_size != -1) out["group_size"] = c.group_size;
+  out["size_source"] = name_of(c.source);
   return out;
 }
 
@@ -250,6 +251,20 @@ Tensor tensor_of_json(Object object, const LayerIndex& layers) {
   return tensor;
 }
 
+/// Profiles from before there was a source have a size, or 0 for an unknown one.
+BytesSource source_of_json(Object& object, Bytes size) {
+  const std::string name = object.text("size_source");
+  if (name.empty()) return size > Bytes(0) ? BytesSource::metadata : BytesSource::unknown;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < bytes_sources; ++i) {
+    known.emplace_back(name_of(BytesSource(i)));
+    if (known.back() == name) return BytesSource(i);
+  }
+  const std::string nearest = suggestion_for(name, known);
+  object.fail("size_source", "metadata, execution_trace, shapes, gradients or unknown", "'" + name + "'",
+              nearest.empty() ? "" : "did you mean '" + nearest + "'?");
+}
+
 ObservedCollective collective_of_json(Object object) {
   ObservedCollective c;
   c.operation = object.text("operation");
@@ -257,6 +272,7 @@ ObservedCollective collective_of_json(Object object) {
   c.size = Bytes(object.number("size_bytes"));
   c.duration = Seconds(object.number("duration_s"));
   c.group_size = object.integer("group_size", -1);
+  c.source = source_of_json(object, c.size);
   object.finish();
   return c;
 }
@@ -291,6 +307,7 @@ void read_rest(Object& document, Profile& p) {
   const Json& collectives = document.list("collectives");
   for (std::size_t i = 0; i < collectives.size(); ++i)
     p.collectives.push_back(collective_of_json(document.child(Object::entry("collectives", i), collectives[i])));
+  p.unclassified_share = document.find("unclassified_share") ? document.number("unclassified_share") : -1;
   p.traced_workers = document.integer("traced_workers", 1);
   p.provenance = document.text("provenance");
   p.recognised = document.texts("recognised");
@@ -340,6 +357,7 @@ std::string json_of(const Profile& p) {
   for (const Tensor& tensor : p.tensors) out["tensors"].push_back(json_of_tensor(tensor, p.layers));
   out["collectives"] = Json::array();
   for (const ObservedCollective& c : p.collectives) out["collectives"].push_back(json_of_collective(c));
+  if (p.unclassified_share >= 0) out["unclassified_share"] = json_of_number(p.unclassified_share);
   out["recognised"] = p.recognised;
   out["missing"] = p.missing;
   out["assumed"] = p.assumed;

@@ -9,6 +9,7 @@
 #include <stepcast/step_windows.hpp>
 #include <stepcast/tensor_shapes.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/trace_summary.hpp>
 #include <stepcast/traced_collectives.hpp>
 
 #include <algorithm>
@@ -44,10 +45,10 @@ PassCost median_cost(const Steps& steps, const std::function<const Cost&(const S
   return out;
 }
 
-/// The steps that have the structure that most steps have.
+/// The steps that have the structure that most steps have, one that stands for all first; the rest in order.
 struct Chosen {
   Steps steps;
-  std::vector<MeasuredWindow> windows;
+  std::vector<MeasuredWindow> windows;  ///< of the same steps
 };
 Chosen of_most_common_structure(Steps steps, std::vector<MeasuredWindow> windows) {
   std::size_t best = 0, best_count = 0;
@@ -62,11 +63,23 @@ Chosen of_most_common_structure(Steps steps, std::vector<MeasuredWindow> windows
   Chosen chosen;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].same_structure(steps[best])) continue;
+    if (i == best) continue;
     chosen.windows.push_back(windows[i]);
-    if (i != best) chosen.steps.push_back(steps[i]);
+    chosen.steps.push_back(steps[i]);
   }
+  chosen.windows.insert(chosen.windows.begin(), windows[best]);
   chosen.steps.insert(chosen.steps.begin(), std::move(steps[best]));
   return chosen;
+}
+
+/// Of the undistorted steps, or of all, in order.
+std::vector<Seconds> durations_of(std::vector<MeasuredWindow> windows, bool distorted_too) {
+  std::sort(windows.begin(), windows.end(),
+            [](const auto& a, const auto& b) { return a.window.start_ns < b.window.start_ns; });
+  std::vector<Seconds> durations;
+  for (const MeasuredWindow& w : windows)
+    if (w.duration > Seconds(0) && (distorted_too || !w.distorted)) durations.push_back(w.duration);
+  return durations;
 }
 
 // ---- the pieces of a profile ----
@@ -97,10 +110,14 @@ class Assembly {
     p_.traced_workers = std::max<std::int64_t>(1, trace_.world_size);
     p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
     p_.provenance = "trace " + trace_.source + (trace_.report.producer.empty() ? "" : ", " + trace_.report.producer);
+    p_.unclassified_share = unclassified_share(trace_);
     std::vector<StepWindow> windows;
     for (const MeasuredWindow& w : chosen_.windows) windows.push_back(w.window);
-    p_.collectives = observed_collectives(index_, windows);
-    name_and_size();
+    std::vector<std::vector<TracedCollective>> collectives = collectives_in(index_, windows);
+    name_and_size(collectives.front());
+    for (std::size_t s = 0; s < collectives.size(); ++s)
+      size_by_gradients(collectives[s], trace_, chosen_.steps[s], p_.tensors);
+    p_.collectives = observed_collectives(collectives);
     take_costs();
     describe();
     slice_fused_layers(p_, chosen_.steps.front());
@@ -122,7 +139,9 @@ class Assembly {
     }
     if (steps.empty())
       throw InputError(trace_.source, "a training step", "no backward pass with gradients in the trace",
-                       "record forward, backward and update of at least one step");
+                       trace_.report.good_for.empty()
+                           ? "record forward, backward and update of at least one step"
+                           : "a " + trace_.report.format + " file is good for " + trace_.report.good_for);
     const std::size_t found = steps.size();
     chosen_ = of_most_common_structure(std::move(steps), std::move(trained));
     if (!windows.recognised.empty()) p_.recognised.push_back(windows.recognised);
@@ -130,17 +149,14 @@ class Assembly {
     if (found > chosen_.steps.size())
       p_.assumed.push_back(std::to_string(found - chosen_.steps.size()) + " of " + std::to_string(found) +
                            " steps left out: they run other operators than the rest");
-    for (const MeasuredWindow& w : chosen_.windows)
-      if (w.duration.value() > 0 && !w.distorted) p_.step_times.push_back(w.duration);
-    if (!p_.step_times.empty()) return;
-    for (const MeasuredWindow& w : chosen_.windows)
-      if (w.duration.value() > 0) p_.step_times.push_back(w.duration);
+    if (chosen_.windows.size() == windows.steps.size()) p_.step_times = windows.measured;
+    if (p_.step_times.empty()) p_.step_times = durations_of(chosen_.windows, false);
+    if (p_.step_times.empty()) p_.step_times = durations_of(chosen_.windows, true);
   }
 
-  void name_and_size() {
+  void name_and_size(std::span<const TracedCollective> collectives) {
     const StepAnatomy& step = chosen_.steps.front();
-    GradientTensors found =
-        gradient_tensors(index_, step, options_, collectives_in(index_, chosen_.windows.front().window));
+    GradientTensors found = gradient_tensors(index_, step, options_, collectives);
     p_.tensors = std::move(found.tensors);
     p_.model = !options_.model.empty() ? options_.model : !found.model.empty() ? found.model : trace_.source;
     for (const std::string& name : found.layer_names) p_.layers.push_back({name, {}, {}});

@@ -2,6 +2,7 @@
 #include <stepcast/step_windows.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -12,17 +13,18 @@ constexpr std::size_t enough_steps = 3;
 StepWindows annotated_windows(const Trace& trace) {
   StepWindows out;
   const std::vector<Step> steps = steps_of(trace);
-  const std::vector<Seconds> durations = step_durations(trace, steps);
+  StepTimes times = step_times_of(trace, steps);
   const auto good = std::size_t(std::count_if(steps.begin(), steps.end(), [](const Step& s) { return !s.distorted; }));
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool wanted = !steps[i].distorted || good < enough_steps;
     if (wanted)
-      out.steps.push_back({{steps[i].start_ns, steps[i].end_ns}, durations[i], steps[i].distorted && good > 0});
+      out.steps.push_back({{steps[i].start_ns, steps[i].end_ns}, times.durations[i], steps[i].distorted && good > 0});
   }
   if (steps.empty()) return out;
   if (good == 0) out.assumed = "first and last steps, which the profiler distorts, are all there is";
   else if (good < enough_steps)
     out.assumed = "layer times are medians over all steps, the first and last ones included, for want of others";
+  out.measured = std::move(times.measured);
   out.recognised = std::to_string(steps.size()) + " annotated steps, " + std::to_string(good) + " of them undistorted";
   return out;
 }

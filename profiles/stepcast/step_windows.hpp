@@ -21,7 +21,8 @@ struct MeasuredWindow {
 
 struct StepWindows {
   std::vector<MeasuredWindow> steps;
-  std::string recognised;  ///< in words, for the user; may be empty
+  std::vector<Seconds> measured;  ///< the durations whose median is the step time, if all steps are alike; may be empty
+  std::string recognised;         ///< in words, for the user; may be empty
   std::string assumed;
 };
 

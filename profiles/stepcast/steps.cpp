@@ -98,39 +98,54 @@ void mark_distorted(const Trace& trace, std::vector<Step>& steps) {
   if (!steps.empty()) steps.front().distorted = steps.back().distorted = true;
 }
 
+/// Step whose annotation holds `time`, or its end; -1 if there is none.
+std::int32_t step_at(std::span<const Step> steps, std::int64_t time) {
+  const auto after = std::ranges::upper_bound(steps, time, {}, &Step::start_ns);
+  const std::ptrdiff_t i = after - steps.begin() - 1;
+  return i >= 0 && time < steps[static_cast<std::size_t>(i)].end_ns ? static_cast<std::int32_t>(i) : -1;
+}
+
+/// One occurrence of a kernel, and the step that launched it; -1: launched outside all steps, or nobody knows where.
+struct Occurrence {
+  std::int32_t step;
+  std::int64_t start_ns;
+};
+
 /// What a step put on the device: joined with the launch by correlation, so it may run after the step has ended.
 struct DeviceWork {
   std::int64_t total_ns = 0;  ///< summed durations
   std::int64_t late_ns = 0;   ///< of which started after the host annotation ended
   std::int64_t first_start_ns = -1;
-  std::unordered_map<StringId, std::pair<int, std::int64_t>> kernels;  ///< name -> occurrences, first start
 };
 
-/// Step whose annotation holds `time`, or its end; -1 if there is none.
-std::ptrdiff_t step_at(std::span<const Step> steps, std::int64_t time) {
-  const auto after = std::ranges::upper_bound(steps, time, {}, &Step::start_ns);
-  const std::ptrdiff_t i = after - steps.begin() - 1;
-  return i >= 0 && time < steps[static_cast<std::size_t>(i)].end_ns ? i : -1;
-}
+struct StepWork {
+  std::vector<DeviceWork> steps;
+  std::vector<std::vector<Occurrence>> kernels;  ///< by distinct name, in time order
+};
 
-std::vector<DeviceWork> device_work_of(const Trace& trace, std::span<const Step> steps) {
-  std::unordered_map<std::int64_t, std::ptrdiff_t> step_of_launch;
+StepWork device_work_of(const Trace& trace, std::span<const Step> steps) {
+  std::unordered_map<std::int64_t, std::int32_t> step_of_launch;
   for (const Event& event : trace.events) {
     if (event.kind != EventKind::runtime_call || event.correlation <= 0) continue;
-    if (const auto step = step_at(steps, event.start_ns); step >= 0)
+    if (const std::int32_t step = step_at(steps, event.start_ns); step >= 0)
       step_of_launch.try_emplace(event.correlation, step);
   }
-  std::vector<DeviceWork> work(steps.size());
+  StepWork work{std::vector<DeviceWork>(steps.size()), {}};
+  std::vector<std::uint32_t> slot(trace.strings.size(), no_index);
   for (const Event& event : trace.events) {
     if (!is_device_work(event.kind)) continue;
     const auto launch = step_of_launch.find(event.correlation);
-    if (launch == step_of_launch.end()) continue;
-    const auto i = static_cast<std::size_t>(launch->second);
-    DeviceWork& w = work[i];
+    const std::int32_t step = launch == step_of_launch.end() ? -1 : launch->second;
+    if (slot[event.name] == no_index) {
+      slot[event.name] = static_cast<std::uint32_t>(work.kernels.size());
+      work.kernels.emplace_back();
+    }
+    work.kernels[slot[event.name]].push_back({step, event.start_ns});
+    if (step < 0) continue;
+    DeviceWork& w = work.steps[static_cast<std::size_t>(step)];
     w.total_ns += event.duration_ns;
-    if (event.start_ns > steps[i].end_ns) w.late_ns += event.duration_ns;
+    if (event.start_ns > steps[static_cast<std::size_t>(step)].end_ns) w.late_ns += event.duration_ns;
     if (w.first_start_ns < 0) w.first_start_ns = event.start_ns;
-    ++w.kernels.try_emplace(event.name, 0, event.start_ns).first->second.first;
   }
   return work;
 }
@@ -147,21 +162,96 @@ bool host_runs_ahead(std::span<const Step> steps, const std::vector<DeviceWork>&
   return !late_shares.empty() && median(std::move(late_shares)) > 0.5;
 }
 
-/// Median over the kernels that occur once in this step and once in the next of their start-to-start time; where there
-/// is no such kernel, that of the first device work of the two steps.
-Seconds device_period(const DeviceWork& step, const DeviceWork& next) {
-  if (step.first_start_ns < 0 || next.first_start_ns < 0) return Seconds(0);
-  std::vector<double> periods;
-  for (const auto& [name, seen] : step.kernels) {
-    const auto again = next.kernels.find(name);
-    if (seen.first != 1 || again == next.kernels.end() || again->second.first != 1) continue;
-    periods.push_back(static_cast<double>(again->second.second - seen.second));
+/// For each step the median, over the kernels that occur once in it and once in the next, of their start-to-start time;
+/// where there is no such kernel, that of the first device work of the two steps; 0 where there is none.
+std::vector<Seconds> periods_of(const StepWork& work) {
+  const std::size_t count = work.steps.size();
+  std::vector<std::vector<double>> samples(count);
+  std::vector<std::pair<int, std::int64_t>> seen(count);  // occurrences of a kernel in each step, first start
+  for (const std::vector<Occurrence>& kernel : work.kernels) {
+    std::ranges::fill(seen, std::pair<int, std::int64_t>(0, 0));
+    for (const Occurrence& o : kernel) {
+      if (o.step < 0) continue;
+      auto& [times, start] = seen[static_cast<std::size_t>(o.step)];
+      if (times++ == 0) start = o.start_ns;
+    }
+    for (std::size_t i = 0; i + 1 < count; ++i)
+      if (seen[i].first == 1 && seen[i + 1].first == 1)
+        samples[i].push_back(static_cast<double>(seen[i + 1].second - seen[i].second));
   }
-  if (periods.empty()) return Seconds(static_cast<double>(next.first_start_ns - step.first_start_ns) * 1e-9);
+  std::vector<Seconds> periods(count);
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    const std::int64_t here = work.steps[i].first_start_ns, next = work.steps[i + 1].first_start_ns;
+    if (here < 0 || next < 0) continue;
+    if (samples[i].empty()) samples[i].push_back(static_cast<double>(next - here));
+    periods[i] = Seconds(median(std::move(samples[i])) * 1e-9);
+  }
+  return periods;
+}
+
+/// True when every step that has work on the device launched this kernel exactly once. The occurrence of a step before
+/// the recording may lead; where nobody knows what launched the kernels, their number has to do.
+bool occurs_once_a_step(const std::vector<Occurrence>& kernel, std::size_t steps, std::size_t working_steps) {
+  if (working_steps == 0) return kernel.size() == steps;
+  std::size_t known = 0;
+  for (std::size_t i = 0; i < kernel.size(); ++i) {
+    if (kernel[i].step < 0 && i > 0) return false;
+    if (i > 0 && kernel[i - 1].step >= 0 && kernel[i].step != kernel[i - 1].step + 1) return false;
+    known += kernel[i].step >= 0;
+  }
+  return known == working_steps && known > 0 && kernel.back().step + 1 >= static_cast<std::int32_t>(known);
+}
+
+/// Median over the steps of the median over the kernels that occur once a step of their start-to-start time.
+Seconds usual_period(const StepWork& work) {
+  const auto working = static_cast<std::size_t>(
+      std::ranges::count_if(work.steps, [](const DeviceWork& w) { return w.first_start_ns >= 0; }));
+  std::vector<std::vector<double>> samples(work.steps.size() + 1);
+  for (const std::vector<Occurrence>& kernel : work.kernels) {
+    if (!occurs_once_a_step(kernel, work.steps.size(), working)) continue;
+    for (std::size_t i = 1; i < kernel.size(); ++i) {
+      const std::size_t step = working == 0 ? i : static_cast<std::size_t>(kernel[i].step);
+      samples[step].push_back(static_cast<double>(kernel[i].start_ns - kernel[i - 1].start_ns));
+    }
+  }
+  // A step that few of the kernels tell of, such as the one before the recording, is left out.
+  std::size_t most = 0;
+  for (const std::vector<double>& of_step : samples) most = std::max(most, of_step.size());
+  std::vector<double> periods;
+  for (std::vector<double>& of_step : samples)
+    if (!of_step.empty() && 2 * of_step.size() >= most) periods.push_back(median(std::move(of_step)));
   return Seconds(median(std::move(periods)) * 1e-9);
 }
 
+Seconds median_of(std::span<const Seconds> times) {
+  std::vector<double> values;
+  for (const Seconds t : times)
+    if (t > Seconds(0)) values.push_back(t.value());
+  return Seconds(median(std::move(values)));
+}
+
+/// The profiler closes its last annotation at once when nothing follows: such a stub is no step.
+void drop_stubs(std::vector<Seconds>& durations) {
+  constexpr double stub_share = 0.01;
+  if (durations.empty()) return;
+  const Seconds longest = *std::ranges::max_element(durations);
+  for (Seconds& d : durations)
+    if (d < longest * stub_share) d = Seconds(0);
+}
+
 }  // namespace
+
+std::string step_annotation_of(const Trace& trace) {
+  const std::vector<Step> steps = steps_of(trace);
+  if (steps.empty()) return {};
+  for (const NumberOfName number_in : {step_number, user_step_number})
+    for (const Event& event : trace.events) {
+      const std::string_view name = trace.text(event.name);
+      if (event.start_ns != steps.front().start_ns || number_in(name) != steps.front().number) continue;
+      return std::string(name.substr(0, name.find_last_not_of("0123456789") + 1)) + "N";
+    }
+  return {};
+}
 
 std::vector<Step> steps_of(const Trace& trace) {
   std::vector<MarkedStep> marked = marked_steps(trace, step_number);
@@ -185,15 +275,32 @@ std::vector<Step> steps_of(const Trace& trace) {
   return steps;
 }
 
+StepTimes step_times_of(const Trace& trace, std::span<const Step> steps) {
+  StepTimes times;
+  times.durations.resize(steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    times.durations[i] = Seconds(static_cast<double>(steps[i].end_ns - steps[i].start_ns) * 1e-9);
+  times.host = median_of(times.durations);
+  drop_stubs(times.durations);
+  const StepWork work = device_work_of(trace, steps);
+  times.device_period = usual_period(work);
+  times.host_runs_ahead = host_runs_ahead(steps, work.steps);
+  if (times.host_runs_ahead) times.durations = periods_of(work);
+  const auto good = std::ranges::count_if(steps, [](const Step& s) { return !s.distorted; });
+  const bool all = !times.host_runs_ahead && (steps.size() >= StepTimes::enough_for_all || good < 2);
+  for (const bool distorted : {false, true}) {
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (times.durations[i] > Seconds(0) && (all || steps[i].distorted == distorted))
+        times.measured.push_back(times.durations[i]);
+    if (!times.measured.empty()) break;
+  }
+  return times;
+}
+
+Seconds StepTimes::step() const { return median_of(measured); }
+
 std::vector<Seconds> step_durations(const Trace& trace, std::span<const Step> steps) {
-  std::vector<Seconds> durations(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    durations[i] = Seconds(static_cast<double>(steps[i].end_ns - steps[i].start_ns) * 1e-9);
-  const std::vector<DeviceWork> work = device_work_of(trace, steps);
-  if (!host_runs_ahead(steps, work)) return durations;
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    durations[i] = i + 1 < steps.size() ? device_period(work[i], work[i + 1]) : Seconds(0);
-  return durations;
+  return step_times_of(trace, steps).durations;
 }
 
 }  // namespace stepcast

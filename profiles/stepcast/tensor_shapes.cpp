@@ -36,7 +36,31 @@ double elements_of(const TensorShape& shape) {
   return product;
 }
 
-DataType first_type_of(std::string_view types) {
+std::vector<double> elements_of_arguments(std::string_view dims) {
+  std::vector<double> arguments;
+  double product = 0;  // of the innermost list that is open; 0: it holds no number
+  int depth = 0;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const char c = dims[i];
+    if (c == '[') {
+      if (++depth == 2) arguments.push_back(0);
+      product = 0;
+    } else if (c == ']') {
+      if (depth >= 2 && !arguments.empty()) arguments.back() += product;
+      product = 0;
+      --depth;
+    } else if (c >= '0' && c <= '9' && depth >= 2) {
+      std::int64_t value = 0;
+      const auto [end, error] = std::from_chars(dims.data() + i, dims.data() + dims.size(), value);
+      if (error != std::errc()) return {};
+      product = (product == 0 ? 1 : product) * double(value);
+      i = std::size_t(end - dims.data()) - 1;
+    }
+  }
+  return arguments;
+}
+
+Answer<DataType> known_type_of(std::string_view types) {
   std::size_t at = types.find('"');
   while (at != std::string_view::npos) {
     const std::size_t end = types.find('"', at + 1);
@@ -44,7 +68,12 @@ DataType first_type_of(std::string_view types) {
     if (const Answer<DataType> type = data_type_of(types.substr(at + 1, end - at - 1))) return *type;
     at = types.find('"', end + 1);
   }
-  return DataType::f32;
+  return Inapplicable{"no argument has a known element type"};
+}
+
+DataType first_type_of(std::string_view types) {
+  const Answer<DataType> type = known_type_of(types);
+  return type ? *type : DataType::f32;
 }
 
 }  // namespace stepcast

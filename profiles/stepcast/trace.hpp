@@ -8,6 +8,7 @@
 // different ranks differ; ranks.hpp brings them together. Not modelled: memory events, Python frames (counted, then
 // dropped), hardware counters.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -78,6 +79,7 @@ struct CollectiveArguments {
   StringId ranks = 0;                    ///< raw text of "Process Group Ranks", cut after 30 by the writer
   StringId group_description = 0;
   std::int64_t source_rank = -1, destination_rank = -1;
+  bool from_execution_trace = false;  ///< the counts came with the execution trace of the run (execution_trace.hpp)
 };
 
 /// Why the file says that one event waited for another; indices into Trace::events. Only what ids in the file prove:
@@ -127,6 +129,8 @@ struct ReadReport {
   std::uint64_t events_left_out = 0;      ///< intact events outside the steps that were kept to bound the memory
 };
 
+class KernelTable;
+
 struct Trace {
   std::string source;  ///< file name or other origin, for messages
   std::vector<Event> events;
@@ -144,6 +148,7 @@ struct Trace {
   std::string backend;       ///< "nccl", "gloo", ...
   std::int64_t base_ns = 0;  ///< added to the recorded times already (baseTimeNanoseconds)
   ReadReport report;
+  std::shared_ptr<const KernelTable> kernels;  ///< what kernel names mean (kernel_table.hpp); null: the shipped table
 
   [[nodiscard]] std::string_view text(StringId id) const { return strings[id]; }
 };

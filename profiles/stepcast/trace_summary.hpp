@@ -3,46 +3,46 @@
 // of its time that nobody could classify.
 //
 // All figures are over the whole trace unless they say otherwise; "exposed" is the time in which a collective kernel
-// ran on some stream of the device and no other kernel did. Not modelled: why; that is for profiles and replays.
+// ran on some stream of a device and no other kernel did on that device. Several devices in one trace are summed.
+// Not modelled: why; that is for profiles and replays.
 #include <stepcast/profile_of.hpp>
 #include <stepcast/trace.hpp>
 #include <stepcast/units.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace stepcast {
 
-/// Where the bytes of a collective come from, best source first.
-enum class BytesSource : std::uint8_t {
-  metadata,         ///< element counts x dtype in the event's arguments
-  execution_trace,  ///< the same, from the execution trace of the run
-  shapes,           ///< the tensors that the operator around it was called with
-  gradients,        ///< the gradients that the step produces between two collectives
-  unknown,
-};
-[[nodiscard]] std::string_view name_of(BytesSource);
-
 struct TraceSummary {
   std::string source, format, producer, device;
   std::int64_t rank = -1, world_size = -1;
   std::size_t steps = 0;  ///< annotated steps
   std::int64_t first_step = -1, last_step = -1;
-  Seconds host_step;      ///< median duration of the annotations; 0: none
-  Seconds device_period;  ///< median start-to-start time of kernels that occur once a step; 0: none
-  Seconds step;           ///< which of the two is the iteration time (profile_of.hpp); 0: cannot be told
-  Seconds span;           ///< first start to last end
+  std::string step_annotation;  ///< how the steps are annotated: "ProfilerStep#N", "step N"; empty: not at all
+  Seconds host_step;            ///< median duration of the annotations; 0: none
+  Seconds device_period;        ///< median start-to-start time of kernels that occur once a step; 0: none
+  Seconds step;                 ///< the iteration time, by host or by device (profile_of.hpp); 0: cannot be told
+  Seconds span;                 ///< first start to last end
   std::size_t events = 0, kernels = 0;
-  std::size_t collectives = 0;        ///< collective kernels; without a device, collective operations of the host
-  std::size_t collectives_sized = 0;  ///< of these, how many carry their size in their arguments
-  Bytes collective_bytes;             ///< of those, summed: max(in, out) elements x bytes of the dtype
-  Seconds collective_time;            ///< union of the collective kernels
-  Seconds exposed;
-  double unclassified_share = 0;  ///< time of events of unknown kind / time of all events with a duration
-  std::vector<std::string> repaired;
+  std::size_t collectives = 0;  ///< collective kernels; without a device, collective operations of the host
+  /// By the source of their bytes (BytesSource): how many, and their bytes, max(in, out) elements x bytes of the dtype.
+  std::array<std::size_t, bytes_sources> collectives_by_source{};
+  std::array<Bytes, bytes_sources> bytes_by_source{};
+  Seconds collective_time;               ///< union of the collectives
+  Seconds exposed;                       ///< 0 without a device
+  double unclassified_share = 0;         ///< time of events of unknown kind / time of all events with a duration
+  std::size_t unclassified_kernels = 0;  ///< kernels of which no rule says what they do
+  Seconds kernel_time, unclassified_kernel_time;  ///< summed durations
+
+  [[nodiscard]] std::size_t sized() const;  ///< collectives whose bytes are known
+  [[nodiscard]] Bytes collective_bytes() const;
 };
 
 [[nodiscard]] TraceSummary summary_of(const Trace&);
+/// Time of the events whose kind nobody knows / time of all events with a duration.
+[[nodiscard]] double unclassified_share(const Trace&);
 
 }  // namespace stepcast

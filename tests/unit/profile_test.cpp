@@ -56,7 +56,7 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 bool equal(const ObservedCollective& a, const ObservedCollective& b) {
   return a.operation == b.operation && a.count == b.count && a.size == b.size && a.duration == b.duration &&
-         a.group_size == b.group_size;
+         a.group_size == b.group_size && a.source == b.source;
 }
 template <class T>
 bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
@@ -69,8 +69,9 @@ bool equal(const Profile& a, const Profile& b) {
          a.input_period == b.input_period && a.host_waits_for_device == b.host_waits_for_device &&
          a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
          a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
-         a.traced_workers == b.traced_workers && a.provenance == b.provenance && a.recognised == b.recognised &&
-         a.missing == b.missing && a.assumed == b.assumed;
+         a.unclassified_share == b.unclassified_share && a.traced_workers == b.traced_workers &&
+         a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
+         a.assumed == b.assumed;
 }
 
 class RandomProfiles {
@@ -97,7 +98,9 @@ class RandomProfiles {
     p.activation_memory = Bytes(std::floor(real() * 1e9));
     for (auto k = whole(0, 4); k > 0; --k) p.step_times.push_back(time());
     for (auto k = whole(0, 3); k > 0; --k)
-      p.collectives.push_back({"op" + text(), whole(0, 9), Bytes(real() * 1e8), time(), whole(0, 1) == 0 ? -1 : 8});
+      p.collectives.push_back({"op" + text(), whole(0, 9), Bytes(real() * 1e8), time(), whole(0, 1) == 0 ? -1 : 8,
+                               BytesSource(whole(0, 3))});
+    p.unclassified_share = whole(0, 1) == 0 ? -1 : real();
     p.traced_workers = whole(1, 1024);
     p.provenance = text();
     p.recognised = {text(), text()};
