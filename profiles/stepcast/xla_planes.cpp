@@ -28,19 +28,24 @@ std::int64_t number_behind(std::string_view text, std::string_view mark) {
   return error == std::errc() && value >= 0 ? value : -1;
 }
 
-// HLO names its collectives "all-reduce.5", "%all-gather-start.1 = ..."; kernels and TensorFlow's operators by library.
+// HLO names its collectives "all-reduce.5", "%all-gather-start.1 = ..."; kernels are named by the library.
 std::string collective_of(std::string_view name) {
   if (name.starts_with('%')) name.remove_prefix(1);
-  if (starts_with_any(name, {"all-reduce", "reduce-scatter", "all-gather", "all-to-all", "ragged-all-to-all",
-                             "collective-permute", "collective-broadcast"})) {
-    if (name.find("-done") != std::string_view::npos) return "";  // the wait for what "-start" began
-    if (name.starts_with("collective-permute")) return "sendrecv";
-    std::string plain;
-    for (const char c : name)
-      if (c != '-') plain += c;
-    return naming::collective_operation(plain);
-  }
   if (name.starts_with("nccl") || name.starts_with("rccl")) return naming::collective_operation(name);
+  if (!starts_with_any(name, {"all-reduce", "reduce-scatter", "all-gather", "all-to-all", "ragged-all-to-all",
+                              "collective-permute", "collective-broadcast"}))
+    return "";
+  if (name.find("-done") != std::string_view::npos) return "";  // the wait for what "-start" began
+  if (name.starts_with("collective-permute")) return "sendrecv";
+  std::string plain;
+  for (const char c : name)
+    if (c != '-') plain += c;
+  return naming::collective_operation(plain);
+}
+
+// TensorFlow's operators on the host: "CollectiveReduceV2", "replica_1/NcclAllReduce:NcclAllReduce". Compiler passes
+// ("all-reduce-combiner") run on the host too.
+std::string host_collective_of(std::string_view name) {
   if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
   if (name == "NcclAllReduce" || name.starts_with("CollectiveReduce")) return "allreduce";
   if (name.starts_with("CollectiveGather")) return "allgather";
@@ -246,7 +251,7 @@ class XlaPlanes::Placing {
 
   void add_collective(const XlaEvent& event, std::string_view name, Event& out) {
     const std::string_view operation = planes_.strings_[event.operation];
-    std::string what = collective_of(name);
+    std::string what = out.kind == EventKind::kernel ? collective_of(name) : host_collective_of(name);
     if (what.empty() && out.kind == EventKind::kernel) what = collective_of(operation);
     if (what.empty()) return;
     CollectiveArguments arguments;

@@ -4,14 +4,16 @@
 //    "args": {"BeginNs": "773902406300661", "EndNs": "773902406305941", "dev-id": "2", "queue-id": "0", ...}}
 //
 // Processes are kinds of activity ("CPU HIP API", "COPY", "GPU2", "Markers and Ranges"); every number is a string; the
-// exact times are the nanoseconds in the arguments. A flow "dep" joins a HIP call with what it launched, by the
-// microseconds at which both start. Written by tblextr.py and sqlitedb.py in ROCm/rocprofiler.
+// exact times are the nanoseconds in the arguments. A flow "dep" joins a HIP call with what it launched: by a time
+// within the call, and by the microsecond at which the work starts. Written by tblextr.py and sqlitedb.py in
+// ROCm/rocprofiler.
 #include <stepcast/chrome_events.hpp>
 #include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -116,8 +118,9 @@ class RocprofReader {
       if (process.starts_with("GPU") || process.starts_with("COPY")) {
         event.kind = process.starts_with("GPU") ? EventKind::kernel : EventKind::copy;
         // Copies have a queue of their own.
-        const std::int64_t stream = process.starts_with("COPY") ? -1 : row.stream >= 0 ? row.stream : row.queue;
-        event.track = draft_.track(row.device, stream, true, stream == -1 ? "copies" : "");
+        const bool copies = process.starts_with("COPY");
+        const std::int64_t stream = copies ? -1 : row.stream >= 0 ? row.stream : row.queue;
+        event.track = draft_.track(row.device, stream, true, copies ? "copies" : "");
       } else if (process.find("API") != std::string::npos) {
         event.kind = EventKind::runtime_call;
       } else if (process.find("Marker") != std::string::npos) {
@@ -129,18 +132,35 @@ class RocprofReader {
     }
   }
 
+  using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // process, thread, microseconds
+  using Starts = std::map<Place, std::uint32_t>;
+
+  // The innermost call that was running on this thread at that time. Calls nest a few levels deep at most.
+  [[nodiscard]] std::uint32_t call_at(const Place& place) {
+    constexpr int most_nested = 64;
+    auto call = starts_.upper_bound(place);
+    for (int i = 0; i < most_nested && call != starts_.begin(); ++i) {
+      const auto [process, thread, start] = (--call)->first;
+      if (process != std::get<0>(place) || thread != std::get<1>(place)) break;
+      std::int64_t since = 0;
+      if (__builtin_sub_overflow(std::get<2>(place), start, &since)) break;
+      if (since <= draft_[call->second].duration_ns / 1000 + 1) return call->second;
+    }
+    return no_index;
+  }
+
   void link() {
     for (const auto& [id, flow] : flows_) {
-      const auto from = starts_.find(flow.from), to = starts_.find(flow.to);
-      if (from == starts_.end() || to == starts_.end()) continue;
+      const std::uint32_t call = call_at(flow.from);
+      const auto work = starts_.find(flow.to);
+      if (call == no_index || work == starts_.end()) continue;
       const std::int64_t correlation = static_cast<std::int64_t>(links_.size()) + 1;
       // One call may launch several pieces of work.
-      const auto [known, is_new] = links_.try_emplace(from->second, correlation);
-      draft_[from->second].correlation = draft_[to->second].correlation = known->second;
+      const auto [known, is_new] = links_.try_emplace(call, correlation);
+      draft_[call].correlation = draft_[work->second].correlation = known->second;
     }
   }
 
-  using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // process, thread, microseconds
   struct Flow {
     Place from{-1, -1, -1}, to{-1, -1, -1};
   };
@@ -154,7 +174,7 @@ class RocprofReader {
   TraceDraft draft_;
   std::map<std::int64_t, StringId> names_;
   std::vector<Row> rows_;  ///< of each event
-  std::map<Place, std::uint32_t> starts_;
+  Starts starts_;
   std::map<std::int64_t, Flow> flows_;
   std::map<std::uint32_t, std::int64_t> links_;  ///< HIP call -> correlation
   std::uint64_t negative_ = 0;
