@@ -284,8 +284,12 @@ StepTimes step_times_of(const Trace& trace, std::span<const Step> steps) {
   drop_stubs(times.durations);
   const StepWork work = device_work_of(trace, steps);
   times.device_period = usual_period(work);
-  times.host_runs_ahead = host_runs_ahead(steps, work.steps);
-  if (times.host_runs_ahead) times.durations = periods_of(work);
+  std::vector<Seconds> periods = periods_of(work);
+  // One pair of steps without a kernel that both have is no measure of the device.
+  const bool told =
+      times.device_period > Seconds(0) || std::ranges::count_if(periods, [](Seconds p) { return p > Seconds(0); }) > 1;
+  times.host_runs_ahead = told && host_runs_ahead(steps, work.steps);
+  if (times.host_runs_ahead) times.durations = std::move(periods);
   const auto good = std::ranges::count_if(steps, [](const Step& s) { return !s.distorted; });
   const bool all = !times.host_runs_ahead && (steps.size() >= StepTimes::enough_for_all || good < 2);
   for (const bool distorted : {false, true}) {
