@@ -254,14 +254,20 @@ std::vector<Pair> best_pairs(std::span<const Arrival> a, std::span<const Arrival
 
 RankClock clock_of(const Arrivals& a, const Arrivals& b, const std::vector<bool>& synchronising,
                    const OffsetHint& hint) {
-  const std::vector<Guess> guesses = guesses_of(votes_of(a, b, synchronising));
+  std::vector<std::int64_t> votes = votes_of(a, b, synchronising);
+  std::vector<Guess> guesses = guesses_of(votes);
+  if (hint.within_ns >= 0) {
+    std::erase_if(votes, [&](std::int64_t vote) { return std::abs(vote - hint.near_ns) > hint.within_ns; });
+    const std::vector<Guess> near = guesses_of(votes);
+    guesses.insert(guesses.end(), near.begin(), near.end());
+  }
   RankClock best;
   double most = 0;
   for (const Guess& guess : guesses) {
     double reward = 0;
     const RankClock clock = refined(a, b, synchronising, guess, reward);
     // Steps repeat, so that an offset by a whole step may explain nearly as much.
-    constexpr double far_from_hint = 0.8;
+    constexpr double far_from_hint = 0.5;
     if (hint.within_ns >= 0 && std::abs(clock.offset_ns - hint.near_ns) > hint.within_ns) reward *= far_from_hint;
     const bool tied = reward == most && std::abs(clock.offset_ns) < std::abs(best.offset_ns);
     if (reward > most || tied) best = clock, most = reward;
