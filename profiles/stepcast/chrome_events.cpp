@@ -352,7 +352,7 @@ OpenSlices::Slice& OpenSlices::begin(Track track, std::uint32_t name, std::int64
   return open.back();
 }
 
-bool OpenSlices::end(Track track, std::uint32_t name, Slice& slice) {
+bool OpenSlices::end(Track track, std::uint32_t name, std::int64_t end_ns, Slice& slice) {
   const auto found = open_.find(track);
   if (found != open_.end()) {
     std::vector<Slice>& open = found->second;
@@ -360,7 +360,9 @@ bool OpenSlices::end(Track track, std::uint32_t name, Slice& slice) {
       if (name != 0 && open[i].name != name) continue;
       slice = open[i];
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
-      return true;
+      if (end_ns >= slice.start_ns) return true;
+      ++negative_;
+      return false;
     }
   }
   ++without_beginning_;
@@ -376,6 +378,10 @@ std::uint64_t OpenSlices::without_end() const {
   std::uint64_t sum = 0;
   for (const auto& [track, open] : open_) sum += open.size();
   return sum;
+}
+
+void OpenSlices::report(Repairs& repairs) const {
+  repairs.count(negative_, "slice dropped", "slices dropped", "they end before they begin");
 }
 
 void OpenSlices::report(std::vector<std::string>& missing) const {

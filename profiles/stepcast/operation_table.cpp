@@ -17,9 +17,10 @@ struct JobStep {
   std::int64_t last_ns = std::numeric_limits<std::int64_t>::min();
   std::int64_t shift_ns = 0;  ///< to the common clock
 };
+constexpr std::int64_t longest_job_ns = std::int64_t{1} << 61;
 using JobSteps = std::map<std::int32_t, JobStep>;
 
-JobSteps steps_in(const OperationTable& table) {
+JobSteps steps_in(const OperationTable& table, const std::string& source) {
   JobSteps steps;
   for (const Operation& operation : table.operations) {
     if (operation.step < 0) continue;
@@ -32,6 +33,7 @@ JobSteps steps_in(const OperationTable& table) {
   for (auto& [number, step] : steps) {
     step.shift_ns = now - step.first_ns;
     now += step.last_ns - step.first_ns;
+    if (now > longest_job_ns) throw InputError(source, "steps of a run", "steps that take centuries together");
   }
   return steps;
 }
@@ -137,7 +139,7 @@ OperationRole role_of_operation(std::string_view type) {
 std::vector<Trace> traces_of(OperationTable table, const Source& source) {
   if (table.operations.empty())
     throw InputError(source.name, "operations of a pipelined job", "a table without a readable row");
-  const JobSteps steps = steps_in(table);
+  const JobSteps steps = steps_in(table, source.name);
   if (steps.empty()) throw InputError(source.name, "operations with the number of their step", "none has one");
   if (table.relative)
     table.report.assumed.push_back(

@@ -32,6 +32,7 @@ class ByteSchedulerReader {
     require_events(draft_, source_.name, "a ByteScheduler timeline", "no complete slice");
     steps_.add_to(draft_);
     times_.report(repairs_);
+    open_.report(repairs_);
     ReadReport& report = draft_.trace().report;
     report.repaired = repairs_.take();
     report.format = "bytescheduler";
@@ -65,7 +66,7 @@ class ByteSchedulerReader {
       return;
     }
     OpenSlices::Slice slice;
-    if (open_.end(track, name, slice)) keep(slice, time, id, raw);
+    if (open_.end(track, name, time, slice)) keep(slice, time, id, raw);
   }
 
   StringId& tensor(std::int64_t id) {

@@ -26,6 +26,7 @@ class ComposerReader {
         walk_chrome_trace(source_, options_, repairs_, {[this](const ChromeEvent& e) { add(e); }, {}});
     require_events(draft_, source_.name, "a Composer trace with phases of training", "no complete phase");
     times_.report(repairs_);
+    open_.report(repairs_);
     ReadReport& report = draft_.trace().report;
     report.repaired = repairs_.take();
     report.format = "composer";
@@ -60,7 +61,7 @@ class ComposerReader {
       return;
     }
     OpenSlices::Slice slice;
-    if (!open_.end(track, id, slice)) return;
+    if (!open_.end(track, id, time, slice)) return;
     if (draft_.size() >= most_timeline_events) {
       ++draft_.trace().report.events_left_out;
       return;

@@ -124,7 +124,9 @@ class HorovodReader {
 
   void add_metadata(const ChromeEvent& event) {
     const std::string_view start = content_of_member(event.arguments, "start_time_since_epoch_in_micros");
-    if (!start.empty() && base_ns_ == 0 && read_microseconds(start, base_ns_) != Parsed::fine) base_ns_ = 0;
+    if (std::int64_t base = 0;
+        base_ns_ == 0 && read_microseconds(start, base) == Parsed::fine && base > 0 && base < std::int64_t{1} << 61)
+      base_ns_ = base;
     const std::string_view name = content_of_member(event.arguments, "name");
     if (name.empty()) return;
     std::int64_t id = -1;
@@ -185,7 +187,7 @@ class HorovodReader {
     fusing_ = 0;
     Tensor& tensor = tensor_of(event, id);
     OpenSlices::Slice slice;
-    if (!open_.end(static_cast<std::uint64_t>(id), 0, slice)) return;
+    if (!open_.end(static_cast<std::uint64_t>(id), 0, time, slice)) return;
     Event out;
     out.start_ns = slice.start_ns;
     out.duration_ns = time - slice.start_ns;
@@ -281,6 +283,7 @@ class HorovodReader {
     Trace& trace = draft_.trace();
     ReadReport& report = trace.report;
     times_.report(repairs_);
+    open_.report(repairs_);
     repairs_.count(others_, "event left out", "events left out", "not of a kind that Horovod writes");
     report.repaired = repairs_.take();
     report.format = "horovod";

@@ -29,6 +29,7 @@ class MxnetReader {
     require_events(draft_, source_.name, "an MXNet profile with operators", "no complete slice");
     place_events();
     times_.report(repairs_);
+    open_.report(repairs_);
     ReadReport& report = draft_.trace().report;
     report.repaired = repairs_.take();
     report.format = "mxnet";
@@ -74,7 +75,7 @@ class MxnetReader {
     }
     OpenSlices::Slice slice{time, name};
     std::int64_t duration = 0;
-    if (kind == 'X' ? !times_.duration(event, duration) : !open_.end(known->second, name, slice)) return;
+    if (kind == 'X' ? !times_.duration(event, duration) : !open_.end(known->second, name, time, slice)) return;
     if (draft_.size() >= most_timeline_events) {
       ++draft_.trace().report.events_left_out;
       return;

@@ -51,8 +51,7 @@ bool recognises(std::string_view head) {
 }
 
 // Seconds as decimal text to nanoseconds, exactly: microseconds are read with the point six places on.
-bool read_seconds(std::string_view text, std::int64_t& ns) {
-  constexpr std::int64_t longest = std::int64_t{1} << 55;
+bool read_seconds(std::string_view text, std::int64_t limit, std::int64_t& ns) {
   const std::size_t exponent = text.find_first_of("eE");
   if (text.empty()) return false;
   std::string shifted;
@@ -65,7 +64,7 @@ bool read_seconds(std::string_view text, std::int64_t& ns) {
     if (read_integer(digits, power) != Parsed::fine || power > 99 || power < -99) return false;
     shifted = std::string(text.substr(0, exponent)) + "e" + std::to_string(power + 6);
   }
-  return read_microseconds(shifted, ns) == Parsed::fine && ns < longest && ns > -longest;
+  return read_microseconds(shifted, ns) == Parsed::fine && ns < limit && ns > -limit;
 }
 
 // Empty, "nan" and "None" are what a null becomes on its way through a spreadsheet.
@@ -146,7 +145,9 @@ class OperationCsvReader {
   }
 
   bool read_row(Operation& row) {
-    if (!read_seconds(cell(start_ts), row.start_ns) || !read_seconds(cell(duration), row.duration_ns)) return false;
+    constexpr std::int64_t latest = std::int64_t{1} << 61, longest = std::int64_t{1} << 53;
+    if (!read_seconds(cell(start_ts), latest, row.start_ns) || !read_seconds(cell(duration), longest, row.duration_ns))
+      return false;
     if (row.duration_ns < 0 || cell(optype).empty()) return false;
     const bool numbers = read_optional(cell(rank), row.rank) && read_number(dp_rank, row.data_rank) &&
                          read_number(stage, row.stage) && read_number(step, row.step) && read_number(mc, row.chunk) &&

@@ -152,6 +152,8 @@ class PipelineReader {
       }
       add_step(draft, number, now, now + iteration.total_ns);
       now += iteration.total_ns;
+      if (now > std::int64_t{1} << 61)
+        throw InputError(source_.name, "iterations of a run", "iterations that take centuries together");
     }
     repairs_.count(unreadable_, "pass dropped", "passes dropped", "a start without an end, or no time");
     repairs_.count(late, "pass ends", "passes end", "after the iteration that it belongs to");
@@ -169,6 +171,9 @@ class PipelineReader {
     if (stage < 0) report.missing.push_back("the stage (the file's name says none: pp_rank_N)");
     else report.assumed.push_back("stage " + std::to_string(stage) + ", from the file's name; it stands for the rank");
     report.assumed.push_back("times are milliseconds; iterations follow each other without a gap");
+    if (stage != 0)
+      report.assumed.push_back(
+          "an iteration is over when this stage is; the first stage, which ends last, tells its time");
     report.assumed.push_back("the passes of an iteration are listed in order of micro-batches");
     return draft.finish();
   }
