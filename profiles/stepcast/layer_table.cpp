@@ -62,13 +62,14 @@ Profile profile_of_table(LayerTable table) {
   }
   profile.optimizer = device_cost(table.optimizer);
   profile.other = device_cost(table.other);
+  profile.input = table.input;
   if (table.optimizer.value() == 0) table.missing.push_back("the optimizer's time: none is counted");
   profile.activation_memory = table.activations;
   profile.batch_samples = table.batch_samples;
   if (table.batch_samples == 0) table.missing.push_back("samples per step");
   profile.provenance = table.source + ": " + table.recognised;
-  profile.recognised = {table.recognised + ": " + std::to_string(profile.layers.size()) + " layers, " +
-                        std::to_string(profile.tensors.size()) + " gradients"};
+  profile.recognised = {table.recognised + ": " + counted(profile.layers.size(), "layer") + ", " +
+                        counted(profile.tensors.size(), "gradient")};
   profile.missing = std::move(table.missing);
   profile.assumed = std::move(table.assumed);
   profile.assumed.push_back("all times are of the device; the table does not tell what the host needs to launch them");
@@ -192,6 +193,10 @@ double amount_of(std::string_view cell, const std::string& where, std::string_vi
   } catch (const InputError&) { throw InputError(where, expected, "'" + std::string(cell) + "'"); }
   if (!(value >= 0) || std::isinf(value)) throw InputError(where, expected, "'" + std::string(cell) + "'");
   return value;
+}
+
+std::string counted(std::size_t count, std::string_view thing) {
+  return std::to_string(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
 }
 
 bool is_null(std::string_view cell) {

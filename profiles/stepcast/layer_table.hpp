@@ -29,6 +29,7 @@ struct LayerTable {
   std::vector<TabledLayer> layers;            ///< in forward order
   std::vector<std::uint32_t> backward_order;  ///< empty: the forward order reversed
   Seconds optimizer, other;
+  Seconds input;  ///< the step waits for its batch
   Bytes activations;
   double batch_samples = 0;
   std::string recognised;  ///< "PipeDream layer graph"
@@ -75,6 +76,8 @@ class TableText {
 [[nodiscard]] std::string model_name_of(std::string_view path);
 /// A finite number >= 0; throws InputError naming `where` and `what` for anything else.
 [[nodiscard]] double amount_of(std::string_view cell, const std::string& where, std::string_view what);
+/// "1 row", "3 rows".
+[[nodiscard]] std::string counted(std::size_t count, std::string_view thing);
 /// "", "null", "none", "nan", "-": nobody measured it.
 [[nodiscard]] bool is_null(std::string_view cell);
 

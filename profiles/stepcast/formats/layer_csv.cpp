@@ -283,9 +283,9 @@ class LayerCsv {
                                              : "rows are in forward order; gradients are ready in the reverse order");
     if (all_f32_) table_.assumed.push_back("gradients have 4 bytes an element");
     if (shared_times_ > 0)
-      table_.assumed.push_back(std::to_string(shared_times_) +
-                               " rows repeat the layer above: further tensors of it, its time counted once");
-    if (null_times_ > 0) table_.missing.push_back("a time of " + std::to_string(null_times_) + " layers: counted as 0");
+      table_.assumed.push_back(counted(shared_times_, "row") +
+                               " below one of the same layer: further tensors of it, its time counted once");
+    if (null_times_ > 0) table_.missing.push_back("a time of " + counted(null_times_, "layer") + ": counted as 0");
     if (!text_.damage().empty()) table_.missing.push_back("the end of the file: " + text_.damage());
     const bool switchml =
         columns_.size() == 4 && columns_.front().title == "layer_index" && columns_.back().title == "backward_pass_ns";

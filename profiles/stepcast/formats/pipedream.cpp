@@ -6,7 +6,8 @@
 //
 // Times are milliseconds, sizes bytes. A node may have several activations: [6291456.0; 131072.0]. Layers are brought
 // into topological order, nodes that are free at the same time by their number; a module's weight and bias share one
-// size. Not modelled: branches that run at the same time. Written by msr-fiddle/pipedream, graph/graph.py.
+// size. The time of the node Input is what the step waited for its batch (main.py: data_time). Not modelled: branches
+// that run at the same time. Written by msr-fiddle/pipedream, graph/graph.py.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/layer_table.hpp>
@@ -33,6 +34,7 @@ struct Node {
   TabledLayer layer;
   std::vector<std::uint32_t> successors;
   std::size_t predecessors = 0;
+  bool input = false;  ///< not a layer
 };
 
 class LayerGraph {
@@ -47,14 +49,18 @@ class LayerGraph {
     }
     if (edges.empty() && nodes_.size() > 1) table_.missing.push_back("edges: nodes are taken in the order of the file");
     for (const TextLine& edge : edges) add_edge(edge);
-    for (const std::uint32_t node : edges.empty() ? file_order() : topological_order())
-      table_.layers.push_back(std::move(nodes_[node].layer));
+    for (const std::uint32_t node : edges.empty() ? file_order() : topological_order()) {
+      if (nodes_[node].input) table_.input += nodes_[node].layer.forward;
+      else table_.layers.push_back(std::move(nodes_[node].layer));
+    }
+    if (table_.input.value() > 0) table_.assumed.push_back("the time of node Input is waiting for the batch");
     table_.source = name_;
     table_.recognised = "PipeDream layer graph";
     table_.missing.push_back("weights and biases apart: a node has one size for both");
     if (!text_.damage().empty()) table_.missing.push_back("the end of the file: " + text_.damage());
     if (branches_ > 0)
-      table_.assumed.push_back(std::to_string(branches_) + " nodes begin branches, which run one after the other");
+      table_.assumed.push_back(counted(branches_, "node") +
+                               " with several successors: branches run one after the other");
     table_.assumed.push_back("gradients are ready in the reverse of the topological order, 4 bytes an element");
     return profile_of_table(std::move(table_));
   }
@@ -71,7 +77,9 @@ class LayerGraph {
     if (digit != std::string::npos) node.number = std::strtoull(node.id.c_str() + digit, nullptr, 10);
     const std::string_view description = trimmed(line.text.substr(first + dashes.size(), last - first - dashes.size()));
     node.layer.name = node.id + " " + std::string(trimmed(description.substr(0, description.find('('))));
+    node.input = description.starts_with("Input") && description.find_first_not_of("0123456789", 5) == description.npos;
     read_costs(line.text.substr(last + dashes.size()), where, node);
+    node.input &= node.layer.tensors.empty() && node.layer.backward.value() == 0;
     const auto number = static_cast<std::uint32_t>(nodes_.size());
     if (!by_id_.emplace(node.id, number).second) throw InputError(where, "every node once", "a second " + node.id);
     nodes_.push_back(std::move(node));

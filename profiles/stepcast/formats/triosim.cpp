@@ -209,12 +209,12 @@ class OperatorTable {
     }
     table_.layers[table_.backward_order.back()].backward += waiting_;
     if (unmatched > 0)
-      table_.missing.push_back("the backward pass of " + std::to_string(unmatched) +
-                               " layers: their gradients count as ready last");
+      table_.missing.push_back("the backward pass of " + counted(unmatched, "layer") +
+                               ": its gradients count as ready last");
     if (!text_.damage().empty()) table_.missing.push_back("the end of the file: " + text_.damage());
     if (other_gpus_ > 0)
-      table_.assumed.push_back("GPU " + gpu_ + " stands for all; " + std::to_string(other_gpus_) +
-                               " operators of others are left out");
+      table_.assumed.push_back("GPU " + gpu_ + " stands for all; " + counted(other_gpus_, "operator") +
+                               " of others left out");
     table_.assumed.push_back("times are microseconds (the table does not say)");
     table_.assumed.push_back("operators without parameters belong to the layer before them");
     table_.recognised = "TrioSim operator and tensor tables";
