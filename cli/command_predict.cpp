@@ -7,7 +7,6 @@
 #include <stepcast/recommend.hpp>
 #include <stepcast/text.hpp>
 
-#include <cmath>
 #include <memory>
 
 namespace stepcast::cli {
@@ -29,12 +28,7 @@ void write_timeline(const std::string& path, const Profile& profile, const Clust
 ExitCode predict(const Flags& flags) {
   const PlanSpec plan = plan_spec_of(flags.plan);
   const Cluster cluster = cluster_of(flags.cluster);
-  if (flags.timeline == "-" && (flags.output.path.empty() || flags.output.path == "-"))
-    throw InputError("--timeline", "a file, since the prediction goes to standard output", "-");
-  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  refuse_overwriting(flags.timeline, files_of(flags.input, flags.cluster));
-  if (!flags.timeline.empty() && flags.timeline == flags.output.path)
-    throw InputError("--timeline", "another file than the prediction's", "'" + flags.timeline + "' for both");
+  check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
   Input input = input_of(flags.input);
   const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
   Answer<Prediction> prediction = predicted(profile, cluster, plan);
@@ -44,10 +38,8 @@ ExitCode predict(const Flags& flags) {
     });
     return answer_is_no;
   }
-  if (input.check.worst() && !input.check.trusted())
-    prediction->warnings.push_back("the replay of the trace is off by more than " +
-                                   std::to_string(std::lround(100 * SelfCheck::largest_trusted_error)) +
-                                   " %: this prediction is doubtful");
+  if (const std::string caution = input.check.caution(); !caution.empty())
+    prediction->warnings.push_back(caution + ": this prediction is doubtful");
   if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, cluster, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).prediction(out, {profile, cluster, input.check, *prediction});

@@ -1,9 +1,13 @@
-// stepcast replay: the self-check, rebuilt against measured step time.
+// stepcast replay: the self-check, rebuilt against measured step time, and both as a timeline.
 #include "command.hpp"
+#include "documents.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
+#include <stepcast/replay.hpp>
+
 #include <memory>
+#include <vector>
 
 namespace stepcast::cli {
 namespace {
@@ -11,11 +15,24 @@ namespace {
 struct Flags {
   InputFlags input;
   OutputFlags output;
+  std::string timeline;
 };
 
+void write_timeline(const std::string& path, const std::vector<Trace>& traces) {
+  std::vector<ReplayTimeline> ranks;
+  for (const Trace& trace : traces) {
+    Answer<ReplayTimeline> timeline = replay_timeline_of(trace);
+    if (!timeline) throw InputError("--timeline", "a trace that can be replayed", timeline.reason());
+    ranks.push_back(std::move(*timeline));
+  }
+  write_output(path, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, ranks); });
+}
+
 ExitCode replay(const Flags& flags) {
-  refuse_overwriting(flags.output.path, flags.input.files);
-  const SelfCheck check = self_check_of(flags.input);
+  check_outputs(flags.output, flags.timeline, flags.input.files);
+  const Documents documents = documents_of(flags.input.files, flags.input.strict);
+  const SelfCheck check = self_check_of(documents);
+  if (!flags.timeline.empty()) write_timeline(flags.timeline, documents.traces);
   write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).replay(out, check); });
   return check.worst() ? answered : answer_is_no;
 }
@@ -24,6 +41,7 @@ Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
   app.add_flag("--strict", flags->input.strict, "Refuse a damaged trace, do not repair it");
+  app.add_option("--timeline", flags->timeline, "Also write the step, measured and rebuilt, for ui.perfetto.dev");
   add_output_flags(app, flags->output);
   return [flags] { return replay(*flags); };
 }
@@ -31,6 +49,6 @@ Action add_flags(CLI::App& app) {
 }  // namespace
 
 const Verb replay_verb = {"replay", "Check the model: rebuild a trace's step from one step, score it on the others",
-                          "stepcast replay trace.json.gz", add_flags};
+                          "stepcast replay trace.json.gz --timeline out.json", add_flags};
 
 }  // namespace stepcast::cli

@@ -193,8 +193,16 @@ Input input_of(const InputFlags& flags) {
   return input;
 }
 
-SelfCheck self_check_of(const InputFlags& flags) {
-  const Documents documents = documents_of(flags.files, flags.strict);
+void check_outputs(const OutputFlags& output, const std::string& timeline, const std::vector<std::string>& inputs) {
+  if (timeline == "-" && (output.path.empty() || output.path == "-"))
+    throw InputError("--timeline", "a file, since the result goes to standard output", "-");
+  refuse_overwriting(output.path, inputs);
+  refuse_overwriting(timeline, inputs);
+  if (!timeline.empty() && timeline == output.path)
+    throw InputError("--timeline", "another file than the result's", "'" + timeline + "' for both");
+}
+
+SelfCheck self_check_of(const Documents& documents) {
   if (documents.profile) return {{}, no_replay_of_profile};
   return self_check_of(documents.traces);
 }

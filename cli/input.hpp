@@ -1,6 +1,7 @@
 #pragma once
 // Input: the flags that say what was traced and on which cluster to predict, and the values that they stand for.
 #include "cluster_options.hpp"
+#include "documents.hpp"
 #include "input_options.hpp"
 
 #include <stepcast/cluster.hpp>
@@ -42,6 +43,8 @@ struct OutputFlags {
 void add_output_flags(CLI::App&, OutputFlags&);
 /// The report that --json or its absence asks for.
 [[nodiscard]] const Report& report_of(const OutputFlags&);
+/// Throws InputError if a result and a timeline beside it would overwrite an input or one another.
+void check_outputs(const OutputFlags&, const std::string& timeline, const std::vector<std::string>& inputs);
 
 struct Input {
   Profile profile;
@@ -50,7 +53,7 @@ struct Input {
 /// Reads and, for traces, replays. Throws InputError.
 [[nodiscard]] Input input_of(const InputFlags&);
 /// Only the replays, for `stepcast replay`.
-[[nodiscard]] SelfCheck self_check_of(const InputFlags&);
+[[nodiscard]] SelfCheck self_check_of(const Documents&);
 
 /// All files that a command reads: traces, the cluster, the pipeline.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);

@@ -1,8 +1,6 @@
 // Replay: calibrates on one step of a trace, rebuilds it, and compares with the others.
-//
-// The calibration step is the middle one of the undistorted steps (the earlier of two): farthest from both ends of the
-// recording, chosen before any time is looked at.
 #include <stepcast/replay.hpp>
+#include <stepcast/replay_calibration.hpp>
 #include <stepcast/replay_doubt.hpp>
 #include <stepcast/replay_work.hpp>
 #include <stepcast/statistics.hpp>
@@ -15,15 +13,6 @@
 
 namespace stepcast {
 namespace {
-
-/// Index of the calibration step; requires steps.
-std::size_t calibration_of(const std::vector<Step>& steps) {
-  std::vector<std::size_t> usable;
-  for (std::size_t i = 0; i < steps.size(); ++i)
-    if (!steps[i].distorted) usable.push_back(i);
-  if (usable.empty()) return (steps.size() - 1) / 2;
-  return usable[(usable.size() - 1) / 2];
-}
 
 /// Recorded gaps on the critical path of the last period, as a share of it.
 double gap_share(const TaskGraph& graph, const Timeline& timeline) {
@@ -45,21 +34,16 @@ void add_note(Replay& replay, const std::string& note) {
 /// What the calibration step, rebuilt, says of the other steps.
 class Rebuilding {
  public:
-  Rebuilding(const replaying::TraceLinks& links, const std::vector<Step>& steps, std::size_t calibration,
-             const replaying::StepGraph& calibrated)
-      : links_(links),
-        steps_(steps),
-        calibration_(calibration),
-        calibrated_(calibrated),
-        work_(replaying::work_of_steps(links, steps)) {}
+  explicit Rebuilding(const replaying::Calibration& calibration)
+      : calibration_(calibration), work_(replaying::work_of_steps(calibration.links, calibration.steps)) {}
 
   [[nodiscard]] bool same_work(std::size_t step) const {
-    return replaying::difference(work_[step], work_[calibration_]) <= replaying::telling_difference;
+    return replaying::difference(work_[step], work_[calibration_.number]) <= replaying::telling_difference;
   }
 
   /// Time of a step with work of its own; 0 when nobody knows how long a part of that work takes.
   Seconds rebuilt(std::size_t step) {
-    std::vector<const replaying::StepGraph*> sources{&calibrated_};
+    std::vector<const replaying::StepGraph*> sources{&calibration_.taken_apart};
     for (const std::size_t similar : most_similar(step)) sources.push_back(&graph_of(similar));
     const std::optional<TaskGraph> graph = replaying::with_times_of(graph_of(step), sources);
     return graph ? schedule(*graph).iteration_time() : Seconds(0);
@@ -67,8 +51,8 @@ class Rebuilding {
 
   void note_unequal_steps(Replay& replay) const {
     std::vector<std::int64_t> counts;
-    for (std::size_t i = 0; i < steps_.size(); ++i)
-      if (!steps_[i].distorted) counts.push_back(std::ssize(work_[i].host));
+    for (std::size_t i = 0; i < calibration_.steps.size(); ++i)
+      if (!calibration_.steps[i].distorted) counts.push_back(std::ssize(work_[i].host));
     if (counts.size() < 2) return;
     const auto [least, most] = std::ranges::minmax(counts);
     if (static_cast<double>(most - least) <= replaying::telling_difference * static_cast<double>(most)) return;
@@ -81,8 +65,8 @@ class Rebuilding {
   [[nodiscard]] std::vector<std::size_t> most_similar(std::size_t step) const {
     constexpr std::size_t reach = 4, most = 2;
     std::vector<std::pair<double, std::size_t>> around;
-    for (std::size_t i = step - std::min(step, reach); i < std::min(steps_.size(), step + reach + 1); ++i)
-      if (i != step && i != calibration_) around.emplace_back(replaying::difference(work_[i], work_[step]), i);
+    for (std::size_t i = step - std::min(step, reach); i < std::min(calibration_.steps.size(), step + reach + 1); ++i)
+      if (i != step && i != calibration_.number) around.emplace_back(replaying::difference(work_[i], work_[step]), i);
     std::ranges::sort(around);
     std::vector<std::size_t> similar;
     for (const auto& [difference, i] : around)
@@ -92,14 +76,11 @@ class Rebuilding {
 
   const replaying::StepGraph& graph_of(std::size_t step) {
     const auto [entry, is_new] = graphs_.try_emplace(step);
-    if (is_new) entry->second = replaying::graph_of_step(links_, steps_[step]);
+    if (is_new) entry->second = replaying::graph_of_step(calibration_.links, calibration_.steps[step]);
     return entry->second;
   }
 
-  const replaying::TraceLinks& links_;
-  const std::vector<Step>& steps_;
-  const std::size_t calibration_;
-  const replaying::StepGraph& calibrated_;
+  const replaying::Calibration& calibration_;
   const std::vector<replaying::StepWork> work_;
   std::map<std::size_t, replaying::StepGraph> graphs_;
 };
@@ -126,32 +107,6 @@ void compare(Replay& replay, std::size_t calibration) {
   if (replay.measured > Seconds(0)) replay.relative_error = (replay.replayed - replay.measured) / replay.measured;
 }
 
-/// The calibration step taken apart, and what it was taken from.
-struct Calibrated {
-  explicit Calibrated(const Trace& trace) : steps(steps_of(trace)), links(trace) {}
-  std::vector<Step> steps;
-  replaying::TraceLinks links;
-  std::size_t calibration = 0;
-  replaying::StepGraph step;
-};
-
-Answer<std::unique_ptr<Calibrated>> calibrated(const Trace& trace) {
-  // The scheduler counts picoseconds in 64 bits; a step of over a day is damage, not training.
-  constexpr double longest_ns = 1e14;
-  const Inapplicable too_long{"the trace's times span more than a day"};
-  for (const Event& e : trace.events)
-    if (static_cast<double>(e.end_ns()) - static_cast<double>(trace.events.front().start_ns) > longest_ns)
-      return too_long;
-  auto built = std::make_unique<Calibrated>(trace);
-  if (built->steps.empty()) return Inapplicable{"the trace has no annotated steps (ProfilerStep#N)"};
-  built->calibration = calibration_of(built->steps);
-  built->step = replaying::graph_of_step(built->links, built->steps[built->calibration]);
-  double work_ns = 0;
-  for (const Task& task : built->step.graph.tasks) work_ns += static_cast<double>(task.work) / 1000;
-  if (work_ns > longest_ns) return too_long;
-  return built;
-}
-
 }  // namespace
 
 std::vector<double> Replay::step_errors() const {
@@ -164,29 +119,29 @@ std::vector<double> Replay::step_errors() const {
 }
 
 Answer<ReplayGraph> replay_graph_of(const Trace& trace) {
-  Answer<std::unique_ptr<Calibrated>> built = calibrated(trace);
+  Answer<std::unique_ptr<replaying::Calibration>> built = replaying::calibration_of(trace);
   if (!built) return Inapplicable{built.reason()};
-  return ReplayGraph{std::move((*built)->step.graph), (*built)->steps[(*built)->calibration]};
+  return ReplayGraph{std::move((*built)->taken_apart.graph), (*built)->step()};
 }
 
 Answer<Replay> replay_of(const Trace& trace) {
-  const Answer<std::unique_ptr<Calibrated>> answer = calibrated(trace);
+  const Answer<std::unique_ptr<replaying::Calibration>> answer = replaying::calibration_of(trace);
   if (!answer) return Inapplicable{answer.reason()};
-  const Calibrated& built = **answer;
+  const replaying::Calibration& built = **answer;
   Replay replay;
   replay.source = trace.source;
   replay.steps = built.steps;
   replay.step_times = step_durations(trace, replay.steps);
-  replay.calibration_step = replay.steps[built.calibration].number;
-  const Timeline timeline = schedule(built.step.graph);
-  replay.recorded_gap_share = gap_share(built.step.graph, timeline);
-  Rebuilding rebuilding(built.links, built.steps, built.calibration, built.step);
+  replay.calibration_step = built.step().number;
+  const Timeline timeline = schedule(built.taken_apart.graph);
+  replay.recorded_gap_share = gap_share(built.taken_apart.graph, timeline);
+  Rebuilding rebuilding(built);
   for (std::size_t i = 0; i < replay.steps.size(); ++i) {
-    const bool same = i == built.calibration || rebuilding.same_work(i);
-    if (replay.steps[i].distorted && i != built.calibration) replay.rebuilt.emplace_back(0);
+    const bool same = i == built.number || rebuilding.same_work(i);
+    if (replay.steps[i].distorted && i != built.number) replay.rebuilt.emplace_back(0);
     else replay.rebuilt.push_back(same ? timeline.iteration_time() : rebuilding.rebuilt(i));
   }
-  compare(replay, built.calibration);
+  compare(replay, built.number);
   rebuilding.note_unequal_steps(replay);
   const std::string doubt = replaying::doubt_about(built.links, built.steps);
   replay.doubtful = !doubt.empty();

@@ -1,6 +1,8 @@
 // Reports: the table of the family, and the self-check that every advice begins with.
+#include <stepcast/number_text.hpp>
 #include <stepcast/report.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stepcast {
@@ -33,7 +35,16 @@ const Replay* SelfCheck::worst() const {
 
 bool SelfCheck::trusted() const {
   const Replay* replay = worst();
-  return replay && std::abs(replay->relative_error) <= largest_trusted_error;
+  const bool lossy = std::ranges::any_of(ranks, &Replay::doubtful);
+  return replay && !lossy && std::abs(replay->relative_error) <= largest_trusted_error;
+}
+
+std::string SelfCheck::caution() const {
+  const Replay* replay = worst();
+  if (replay && std::abs(replay->relative_error) > largest_trusted_error)
+    return "the model does not reproduce the traced step (limit: " + percent(largest_trusted_error) + ")";
+  const auto lossy = std::ranges::find_if(ranks, &Replay::doubtful);
+  return lossy == ranks.end() ? "" : "the recording lost events ('stepcast replay' says which)";
 }
 
 }  // namespace stepcast

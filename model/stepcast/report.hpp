@@ -25,8 +25,10 @@ struct SelfCheck {
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
-  /// False when the baseline is not reproduced: advice from such a trace is marked.
+  /// False when the baseline is not reproduced, or the recording lost events: advice from such a trace is marked.
   [[nodiscard]] bool trusted() const;
+  /// Why not to trust it, for people; empty when it is trusted or nothing is known.
+  [[nodiscard]] std::string caution() const;
   /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few
   /// per cent, and the plans worth choosing between are seldom less than this apart.
   static constexpr double largest_trusted_error = 0.10;
@@ -63,6 +65,8 @@ struct Report {
   void (*inapplicable)(std::ostream&, std::string_view plan, const Inapplicable&) = nullptr;
   void (*calibration)(std::ostream&, const Calibration&) = nullptr;
   void (*timeline)(std::ostream&, const TimelineReport&) = nullptr;
+  /// One timeline a rank.
+  void (*replay_timeline)(std::ostream&, std::span<const ReplayTimeline>) = nullptr;
 };
 
 /// All reports (reports/reports.inc).

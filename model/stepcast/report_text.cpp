@@ -56,10 +56,8 @@ void write_heading(std::ostream& out, const Profile& profile, const Cluster& clu
   if (profile.assumed.size() > shown)
     write_labelled(out, "assumed",
                    std::to_string(profile.assumed.size() - shown) + " more; 'stepcast profile' says all");
-  if (check.worst() && !check.trusted())
-    write_labelled(out, "CAUTION",
-                   "the model does not reproduce the traced step (limit: " +
-                       fixed(100 * SelfCheck::largest_trusted_error, 0) + " %), so its advice is doubtful");
+  if (const std::string caution = check.caution(); !caution.empty())
+    write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
   out << '\n';
 }
 

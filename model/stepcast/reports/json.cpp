@@ -19,10 +19,13 @@ Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
 
 Json replay_json(const Replay& r) {
   Json steps = Json::array();
+  const std::vector<double> errors = r.step_errors();
   for (std::size_t i = 0; i < r.steps.size(); ++i) {
-    const double duration = i < r.step_times.size() ? r.step_times[i].value() : 0;
+    const bool both = r.step_times[i] > Seconds(0) && r.rebuilt[i] > Seconds(0);
     steps.push_back({{"number", r.steps[i].number},
-                     {"duration_s", known(duration)},
+                     {"duration_s", known(r.step_times[i].value())},
+                     {"rebuilt_s", known(r.rebuilt[i].value())},
+                     {"relative_error", both ? Json(errors[i]) : Json(nullptr)},
                      {"distorted", r.steps[i].distorted},
                      {"calibration", r.steps[i].number == r.calibration_step}});
   }
@@ -34,6 +37,7 @@ Json replay_json(const Replay& r) {
           {"relative_error", r.scored ? Json(r.relative_error) : Json(nullptr)},
           {"noise", r.noise},
           {"recorded_gap_share", r.recorded_gap_share},
+          {"doubtful", r.doubtful},
           {"note", r.note},
           {"steps", std::move(steps)}};
 }

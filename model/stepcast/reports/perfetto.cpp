@@ -1,20 +1,20 @@
-// The Perfetto report: predicted iterations as a Chrome trace (JSON object format), for ui.perfetto.dev.
+// The Perfetto report: predicted iterations, or a replayed step beside the measured one, as a Chrome trace for
+// ui.perfetto.dev.
 //
 // One process a resource class (compute, host, communication, timers), one named track a resource. Tasks that overlap
 // on a resource which serves several at once are spread over further tracks, because slices of one track may only
 // nest. Arrows lead from the task that released a transfer (the gradient) to the transfer, and from the transfer to
 // the first task that waited for it.
-// Format: "Trace Event Format", Google 2016: phases X (complete), M (metadata), s and f (flow); times in microseconds.
+#include <stepcast/chrome_trace.hpp>
 #include <stepcast/report.hpp>
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <ostream>
 #include <set>
-#include <tuple>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -38,27 +38,6 @@ int process_of(ResourceClass kind) {
   return 0;
 }
 
-std::string json_string(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-/// Microseconds with all six decimals that a picosecond needs.
-std::string microseconds_text(Picoseconds ps) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%lld.%06lld", static_cast<long long>(ps / 1'000'000),
-                static_cast<long long>(ps % 1'000'000));
-  return text;
-}
-
-/// One line of the file, with what it is sorted by.
-struct Line {
-  Picoseconds at = 0;
-  int rank = 0;                  ///< slices before the arrows that bind to them
-  Picoseconds longer_first = 0;  ///< negated duration
-  std::size_t number = 0;
-  std::string text;
-};
-
 class Writer {
  public:
   explicit Writer(const TimelineReport& report)
@@ -69,18 +48,12 @@ class Writer {
   }
 
   void write(std::ostream& out) {
-    out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"producer\":\"stepcast\",\"plan\":"
-        << json_string(text_of(report_.plan)) << ",\"model\":" << json_string(report_.profile.model)
-        << ",\"iteration_s\":" << Json((timeline_.iteration_time() / report_.detail.plan.period).value()).dump()
-        << "},\n\"traceEvents\":[\n";
-    write_metadata(out);
+    name_places();
     add_slices();
     add_arrows();
-    std::sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) {
-      return std::tie(a.at, a.rank, a.longer_first, a.number) < std::tie(b.at, b.rank, b.longer_first, b.number);
-    });
-    for (std::size_t i = 0; i < lines_.size(); ++i) out << lines_[i].text << (i + 1 < lines_.size() ? ",\n" : "\n");
-    out << "]}\n";
+    trace_.write(out, "{\"producer\":\"stepcast\",\"plan\":" + json_string(text_of(report_.plan)) +
+                          ",\"model\":" + json_string(report_.profile.model) + ",\"iteration_s\":" +
+                          Json((timeline_.iteration_time() / report_.detail.plan.period).value()).dump() + "}");
   }
 
  private:
@@ -115,34 +88,21 @@ class Writer {
     }
   }
 
-  [[nodiscard]] std::string place_of(std::size_t i) const {
+  [[nodiscard]] ChromeTrace::Place place_of(std::size_t i) const {
     const std::uint32_t resource = task_of(i).resource;
-    return "\"pid\":" + std::to_string(process_of(graph_.resources[resource].kind)) +
-           ",\"tid\":" + std::to_string(first_track_[resource] + lane_[i]);
+    return {process_of(graph_.resources[resource].kind), first_track_[resource] + lane_[i]};
   }
 
-  void write_metadata(std::ostream& out) const {
+  void name_places() {
     std::set<ResourceClass> used;
     for (const Resource& resource : graph_.resources) used.insert(resource.kind);
-    const auto name = [&out](std::string_view what, int process, std::size_t track, std::string_view key,
-                             const std::string& value) {
-      out << "{\"ph\":\"M\",\"name\":\"" << what << "\",\"pid\":" << process << ",\"tid\":" << track << ",\"args\":{\""
-          << key << "\":" << value << "}},\n";
-    };
-    for (const ProcessName& process : processes) {
-      if (!used.contains(process.kind)) continue;
-      const int id = process_of(process.kind);
-      name("process_name", id, 0, "name", json_string(process.name));
-      name("process_sort_index", id, 0, "sort_index", std::to_string(id));
-    }
+    for (const ProcessName& process : processes)
+      if (used.contains(process.kind)) trace_.name_process(process_of(process.kind), process.name);
     for (std::size_t r = 0; r < graph_.resources.size(); ++r) {
       const Resource& resource = graph_.resources[r];
-      for (std::size_t lane = 0; lane < lanes_[r]; ++lane) {
-        const std::size_t track = first_track_[r] + lane;
-        const std::string suffix = lane == 0 ? "" : " " + std::to_string(lane + 1);
-        name("thread_name", process_of(resource.kind), track, "name", json_string(resource.name + suffix));
-        name("thread_sort_index", process_of(resource.kind), track, "sort_index", std::to_string(track));
-      }
+      for (std::size_t lane = 0; lane < lanes_[r]; ++lane)
+        trace_.name_track({process_of(resource.kind), first_track_[r] + lane},
+                          resource.name + (lane == 0 ? "" : " " + std::to_string(lane + 1)));
     }
   }
 
@@ -159,11 +119,8 @@ class Writer {
         args += ",\"size_bytes\":" + Json(transfer.size.value()).dump();
         args += ",\"priority\":" + std::to_string(task.priority);
       }
-      lines_.push_back({timeline_.start[i], 0, -duration, lines_.size(),
-                        "{\"ph\":\"X\",\"name\":" + names_[i % timeline_.tasks] +
-                            ",\"cat\":" + json_string(name_of(task.kind)) + "," + place_of(i) +
-                            ",\"ts\":" + microseconds_text(timeline_.start[i]) +
-                            ",\"dur\":" + microseconds_text(duration) + ",\"args\":{" + args + "}}"});
+      trace_.add_slice(place_of(i), names_[i % timeline_.tasks], name_of(task.kind), timeline_.start[i], duration,
+                       args);
     }
   }
 
@@ -192,16 +149,7 @@ class Writer {
   }
 
   void add_arrow(std::size_t from, std::size_t to) {
-    const std::string id = std::to_string(++arrows_);
-    // An arrow binds to the slice that encloses its time: the last instant that lies inside the sender.
-    const Picoseconds left = std::max(timeline_.start[from], timeline_.end[from] - 1000);
-    const auto add_end = [&](std::string_view phase, std::size_t i, Picoseconds at) {
-      lines_.push_back({at, 1, 0, lines_.size(),
-                        "{" + std::string(phase) + ",\"name\":\"waits for\",\"cat\":\"dependency\",\"id\":" + id + "," +
-                            place_of(i) + ",\"ts\":" + microseconds_text(at) + "}"});
-    };
-    add_end("\"ph\":\"s\"", from, left);
-    add_end("\"ph\":\"f\",\"bp\":\"e\"", to, timeline_.start[to]);
+    trace_.add_arrow(place_of(from), timeline_.start[from], timeline_.end[from], place_of(to), timeline_.start[to]);
   }
 
   const TimelineReport& report_;
@@ -211,11 +159,37 @@ class Writer {
   std::vector<std::size_t> lane_;         // of an instance, within its resource
   std::vector<std::size_t> first_track_;  // of a resource
   std::vector<std::size_t> lanes_;        // of a resource
-  std::vector<Line> lines_;
-  std::size_t arrows_ = 0;
+  ChromeTrace trace_;
 };
 
 void write_timeline(std::ostream& out, const TimelineReport& report) { Writer(report).write(out); }
+
+void add_replay(ChromeTrace& trace, const ReplayTimeline& timeline, int process, const std::string& whose) {
+  const auto add = [&](int number, std::string_view name, const std::vector<ReplaySlice>& slices) {
+    trace.name_process(number, whose + std::string(name));
+    for (std::size_t row = 0; row < timeline.rows.size(); ++row)
+      trace.name_track({number, row + 1}, timeline.rows[row]);
+    for (const ReplaySlice& slice : slices)
+      trace.add_slice({number, slice.row + std::size_t{1}}, json_string(slice.name), name_of(slice.kind), slice.start,
+                      slice.duration, "");
+  };
+  add(process, "measured", timeline.measured);
+  add(process + 1, "rebuilt", timeline.rebuilt);
+}
+
+/// Two processes a rank, measured and rebuilt, with the same rows; time zero is the start of the step in both.
+void write_replay_timeline(std::ostream& out, std::span<const ReplayTimeline> ranks) {
+  ChromeTrace trace;
+  Json steps = Json::array();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::string whose = ranks.size() == 1 ? "" : ranks[i].source + ", ";
+    add_replay(trace, ranks[i], static_cast<int>(2 * i + 1), whose);
+    steps.push_back(
+        {{"source", ranks[i].source}, {"step", ranks[i].step.number}, {"rebuilt_s", ranks[i].period.value()}});
+  }
+  const Json about = {{"producer", "stepcast"}, {"replays", std::move(steps)}};
+  trace.write(out, about.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 }  // namespace
 
@@ -228,7 +202,8 @@ Report perfetto_report() {
           .ranking = nullptr,
           .inapplicable = nullptr,
           .calibration = nullptr,
-          .timeline = write_timeline};
+          .timeline = write_timeline,
+          .replay_timeline = write_replay_timeline};
 }
 
 }  // namespace stepcast

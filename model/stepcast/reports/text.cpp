@@ -83,6 +83,12 @@ void write_profile(std::ostream& out, const Profile& profile) {
 
 // Replay.
 
+/// The end of a long path tells the ranks apart.
+std::string shortened(const std::string& path) {
+  constexpr std::size_t most = 40;
+  return path.size() <= most ? path : "..." + path.substr(path.size() - most + 3);
+}
+
 void write_one_replay(std::ostream& out, const Replay& replay) {
   write_labelled(out, "trace", replay.source);
   write_labelled(out, "rebuilt",
@@ -96,11 +102,17 @@ void write_one_replay(std::ostream& out, const Replay& replay) {
   write_labelled(out, "gaps",
                  percent(replay.recorded_gap_share) + " of the rebuilt step is recorded host time without an event");
   if (!replay.note.empty()) write_labelled(out, "note", replay.note);
-  TextTable table({{"step", Align::right}, {"duration", Align::right}, {"", Align::left}});
+  TextTable table({{"step", Align::right},
+                   {"measured", Align::right},
+                   {"rebuilt", Align::right},
+                   {"error", Align::right},
+                   {"", Align::left}});
+  const std::vector<double> errors = replay.step_errors();
   for (std::size_t i = 0; i < replay.steps.size(); ++i) {
     const Step& step = replay.steps[i];
-    const bool timed = i < replay.step_times.size() && replay.step_times[i] > Seconds(0);
+    const bool timed = replay.step_times[i] > Seconds(0), rebuilt = replay.rebuilt[i] > Seconds(0);
     table.add_row({std::to_string(step.number), timed ? text_of(replay.step_times[i]) : "unknown",
+                   rebuilt ? text_of(replay.rebuilt[i]) : "", timed && rebuilt ? percent(errors[i], true) : "",
                    step.number == replay.calibration_step ? "rebuilt from this one"
                    : step.distorted                       ? "distorted, left out"
                                                           : ""});
@@ -108,8 +120,19 @@ void write_one_replay(std::ostream& out, const Replay& replay) {
   if (!table.empty()) out << '\n', table.write(out);
 }
 
+/// One row a rank.
+void write_rank_replays(std::ostream& out, const SelfCheck& check) {
+  TextTable table({{"trace", Align::left}, {"measured", Align::right}, {"rebuilt", Align::right}, {"error", Align::right}});
+  for (const Replay& replay : check.ranks)
+    table.add_row({shortened(replay.source), text_of(replay.measured), text_of(replay.replayed),
+                   replay.scored ? percent(replay.relative_error, true) : "not scored"});
+  table.write(out);
+  out << '\n';
+}
+
 void write_replay(std::ostream& out, const SelfCheck& check) {
   if (check.ranks.empty()) write_labelled(out, "replay", replay_text(check));
+  if (check.ranks.size() > 1) write_rank_replays(out, check);
   for (std::size_t i = 0; i < check.ranks.size(); ++i) {
     if (i > 0) out << '\n';
     write_one_replay(out, check.ranks[i]);
