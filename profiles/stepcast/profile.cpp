@@ -189,10 +189,19 @@ void check_rest(const Profile& p, const Checker& check) {
       check.fail(at("collectives", i) + "/group_size", "a size >= 1, or -1 for unknown", std::to_string(c.group_size));
     check.size(c.size, at("collectives", i) + "/size_bytes");
     check.time(c.duration, at("collectives", i) + "/duration_s");
+    check.time(c.waiting, at("collectives", i) + "/waiting_s");
     if (c.source == BytesSource::unknown && c.size > Bytes(0))
       check.fail(at("collectives", i) + "/size_source", "where the size comes from", "'unknown'");
   }
   if (p.unclassified_share != -1) check.number(p.unclassified_share, 1, "of all time", "/unclassified_share");
+  for (std::size_t i = 0; i < p.ranks.size(); ++i) {
+    const TracedRank& r = p.ranks[i];
+    check.time(r.step, at("ranks", i) + "/step_s");
+    check.time(r.transfer, at("ranks", i) + "/transfer_s");
+    check.time(r.waiting, at("ranks", i) + "/waiting_s");
+    check.time(r.late, at("ranks", i) + "/late_s");
+    check.time(r.clock_residual, at("ranks", i) + "/clock_residual_s");
+  }
   if (p.traced_workers < 1) check.fail("/traced_workers", "at least 1", std::to_string(p.traced_workers));
 }
 

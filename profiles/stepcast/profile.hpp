@@ -69,9 +69,21 @@ struct ObservedCollective {
   std::string operation;   ///< as recorded: "allreduce", ...
   std::int64_t count = 0;  ///< per step
   Bytes size;              ///< summed over the step; 0 when `source` is unknown
-  Seconds duration;        ///< summed; includes waiting for late peers
+  Seconds duration;        ///< summed; of one rank alone it includes waiting for late peers
+  Seconds waiting;         ///< the same, split off: known when several ranks were read together
   std::int64_t group_size = -1;
   BytesSource source = BytesSource::unknown;
+};
+
+/// One of several ranks that were traced together (ranks.hpp), per step.
+struct TracedRank {
+  std::int64_t rank = -1;
+  std::string source;
+  Seconds step;               ///< measured, median; 0 when unknown
+  Seconds transfer, waiting;  ///< in collectives
+  Seconds late;               ///< came to them after the median rank
+  Seconds clock_offset;       ///< its clock is ahead of that of the reference rank
+  Seconds clock_residual;     ///< how well that is known
 };
 
 struct Profile {
@@ -90,6 +102,8 @@ struct Profile {
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
   double unclassified_share = -1;       ///< time of trace events of unknown kind / of all events; -1: no trace
+  std::vector<TracedRank> ranks;        ///< empty: one trace alone
+  std::string lateness;                 ///< who is late and why, in words; empty: one trace alone
   std::int64_t traced_workers = 1;      ///< world size of the traced run
   std::string provenance;               ///< where the numbers come from
   std::vector<std::string> recognised;  ///< what the reader understood, for the user

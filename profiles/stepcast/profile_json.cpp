@@ -51,8 +51,19 @@ Json json_of_tensor(const Tensor& tensor, const std::vector<Layer>& layers) {
 Json json_of_collective(const ObservedCollective& c) {
   Json out{{"operation", c.operation}, {"count", c.count}, {"size_bytes", json_of_number(c.size.value())}};
   out["duration_s"] = json_of_number(c.duration.value());
+  if (c.waiting.value() != 0) out["waiting_s"] = json_of_number(c.waiting.value());
   if (c.group_size != -1) out["group_size"] = c.group_size;
   out["size_source"] = name_of(c.source);
+  return out;
+}
+
+Json json_of_rank(const TracedRank& r) {
+  Json out{{"rank", r.rank}, {"source", r.source}, {"step_s", json_of_number(r.step.value())}};
+  out["transfer_s"] = json_of_number(r.transfer.value());
+  out["waiting_s"] = json_of_number(r.waiting.value());
+  out["late_s"] = json_of_number(r.late.value());
+  out["clock_offset_s"] = json_of_number(r.clock_offset.value());
+  out["clock_residual_s"] = json_of_number(r.clock_residual.value());
   return out;
 }
 
@@ -271,10 +282,25 @@ ObservedCollective collective_of_json(Object object) {
   c.count = object.integer("count", 0);
   c.size = Bytes(object.number("size_bytes"));
   c.duration = Seconds(object.number("duration_s"));
+  c.waiting = Seconds(object.number("waiting_s"));
   c.group_size = object.integer("group_size", -1);
   c.source = source_of_json(object, c.size);
   object.finish();
   return c;
+}
+
+TracedRank rank_of_json(Object object) {
+  TracedRank r;
+  r.rank = object.integer("rank", -1);
+  r.source = object.text("source");
+  r.step = Seconds(object.number("step_s"));
+  r.transfer = Seconds(object.number("transfer_s"));
+  r.waiting = Seconds(object.number("waiting_s"));
+  r.late = Seconds(object.number("late_s"));
+  r.clock_offset = Seconds(object.number("clock_offset_s"));
+  r.clock_residual = Seconds(object.number("clock_residual_s"));
+  object.finish();
+  return r;
 }
 
 void read_graph(Object& document, Profile& p) {
@@ -308,6 +334,10 @@ void read_rest(Object& document, Profile& p) {
   for (std::size_t i = 0; i < collectives.size(); ++i)
     p.collectives.push_back(collective_of_json(document.child(Object::entry("collectives", i), collectives[i])));
   p.unclassified_share = document.find("unclassified_share") ? document.number("unclassified_share") : -1;
+  const Json& ranks = document.list("ranks");
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    p.ranks.push_back(rank_of_json(document.child(Object::entry("ranks", i), ranks[i])));
+  p.lateness = document.text("lateness");
   p.traced_workers = document.integer("traced_workers", 1);
   p.provenance = document.text("provenance");
   p.recognised = document.texts("recognised");
@@ -357,6 +387,8 @@ std::string json_of(const Profile& p) {
   for (const Tensor& tensor : p.tensors) out["tensors"].push_back(json_of_tensor(tensor, p.layers));
   out["collectives"] = Json::array();
   for (const ObservedCollective& c : p.collectives) out["collectives"].push_back(json_of_collective(c));
+  for (const TracedRank& r : p.ranks) out["ranks"].push_back(json_of_rank(r));
+  if (!p.lateness.empty()) out["lateness"] = p.lateness;
   if (p.unclassified_share >= 0) out["unclassified_share"] = json_of_number(p.unclassified_share);
   out["recognised"] = p.recognised;
   out["missing"] = p.missing;

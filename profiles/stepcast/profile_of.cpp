@@ -4,6 +4,7 @@
 #include <stepcast/number_text.hpp>
 #include <stepcast/profile_closing.hpp>
 #include <stepcast/profile_of.hpp>
+#include <stepcast/ranks.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/step_anatomy.hpp>
 #include <stepcast/step_windows.hpp>
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 namespace stepcast {
@@ -100,10 +102,13 @@ double batch_of(const TraceIndex& index, const StepAnatomy& step) {
   return 0;
 }
 
+/// By event: what a collective waited for late ranks; known for all ranks together only.
+using Waiting = std::unordered_map<std::uint32_t, Seconds>;
+
 class Assembly {
  public:
-  Assembly(const TraceIndex& index, const ProfileOptions& options)
-      : index_(index), trace_(index.trace), options_(options) {}
+  Assembly(const TraceIndex& index, const ProfileOptions& options, const Waiting* waiting)
+      : index_(index), trace_(index.trace), options_(options), waiting_(waiting) {}
 
   Profile result() {
     find_steps();
@@ -115,6 +120,7 @@ class Assembly {
     for (const MeasuredWindow& w : chosen_.windows) windows.push_back(w.window);
     std::vector<std::vector<TracedCollective>> collectives = collectives_in(index_, windows);
     name_and_size(collectives.front());
+    for (std::vector<TracedCollective>& step : collectives) split_off_waiting(step);
     for (std::size_t s = 0; s < collectives.size(); ++s)
       size_by_gradients(collectives[s], trace_, chosen_.steps[s], p_.tensors);
     p_.collectives = observed_collectives(collectives);
@@ -127,6 +133,15 @@ class Assembly {
   }
 
  private:
+  void split_off_waiting(std::vector<TracedCollective>& step) const {
+    if (waiting_ == nullptr) return;
+    for (TracedCollective& c : step)
+      if (const auto at = waiting_->find(c.event); at != waiting_->end()) {
+        c.waiting = std::min(at->second, c.duration);
+        c.duration -= c.waiting;
+      }
+  }
+
   void find_steps() {
     const StepWindows windows = step_windows(index_);
     Steps steps;
@@ -248,6 +263,10 @@ class Assembly {
     p_.recognised.push_back("a distributed run: collectives, their packing and waiting (" + text_of(left_out) +
                             " of host time per step) are left out");
     p_.assumed.push_back("compute is as long without communication as it was next to it");
+    if (waiting_ == nullptr && !p_.collectives.empty())
+      p_.assumed.push_back(
+          (p_.traced_workers > 1 ? "one of " + std::to_string(p_.traced_workers) + " ranks" : std::string("one rank")) +
+          " stands for all: what its collectives waited for others counts as transfer");
     for (const ObservedCollective& c : p_.collectives) {
       if (is_data_parallel(c.operation)) continue;
       p_.assumed.push_back("the run is not only data parallel: its " + c.operation + " (" + text_of(c.duration) +
@@ -258,6 +277,7 @@ class Assembly {
   const TraceIndex& index_;
   const Trace& trace_;
   const ProfileOptions& options_;
+  const Waiting* waiting_;
   Chosen chosen_;
   double waiting_share_ = 0;
   Profile p_;
@@ -267,18 +287,22 @@ class Assembly {
 
 Profile profile_of(const Trace& trace, const ProfileOptions& options) {
   const TraceIndex index(trace);
-  return Assembly(index, options).result();
+  return Assembly(index, options, nullptr).result();
 }
 
 Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) {
   if (ranks.empty()) throw InputError("", "at least one trace", "none");
+  if (ranks.size() == 1) return profile_of(ranks.front(), options);
+  const RunOfRanks run = run_of(ranks);
   std::vector<Profile> profiles;
-  for (const Trace& trace : ranks) {
-    profiles.push_back(profile_of(trace, options));
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const TraceIndex index(ranks[r]);
+    const Waiting waiting = run.waiting_of(r);
+    profiles.push_back(Assembly(index, options, &waiting).result());
     const Profile &first = profiles.front(), &rank = profiles.back();
-    if (rank.gradient_size() != first.gradient_size())
+    if (rank.gradient_size() != first.gradient_size() && run.collectives.empty())
       throw InputError(
-          trace.source,
+          ranks[r].source,
           "another rank of the same data-parallel run, with " + text_of(first.gradient_size()) + " of gradients",
           text_of(rank.gradient_size()));
   }
@@ -287,13 +311,20 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return compute_time(profiles[a]) < compute_time(profiles[b]); });
   const Seconds fastest = compute_time(profiles[order.front()]), slowest = compute_time(profiles[order.back()]);
+  const auto [least, most] = std::ranges::minmax_element(profiles, {}, &Profile::gradient_size);
+  const Bytes smallest = least->gradient_size(), largest = most->gradient_size();
   Profile middle = std::move(profiles[order[order.size() / 2]]);
-  if (ranks.size() == 1) return middle;
   middle.traced_workers = std::max(middle.traced_workers, std::int64_t(ranks.size()));
   middle.recognised.push_back(
       std::to_string(ranks.size()) +
       " ranks; the profile is that of the median one (of two: the slower, which sets the pace); computing takes " +
       text_of(fastest) + " to " + text_of(slowest));
+  if (smallest != largest)
+    middle.assumed.push_back("the ranks hold " + text_of(smallest) + " to " + text_of(largest) +
+                             " of gradients: plans are for those of the median rank");
+  middle.ranks = figures_of(run);
+  middle.lateness = run.verdict();
+  middle.assumed.insert(middle.assumed.end(), run.assumed.begin(), run.assumed.end());
   return middle;
 }
 

@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 
 namespace stepcast {
 namespace {
+
+/// No run is larger; a world size beyond it is damage.
+constexpr std::int64_t most_ranks = 1'000'000;
 
 void say_what_is_missing(RunOfRanks& run) {
   for (const RankOfRun& rank : run.ranks) {
@@ -18,8 +22,10 @@ void say_what_is_missing(RunOfRanks& run) {
                             " shares no collective with the other ranks: its times are as recorded");
   }
   if (run.world_size <= 0) return;
-  for (std::int64_t n = 0; n < run.world_size; ++n)
-    if (std::ranges::none_of(run.ranks, [&](const RankOfRun& r) { return r.rank == n; })) run.missing.push_back(n);
+  std::set<std::int64_t> given;
+  for (const RankOfRun& rank : run.ranks) given.insert(rank.rank);
+  for (std::int64_t n = 0; n < std::min(run.world_size, most_ranks); ++n)
+    if (!given.contains(n)) run.missing.push_back(n);
   if (run.missing.empty() || run.ranks.size() == 1) return;
   run.assumed.push_back(std::to_string(run.missing.size()) + " of " + std::to_string(run.world_size) +
                         " ranks were not given: waiting for them counts as transfer");
@@ -73,19 +79,36 @@ std::string RunOfRanks::verdict() const {
   return "no single straggler: late are " + share(order[0]) + ", " + share(order[1]);
 }
 
+std::unordered_map<std::uint32_t, Seconds> RunOfRanks::waiting_of(std::size_t rank) const {
+  std::unordered_map<std::uint32_t, Seconds> out;
+  for (const MatchedCollective& c : collectives)
+    if (c.ranks[rank].event != no_index) out.emplace(c.ranks[rank].event, c.waiting(rank));
+  return out;
+}
+
+std::vector<TracedRank> figures_of(const RunOfRanks& run) {
+  std::vector<TracedRank> out;
+  for (const RankOfRun& r : run.ranks) {
+    const auto steps = double(std::max<std::size_t>(1, r.steps.size()));
+    out.push_back({r.rank, r.source, r.step(), r.transfer / steps, r.waiting / steps, r.late / steps,
+                   Seconds(double(r.clock.offset_ns) * 1e-9), r.clock.residual});
+  }
+  return out;
+}
+
 RunOfRanks run_of(std::span<const Trace> traces) {
   if (traces.empty()) throw InputError("", "at least one trace", "none");
   RunOfRanks run;
   std::vector<ShownRank> ranks = shown_ranks(traces, run.assumed);
-  const bool by_sequence = numbered(ranks);
-  JoinedRanks match = joined(ranks, by_sequence);
+  JoinedRanks match = joined(ranks, true);
   std::size_t all = 0;
   for (const ShownRank& r : ranks) all += r.collectives.size();
-  if (by_sequence && 2 * match.partners() < all) {
+  if (ranks.size() > 1 && 2 * match.partners() < all) {
     JoinedRanks by_order = joined(std::move(ranks), false);
     if (by_order.partners() > match.partners()) {
       match = std::move(by_order);
-      run.assumed.push_back("sequence numbers of collectives do not agree between ranks: matched by order");
+      run.assumed.push_back(
+          "sequence numbers or sizes of collectives do not agree between ranks: matched by operation and order");
     }
   }
   run.reference = match.reference;

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace stepcast {
@@ -95,7 +96,12 @@ struct RunOfRanks {
 
   /// "rank 2 is late in 3 of 3 steps, by 1.005 s: ..."; or that the ranks keep pace. For one rank alone: empty.
   [[nodiscard]] std::string verdict() const;
+  /// Waiting of one rank in each of its collectives that have a partner, by event.
+  [[nodiscard]] std::unordered_map<std::uint32_t, Seconds> waiting_of(std::size_t rank) const;
 };
+
+/// The figures of each rank, per step of its trace (the whole trace, where it has no steps).
+[[nodiscard]] std::vector<TracedRank> figures_of(const RunOfRanks&);
 
 /// Throws InputError for no trace at all. One trace alone gives a run without matches.
 [[nodiscard]] RunOfRanks run_of(std::span<const Trace>);

@@ -173,11 +173,11 @@ class Matching {
 
   void take_part(MatchedCollective& c, std::size_t r, const Arrival& arrival) const {
     const ShownCollective& shown = ranks_[r].collectives[arrival.event];
+    if (c.operation.empty() || c.operation == "unknown") c.operation = shown.operation;
     c.ranks[r] = {shown.event, ranks_[r].rank.clock.common(shown.issued_ns), arrival.start_ns, arrival.end_ns};
   }
 
   MatchedCollective finished(MatchedCollective c, const ShownCollective& shown, std::size_t key) const {
-    c.operation = shown.operation;
     c.group = shown.group;
     c.sequence = shown.sequence;
     c.size = shown.size;
@@ -205,8 +205,8 @@ class Matching {
 
 }  // namespace
 
-JoinedRanks joined(std::vector<ShownRank> ranks, bool by_sequence) {
-  const Keys keys = keys_of(ranks, by_sequence);
+JoinedRanks joined(std::vector<ShownRank> ranks, bool detailed_keys) {
+  const Keys keys = keys_of(ranks, detailed_keys);
   const Clocks clocks(ranks, keys);
   std::vector<MatchedCollective> collectives = Matching(ranks, keys, clocks).take();
   return {std::move(ranks), clocks.reference(), std::move(collectives)};

@@ -23,13 +23,14 @@ void take_peers_from_name(std::string_view name, ShownCollective& c) {
 
 ShownCollective shown(const TraceIndex& index, const TracedCollective& traced) {
   const Event& event = index.trace.events[traced.event];
-  const std::uint32_t launch = index.launcher[traced.event];
   ShownCollective c;
   c.event = traced.event;
   c.start_ns = event.start_ns;
   c.end_ns = event.end_ns();
-  c.issued_ns = launch == no_index ? event.start_ns : index.trace.events[launch].start_ns;
+  c.issued_ns = traced.issued_ns;
   c.operation = traced.operation;
+  c.kind = naming::collective_operation(index.trace.text(event.name));
+  if (c.kind.empty()) c.kind = c.operation;
   c.size = traced.size;
   take_peers_from_name(index.trace.text(event.name), c);
   if (traced.arguments == nullptr) return c;
@@ -120,15 +121,7 @@ bool is_peer_to_peer(const ShownCollective& c) {
   return operation && c.source_rank >= 0 && c.destination_rank >= 0;
 }
 
-}  // namespace
-
-std::vector<ShownRank> shown_ranks(std::span<const Trace> traces, std::vector<std::string>& assumed) {
-  std::vector<ShownRank> ranks;
-  for (const Trace& trace : traces) ranks.push_back(shown(trace));
-  number_ranks(ranks, assumed);
-  return ranks;
-}
-
+/// True when every collective that names a group has a sequence number too.
 bool numbered(const std::vector<ShownRank>& ranks) {
   bool any = false;
   for (const ShownRank& r : ranks)
@@ -139,12 +132,22 @@ bool numbered(const std::vector<ShownRank>& ranks) {
   return any;
 }
 
-Keys keys_of(const std::vector<ShownRank>& ranks, bool by_sequence) {
+}  // namespace
+
+std::vector<ShownRank> shown_ranks(std::span<const Trace> traces, std::vector<std::string>& assumed) {
+  std::vector<ShownRank> ranks;
+  for (const Trace& trace : traces) ranks.push_back(shown(trace));
+  number_ranks(ranks, assumed);
+  return ranks;
+}
+
+Keys keys_of(const std::vector<ShownRank>& ranks, bool detailed) {
   const auto any = [](const ShownCollective&) { return true; };
   const bool groups = everywhere(ranks, any, [](const ShownCollective& c) { return !c.group.empty(); });
-  const bool sizes = everywhere(
-      ranks, [](const ShownCollective& c) { return equal_sizes(c.operation); },
-      [](const ShownCollective& c) { return c.size > Bytes(0); });
+  const bool sequences = detailed && numbered(ranks);
+  const bool sizes = detailed && everywhere(
+                                     ranks, [](const ShownCollective& c) { return equal_sizes(c.operation); },
+                                     [](const ShownCollective& c) { return c.size > Bytes(0); });
   Keys keys;
   std::unordered_map<std::string, std::uint32_t> known;
   for (const ShownRank& r : ranks) {
@@ -154,10 +157,11 @@ Keys keys_of(const std::vector<ShownRank>& ranks, bool by_sequence) {
       std::string key =
           peers ? "from " + std::to_string(c.source_rank) + " to " + std::to_string(c.destination_rank) : c.operation;
       if (groups) key += "|" + c.group;
-      if (by_sequence && c.sequence >= 0) key += "#" + std::to_string(c.sequence);
+      if (sequences && c.sequence >= 0) key += "#" + std::to_string(c.sequence);
       if (sizes && equal_sizes(c.operation)) key += "*" + std::to_string(std::int64_t(c.size.value()));
       const auto [at, added] = known.try_emplace(std::move(key), std::uint32_t(known.size()));
-      if (added) keys.synchronising.push_back(!peers && synchronises(c.operation));
+      if (added) keys.synchronising.push_back(true);
+      if (peers || !synchronises(c.operation)) keys.synchronising[at->second] = false;
       of.push_back(at->second);
     }
   }

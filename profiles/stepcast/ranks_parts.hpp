@@ -12,6 +12,7 @@ struct ShownCollective {
   std::uint32_t event = no_index;
   std::int64_t start_ns = 0, end_ns = 0, issued_ns = 0;
   std::string operation, group;
+  std::string kind;  ///< operation by the name of the event, which is the same on all ranks; else as `operation`
   std::int64_t sequence = -1;
   std::int64_t source_rank = -1, destination_rank = -1;
   Bytes size;
@@ -32,10 +33,9 @@ struct Keys {
   std::vector<std::vector<std::uint32_t>> of;  ///< by rank and collective
   std::vector<bool> synchronising;             ///< by key
 };
-/// `by_sequence`: sequence numbers count, if all collectives with a group have one.
-[[nodiscard]] Keys keys_of(const std::vector<ShownRank>&, bool by_sequence);
-/// True when every collective that names a group has a sequence number too.
-[[nodiscard]] bool numbered(const std::vector<ShownRank>&);
+/// `detailed`: besides operations, groups and peers, sequence numbers count if all collectives with a group have one,
+/// and sizes if most collectives have one.
+[[nodiscard]] Keys keys_of(const std::vector<ShownRank>&, bool detailed);
 
 /// The ranks with their clocks, and the collectives that at least two of them show.
 struct JoinedRanks {
@@ -46,7 +46,7 @@ struct JoinedRanks {
   /// Of the collectives of all ranks, how many have a partner.
   [[nodiscard]] std::size_t partners() const;
 };
-[[nodiscard]] JoinedRanks joined(std::vector<ShownRank>, bool by_sequence);
+[[nodiscard]] JoinedRanks joined(std::vector<ShownRank>, bool detailed_keys);
 
 /// Lateness is part of every run. A straggler costs more than a per cent of it, and half as much again as any other.
 inline constexpr double worth_telling_share = 0.01, stands_out = 1.5;

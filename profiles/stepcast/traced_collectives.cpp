@@ -280,6 +280,7 @@ std::vector<ObservedCollective> observed_collectives(std::span<const std::vector
       ++sum.count;
       sum.size += c.size;
       sum.duration += c.duration;
+      sum.waiting += c.waiting;
     }
   }
   std::vector<ObservedCollective> out;
@@ -288,6 +289,7 @@ std::vector<ObservedCollective> observed_collectives(std::span<const std::vector
     sum.count = std::max<std::int64_t>(1, std::llround(double(sum.count) / n));
     sum.size /= n;
     sum.duration /= n;
+    sum.waiting /= n;
     out.push_back(std::move(sum));
   }
   return out;

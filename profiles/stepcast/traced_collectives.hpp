@@ -23,6 +23,7 @@ struct TracedCollective {
   Bytes size;                                      ///< the larger of what goes in and comes out; 0 when unknown
   BytesSource source = BytesSource::unknown;
   Seconds duration;
+  Seconds waiting;  ///< not part of `duration`; known only when several ranks are read together (ranks.hpp)
   std::int64_t group_size = -1;
   std::int64_t issued_ns = 0;  ///< start of the host event that launched it; without one its own start
 };
