@@ -90,6 +90,8 @@ using Rare = KinetoEvent::Rare;
       return is_key<"cuda_sync_kind">(raw) ? event.rare_field(&Rare::sync_kind) : nullptr;
     case 'd':
       return is_key<"dtype">(raw) ? event.rare_field(&Rare::dtype) : nullptr;
+    case 'r':
+      return is_key<"rank">(raw) ? event.rare_field(&Rare::event_rank) : nullptr;
     case 'w':
       if (is_key<"wait_on_stream">(raw)) return event.rare_field(&Rare::waited_stream);
       return is_key<"wait_on_cuda_event_record_corr_id">(raw) ? event.rare_field(&Rare::waited_record) : nullptr;
@@ -130,6 +132,7 @@ using Rare = KinetoEvent::Rare;
     case 'G':
     case 'O':
     case 'P':
+    case 'r':
     case 'w':
       return rare_field(raw, event);
     default:
@@ -191,11 +194,11 @@ template <class FieldOf>
                      [](const od::field& field, KinetoEvent& e) { return argument_field(field.key().raw(), e); });
 }
 
-// Python frames are only counted, and of the metadata only thread names matter; either may be most of a file.
+// Python frames are only counted, and of the metadata only names matter; either may be most of a file.
 [[gnu::always_inline]] inline bool needs_arguments(const KinetoEvent& event) {
   if (!event.category.empty() && is_key<"python_function">(event.category.data() + 1)) return false;
   if (event.phase.empty() || event.phase[1] != 'M' || event.name.empty()) return true;
-  return is_key<"thread_name">(event.name.data() + 1);
+  return is_key<"thread_name">(event.name.data() + 1) || is_key<"process_name">(event.name.data() + 1);
 }
 
 simdjson::error_code read_event(od::object object, KinetoEvent& event) {

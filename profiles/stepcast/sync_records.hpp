@@ -26,6 +26,7 @@ struct SyncRecord {
   std::int64_t stream = -1;         ///< that waits, or that the host waits for
   std::int64_t waited_stream = -1;  ///< where the event was recorded
   std::int64_t marked_by = -1;      ///< correlation of the call that recorded the event
+  std::int64_t rank = -1;           ///< in files that hold several ranks
   SyncKind kind = SyncKind::stream_for_event;
 };
 

@@ -9,52 +9,6 @@
 namespace stepcast {
 namespace {
 
-// The most frequent first; see ActivityType in libkineto, and torch/csrc/autograd/profiler_kineto.cpp of 2021.
-constexpr KinetoCategory categories[] = {
-    {"cpu_op", EventKind::host_op, false},
-    {"kernel", EventKind::kernel, true},
-    {"cuda_runtime", EventKind::runtime_call, false},
-    {"python_function", EventKind::python, false},
-    {"user_annotation", EventKind::annotation, false},
-    {"gpu_memcpy", EventKind::copy, true},
-    {"gpu_memset", EventKind::fill, true},
-    {"gpu_user_annotation", EventKind::device_annotation, true},
-    {"cuda_driver", EventKind::runtime_call, false},
-    {"cuda_sync", EventKind::synchronization, true},
-    {"Operator", EventKind::host_op, false},
-    {"Runtime", EventKind::runtime_call, false},
-    {"Kernel", EventKind::kernel, true},
-    {"Memcpy", EventKind::copy, true},
-    {"Memset", EventKind::fill, true},
-    {"mtia_ccp_events", EventKind::kernel, true},
-    {"mtia_runtime", EventKind::runtime_call, false},
-    {"glow_runtime", EventKind::runtime_call, false},
-    {"hpu_op", EventKind::kernel, true},
-    {"xpu_runtime", EventKind::runtime_call, false},
-    {"xpu_driver", EventKind::runtime_call, false},
-    {"xpu_sync", EventKind::synchronization, true},
-    {"cuda_event", EventKind::synchronization, true},
-    {"privateuse1_runtime", EventKind::runtime_call, false},
-    {"privateuse1_driver", EventKind::runtime_call, false},
-    {"overhead", EventKind::other, false},
-    {"Trace", EventKind::other, false},
-    {"cuda_profiler_range", EventKind::other, true},
-};
-
-const KinetoCategory* category_of(std::string_view name) {
-  for (const KinetoCategory& c : categories)
-    if (c.name == name) return &c;
-  return nullptr;
-}
-
-// Before Kineto there were no categories: pid says host or device, the name says what.
-KinetoCategory category_before_kineto(std::string_view process, std::string_view name) {
-  if (process == "CPU functions") return {"", EventKind::host_op, false};
-  if (name.starts_with("Memcpy")) return {"", EventKind::copy, true};
-  if (name.starts_with("Memset")) return {"", EventKind::fill, true};
-  return {"", EventKind::kernel, true};
-}
-
 void add_saturating(std::int64_t& sum, std::int64_t value) {
   if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<std::int64_t>::max();
 }
@@ -76,49 +30,58 @@ void TraceBuilder::add(const KinetoEvent& event) {
   ++trace_.report.events_seen;
   switch (event.phase.size() >= 3 ? event.phase[1] : '\0') {
     case 'X':
-      return add_duration(event);
+      return add_slice(event, false);
     case 's':
     case 'f':
       return add_arrow(event);
     case 'M':
       return add_label(event);
     case 'B':
+      ++begin_end_;
+      return add_slice(event, true);
     case 'E':
       ++begin_end_;
-      return;
-    case 'i':
+      return add_end(event);
+    case 'i':  // instants, counters, asynchronous and object events: known, but without a place on a thread
     case 'I':
+    case 'R':
     case 'C':
+    case 't':
+    case 'b':
+    case 'e':
+    case 'n':
+    case 'N':
+    case 'O':
+    case 'D':
       return;
     default:
       ++other_phases_;
   }
 }
 
-void TraceBuilder::add_duration(const KinetoEvent& event) {
-  const std::string_view category_name = content_of(event.category), process = content_of(event.process);
+constexpr std::int64_t latest_time = std::int64_t{1} << 62, longest_time = std::int64_t{1} << 53;
+
+void TraceBuilder::add_slice(const KinetoEvent& event, bool begins_only) {
+  const std::string_view category_name = content_of(event.category);
   const KinetoCategory* category = recent_category_;
   if (!same_text(category_name, recent_category_name_)) {
-    category = recent_category_ = category_of(category_name);
+    category = recent_category_ = kineto_category(category_name);
     recent_category_name_ = category_name;
   }
-  KinetoCategory before_kineto;
-  if (!category && category_name.empty() && (process == "CPU functions" || process == "CUDA functions")) {
-    before_kineto = category_before_kineto(process, content_of(event.name));
-    category = &before_kineto;
-    ++autograd_only_;
+  if (!category && category_name.empty()) {
+    category = category_of_process(content_of(event.process), content_of(event.name));
+    autograd_only_ += category != nullptr;
   }
   if (category && category->kind == EventKind::python) {
     ++trace_.report.python_frames;
     return;
   }
-  constexpr std::int64_t latest = std::int64_t{1} << 62, longest = std::int64_t{1} << 53;
   Event out;
-  if (!read_time(event.start, latest, "a time stamp", out.start_ns)) {
+  if (!read_time(event.start, latest_time, "a time stamp", out.start_ns)) {
     ++no_start_;
     return;
   }
-  if (!read_time(event.duration, longest, "a duration", out.duration_ns)) {
+  if (!begins_only && !read_time(event.duration, longest_time, "a duration", out.duration_ns)) {
     ++no_duration_;
     return;
   }
@@ -128,23 +91,64 @@ void TraceBuilder::add_duration(const KinetoEvent& event) {
   }
   out.name = text_id(event.name);
   out.kind = category ? category->kind : EventKind::other;
-  if (traits_of(out.name).step && (out.kind == EventKind::host_op || out.kind == EventKind::annotation)) {
-    out.kind = EventKind::annotation;
-    ++steps_;
-  }
-  if (!category) {
-    ++trace_.report.events_unclassified;
-    add_saturating(trace_.report.unclassified_ns, out.duration_ns);
-  } else if (!category_name.empty() && category_name[0] >= 'A' && category_name[0] <= 'Z' && category_name != "Trace") {
+  const bool is_step = traits_of(out.name).step && (out.kind == EventKind::host_op || category_name.empty());
+  if (is_step) out.kind = EventKind::annotation;
+  const bool known = category || is_step, later = !known && category_name.empty();
+  if (!known && !later) count_unknown(category_name, out.duration_ns);
+  if (category && !category_name.empty() && category_name[0] >= 'A' && category_name[0] <= 'Z' &&
+      category_name != "Trace")
     ++old_categories_;
-  }
-  out.track = track_of(event, category && category->on_device);
+  out.track = track_of(event, category && category->on_device, later);
   add_links(event, out);
-  ++of_kind_[static_cast<std::size_t>(out.kind)];
-  if (!trace_.events.empty()) sorted_ = sorted_ && !precedes(out, trace_.events.back());
-  earliest_ = std::min(earliest_, out.start_ns);
-  latest_ = std::max(latest_, out.start_ns);
-  trace_.events.push_back(out);
+  if (begins_only) {
+    marks_.push_back({out, lane_of(event), true, known});
+  } else {
+    keep(out, known);
+  }
+}
+
+void TraceBuilder::keep(const Event& event, bool known) {
+  if (!known) {
+    ++trace_.report.events_unclassified;
+    add_saturating(trace_.report.unclassified_ns, event.duration_ns);
+  }
+  add_saturating(timed_ns_, event.duration_ns);
+  steps_ += event.kind == EventKind::annotation && traits_of(event.name).step;
+  zero_starts_ += event.start_ns == 0;
+  ++of_kind_[static_cast<std::size_t>(event.kind)];
+  if (!trace_.events.empty()) sorted_ = sorted_ && !precedes(event, trace_.events.back());
+  earliest_ = std::min(earliest_, event.start_ns);
+  latest_ = std::max(latest_, event.start_ns);
+  trace_.events.push_back(event);
+}
+
+void TraceBuilder::add_end(const KinetoEvent& event) {
+  Mark mark;
+  if (!read_time(event.start, latest_time, "a time stamp", mark.event.start_ns)) {
+    ++no_start_;
+    return;
+  }
+  mark.lane = lane_of(event);
+  marks_.push_back(mark);
+}
+
+StringId TraceBuilder::lane_of(const KinetoEvent& event) {
+  std::string lane(content_of(event.process));
+  lane += '/';
+  lane += content_of(event.thread);
+  return strings_.id_of(lane);
+}
+
+void TraceBuilder::count_unknown(std::string_view category, std::int64_t duration_ns) {
+  constexpr std::size_t most_listed = 16;
+  const StringId name = strings_.id_of_json(category);
+  auto found = std::ranges::find(unknown_, name, &UnknownCategory::name);
+  if (found == unknown_.end()) {
+    if (unknown_.size() == most_listed) return;
+    found = unknown_.insert(unknown_.end(), {name, 0, 0});
+  }
+  ++found->events;
+  add_saturating(found->time_ns, duration_ns);
 }
 
 void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
@@ -227,12 +231,13 @@ void TraceBuilder::add_sync(const KinetoEvent& event, const Event& out) {
   sync.stream = id(event.stream);
   sync.waited_stream = id(event.rare.waited_stream);
   sync.marked_by = id(event.rare.waited_record);
+  sync.rank = track_ranks_[out.track];
   syncs_.push_back(sync);
 }
 
 void TraceBuilder::add_arrow(const KinetoEvent& event) {
   const std::string_view category = content_of(event.category);
-  const bool launch = category == "cpu_to_cuda";
+  const bool launch = is_launch_arrow(category);
   if (category != "fwdbwd" && !launch) return;  // ac2g and its older names say what correlation says
   Arrow arrow;
   arrow.end = event.phase[1] == 'f';
@@ -246,9 +251,13 @@ void TraceBuilder::add_arrow(const KinetoEvent& event) {
 }
 
 void TraceBuilder::add_label(const KinetoEvent& event) {
-  if (content_of(event.name) != "thread_name") return;
+  const std::string_view what = content_of(event.name);
   const StringId label = text_id(event.label);
   if (label == 0) return;
+  std::int64_t process = 0;
+  if (what == "process_name" && read_integer(content_of(event.process), process) == Parsed::fine)
+    processes_.insert_or_assign(process, label);
+  if (what != "thread_name") return;
   // Metadata does not say whether it is about a host thread or a device stream.
   for (const bool on_device : {false, true}) {
     const TrackKey key = key_of(content_of(event.process), content_of(event.thread), on_device, event);
@@ -285,14 +294,34 @@ bool TraceBuilder::read_time(std::string_view json, std::int64_t limit, const ch
 std::size_t TraceBuilder::TrackHash::operator()(const TrackKey& key) const {
   std::uint64_t h = static_cast<std::uint64_t>(key.process) * 0x9e3779b97f4a7c15u;
   h = (h ^ static_cast<std::uint64_t>(key.thread)) * 0x9e3779b97f4a7c15u;
-  h = (h ^ key.label ^ (key.on_device ? 1u << 31 : 0u)) * 0x9e3779b97f4a7c15u;
+  h = (h ^ key.label ^ (key.on_device ? 1u << 31 : 0u) ^ (key.uncategorised ? 1u << 30 : 0u)) * 0x9e3779b97f4a7c15u;
+  h = (h ^ static_cast<std::uint64_t>(key.rank)) * 0x9e3779b97f4a7c15u;
   return h ^ (h >> 32);
 }
+
+namespace {
+
+// Merged files say in an argument which rank an event is of (TraceLens' TraceFuse), or in the text of the process.
+std::int64_t rank_of(std::string_view process, const KinetoEvent& event) {
+  std::int64_t rank = -1;
+  if (event.has_rare && !event.rare.event_rank.empty() &&
+      read_integer(content_of(event.rare.event_rank), rank) == Parsed::fine)
+    return rank;
+  const std::size_t at = process.find("ank");
+  if (at == std::string_view::npos || at == 0 || (process[at - 1] != 'r' && process[at - 1] != 'R')) return -1;
+  std::string_view digits = process.substr(at + 3);
+  digits.remove_prefix(std::min(digits.find_first_not_of(" :_#="), digits.size()));
+  digits = digits.substr(0, std::min(digits.find_first_not_of("0123456789"), digits.size()));
+  return read_integer(digits, rank) == Parsed::fine ? rank : -1;
+}
+
+}  // namespace
 
 TraceBuilder::TrackKey TraceBuilder::key_of(std::string_view process, std::string_view thread, bool on_device,
                                             const KinetoEvent& event) {
   TrackKey key;
   key.on_device = on_device;
+  key.rank = rank_of(process, event);
   if (read_integer(process, key.process) != Parsed::fine) {
     if (!on_device || read_integer(content_of(event.device), key.process) != Parsed::fine) key.process = -1;
     if (!on_device) key.label = strings_.id_of_json(process);
@@ -310,19 +339,24 @@ TraceBuilder::TrackKey TraceBuilder::key_of(std::string_view process, std::strin
 }
 
 // Most events are on one of a few tracks, so the raw text of the two ids is looked up before they are read.
-std::uint32_t TraceBuilder::track_of(const KinetoEvent& event, bool on_device) {
+std::uint32_t TraceBuilder::track_of(const KinetoEvent& event, bool on_device, bool uncategorised) {
   const std::string_view process = content_of(event.process), thread = content_of(event.thread);
   const auto last = [](std::string_view s) { return s.empty() ? 0u : static_cast<unsigned>(s.back()); };
   const std::size_t slot = last(process) * 5 + last(thread) * 9 + thread.size() * 3 + (on_device ? 32 : 0);
   RecentTrack& recent = recent_tracks_[slot % recent_tracks_.size()];
-  if (recent.track != no_index && recent.on_device == on_device && same_text(recent.process, process) &&
+  const bool plain = !uncategorised && !(event.has_rare && !event.rare.event_rank.empty());
+  if (plain && recent.track != no_index && recent.on_device == on_device && same_text(recent.process, process) &&
       same_text(recent.thread, thread))
     return recent.track;
-  const TrackKey key = key_of(process, thread, on_device, event);
+  TrackKey key = key_of(process, thread, on_device, event);
+  key.uncategorised = uncategorised;
   const auto [found, added] = tracks_.try_emplace(key, static_cast<std::uint32_t>(trace_.tracks.size()));
-  if (added) trace_.tracks.push_back({key.process, key.thread, key.on_device, key.label});
+  if (added) {
+    trace_.tracks.push_back({key.process, key.thread, key.on_device, key.label});
+    track_ranks_.push_back(key.rank);
+  }
   // Ids that are not numbers may come from the arguments and differ from event to event.
-  const bool from_text = key.label == 0 && key.process != -1 && key.thread != -1;
+  const bool from_text = plain && key.label == 0 && key.process != -1 && key.thread != -1;
   if (from_text) recent = {std::string(process), std::string(thread), on_device, found->second};
   return found->second;
 }

@@ -1,9 +1,11 @@
 // The end of a trace: one clock, one order, arrows to indices, and the report.
 #include <stepcast/error.hpp>
+#include <stepcast/kineto_ranks.hpp>
 #include <stepcast/trace_builder.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <tuple>
 #include <utility>
 
@@ -38,6 +40,9 @@ std::string counted(std::uint64_t count, std::string_view what) {
 Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   ReadReport& report = trace_.report;
   report.bytes = bytes;
+  close_slices();
+  drop_zero_starts();
+  place_uncategorised();
   const std::uint64_t classified = trace_.events.size() - report.events_unclassified;
   if (classified == 0 && report.python_frames == 0) {
     const std::string found =
@@ -65,6 +70,93 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   place_rank();
   trace_.dependencies = dependencies_of(trace_, syncs_);
   return std::move(trace_);
+}
+
+std::vector<Trace> TraceBuilder::finish_ranks(const KinetoHeader& header, std::uint64_t bytes) {
+  Trace whole = finish(header, bytes);
+  return traces_by_rank(std::move(whole), track_ranks_, syncs_);
+}
+
+// Slices that are written as two entries: a stack on each thread, as the Trace Event Format says.
+void TraceBuilder::close_slices() {
+  std::ranges::stable_sort(marks_, {}, [](const Mark& m) { return std::pair(m.lane, m.event.start_ns); });
+  std::vector<Mark*> open;
+  for (std::size_t i = 0; i < marks_.size(); ++i) {
+    if (i > 0 && marks_[i].lane != marks_[i - 1].lane) {
+      open_slices_ += open.size();
+      open.clear();
+    }
+    if (marks_[i].begin) {
+      open.push_back(&marks_[i]);
+    } else if (open.empty()) {
+      ++open_slices_;
+    } else {
+      Mark& begin = *open.back();
+      open.pop_back();
+      begin.event.duration_ns = marks_[i].event.start_ns - begin.event.start_ns;
+      keep(begin.event, begin.known);
+    }
+  }
+  open_slices_ += open.size();
+  marks_.clear();
+}
+
+// A start of 0 far before everything else is one that the profiler did not know.
+void TraceBuilder::drop_zero_starts() {
+  if (zero_starts_ == 0) return;
+  constexpr std::int64_t far = std::int64_t{3600} * 1'000'000'000;
+  std::int64_t earliest = std::numeric_limits<std::int64_t>::max();
+  for (const Event& event : trace_.events)
+    if (event.start_ns != 0) earliest = std::min(earliest, event.start_ns);
+  if (earliest < far || earliest == std::numeric_limits<std::int64_t>::max()) return;
+  for (const Event& event : trace_.events) {
+    if (event.start_ns != 0) continue;
+    --of_kind_[static_cast<std::size_t>(event.kind)];
+    if (event.kind == EventKind::annotation && traits_of(event.name).step) --steps_;
+  }
+  zero_dropped_ = std::erase_if(trace_.events, [](const Event& event) { return event.start_ns == 0; });
+  earliest_ = earliest;
+}
+
+// Slices without a category are what the name of their process says, which may come anywhere in the file.
+void TraceBuilder::place_uncategorised() {
+  std::vector<const KinetoCategory*> last(trace_.tracks.size(), nullptr);
+  std::vector<TrackKey> open;
+  std::vector<StringId> name(trace_.tracks.size(), 0);
+  for (const auto& [key, track] : tracks_) {
+    if (!key.uncategorised) continue;
+    open.push_back(key);
+    if (const auto found = processes_.find(key.process); found != processes_.end()) name[track] = found->second;
+  }
+  if (open.empty()) return;
+  std::vector<bool> uncategorised(trace_.tracks.size(), false);
+  for (const TrackKey& key : open) uncategorised[tracks_.at(key)] = true;
+  ReadReport& report = trace_.report;
+  for (Event& event : trace_.events) {
+    if (!uncategorised[event.track]) continue;
+    const KinetoCategory* category = category_of_process(strings_[name[event.track]], strings_[event.name]);
+    if (!category) {
+      count_unknown("", event.duration_ns);
+      continue;
+    }
+    last[event.track] = category;
+    --of_kind_[static_cast<std::size_t>(event.kind)];
+    event.kind = category->kind;
+    ++of_kind_[static_cast<std::size_t>(event.kind)];
+    --report.events_unclassified;
+    report.unclassified_ns -= event.duration_ns;
+    with_correlation_ += is_device_work(event.kind) && event.correlation >= 0;
+    ++ascend_;
+  }
+  std::vector<std::uint32_t> moved(trace_.tracks.size());
+  for (std::uint32_t i = 0; i < moved.size(); ++i) moved[i] = i;
+  for (TrackKey key : open) {
+    const std::uint32_t track = tracks_.at(key);
+    key.uncategorised = false;
+    key.on_device = trace_.tracks[track].on_device = last[track] && last[track]->on_device;
+    moved[track] = tracks_.try_emplace(key, track).first->second;
+  }
+  for (Event& event : trace_.events) event.track = moved[event.track];
 }
 
 // Without distributedInfo, collectives may still say which of its group this process is.
@@ -129,7 +221,7 @@ std::uint32_t TraceBuilder::event_at(const Arrow& arrow, std::int64_t sequence) 
                                       [](const Event& e, std::int64_t time) { return e.start_ns < time; });
   std::uint32_t innermost = no_index, numbered = no_index, wanted = no_index;
   for (auto event = first; event != trace_.events.end() && event->start_ns == arrow.time; ++event) {
-    if (event->track != found->second || event->kind == EventKind::runtime_call) continue;
+    if (event->track != found->second || (event->kind == EventKind::runtime_call && !arrow.launch)) continue;
     const auto index = static_cast<std::uint32_t>(event - trace_.events.begin());
     innermost = index;
     if (event->sequence >= 0) numbered = index;
@@ -140,13 +232,14 @@ std::uint32_t TraceBuilder::event_at(const Arrow& arrow, std::int64_t sequence) 
 
 void TraceBuilder::resolve_arrows() {
   std::stable_sort(arrows_.begin(), arrows_.end(), [](const Arrow& a, const Arrow& b) {
-    return std::tie(a.launch, a.process, a.id) < std::tie(b.launch, b.process, b.id);
+    return std::tie(a.launch, a.track.rank, a.process, a.id) < std::tie(b.launch, b.track.rank, b.process, b.id);
   });
   std::uint64_t loose = 0;
   for (std::size_t i = 0; i < arrows_.size(); ++i) {
     const Arrow& tail = arrows_[i];
     const bool paired = i + 1 < arrows_.size() && arrows_[i + 1].id == tail.id &&
-                        arrows_[i + 1].process == tail.process && arrows_[i + 1].launch == tail.launch;
+                        arrows_[i + 1].process == tail.process && arrows_[i + 1].launch == tail.launch &&
+                        arrows_[i + 1].track.rank == tail.track.rank;
     const Arrow& other = paired ? arrows_[i + 1] : tail;
     if (!paired || tail.end == other.end) {
       ++loose;
@@ -159,7 +252,10 @@ void TraceBuilder::resolve_arrows() {
     if (from == no_index || to == no_index) {
       ++loose;
     } else if (start.launch) {
-      trace_.events[from].external_id = trace_.events[to].external_id = start.id;
+      const bool by_call = trace_.events[from].kind == EventKind::runtime_call;
+      constexpr auto correlation = &Event::correlation, external_id = &Event::external_id;
+      const auto id = by_call ? correlation : external_id;
+      trace_.events[from].*id = trace_.events[to].*id = start.id;
     } else {
       trace_.forward_backward.push_back({from, to});
     }
@@ -176,6 +272,8 @@ std::string TraceBuilder::producer_of(const KinetoHeader& header) const {
   std::string name;
   if (!header.lab_writer.empty()) {
     name = header.lab_writer;
+  } else if (ascend_ > 0) {
+    name = "Ascend PyTorch profiler (trace_view.json)";
   } else if (autograd_only_ > 0) {
     name = "PyTorch autograd profiler (until 1.7, or built without Kineto)";
   } else if (old_categories_ > 0) {
@@ -197,6 +295,7 @@ void TraceBuilder::write_report(const KinetoHeader& header) {
   report.format = "kineto";
   report.producer = producer_of(header);
   report_missing(header);
+  report_unknown();
   if (header.bare_array) report.assumed.push_back("times are microseconds (a bare array says no unit)");
   if (text_times_ > 0) report.assumed.push_back("times written as strings are decimal microseconds");
   report_damage();
@@ -218,6 +317,20 @@ void TraceBuilder::report_missing(const KinetoHeader& header) {
   if (device > 0 && header.device_name.empty()) missing.push_back("device name");
 }
 
+void TraceBuilder::report_unknown() {
+  ReadReport& report = trace_.report;
+  if (report.events_unclassified == 0) return;
+  std::string names;
+  for (const UnknownCategory& unknown : unknown_)
+    names += (names.empty() ? "" : ", ") + (unknown.name ? "\"" + strings_[unknown.name] + "\"" : std::string("none")) +
+             " (" + std::to_string(unknown.events) + ")";
+  const double share = timed_ns_ > 0 ? static_cast<double>(report.unclassified_ns) / static_cast<double>(timed_ns_) : 0;
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.3g", 100 * share);
+  report.missing.push_back("the meaning of " + counted(report.events_unclassified, "event") + ", " + percent +
+                           " % of the time of all events; categories: " + names);
+}
+
 void TraceBuilder::report_damage() {
   const auto dropped = [this](std::uint64_t count, std::string_view what) {
     if (count > 0) repaired(counted(count, "event") + " dropped: " + std::string(what));
@@ -225,6 +338,9 @@ void TraceBuilder::report_damage() {
   dropped(negative_, "negative duration");
   dropped(no_start_, "no readable time stamp");
   dropped(no_duration_, "no readable duration");
+  dropped(zero_dropped_, "time stamp 0");
+  dropped(open_slices_, "a begin without an end, or an end without a begin");
+  dropped(other_phases_, "no phase that the Trace Event Format knows");
   if (unreadable_numbers_ > 0) repaired(counted(unreadable_numbers_, "id or count") + " not readable, taken as absent");
 }
 

@@ -30,7 +30,8 @@ bool recognises(std::string_view head) {
   const auto holds = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
   if (head[first] == '[')
     return holds("\"CPU functions\"") || holds("\"CUDA functions\"") || holds("\"Operator\"") || holds("\"cpu_op\"") ||
-           holds("\"kernel\"") || holds("\"Kernel\"") || holds("\"python_function\"");
+           holds("\"kernel\"") || holds("\"Kernel\"") || holds("\"python_function\"") || holds("\"Ascend Hardware\"") ||
+           holds("\"CANN\"") || holds("\"ProfilerStep#");
   if (head[first] != '{' || holds("\"stepcast.")) return false;
   return holds("\"traceEvents\"") || holds("\"deviceProperties\"") || holds("\"distributedInfo\"") ||
          holds("\"schemaVersion\"");
@@ -79,16 +80,19 @@ std::size_t expected_events(const Source& source) {
   return std::min(plain / event_size, most);
 }
 
+// One document; files may hold several, one behind the other.
 class KinetoReader {
  public:
-  KinetoReader(const Source& source, const ReadOptions& options)
+  KinetoReader(const Source& source, const ReadOptions& options, PlainText& plain, JsonText& text,
+               std::size_t expected_events)
       : source_(source),
         options_(options),
-        plain_(source.bytes),
-        text_(plain_),
-        builder_(source.name, options.strict, expected_events(source)) {}
+        plain_(plain),
+        text_(text),
+        start_(text.offset()),
+        builder_(source.name, options.strict, expected_events) {}
 
-  Trace read() {
+  std::vector<Trace> read() {
     if (text_.take('[')) {
       header_.bare_array = true;
       read_array();
@@ -99,7 +103,7 @@ class KinetoReader {
     }
     if (!saw_events_) refuse_other_kind();
     report_damage();
-    return builder_.finish(header_, text_.offset());
+    return builder_.finish_ranks(header_, text_.offset() - start_);
   }
 
  private:
@@ -173,6 +177,9 @@ class KinetoReader {
   }
 
   void report_damage() {
+    const char next = text_.peek();
+    if (next != '\0' && next != '{' && next != '[')
+      builder_.repaired("what follows the end of the JSON is left out, beginning " + found_at_cursor());
     if (!plain_.damage().empty()) builder_.repaired("truncated: " + plain_.damage());
     if (damage_.cut_event) {
       builder_.repaired("truncated tail: the text ends inside an event, 1 event dropped");
@@ -213,8 +220,9 @@ class KinetoReader {
   static constexpr std::size_t longest_value = 1u << 20;
   const Source& source_;
   const ReadOptions& options_;
-  PlainText plain_;
-  JsonText text_;
+  PlainText& plain_;
+  JsonText& text_;
+  std::uint64_t start_;
   TraceBuilder builder_;
   KinetoHeader header_;
   TextDamage damage_;
@@ -223,8 +231,19 @@ class KinetoReader {
 };
 
 Reading read(const Source& source, const ReadOptions& options) {
+  PlainText plain(source.bytes);
+  JsonText text(plain);
   Reading reading;
-  reading.traces.push_back(KinetoReader(source, options).read());
+  for (std::size_t document = 1; document == 1 || text.peek() == '{' || text.peek() == '['; ++document) {
+    try {
+      KinetoReader reader(source, options, plain, text, document == 1 ? expected_events(source) : 0);
+      for (Trace& trace : reader.read()) reading.traces.push_back(std::move(trace));
+    } catch (const InputError& error) {
+      if (document == 1 || options.strict) throw;
+      reading.refused.push_back("document " + std::to_string(document) + " of " + error.what());
+      break;
+    }
+  }
   return reading;
 }
 
