@@ -295,7 +295,7 @@ bool read_id(std::string_view json, std::int64_t& id) {
   const std::string_view text = content(json);
   if (text.empty()) return false;
   const char* const end = text.data() + text.size();
-  if (std::from_chars(text.data(), end, id).ptr == end) return true;
+  if (const auto [at, error] = std::from_chars(text.data(), end, id); at == end && error == std::errc()) return true;
   // Hashes of 64 bits are written without a sign.
   std::uint64_t bits = 0;
   if (const auto [at, error] = std::from_chars(text.data(), end, bits); at != end || error != std::errc()) return false;

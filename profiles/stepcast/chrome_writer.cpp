@@ -35,6 +35,10 @@ ChromeWriter writer_of_array(const Head& head) {
   if (head.any({"\"event/batch\"", "training loop process\"", "\"callback/"}) && head.has("\"epoch\""))
     return ChromeWriter::composer;
   if (head.any({"\"NEGOTIATE_", "\"CYCLE_START\""})) return ChromeWriter::horovod;
+  // Cached responses are not negotiated, and marks of cycles are an option.
+  if (head.any({"\"ALLREDUCE\"", "\"ALLGATHER\"", "\"BROADCAST\"", "\"NCCL_", "\"MPI_", "\"GLOO_"}) &&
+      head.says("\"ph\"", "\"B\""))
+    return ChromeWriter::horovod;
   if (head.has("\"start_time_since_epoch_in_micros\""))
     return head.says("\"ph\"", "\"X\"") && !head.says("\"ph\"", "\"B\"") ? ChromeWriter::model_timeline
                                                                          : ChromeWriter::horovod;
