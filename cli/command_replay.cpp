@@ -30,7 +30,7 @@ void write_timeline(const std::string& path, const std::vector<Trace>& traces) {
 
 ExitCode replay(const Flags& flags) {
   check_outputs(flags.output, flags.timeline, flags.input.files);
-  const Documents documents = documents_of(flags.input.files, flags.input.strict);
+  const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
   const SelfCheck check = self_check_of(documents);
   if (!flags.timeline.empty()) write_timeline(flags.timeline, documents.traces);
   write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).replay(out, check); });
@@ -40,7 +40,7 @@ ExitCode replay(const Flags& flags) {
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
-  app.add_flag("--strict", flags->input.strict, "Refuse a damaged trace, do not repair it");
+  add_reading_flags(app, flags->input);
   app.add_option("--timeline", flags->timeline, "Also write the step, measured and rebuilt, for ui.perfetto.dev");
   add_output_flags(app, flags->output);
   return [flags] { return replay(*flags); };

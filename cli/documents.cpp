@@ -7,9 +7,11 @@
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/joined_tables.hpp>
+#include <stepcast/kernel_table.hpp>
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 namespace stepcast::cli {
@@ -63,17 +65,10 @@ Reading reading_of_files(const std::vector<std::string>& files, bool strict) {
   Progress progress("reading");
   const std::size_t count = files.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = shown_name(files[i]);
-    const FileBytes file(files[i]);
-    if (const std::string_view schema = own_schema_of(file.text()); !schema.empty()) {
-      if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
-      all.profiles.push_back(profile_of_json(file.text(), name));
-      continue;
-    }
     const auto show = [&](double share) {
       progress.show((static_cast<double>(i) + share) / static_cast<double>(count));
     };
-    Reading one = reading_of({name, file.bytes()}, {.strict = strict, .progress = show});
+    Reading one = reading_of_file(files[i], strict, show);
     append(all.traces, std::move(one.traces));
     append(all.profiles, std::move(one.profiles));
     append(all.executions, std::move(one.executions));
@@ -84,7 +79,25 @@ Reading reading_of_files(const std::vector<std::string>& files, bool strict) {
 
 }  // namespace
 
-Documents documents_of(const std::vector<std::string>& files, bool strict) {
+Reading reading_of_file(const std::string& path, bool strict, const std::function<void(double)>& progress) {
+  const std::string name = shown_name(path);
+  const FileBytes file(path);
+  const std::string_view schema = own_schema_of(file.text());
+  if (schema.empty()) return reading_of({name, file.bytes()}, {.strict = strict, .progress = progress});
+  if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
+  Reading reading;
+  reading.profiles.push_back(profile_of_json(file.text(), name));
+  return reading;
+}
+
+void use_kernel_rules(const std::string& file, std::vector<Trace>& traces) {
+  if (file.empty()) return;
+  const KernelTable own = kernel_table_of_json(FileBytes(file).text(), shown_name(file));
+  const auto table = std::make_shared<const KernelTable>(own.before(shipped_kernel_table()));
+  for (Trace& trace : traces) trace.kernels = table;
+}
+
+Documents documents_of(const std::vector<std::string>& files, bool strict, const std::string& kernels) {
   refuse_repetitions(files);
   Reading reading = reading_of_files(files, strict);
   for (const std::string& refusal : reading.refused) note("left out: " + refusal);
@@ -98,7 +111,9 @@ Documents documents_of(const std::vector<std::string>& files, bool strict) {
   if (reading.traces.empty())
     throw InputError(reading.executions.front().source, "a trace", "an execution trace, which holds no times",
                      "give the profiler's trace of the same run as well");
-  documents.traces = std::move(reading.traces);
+  documents.traces = reading.executions.empty() ? std::move(reading.traces)
+                                                : joined(std::move(reading.traces), reading.executions);
+  use_kernel_rules(kernels, documents.traces);
   for (const Trace& trace : documents.traces)
     for (const std::string& repair : trace.report.repaired) note(trace.source + ": " + repair);
   return documents;

@@ -150,6 +150,11 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
   app.add_option("TRACE", flags.files, "Traces, plain or gzip (ranks of one run), or a profile")->required();
   app.add_option("--model", flags.model, "Shipped description that names the tensors");
   app.add_option("--batch", flags.batch, "Samples per worker and step");
+  add_reading_flags(app, flags);
+}
+
+void add_reading_flags(CLI::App& app, InputFlags& flags) {
+  app.add_option("--kernels", flags.kernels, "Rules for names of kernels (JSON), before the shipped ones");
   app.add_flag("--strict", flags.strict, "Refuse a damaged trace, do not repair it");
 }
 
@@ -179,7 +184,7 @@ const Report& report_of(const OutputFlags& flags) { return *report_named(flags.j
 
 Input input_of(const InputFlags& flags) {
   const ProfileOptions options = options_of(flags);
-  Documents documents = documents_of(flags.files, flags.strict);
+  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
   if (documents.profile) {
     Input input{std::move(*documents.profile), {{}, no_replay_of_profile}};
     if (!flags.model.empty()) throw InputError("--model", "a trace to apply it to", "a profile, which has its tensors");

@@ -20,8 +20,11 @@ namespace stepcast::cli {
 struct InputFlags {
   std::vector<std::string> files;  ///< traces (several: ranks of one run) or one profile
   std::string model, batch;
+  std::string kernels;  ///< a file of rules for the names of kernels
   bool strict = false;
 };
+/// --strict and --kernels.
+void add_reading_flags(CLI::App&, InputFlags&);
 void add_input_flags(CLI::App&, InputFlags&);
 
 /// Flags of every verb that predicts.

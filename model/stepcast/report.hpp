@@ -5,6 +5,7 @@
 // reports of a subject are made from the same value, so that text and JSON cannot disagree. Text fits 80 columns; JSON
 // has a `schema` key and SI numbers with their unit in the key. Not modelled: colours, locales.
 #include <stepcast/fit.hpp>
+#include <stepcast/inspection.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/replay.hpp>
@@ -57,6 +58,7 @@ struct Report {
   std::string_view name;  ///< "text"
   std::string_view summary;
   void (*profile)(std::ostream&, const Profile&) = nullptr;
+  void (*inspection)(std::ostream&, const Inspection&) = nullptr;
   void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
   void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
   void (*ranking)(std::ostream&, const RankingReport&) = nullptr;

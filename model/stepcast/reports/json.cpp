@@ -229,6 +229,7 @@ Report json_report() {
   return {.name = "json",
           .summary = "one JSON document with a schema key, for programs",
           .profile = write_profile,
+          .inspection = write_inspection_json,
           .replay = write_replay,
           .prediction = write_prediction,
           .ranking = write_ranking,

@@ -71,9 +71,12 @@ void write_profile(std::ostream& out, const Profile& profile) {
     write_labelled(out, "loader", "a batch every " + text_of(profile.input_period) + " at best");
   for (const ObservedCollective& c : profile.collectives) {
     std::string text = c.operation + " " + std::to_string(c.count) + " times a step, " + text_of(c.duration);
-    if (c.size > Bytes(0)) text += ", " + text_of(c.size);
+    text += c.source == BytesSource::unknown ? ", size unknown"
+                                             : ", " + text_of(c.size) + " by " + std::string(words_of(c.source));
     write_labelled(out, "observed", text);
   }
+  if (profile.unclassified_share >= 0)
+    write_labelled(out, "unclassified", share_text(profile.unclassified_share) + " of the recorded time", 14);
   write_largest_layers(out, profile);
   out << '\n';
   for (const std::string& text : profile.recognised) write_labelled(out, "recognised", text);
@@ -241,6 +244,7 @@ Report text_report() {
   return {.name = "text",
           .summary = "for people: 80 columns of plain text",
           .profile = write_profile,
+          .inspection = write_inspection_text,
           .replay = write_replay,
           .prediction = write_prediction,
           .ranking = write_ranking_text,

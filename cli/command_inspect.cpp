@@ -1,0 +1,91 @@
+// stepcast inspect: what is in these files? One line a trace, and for what cannot be read the reason.
+#include "command.hpp"
+#include "documents.hpp"
+#include "files.hpp"
+#include "input.hpp"
+#include "progress.hpp"
+
+#include <stepcast/error.hpp>
+#include <stepcast/inspection.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+namespace stepcast::cli {
+namespace {
+
+struct Flags {
+  InputFlags input;
+  OutputFlags output;
+  bool in_full = false;
+};
+
+/// The files themselves, and of folders all that they hold, in the order of their names.
+std::vector<std::string> expanded(const std::vector<std::string>& names) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    std::error_code failed;
+    if (name == "-" || !fs::is_directory(name, failed)) {
+      files.push_back(name);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (fs::recursive_directory_iterator at(name, failed), end; !failed && at != end; at.increment(failed))
+      if (at->is_regular_file(failed)) inside.push_back(at->path().string());
+    if (failed) throw InputError(name, "a folder that can be read", failed.message());
+    if (inside.empty()) throw InputError(name, "a folder of traces", "an empty one");
+    std::ranges::sort(inside);
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+InspectedFile inspected_file(const std::string& file, const InputFlags& flags,
+                             const std::function<void(double)>& show) {
+  try {
+    Reading reading = reading_of_file(file, flags.strict, show);
+    use_kernel_rules(flags.kernels, reading.traces);
+    return inspected(shown_name(file), reading);
+  } catch (const InputError& refusal) {
+    InspectedFile refused;
+    refused.name = shown_name(file);
+    refused.refused.emplace_back(refusal.what());
+    return refused;
+  }
+}
+
+ExitCode inspect(const Flags& flags) {
+  const std::vector<std::string> files = expanded(flags.input.files);
+  refuse_overwriting(flags.output.path, files);
+  std::vector<Trace> none;
+  use_kernel_rules(flags.input.kernels, none);  // a fault in the rules is not the fault of every trace
+  Inspection inspection;
+  inspection.in_full = flags.in_full;
+  {
+    Progress progress("reading");
+    for (std::size_t i = 0; i < files.size(); ++i)
+      inspection.files.push_back(inspected_file(files[i], flags.input, [&](double share) {
+        progress.show((static_cast<double>(i) + share) / static_cast<double>(files.size()));
+      }));
+  }
+  write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).inspection(out, inspection); });
+  return inspection.all_read() ? answered : answer_is_no;
+}
+
+Action add_flags(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("FILE", flags->input.files, "Traces, archives and folders of them, profiles")->required();
+  app.add_flag("--long", flags->in_full, "Everything that is known of each");
+  add_reading_flags(app, flags->input);
+  add_output_flags(app, flags->output);
+  return [flags] { return inspect(*flags); };
+}
+
+}  // namespace
+
+const Verb inspect_verb = {"inspect", "Say what files hold: producer, rank, steps, step time, kernels, collectives",
+                           "stepcast inspect traces/*.json.gz", add_flags};
+
+}  // namespace stepcast::cli
