@@ -131,6 +131,9 @@ std::string operator_key(std::string_view name) {
 }
 
 std::string collective_operation(std::string_view name) {
+  // As readers of parameter servers name them; inside other names the words mean anything.
+  for (const std::string_view server : {"push_pull", "push", "pull"})
+    if (name == server) return std::string(server);
   std::string low;
   for (const char c : name)
     if (c != '_' && c != '-') low += char(std::tolower(static_cast<unsigned char>(c)));

@@ -46,7 +46,8 @@ struct NameFacts {
 [[nodiscard]] std::string short_name(std::string_view name);
 /// "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gloo:all_reduce", "_allgather_base", "hcom_allReduce_" -> "allreduce",
 /// "allgather"; one of allreduce, reducescatter, allgather, alltoall, broadcast, reduce, gather, scatter, send, recv,
-/// sendrecv (both, or several in one call) and barrier; empty when the name tells no operation.
+/// sendrecv (both, or several in one call) and barrier; push, pull and push_pull, the words of parameter servers, are
+/// understood by themselves only. Empty when the name tells no operation.
 [[nodiscard]] std::string collective_operation(std::string_view name);
 /// True for operations that sum over the workers: all-reduce, reduce-scatter, reduce.
 [[nodiscard]] bool is_reduction(std::string_view operation);
