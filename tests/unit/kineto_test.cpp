@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <random>
 #include <set>
 #include <sstream>
 
@@ -370,6 +372,21 @@ Trace read_in_windows(const std::string& text, WindowSizes sizes) {
   return builder.finish({}, text.size());
 }
 
+bool kineto_recognises(const Source& source) {
+  PlainText plain(source.bytes);
+  std::string head(1u << 16, '\0');
+  head.resize(plain.read(head));
+  return std::ranges::find(formats(), "kineto", &Format::name)->recognises(head);
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::ranges::sort(lines);
+  return lines;
+}
+
 std::string plain_text_of(const Source& source) {
   PlainText plain(source.bytes);
   std::string text(1u << 27, '\0');
@@ -395,38 +412,104 @@ TEST_CASE("any window size gives the same trace, on one line or many") {
   CHECK(text_of(read_in_windows(file_of(lines), {1u << 20, 1u << 24, true})) == expected);
 }
 
-TEST_CASE("real traces: every Kineto file is read, invariants hold, windows do not matter") {
+namespace {
+
+// Files of the folder that are neither too large for a test of everything nor another kind of file.
+template <class Use>
+std::size_t for_each_kineto_file(std::uintmax_t largest, Use use) {
   std::size_t files = 0;
   for (const char* folder : {"traces", "lab/traces"}) {
     const auto path = test::shared_folder(folder);
     if (!path) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(*path)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.ends_with(".json.gz") || entry.file_size() > (1u << 19)) continue;
+      if (!entry.path().filename().string().ends_with(".json.gz") || entry.file_size() > largest) continue;
       const test::File file(entry.path());
-      CAPTURE(name);
-      Trace trace;
-      try {
-        trace = trace_of(file.source());
-      } catch (const InputError&) {
-        // Other formats live there, too: those do not name Kineto's categories.
-        const std::string text = plain_text_of(file.source());
-        CHECK((text.find("\"cpu_op\"") == std::string::npos && text.find("\"Operator\"") == std::string::npos));
-        continue;
-      }
+      if (!kineto_recognises(file.source())) continue;
       ++files;
-      CHECK(std::is_sorted(trace.events.begin(), trace.events.end(), precedes));
-      CHECK(trace.report.repaired.empty());
-      CHECK(trace.report.events_unclassified == 0);
-      if (files % 8 == 0) {
-        const std::string text = plain_text_of(file.source());
-        const std::string fast = text_of(read_in_windows(text, {1u << 14, 1u << 24, false}));
-        CHECK((fast == text_of(read_in_windows(text, {1u << 20, 1u << 24, true}))));
-        CHECK(std::count(fast.begin(), fast.end(), '\n') >= static_cast<std::int64_t>(trace.events.size()));
-      }
+      use(file, std::filesystem::relative(entry.path(), *path).string());
     }
   }
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("real traces: every Kineto file is read, invariants hold, windows do not matter") {
+  std::size_t files = 0;
+  for_each_kineto_file(1u << 19, [&](const test::File& file, const std::string& name) {
+    CAPTURE(name);
+    const Trace trace = trace_of(file.source(), {.strict = true, .progress = {}});
+    ++files;
+    CHECK(std::is_sorted(trace.events.begin(), trace.events.end(), precedes));
+    CHECK(trace.report.repaired.empty());
+    CHECK(trace.report.events_unclassified == 0);
+    if (files % 8 == 0) {
+      const std::string text = plain_text_of(file.source());
+      const std::string fast = text_of(read_in_windows(text, {1u << 14, 1u << 24, false}));
+      CHECK((fast == text_of(read_in_windows(text, {1u << 20, 1u << 24, true}))));
+      CHECK(std::count(fast.begin(), fast.end(), '\n') >= static_cast<std::int64_t>(trace.events.size()));
+    }
+  });
   MESSAGE(files << " real traces read");
+}
+
+TEST_CASE("real traces: as many entries as their description counts") {
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  // Rows of the table of files: | file | source | ... | events | ...
+  std::map<std::string, std::string> described;
+  std::istringstream lines(test::text_of_file(*folder / "README.md"));
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> cells;
+    std::istringstream fields(line);
+    for (std::string cell; std::getline(fields, cell, '|');) cells.push_back(cell);
+    if (cells.size() > 9) described[cells[1].substr(1, cells[1].size() - 2)] = cells[8].substr(1, cells[8].size() - 2);
+  }
+  std::size_t checked = 0;
+  for_each_kineto_file(1u << 22, [&](const test::File& file, const std::string& name) {
+    const auto row = described.find(name);
+    if (row == described.end()) return;
+    CAPTURE(name);
+    CHECK(std::to_string(trace_of(file.source()).report.events_seen) == row->second);
+    ++checked;
+  });
+  MESSAGE(checked << " files have as many entries as described");
+  CHECK(checked > 40);
+}
+
+TEST_CASE("real traces: the order of the entries does not matter") {
+  std::size_t files = 0;
+  for_each_kineto_file(1u << 17, [&](const test::File& file, const std::string& name) {
+    CAPTURE(name);
+    const std::string text = plain_text_of(file.source());
+    const std::size_t begin = text.find('[', text[0] == '[' ? 0 : text.find("\"traceEvents\""));
+    const std::size_t size = bracketed_size(std::string_view(text).substr(begin));
+    REQUIRE(size > 0);
+    std::vector<std::string_view> entries;
+    for (std::size_t at = text.find('{', begin); at < begin + size;) {
+      const std::size_t length = bracketed_size(std::string_view(text).substr(at));
+      entries.push_back(std::string_view(text).substr(at, length));
+      at = std::min(text.find('{', at + length), begin + size);
+    }
+    std::mt19937 random(7);
+    std::shuffle(entries.begin(), entries.end(), random);
+    std::string shuffled = text.substr(0, begin + 1);
+    for (const std::string_view entry : entries) {
+      shuffled += entry;
+      shuffled += ',';
+    }
+    shuffled.back() = ']';
+    shuffled += text.substr(begin + size);
+    // Where several slices begin and end together, file order is all that there is.
+    const Trace as_written = trace_of(file.source()), any_order = read(shuffled);
+    CHECK(as_written.report.repaired == any_order.report.repaired);
+    CHECK(as_written.report.missing == any_order.report.missing);
+    CHECK(sorted_lines(text_of(as_written)) == sorted_lines(text_of(any_order)));
+    CHECK(as_written.dependencies.size() == any_order.dependencies.size());
+    CHECK(as_written.forward_backward.size() == any_order.forward_backward.size());
+    ++files;
+  });
+  MESSAGE(files << " real traces shuffled");
 }
 
 TEST_CASE("real traces: counts of a few that were counted by other means") {
@@ -476,4 +559,183 @@ TEST_CASE("real traces: counts of a few that were counted by other means") {
     CHECK(trace.world_size == c.world);
     CHECK(trace.device_name == c.device);
   }
+}
+
+TEST_CASE("slices written as begin and end marks are closed by thread, and marks without a partner are counted") {
+  const auto mark = [](const std::string& phase, const std::string& name, int tid, int ts) {
+    return R"({"ph": ")" + phase + R"(", "cat": "cpu_op", "name": ")" + name + R"(", "pid": 1, "tid": )" +
+           std::to_string(tid) + R"(, "ts": )" + std::to_string(ts) + "}";
+  };
+  const std::string events = mark("B", "outer", 1, 10) + "," + mark("B", "inner", 1, 12) + "," + mark("B", "b", 2, 11) +
+                             "," + mark("E", "", 1, 15) + "," + mark("E", "", 2, 13) + "," + mark("E", "", 1, 20);
+  const Trace trace = read(file_of(events));
+  CHECK(text_of(trace) ==
+        "host operator outer 10000 10000 @1/1\nhost operator b 11000 2000 @1/2\nhost operator inner 12000 3000 @1/1\n");
+  CHECK(trace.report.repaired.empty());
+  const std::string loose = file_of(events + "," + mark("E", "", 3, 30) + "," + mark("B", "never ends", 3, 31));
+  CHECK(mentions(read(loose).report.repaired, "2 events dropped: a begin without an end"));
+  CHECK(error_of(loose, true).find("begin without an end") != std::string::npos);
+}
+
+TEST_CASE("a time stamp of 0 far before all others is none; a file that begins at 0 is fine") {
+  const std::string bad = file_of(op("lost", "0", "5") + "," + op("a", "1711964646718703.702", "1"));
+  const Trace trace = read(bad);
+  CHECK(text_of(trace) == "host operator a 1711964646718703702 1000 @7/8\n");
+  CHECK(mentions(trace.report.repaired, "1 event dropped: time stamp 0"));
+  CHECK(error_of(bad, true).find("time stamp 0") != std::string::npos);
+  CHECK(read(file_of(op("a", "0", "5") + "," + op("b", "7", "1"))).events.size() == 2);
+}
+
+TEST_CASE("of duplicate keys the last one counts, as every JSON reader does it") {
+  CHECK(text_of(read(file_of(
+            R"({"ph": "X", "cat": "cpu_op", "name": "first", "name": "last", "pid": 1, "tid": 1, "ts": 5, "ts": 6, )"
+            R"("dur": 7, "args": {"External id": 1, "External id": 2}, "dur": 8})"))) ==
+        "host operator last 6000 8000 @1/1 ext=2\n");
+}
+
+TEST_CASE(
+    "zero durations, overlapping slices of a thread and fractions beyond the digits of a double are kept as they are") {
+  CHECK(text_of(read(file_of(op("zero", "4503599627370497.001", "0") + "," + op("a", "4503599627370497.125", "10") +
+                             "," + op("b", "4503599627370502.25", "10.0005")))) ==
+        "host operator zero 4503599627370497001 0 @7/8\nhost operator a 4503599627370497125 10000 @7/8\n"
+        "host operator b 4503599627370502250 10001 @7/8\n");
+}
+
+TEST_CASE("unknown categories and slices without one are named, with their share of the time") {
+  const Trace trace = read(file_of(
+      op("a", "1", "75") + R"(,{"ph": "X", "cat": "new_kind", "name": "x", "pid": 1, "tid": 1, "ts": 5, "dur": 20})"
+                           R"(,{"ph": "X", "name": "y", "pid": 1, "tid": 1, "ts": 5, "dur": 5})"));
+  CHECK(trace.report.events_unclassified == 2);
+  CHECK(mentions(trace.report.missing,
+                 "the meaning of 2 events, 25 % of the time of all events; categories: \"new_kind\" (1), none (1)"));
+}
+
+TEST_CASE("Ascend: no categories, absolute times as strings, processes named anywhere in the file") {
+  const auto slice = [](const std::string& name, int pid, int tid, const std::string& ts, const std::string& dur) {
+    return R"({"ph": "X", "name": ")" + name + R"(", "pid": )" + std::to_string(pid) + R"(, "tid": )" +
+           std::to_string(tid) + R"(, "ts": ")" + ts + R"(", "dur": )" + dur +
+           R"(, "args": {"Task Type": "AI_CORE"}},)";
+  };
+  const auto process = [](const std::string& name, int pid) {
+    return R"({"ph": "M", "name": "process_name", "pid": )" + std::to_string(pid) +
+           R"(, "tid": 0, "args": {"name": ")" + name + R"("}},)";
+  };
+  const std::string t = "1699529623106";
+  std::string text =
+      "[" + process("Ascend Hardware", 4) + slice("MatMulV2", 4, 2, t + "800.125", "100.5") +
+      slice("EVENT_WAIT", 4, 2, t + "901", "3") + slice("ProfilerStep#6", 1, 1, t + "750", "400") +
+      slice("Node@launch", 5, 9, t + "780", "4") +
+      R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": ")" + t +
+      R"(760", "dur": "30", "args": {"Sequence number": 1}},)" +
+      R"({"ph": "s", "cat": "async_npu", "name": "async_npu", "id": "77", "pid": 1, "tid": 1, "ts": ")" + t +
+      R"(760"},{"ph": "f", "bp": "e", "cat": "async_npu", "name": "async_npu", "id": "77", "pid": 4, "tid": 2, "ts": ")" +
+      t + R"(800.125"},)" + R"({"ph": "s", "cat": "HostToDevice", "id": 8, "pid": 5, "tid": 9, "ts": ")" + t +
+      R"(780"},{"ph": "f", "cat": "HostToDevice", "id": 8, "pid": 4, "tid": 2, "ts": ")" + t + R"(800.125"},)" +
+      slice("hcom_allReduce__101_0_1", 6, 3, t + "910", "50") + slice("Notify_Wait", 6, 4, t + "911", "9") +
+      process("CANN", 5) + process("Communication", 6) + process("Python", 1);
+  text.back() = ']';
+  CHECK(text_of(read(text)) ==
+        "annotation ProfilerStep#6 1699529623106750000 400000 @1/1\n"
+        "host operator aten::mm 1699529623106760000 30000 @1/1 ext=77 seq=1\n"
+        "runtime call Node@launch 1699529623106780000 4000 @5/9 corr=8\n"
+        "kernel MatMulV2 1699529623106800125 100500 @4/2d corr=8 ext=77\n"
+        "synchronization EVENT_WAIT 1699529623106901000 3000 @4/2d\n"
+        "kernel hcom_allReduce__101_0_1 1699529623106910000 50000 @6/3d\n"
+        "device annotation Notify_Wait 1699529623106911000 9000 @6/4d\n");
+  const Trace trace = read(text);
+  CHECK(trace.report.events_unclassified == 0);
+  CHECK(trace.tracks.size() >= 5);
+  CHECK(trace.report.producer.find("Ascend") != std::string::npos);
+  CHECK(mentions(trace.report.assumed, "strings"));
+}
+
+TEST_CASE("XPU, MTIA, HPU, Glow, private backends: calls, kernels and synchronisation by category") {
+  const auto kind_of = [](const std::string& category) {
+    const Trace trace = read(file_of(op("a", "1", "1") + R"(,{"ph": "X", "cat": ")" + category +
+                                     R"(", "name": "x", "pid": 0, "tid": 1, "ts": 5, "dur": 7})"));
+    CHECK(trace.report.events_unclassified == 0);
+    return trace.events[1].kind;
+  };
+  for (const char* category : {"xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime", "privateuse1_runtime",
+                               "privateuse1_driver", "cuda_driver"})
+    CHECK(kind_of(category) == EventKind::runtime_call);
+  for (const char* category : {"mtia_ccp_events", "hpu_op"}) CHECK(kind_of(category) == EventKind::kernel);
+  for (const char* category : {"xpu_sync", "cuda_sync", "cuda_event"})
+    CHECK(kind_of(category) == EventKind::synchronization);
+  for (const char* category : {"overhead", "collective_comm", "external_correlation"})
+    CHECK(kind_of(category) == EventKind::other);
+}
+
+namespace {
+
+std::vector<Trace> read_all(const std::string& text) {
+  return reading_of({"test.json", std::as_bytes(std::span(text))}).traces;
+}
+
+// A step of one rank: an operator, its launch and its kernel, with the same ids in every rank.
+std::string step_of_rank(const std::string& host, const std::string& device, int at, const std::string& args) {
+  const auto slice = [&](const char* category, const char* name, const std::string& pid, int ts,
+                         const std::string& ids) {
+    return R"({"ph": "X", "cat": ")" + std::string(category) + R"(", "name": ")" + name + R"(", "pid": )" + pid +
+           R"(, "tid": 7, "ts": )" + std::to_string(ts) + R"(, "dur": 4, "args": {)" + ids + "}},";
+  };
+  std::string text = slice("user_annotation", "ProfilerStep#3", host, at, "\"n\": 0" + args);
+  for (int i = 1; i <= 10; ++i) {
+    const std::string id = "\"correlation\": " + std::to_string(i) + args;
+    text += slice("cuda_runtime", "cudaLaunchKernel", host, at + i, id);
+    text += slice("kernel", "gemm", device, at + 10 + i, id);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("merged ranks that are tagged become one trace each, with ids of their own") {
+  std::string tagged =
+      step_of_rank("100", "0", 10, R"(, "rank": 0)") + step_of_rank("100100", "100000", 13, R"(, "rank": 1)");
+  tagged.pop_back();
+  std::string named = step_of_rank("\"rank 0 python\"", "\"rank 0 GPU 0\"", 10, "") +
+                      step_of_rank("\"rank 1 python\"", "\"rank 1 GPU 1\"", 13, "");
+  named.pop_back();
+  for (const std::string& events : {tagged, named}) {
+    const std::vector<Trace> traces = read_all(file_of(events));
+    REQUIRE(traces.size() == 2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      CHECK(traces[rank].rank == static_cast<std::int64_t>(rank));
+      CHECK(traces[rank].events.size() == 21);
+      CHECK(traces[rank].events[0].start_ns == (rank == 0 ? 10'000 : 13'000));
+      CHECK(mentions(traces[rank].report.assumed, "one of 2 ranks"));
+    }
+  }
+}
+
+TEST_CASE("merged ranks without tags are told by process, or refused when they reuse ids") {
+  std::string hosts = op("ProfilerStep#1", "1", "9") + "," + op("a", "2", "1");
+  std::string other = hosts;
+  for (std::size_t at = other.find("\"pid\": 7"); at != std::string::npos; at = other.find("\"pid\": 7", at + 1))
+    other[at + 7] = '9';
+  const std::vector<Trace> traces = read_all(file_of(hosts + "," + other));
+  REQUIRE(traces.size() == 2);
+  CHECK(traces[0].events.size() == 2);
+  CHECK(traces[1].tracks[0].process == 9);
+  CHECK(mentions(traces[0].report.assumed, "is a rank"));
+  std::string colliding = step_of_rank("100", "0", 10, "") + step_of_rank("200", "1", 13, "");
+  colliding.pop_back();
+  CHECK(error_of(file_of(colliding)).find("reuse correlation ids") != std::string::npos);
+}
+
+TEST_CASE("documents one behind the other are read one by one") {
+  const auto rank = [](int number) {
+    return R"({"distributedInfo": {"rank": )" + std::to_string(number) + R"(, "world_size": 2}, "traceEvents": [)" +
+           op("a", "1", "1") + "]}\n";
+  };
+  const std::vector<Trace> traces = read_all(rank(0) + rank(1));
+  REQUIRE(traces.size() == 2);
+  CHECK((traces[0].rank == 0 && traces[1].rank == 1));
+  CHECK(traces[0].report.events_seen == 1);
+  const Reading broken = reading_of({"t", std::as_bytes(std::span(std::string_view(rank(0)).substr(0)))});
+  CHECK(broken.traces.size() == 1);
+  const std::string tail = rank(0) + "trailing";
+  CHECK(mentions(read(tail).report.repaired, "what follows the end"));
+  CHECK(error_of(tail, true).find("what follows") != std::string::npos);
 }
