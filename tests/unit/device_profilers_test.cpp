@@ -223,30 +223,30 @@ TEST_CASE("rocprofv3: records one by one, names by number") {
       R"({"rocprofiler-sdk-tool":[{"metadata":{"pid":908},"agents":[{"id":{"handle":10},"type":1,"name":"EPYC"},)"
       R"({"id":{"handle":11},"type":2,"name":"gfx950","product_name":"AMD Instinct MI350X","mem_banks":[{"size_in_bytes":77}]}],)"
       R"("strings":{"buffer_records":[{"kind":"NONE","operations":[]},{"kind":"HIP","operations":["none","hipLaunchKernel"]}]},)"
-      R"("kernel_symbols":[{"kernel_id":8,"formatted_kernel_name":"gemm(float*)"},{"kernel_id":9,"formatted_kernel_name":"__amd_rocclr_fillBufferAligned"}],)"
+      R"("kernel_symbols":[{"kernel_id":8,"formatted_kernel_name":"gemm<float>"},{"kernel_id":9,"formatted_kernel_name":"__amd_rocclr_fillBufferAligned"}],)"
       R"("buffer_records":{"kernel_dispatch":[)";
-const std::string kernel =
-    R"({"correlation_id":{"internal":3},"start_timestamp":63857982592000,"end_timestamp":63857982594840,)"
-    R"("dispatch_info":{"agent_id":{"handle":11},"queue_id":{"handle":16},"kernel_id":8},"stream_id":{"handle":5}})";
-const std::string fill =
-    R"({"start_timestamp":63857982595000,"end_timestamp":63857982595001,"dispatch_info":{"agent_id":{"handle":11},"kernel_id":9,"queue_id":{"handle":16}}})";
-const std::string backwards = R"({"start_timestamp":9,"end_timestamp":8,"dispatch_info":{}})";
-const std::string tail =
-    R"(],"hip_api":[{"kind":1,"operation":1,"thread_id":908,"correlation_id":{"internal":3},"start_timestamp":63857982580000,"end_timestamp":63857982590000}],"memory_allocation":[{"start_timestamp":1,"end_timestamp":2}]}}]})";
-const Trace trace = read(head + kernel + "," + fill + tail);
-CHECK(trace.report.format == "rocprofv3");
-CHECK(lines_of(trace) ==
-      "runtime call hipLaunchKernel 63857982580000 10000 @0/908 corr=3\n"
-      "kernel gemm(float*) 63857982592000 2840 @0/5d corr=3\n"
-      "fill __amd_rocclr_fillBufferAligned 63857982595000 1 @0/16d\n");
-CHECK(trace.device_name == "AMD Instinct MI350X");
-CHECK(trace.device_memory_bytes == 77);
-CHECK(mentions(read(head + kernel + "," + backwards + tail).report.repaired, "1 record dropped"));
-const std::string cut = head + kernel + "," + fill.substr(0, 30);
-CHECK(mentions(read(cut).report.repaired, "truncated tail"));
-CHECK(read(cut).events.size() == 1);
-CHECK_FALSE(refusal_of_strict(cut).empty());
-CHECK(refusal_of(head + "]}}]}").find("without records") != std::string::npos);
+  const std::string kernel =
+      R"({"correlation_id":{"internal":3},"start_timestamp":63857982592000,"end_timestamp":63857982594840,)"
+      R"("dispatch_info":{"agent_id":{"handle":11},"queue_id":{"handle":16},"kernel_id":8},"stream_id":{"handle":5}})";
+  const std::string fill =
+      R"({"start_timestamp":63857982595000,"end_timestamp":63857982595001,"dispatch_info":{"agent_id":{"handle":11},"kernel_id":9,"queue_id":{"handle":16}}})";
+  const std::string backwards = R"({"start_timestamp":9,"end_timestamp":8,"dispatch_info":{}})";
+  const std::string tail =
+      R"(],"hip_api":[{"kind":1,"operation":1,"thread_id":908,"correlation_id":{"internal":3},"start_timestamp":63857982580000,"end_timestamp":63857982590000}],"memory_allocation":[{"start_timestamp":1,"end_timestamp":2}]}}]})";
+  const Trace trace = read(head + kernel + "," + fill + tail);
+  CHECK(trace.report.format == "rocprofv3");
+  CHECK(lines_of(trace) ==
+        "runtime call hipLaunchKernel 63857982580000 10000 @0/908 corr=3\n"
+        "kernel gemm<float> 63857982592000 2840 @0/5d corr=3\n"
+        "fill __amd_rocclr_fillBufferAligned 63857982595000 1 @0/16d\n");
+  CHECK(trace.device_name == "AMD Instinct MI350X");
+  CHECK(trace.device_memory_bytes == 77);
+  CHECK(mentions(read(head + kernel + "," + backwards + tail).report.repaired, "1 record dropped"));
+  const std::string cut = head + kernel + "," + fill.substr(0, 30);
+  CHECK(mentions(read(cut).report.repaired, "truncated tail"));
+  CHECK(read(cut).events.size() == 1);
+  CHECK_FALSE(refusal_of_strict(cut).empty());
+  CHECK(refusal_of(head + "]}}]}").find("without records") != std::string::npos);
 }
 
 TEST_CASE("foreign files: each says what it is and what to give instead") {
