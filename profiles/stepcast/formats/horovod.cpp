@@ -148,6 +148,7 @@ class HorovodReader {
     const std::string_view raw = event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "";
     const StringId name = draft_.json_text(raw);
     OpenSlices::Slice& slice = open_.begin(static_cast<std::uint64_t>(id), name, start);
+    if (is_full()) return;
     const std::string operation = transfer_of(draft_.text_of(name));
     if (slice.depth == 0) {
       tensor.transfers.clear();
@@ -188,6 +189,10 @@ class HorovodReader {
     Tensor& tensor = tensor_of(event, id);
     OpenSlices::Slice slice;
     if (!open_.end(static_cast<std::uint64_t>(id), 0, time, slice)) return;
+    if (is_full()) {
+      ++draft_.trace().report.events_left_out;
+      return;
+    }
     Event out;
     out.start_ns = slice.start_ns;
     out.duration_ns = time - slice.start_ns;
@@ -259,8 +264,9 @@ class HorovodReader {
     keep(out);
   }
 
+  [[nodiscard]] bool is_full() const { return draft_.size() >= most_timeline_events; }
   void keep(const Event& event) {
-    if (draft_.size() < most_timeline_events) draft_.add(event);
+    if (!is_full()) draft_.add(event);
     else ++draft_.trace().report.events_left_out;
   }
 
