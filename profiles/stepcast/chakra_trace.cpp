@@ -117,7 +117,9 @@ void ChakraTrace::place(const Node& node, Event& event) {
   const bool memory = node.type == NodeType::load || node.type == NodeType::store;
   if (on_host) {
     event.track = draft_.track(0, host_thread.value_or(tid.value_or(0)), false);
-    const bool call = name.starts_with("cuda") || name.starts_with("hip") || name.starts_with("cu");
+    // cudaLaunchKernel, hipMemcpyAsync, cuLaunchKernelEx
+    const bool call = name.starts_with("cuda") || name.starts_with("hip") ||
+                      (name.size() > 2 && name.starts_with("cu") && name[2] >= 'A' && name[2] <= 'Z');
     event.kind = call ? EventKind::runtime_call : EventKind::host_op;
     // A backend's own account of a collective, as profilers write it.
     if (comm && (name.starts_with("gloo:") || name.starts_with("nccl:"))) event.kind = EventKind::annotation;

@@ -75,7 +75,9 @@ chakra_et::Node node_of(const Json& json, const std::string& where) {
   if (json.contains("runtime") && json["runtime"].is_number()) {
     const double us = json["runtime"].get<double>();
     if (!(us >= 0 && us < 9e15)) throw InputError(where, "a runtime >= 0 in us", json["runtime"].dump());
-    node.attributes["duration_ns"].number = static_cast<std::int64_t>(us * 1000 + 0.5);
+    node.duration_us = static_cast<std::uint64_t>(us);
+    if (us != static_cast<double>(node.duration_us))
+      node.attributes["duration_ns"].number = static_cast<std::int64_t>(us * 1000 + 0.5);
   }
   for (const auto& [key, value] : json.items())
     if (key != "Id" && key != "Name" && key != "NodeType" && key != "runtime" && !value.is_array())
