@@ -83,7 +83,10 @@ Reading reading_of_file(const std::string& path, bool strict, const std::functio
   const std::string name = shown_name(path);
   const FileBytes file(path);
   const std::string_view schema = own_schema_of(file.text());
-  if (schema.empty()) return reading_of({name, file.bytes()}, {.strict = strict, .progress = progress});
+  if (schema.empty()) {
+    const auto release = [&file](std::size_t count) { file.release(count); };
+    return reading_of({name, file.bytes(), release}, {.strict = strict, .progress = progress});
+  }
   if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
   Reading reading;
   reading.profiles.push_back(profile_of_json(file.text(), name));

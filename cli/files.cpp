@@ -81,6 +81,12 @@ FileBytes::~FileBytes() {
   if (mapped_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void FileBytes::release(std::size_t count) const {
+  if (!mapped_) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  ::madvise(const_cast<std::byte*>(data_), count / page * page, MADV_DONTNEED);
+}
+
 std::string shown_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 void refuse_overwriting(const std::string& output, const std::vector<std::string>& inputs) {

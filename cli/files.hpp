@@ -22,6 +22,8 @@ class FileBytes {
   ~FileBytes();
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// Gives the memory of the first `count` bytes back; they are read again from the file when they are looked at.
+  void release(std::size_t count) const;
   [[nodiscard]] std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:

@@ -22,12 +22,17 @@ namespace stepcast {
 struct Source {
   std::string name;                  ///< for messages
   std::span<const std::byte> bytes;  ///< as stored: plain or gzip
+  /// Told now and then how many of the bytes will hardly be looked at again; may be empty.
+  std::function<void(std::size_t)> release{};
 };
 
 struct ReadOptions {
   bool strict = false;  ///< refuse damaged input instead of repairing it and saying so
   /// Called now and then with the share of the input consumed, 0..1; may be empty.
   std::function<void(double)> progress;
+  unsigned threads = 0;  ///< that read one file; 0: as many as the machine has cores. Results do not depend on it
+  /// Of a longer recording a stretch of whole steps is kept, so that memory is bounded. Told in the report.
+  std::size_t most_events = std::size_t{1} << 20;
 };
 
 /// What one file gave.

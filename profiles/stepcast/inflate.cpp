@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace stepcast {
 
@@ -16,7 +17,8 @@ bool PlainText::is_gzip(std::span<const std::byte> stored) {
   return stored.size() >= 2 && stored[0] == std::byte{0x1f} && stored[1] == std::byte{0x8b};
 }
 
-PlainText::PlainText(std::span<const std::byte> stored) : stored_(stored) {
+PlainText::PlainText(std::span<const std::byte> stored, std::function<void(std::size_t)> release)
+    : stored_(stored), release_(std::move(release)) {
   if (!is_gzip(stored)) return;
   inflater_ = std::make_unique<Inflater>();
   isal_inflate_init(&inflater_->state);
@@ -28,6 +30,19 @@ PlainText::~PlainText() = default;
 
 double PlainText::share_read() const {
   return stored_.empty() ? 1 : static_cast<double>(used_) / static_cast<double>(stored_.size());
+}
+
+std::optional<std::string_view> PlainText::as_stored() const {
+  if (inflater_) return std::nullopt;
+  return std::string_view(reinterpret_cast<const char*>(stored_.data()), stored_.size());
+}
+
+void PlainText::used(std::size_t count) {
+  constexpr std::size_t step = std::size_t{1} << 23;
+  used_ = count;
+  if (!release_ || count < released_ + step) return;
+  released_ = count;
+  release_(count);
 }
 
 std::size_t PlainText::read(std::span<char> out) {
@@ -55,7 +70,7 @@ std::size_t PlainText::inflate(std::span<char> out) {
   const int result = isal_inflate(&state);
   const std::size_t written = room - state.avail_out;
   const std::size_t taken = given - state.avail_in;
-  used_ += taken;
+  used(used_ + taken);
   if (result != ISAL_DECOMP_OK) {
     ended_ = true;
     damage_ = result == ISAL_INCORRECT_CHECKSUM ? "the gzip checksum does not match" : "the gzip stream is corrupt";

@@ -5,21 +5,29 @@
 // text that ends early: `damage` says so, and nothing that was read before is lost. Not modelled: other compressions.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace stepcast {
 
 class PlainText {
  public:
-  explicit PlainText(std::span<const std::byte> stored);
+  /// `release` is told now and then how many of the stored bytes are needed no more; may be empty.
+  explicit PlainText(std::span<const std::byte> stored, std::function<void(std::size_t)> release = {});
   ~PlainText();
   PlainText(const PlainText&) = delete;
   PlainText& operator=(const PlainText&) = delete;
 
   /// Writes the next bytes to `out` and returns how many; fewer than asked for only at the end.
   std::size_t read(std::span<char> out);
+  /// The text as it is stored, all at once; nothing where it has to be inflated.
+  [[nodiscard]] std::optional<std::string_view> as_stored() const;
+  /// Says that the first `count` stored bytes were used; they may still be read again.
+  void used(std::size_t count);
   /// Empty, or why the text ended before the stream said that it was complete.
   [[nodiscard]] const std::string& damage() const { return damage_; }
   /// Stored bytes used so far, 0..1.
@@ -33,7 +41,8 @@ class PlainText {
   void next_member();
 
   std::span<const std::byte> stored_;
-  std::size_t used_ = 0;
+  std::function<void(std::size_t)> release_;
+  std::size_t used_ = 0, released_ = 0;
   std::unique_ptr<Inflater> inflater_;  ///< null for plain sources
   bool ended_ = false;
   std::string damage_;

@@ -2,6 +2,7 @@
 #include <stepcast/json_text.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <span>
 
@@ -54,25 +55,45 @@ class ValueScan {
 
 }  // namespace
 
+JsonText::JsonText(PlainText& plain, bool in_place) : plain_(plain) {
+  const std::optional<std::string_view> stored = plain.as_stored();
+  if (!in_place || !stored) return;
+  text_ = const_cast<char*>(stored->data());
+  end_ = stored->size();
+  ended_ = true;
+}
+
+// The texts of `before`, then what is left behind the cursor, in a buffer of at least `size` bytes that nobody uses.
+void JsonText::move_to_free_buffer(std::size_t size, std::span<const std::string_view> before) {
+  const auto unused = [&](const std::shared_ptr<Buffer>& b) { return b.use_count() == 1 && b->size >= size; };
+  auto next = std::find_if(buffers_.begin(), buffers_.end(), unused);
+  if (next == buffers_.end()) {
+    std::erase_if(buffers_, [](const std::shared_ptr<Buffer>& b) { return b.use_count() == 1; });
+    // Not cleared: most of a large buffer is never touched where the text is short.
+    size = std::bit_ceil(size);
+    buffers_.push_back(std::make_shared<Buffer>(Buffer{std::unique_ptr<char[]>(new char[size]), size}));
+    next = buffers_.end() - 1;
+  }
+  dropped_ = offset();
+  char* at = (*next)->bytes.get();
+  for (const std::string_view text : before) {
+    at = std::copy(text.begin(), text.end(), at);
+    dropped_ -= text.size();
+  }
+  at = std::copy(text_ + begin_, text_ + end_, at);
+  buffer_ = *next;
+  text_ = buffer_->bytes.get();
+  begin_ = 0;
+  end_ = static_cast<std::size_t>(at - text_);
+}
+
 void JsonText::refill(std::size_t count) {
-  // One byte before the cursor stays, so that a window can be given an opening bracket.
-  const std::size_t rest = end_ - begin_;
-  if (begin_ > 1) {
-    std::memmove(buffer_.data() + 1, buffer_.data() + begin_, rest);
-    dropped_ += begin_ - 1;
-    begin_ = 1;
-    end_ = 1 + rest;
-  }
-  // The buffer grows with what is there, not with what is asked for: most texts are shorter.
-  constexpr std::size_t least = 1u << 16;
-  while (end_ - begin_ < count && !ended_) {
-    const std::size_t goal = std::min(count, std::max(least, 2 * (end_ - begin_)));
-    if (buffer_.size() < 1 + goal + padding) buffer_.resize(1 + goal + padding);
-    const std::size_t wanted = 1 + goal - end_;
-    const std::size_t got = plain_.read(std::span(buffer_.data() + end_, wanted));
-    ended_ = got < wanted;
-    end_ += got;
-  }
+  constexpr std::size_t piece = 1u << 20;
+  const std::size_t rest = end_ - begin_, wanted = std::max(piece, count - rest);
+  move_to_free_buffer(rest + wanted, {});
+  const std::size_t got = plain_.read(std::span(buffer_->bytes.get() + rest, wanted));
+  ended_ = got < wanted;
+  end_ += got;
 }
 
 std::size_t JsonText::available(std::size_t count) {
@@ -80,12 +101,32 @@ std::size_t JsonText::available(std::size_t count) {
   return end_ - begin_;
 }
 
+JsonText::Piece JsonText::taken(std::size_t count) {
+  Piece piece{{here(), count}, buffer_};
+  advance(count);
+  return piece;
+}
+
+void JsonText::put_back(std::span<const std::string_view> pieces) {
+  std::size_t size = 0;
+  for (const std::string_view text : pieces) size += text.size();
+  if (size <= begin_ && (pieces.empty() || pieces.front().data() == here() - size)) {
+    begin_ -= size;
+  } else {
+    move_to_free_buffer(size + end_ - begin_, pieces);
+  }
+}
+
+void JsonText::used(std::uint64_t offset) {
+  if (!buffer_) plain_.used(offset);
+}
+
 char JsonText::peek() {
   constexpr std::size_t piece = 1u << 16;
   for (;;) {
     if (begin_ == end_ && available(piece) == 0) return '\0';
-    while (begin_ < end_ && is_space(buffer_[begin_])) ++begin_;
-    if (begin_ < end_) return buffer_[begin_];
+    while (begin_ < end_ && is_space(text_[begin_])) ++begin_;
+    if (begin_ < end_) return text_[begin_];
   }
 }
 
@@ -103,9 +144,9 @@ bool JsonText::value(std::string* kept, std::size_t limit) {
     if (begin_ == end_ && available(piece) == 0) return false;
     const std::size_t first = begin_;
     bool done = false;
-    while (begin_ < end_ && !done) done = scan.ends_with(buffer_[begin_++]);
+    while (begin_ < end_ && !done) done = scan.ends_with(text_[begin_++]);
     if (done && scan.before) --begin_;
-    if (kept && kept->size() < limit) kept->append(buffer_.data() + first, begin_ - first);
+    if (kept && kept->size() < limit) kept->append(text_ + first, begin_ - first);
     if (done) return true;
   }
 }

@@ -1,12 +1,15 @@
 #pragma once
-// JsonText: a cursor over JSON text of any length in bounded memory, with room to parse a part of it in place.
+// JsonText: a cursor over JSON text of any length in bounded memory.
 //
-// The buffer slides: what lies before the cursor is given up when more is needed. It can be read a character at a time
-// (the few values around an array) or a window at a time (the many events inside it). Damage is repaired in place.
+// The text is read or inflated into buffers, of which the one with the cursor and those with pieces that somebody holds
+// are kept; plain text can also be read where it is. It can be read a character at a time (the few values around an
+// array) or taken in pieces (the many events inside it), which other threads may read meanwhile.
 #include <stepcast/inflate.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,19 +18,30 @@ namespace stepcast {
 
 class JsonText {
  public:
-  /// Bytes that are readable behind any window, whatever they hold.
-  static constexpr std::size_t padding = 128;
-  explicit JsonText(PlainText& plain) : plain_(plain) {}
+  /// `in_place`: what is stored plain is read where it is, without a copy.
+  explicit JsonText(PlainText& plain, bool in_place = false);
+
+  /// A stretch of the text that stays readable while this lives.
+  struct Piece {
+    std::string_view text;
+    std::shared_ptr<const void> memory;
+  };
 
   /// Makes at least `count` bytes available from the cursor, or all that are left; returns how many there are.
   std::size_t available(std::size_t count);
-  /// First byte at the cursor; valid until the next call of `available`. One byte before it may be overwritten.
-  [[nodiscard]] char* here() { return buffer_.data() + begin_; }
+  /// First byte at the cursor; valid until the next call of `available`. Not to be written to if read in place.
+  [[nodiscard]] char* here() { return text_ + begin_; }
   void advance(std::size_t count) { begin_ += count; }
-  /// True when the buffer holds all that is left.
+  /// The next `count` bytes, which are available; the cursor goes behind them.
+  [[nodiscard]] Piece taken(std::size_t count);
+  /// Undoes the last calls of `taken`, whose pieces these are in their order; nothing else was read since.
+  void put_back(std::span<const std::string_view> pieces);
+  /// Says that the text before `offset` is needed no more.
+  void used(std::uint64_t offset);
+  /// True when all that is left is available.
   [[nodiscard]] bool at_last_part() const { return ended_; }
   /// Bytes of plain text before the cursor.
-  [[nodiscard]] std::uint64_t offset() const { return dropped_ + begin_ - 1; }
+  [[nodiscard]] std::uint64_t offset() const { return dropped_ + begin_; }
 
   /// Skips white space; the character at the cursor, or '\0' at the end.
   char peek();
@@ -38,11 +52,18 @@ class JsonText {
   bool value(std::string* kept, std::size_t limit);
 
  private:
+  struct Buffer {
+    std::unique_ptr<char[]> bytes;
+    std::size_t size = 0;
+  };
   void refill(std::size_t count);
+  void move_to_free_buffer(std::size_t size, std::span<const std::string_view> before);
 
   PlainText& plain_;
-  std::vector<char> buffer_ = std::vector<char>(1 + padding);
-  std::size_t begin_ = 1, end_ = 1;
+  std::vector<std::shared_ptr<Buffer>> buffers_;  ///< reused when no piece is left in them
+  std::shared_ptr<Buffer> buffer_;                ///< the one with the cursor; null where the text is read in place
+  char* text_ = nullptr;
+  std::size_t begin_ = 0, end_ = 0;
   std::uint64_t dropped_ = 0;
   bool ended_ = false;
 };

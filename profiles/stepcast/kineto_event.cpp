@@ -13,14 +13,13 @@
 #include <cstdint>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
 
 namespace od = simdjson::ondemand;
 using Text = KinetoFields::Text;
-
-static_assert(JsonText::padding > simdjson::SIMDJSON_PADDING);
 
 // A key as a template argument, so that it is compared as whole words that the compiler knows.
 template <std::size_t N>
@@ -220,22 +219,27 @@ simdjson::error_code read_event(od::object object, KinetoEvent& event) {
 
 struct KinetoWalker::Parser {
   od::parser parser;
+  std::vector<char> text;  ///< of the window, in brackets, with the padding that the parser may read
 };
 
 KinetoWalker::KinetoWalker() : parser_(std::make_unique<Parser>()) {}
 KinetoWalker::~KinetoWalker() = default;
 
-Walk KinetoWalker::walk(char* window, std::size_t size, KinetoSink& sink) {
-  const char before = window[-1], behind = window[size];
-  window[-1] = '[';
-  window[size] = ']';
+Walk KinetoWalker::walk(std::string_view window, KinetoSink& sink) {
+  constexpr std::size_t padding = 2 * simdjson::SIMDJSON_PADDING;
+  const std::size_t size = window.size();
+  std::vector<char>& text = parser_->text;
+  if (text.size() < size + 2 + padding) text.resize(size + 2 + padding);
+  text[0] = '[';
+  std::memcpy(text.data() + 1, window.data(), size);
+  text[size + 1] = ']';
+  std::memset(text.data() + size + 2, ' ', padding);
   Walk result{WalkEnd::window, 0};
-  const auto offset_of = [&](const char* at) { return static_cast<std::size_t>(at - window); };
+  const auto offset_of = [&](const char* at) { return static_cast<std::size_t>(at - text.data() - 1); };
   [&] {
     od::document document;
     od::array events;
-    if (parser_->parser.iterate(window - 1, size + 2, size + 2 + simdjson::SIMDJSON_PADDING).get(document) ||
-        document.get_array().get(events)) {
+    if (parser_->parser.iterate(text.data(), size + 2, text.size()).get(document) || document.get_array().get(events)) {
       result.end = WalkEnd::invalid;
       return;
     }
@@ -246,7 +250,7 @@ Walk KinetoWalker::walk(char* window, std::size_t size, KinetoSink& sink) {
       od::object object;
       if (std::move(found).get(value)) {  // what follows the last event is neither a comma nor the end
         result.end = WalkEnd::broken;
-        if (any) result.next += bracketed_size({window + result.next, size - result.next});
+        if (any) result.next += bracketed_size(window.substr(result.next));
         return;
       }
       any = true;
@@ -265,8 +269,6 @@ Walk KinetoWalker::walk(char* window, std::size_t size, KinetoSink& sink) {
     }
     result = {WalkEnd::closed, offset_of(at)};
   }();
-  window[-1] = before;
-  window[size] = behind;
   return result;
 }
 

@@ -72,9 +72,8 @@ class KinetoWalker {
   ~KinetoWalker();
   KinetoWalker(const KinetoWalker&) = delete;
   KinetoWalker& operator=(const KinetoWalker&) = delete;
-  /// Walks the events in window[0, size), separated by commas. The bytes window[-1] and window[size] are overwritten
-  /// by brackets during the walk and put back; `JsonText::padding` bytes behind the window are readable.
-  Walk walk(char* window, std::size_t size, KinetoSink& sink);
+  /// Walks the events in `window`, separated by commas; the window is copied first.
+  Walk walk(std::string_view window, KinetoSink& sink);
 
  private:
   struct Parser;

@@ -1,195 +1,134 @@
-// Fast path: cut, walk, next. Slow path: one event at a time, with a new start at the next event that looks like one.
+// Cut ahead, take back in order, begin anew where a window was not read to its end.
 #include <stepcast/error.hpp>
 #include <stepcast/kineto_windows.hpp>
+#include <stepcast/window_workers.hpp>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
-
-// The comma of "}, {" whose brace is text[brace], or npos.
-std::size_t comma_behind(std::string_view text, std::size_t brace) {
-  std::size_t at = brace + 1;
-  while (at < text.size() && is_space(text[at])) ++at;
-  if (at == text.size() || text[at] != ',') return std::string_view::npos;
-  const std::size_t comma = at++;
-  while (at < text.size() && is_space(text[at])) ++at;
-  return at < text.size() && text[at] == '{' ? comma : std::string_view::npos;
-}
-
-// Offset of the last comma that looks like one between two events, or npos.
-std::size_t last_cut(std::string_view text) {
-  for (std::size_t end = text.size(); end > 0;) {
-    const std::size_t brace = text.rfind('}', end - 1);
-    if (brace == std::string_view::npos) break;
-    const std::size_t comma = comma_behind(text, brace);
-    if (comma != std::string_view::npos) return comma;
-    end = brace;
-  }
-  return std::string_view::npos;
-}
-
-// Offset of the first such comma, or npos.
-std::size_t first_cut(std::string_view text) {
-  for (std::size_t brace = text.find('}'); brace != std::string_view::npos; brace = text.find('}', brace + 1)) {
-    const std::size_t comma = comma_behind(text, brace);
-    if (comma != std::string_view::npos) return comma;
-  }
-  return std::string_view::npos;
-}
-
-class EventReader {
+class EventsReader {
  public:
-  EventReader(JsonText& text, KinetoSink& sink, const std::string& source, WindowSizes sizes)
-      : text_(text), sink_(sink), source_(source), sizes_(sizes) {}
+  EventsReader(JsonText& text, TraceBuilder& builder, const std::string& source, WindowSizes sizes)
+      : text_(text),
+        builder_(builder),
+        source_(source),
+        sizes_(sizes),
+        workers_(sizes.threads, sizes.one_by_one, builder) {}
 
   TextDamage read(const std::function<void()>& progress) {
     while (!ended_) {
-      const char next = text_.peek();
-      if (next == ',' || next == ']' || next == '\0') {
-        damage_.no_closing_bracket = next == '\0';
-        ended_ = next != ',';
-        if (next != '\0') text_.advance(1);
-        continue;
-      }
-      if (sizes_.one_by_one) {
-        read_one();
-        continue;
-      }
+      while (!last_cut_ && workers_.given() < workers_.wanted()) cut();
+      if (workers_.given() == 0) break;
       if (progress) progress();
-      read_window();
+      take_back();
     }
     return damage_;
   }
 
  private:
-  // Reads one window from the cursor and leaves the cursor behind what was read.
-  void read_window() {
-    std::size_t wanted = sizes_.window, size = 0;
-    for (;; wanted *= 2) {
-      size = text_.available(wanted);
-      if (text_.at_last_part() && size <= wanted) break;
-      size = last_cut({text_.here(), std::min(size, wanted)});
-      if (size != std::string_view::npos) break;
-      if (wanted >= sizes_.largest_event) refuse("events of at most 16 MiB", "a larger one, or none at all");
-    }
-    Walk walk = walker_.walk(text_.here(), size, sink_);
-    if (walk.end == WalkEnd::invalid && repaired_utf8(size)) walk = walker_.walk(text_.here(), size, sink_);
-    switch (walk.end) {
-      case WalkEnd::window:
-        text_.advance(size);
-        return;
-      case WalkEnd::closed:
-        text_.advance(walk.next);
-        ended_ = true;
-        return;
-      case WalkEnd::broken:
-        text_.advance(walk.next);
-        if (const char next = text_.peek(); next != ',' && next != ']' && next != '\0') read_one();
-        return;
-      case WalkEnd::invalid:  // a string without an end, or control characters in one, somewhere in the window
-        read_singly(size);
-        return;
-    }
+  // True at the end of the array, which is left behind, or of the text.
+  bool at_end() {
+    while (text_.peek() == ',') text_.advance(1);
+    const char next = text_.peek();
+    if (next != ']' && next != '\0') return false;
+    damage_.no_closing_bracket |= next == '\0';
+    if (next == ']') text_.advance(1);
+    return ended_ = last_cut_ = true;
   }
 
-  void read_singly(std::size_t size) {
-    const std::uint64_t stop = text_.offset() + size;
-    while (text_.offset() < stop && !ended_) {
-      const char next = text_.peek();
-      if (next == ']' || next == '\0') return;
-      if (next == ',') {
-        text_.advance(1);
-      } else {
-        read_one();
+  // Cuts a window at the cursor and gives it to the workers. Behind a cut there is always another event.
+  void cut() {
+    if (workers_.given() == 0 && at_end()) return;
+    auto task = std::make_unique<WindowTask>();
+    task->offset = text_.offset();
+    std::size_t size = 0;
+    for (std::size_t wanted = std::exchange(wanted_, sizes_.window);; wanted *= 2) {
+      size = text_.available(wanted);
+      task->last = text_.at_last_part() && size <= wanted;
+      task->wanted = wanted;
+      task->give_up = wanted >= sizes_.largest_event;
+      if (task->last) break;
+      const std::size_t comma = last_cut({text_.here(), std::min(size, wanted)});
+      size = comma + 1;
+      if (comma != std::string_view::npos) break;
+      if (wanted >= sizes_.largest_event) {
+        if (workers_.given() > 0) {
+          last_cut_ = true;
+          return;
+        }
+        refuse(text_.offset(), "events of at most 16 MiB", "a larger one, or none at all");
       }
     }
+    last_cut_ = task->last;
+    task->piece = text_.taken(size);
+    workers_.give(std::move(task));
   }
 
-  // Reads the event at the cursor by itself, or drops it.
-  void read_one() {
-    std::size_t length = 0;
-    const std::size_t scanned = look_ahead([&](std::string_view rest) {
-      length = rest[0] == '{' ? bracketed_size(rest) : 0;
-      return length != 0 || rest[0] != '{';
-    });
-    if (length == 0) {
-      scanned_in_vain_ += scanned;
-      if (scanned_in_vain_ > most_scanned_in_vain) refuse("readable events", "too many damaged ones");
-      return drop();
-    }
-    Walk walk = walker_.walk(text_.here(), length, sink_);
-    if (walk.end == WalkEnd::invalid) {
-      repaired_utf8(length);
-      // Where a stray quote turns strings inside out, this only changes white space: count it when it helped.
-      const std::uint64_t replaced = repair_control_characters(text_.here(), length);
-      walk = walker_.walk(text_.here(), length, sink_);
-      if (walk.end == WalkEnd::window) damage_.control_characters += replaced;
-    }
-    if (walk.end != WalkEnd::window) return drop();
-    text_.advance(length);
-  }
-
-  // Goes on at the next place that looks like the beginning of an event.
-  void drop() {
-    std::size_t cut = std::string_view::npos;
-    const std::size_t scanned = look_ahead([&](std::string_view rest) {
-      cut = first_cut(rest);
-      return cut != std::string_view::npos;
-    });
-    if (cut != std::string_view::npos) {
-      ++damage_.unreadable_events;
-      text_.advance(cut);
-      return;
-    }
-    if (!text_.at_last_part()) refuse("events of at most 16 MiB", "a larger one, or none at all");
-    damage_.cut_event = true;
-    damage_.no_closing_bracket = true;
-    ended_ = true;
-    text_.advance(scanned);
-  }
-
-  // Shows `found` more and more of what follows the cursor until it says true; returns how much it saw last.
-  template <class Found>
-  std::size_t look_ahead(Found found) {
-    constexpr std::size_t least = 1u << 16;
-    for (std::size_t wanted = least;; wanted *= 4) {
-      const std::size_t size = text_.available(wanted);
-      const bool all = (text_.at_last_part() && size <= wanted) || wanted >= sizes_.largest_event;
-      if (found(std::string_view(text_.here(), all ? size : wanted)) || all) return all ? size : wanted;
+  void take_back() {
+    const std::unique_ptr<WindowTask> task = workers_.next();
+    builder_.add(std::move(task->block));
+    if (task->error) std::rethrow_exception(task->error);
+    damage_ += task->reading.damage;
+    text_.used(task->offset);
+    switch (task->reading.end) {
+      case WindowEnd::whole:
+        ended_ = task->last;
+        if (workers_.given() == 0) last_cut_ = ended_;
+        return;
+      case WindowEnd::closed:
+        begin_anew(*task);
+        ended_ = true;
+        return;
+      case WindowEnd::unfinished:
+        if (task->reading.read == 0 && task->give_up)
+          refuse(task->offset, "events of at most 16 MiB", "a larger one, or none at all");
+        begin_anew(*task);
+        // An event that is longer than the window, or a cut within it: more text will tell.
+        wanted_ = task->reading.read == 0 ? 2 * task->wanted : sizes_.window;
+        return;
+      case WindowEnd::hopeless:
+        refuse(task->offset + task->reading.read, "readable events", "too many damaged ones");
     }
   }
 
-  bool repaired_utf8(std::size_t size) {
-    const std::uint64_t count = repair_utf8(text_.here(), size);
-    damage_.utf8 += count;
-    return count > 0;
+  // Puts the cursor where this window was left, and gives up what was read behind it.
+  void begin_anew(const WindowTask& task) {
+    const std::vector<std::unique_ptr<WindowTask>> behind = workers_.recalled();
+    std::vector<std::string_view> texts{task.piece.text.substr(task.reading.read)};
+    for (const std::unique_ptr<WindowTask>& other : behind) {
+      builder_.forget(std::move(other->block));
+      texts.push_back(other->piece.text);
+    }
+    text_.put_back(texts);
+    last_cut_ = false;
   }
 
-  [[noreturn]] void refuse(const char* expected, const char* found) const {
-    throw InputError(source_ + "@" + std::to_string(text_.offset()), expected, found);
+  [[noreturn]] void refuse(std::uint64_t offset, const char* expected, const char* found) const {
+    throw InputError(source_ + "@" + std::to_string(offset), expected, found);
   }
 
-  static constexpr std::uint64_t most_scanned_in_vain = std::uint64_t{1} << 30;
   JsonText& text_;
-  KinetoSink& sink_;
+  TraceBuilder& builder_;
   const std::string& source_;
   WindowSizes sizes_;
-  KinetoWalker walker_;
+  std::size_t wanted_ = sizes_.window;  ///< size of the next window to cut
   TextDamage damage_;
-  std::uint64_t scanned_in_vain_ = 0;
+  bool last_cut_ = false;  ///< no further window can be cut before those on their way are taken back
   bool ended_ = false;
+  WindowWorkers workers_;
 };
 
 }  // namespace
 
-TextDamage read_events(JsonText& text, KinetoSink& sink, const std::string& source,
+TextDamage read_events(JsonText& text, TraceBuilder& builder, const std::string& source,
                        const std::function<void()>& progress, WindowSizes sizes) {
-  return EventReader(text, sink, source, sizes).read(progress);
+  return EventsReader(text, builder, source, sizes).read(progress);
 }
 
 }  // namespace stepcast

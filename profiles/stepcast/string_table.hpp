@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,8 +45,11 @@ class StringTable {
   /// The id of `text` as it stands.
   std::uint32_t id_of(std::string_view text) { return find_or_add(text, false); }
   [[nodiscard]] const std::string& operator[](std::uint32_t id) const { return strings_[id]; }
+  [[nodiscard]] std::size_t size() const { return strings_.size(); }
   /// Hands over the strings; the table is empty afterwards.
-  [[nodiscard]] std::vector<std::string> release() { return std::move(strings_); }
+  [[nodiscard]] std::vector<std::string> release() {
+    return {std::make_move_iterator(strings_.begin()), std::make_move_iterator(strings_.end())};
+  }
 
  private:
   struct Slot {
@@ -59,7 +63,7 @@ class StringTable {
   const char* kept(std::string_view key);
   void grow();
 
-  std::vector<std::string> strings_;
+  std::deque<std::string> strings_;  ///< stay where they are
   std::vector<Slot> slots_;
   std::size_t used_ = 0;
   std::deque<std::unique_ptr<char[]>> blocks_;

@@ -1,24 +1,28 @@
-// From raw fields to events: classification, numbers, tracks. The end of the work is in trace_builder_finish.cpp.
-#include <stepcast/decimal.hpp>
+// Blocks in their order: common numbers, and the bound on what is kept. The end of the work is in
+// trace_builder_finish.cpp.
 #include <stepcast/error.hpp>
 #include <stepcast/trace_builder.hpp>
 
 #include <algorithm>
-#include <limits>
+#include <cctype>
+#include <utility>
 
 namespace stepcast {
 namespace {
 
-void add_saturating(std::int64_t& sum, std::int64_t value) {
-  if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<std::int64_t>::max();
+// Whether an annotation of this name may mark a step: says less than steps_of, which is asked about the few left.
+bool may_name_a_step(std::string_view name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0 &&
+         (name.find("tep") != std::string_view::npos || name.find("TEP") != std::string_view::npos ||
+          name.find("ter") != std::string_view::npos || name.find("TER") != std::string_view::npos);
 }
 
 }  // namespace
 
-TraceBuilder::TraceBuilder(std::string_view source, bool strict, std::size_t expected_events)
-    : source_(source), strict_(strict) {
+TraceBuilder::TraceBuilder(std::string_view source, bool strict, std::size_t expected_events, std::size_t most_events)
+    : source_(source), strict_(strict), most_events_(std::max<std::size_t>(1, most_events)), limit_(most_events_) {
   trace_.source = source;
-  trace_.events.reserve(expected_events);
+  trace_.events.reserve(std::min(expected_events, most_events_));
 }
 
 void TraceBuilder::repaired(const std::string& what) {
@@ -26,348 +30,191 @@ void TraceBuilder::repaired(const std::string& what) {
   trace_.report.repaired.push_back(what);
 }
 
-void TraceBuilder::add(const KinetoEvent& event) {
-  ++trace_.report.events_seen;
-  switch (event.phase.size() >= 3 ? event.phase[1] : '\0') {
-    case 'X':
-      return add_slice(event, false);
-    case 's':
-    case 'f':
-      return add_arrow(event);
-    case 'M':
-      return add_label(event);
-    case 'B':
-      ++begin_end_;
-      return add_slice(event, true);
-    case 'E':
-      ++begin_end_;
-      return add_end(event);
-    case 'i':  // instants, counters, asynchronous and object events: known, but without a place on a thread
-    case 'I':
-    case 'R':
-    case 'C':
-    case 't':
-    case 'b':
-    case 'e':
-    case 'n':
-    case 'N':
-    case 'O':
-    case 'D':
-      return;
-    default:
-      ++other_phases_;
-  }
+EventShard& TraceBuilder::new_shard() {
+  numbers_.emplace_back();
+  return shards_.emplace_back(shards_.size());
 }
 
-constexpr std::int64_t latest_time = std::int64_t{1} << 62, longest_time = std::int64_t{1} << 53;
-
-void TraceBuilder::add_slice(const KinetoEvent& event, bool begins_only) {
-  const std::string_view category_name = content_of(event.category);
-  const KinetoCategory* category = recent_category_;
-  if (!same_text(category_name, recent_category_name_)) {
-    category = recent_category_ = kineto_category(category_name);
-    recent_category_name_ = category_name;
-  }
-  if (!category && category_name.empty()) {
-    category = category_of_process(content_of(event.process), content_of(event.name));
-    autograd_only_ += category != nullptr;
-  }
-  if (category && category->kind == EventKind::python) {
-    ++trace_.report.python_frames;
-    return;
-  }
-  Event out;
-  if (!read_time(event.start, latest_time, "a time stamp", out.start_ns)) {
-    ++no_start_;
-    return;
-  }
-  if (!begins_only && !read_time(event.duration, longest_time, "a duration", out.duration_ns)) {
-    ++no_duration_;
-    return;
-  }
-  if (out.duration_ns < 0) {
-    ++negative_;
-    return;
-  }
-  out.name = text_id(event.name);
-  out.kind = category ? category->kind : EventKind::other;
-  const bool is_step = traits_of(out.name).step && (out.kind == EventKind::host_op || category_name.empty());
-  if (is_step) out.kind = EventKind::annotation;
-  const bool known = category || is_step, later = !known && category_name.empty();
-  if (!known && !later) count_unknown(category_name, out.duration_ns);
-  if (category && !category_name.empty() && category_name[0] >= 'A' && category_name[0] <= 'Z' &&
-      category_name != "Trace")
-    ++old_categories_;
-  out.track = track_of(event, category && category->on_device, later);
-  add_links(event, out);
-  if (begins_only) {
-    marks_.push_back({out, lane_of(event), true, known});
-  } else {
-    keep(out, known);
-  }
+void TraceBuilder::forget(EventBlock&& block) {
+  if (block.shard == EventBlock::no_shard) return;
+  ShardNumbers& numbers = numbers_[block.shard];
+  numbers.texts.insert(numbers.texts.end(), block.new_strings.begin(), block.new_strings.end());
+  numbers.strings.resize(numbers.texts.size(), no_index);
+  numbers.keys.insert(numbers.keys.end(), block.new_tracks.begin(), block.new_tracks.end());
+  numbers.tracks.resize(numbers.keys.size(), no_index);
 }
 
-void TraceBuilder::keep(const Event& event, bool known) {
-  if (!known) {
-    ++trace_.report.events_unclassified;
-    add_saturating(trace_.report.unclassified_ns, event.duration_ns);
-  }
-  add_saturating(timed_ns_, event.duration_ns);
-  steps_ += event.kind == EventKind::annotation && traits_of(event.name).step;
-  zero_starts_ += event.start_ns == 0;
-  ++of_kind_[static_cast<std::size_t>(event.kind)];
-  if (!trace_.events.empty()) sorted_ = sorted_ && !precedes(event, trace_.events.back());
-  earliest_ = std::min(earliest_, event.start_ns);
-  latest_ = std::max(latest_, event.start_ns);
-  trace_.events.push_back(event);
+void TraceBuilder::add(EventBlock&& block) {
+  if (block.shard == EventBlock::no_shard) return;
+  forget(std::move(block));  // which only learns what is new to the shard
+  ShardNumbers& numbers = numbers_[block.shard];
+  if (const auto& bad = block.impossible)
+    throw InputError(source_ + ", event " + std::to_string(counts_.seen + bad->event), bad->what + " in microseconds",
+                     bad->text, "no profiler runs that long: the file is damaged or its times are not us");
+  counts_ += block.counts;
+  for (const Event& event : block.events) add_event(numbers, block, event);
+  add_around(numbers, block);
 }
 
-void TraceBuilder::add_end(const KinetoEvent& event) {
-  Mark mark;
-  if (!read_time(event.start, latest_time, "a time stamp", mark.event.start_ns)) {
-    ++no_start_;
-    return;
-  }
-  mark.lane = lane_of(event);
-  marks_.push_back(mark);
+StringId TraceBuilder::string_of(ShardNumbers& numbers, StringId own) {
+  StringId& id = numbers.strings[own];
+  if (id == no_index) id = strings_.id_of(numbers.texts[own]);
+  return id;
 }
 
-StringId TraceBuilder::lane_of(const KinetoEvent& event) {
-  std::string lane(content_of(event.process));
-  lane += '/';
-  lane += content_of(event.thread);
-  return strings_.id_of(lane);
+TrackKey TraceBuilder::key_of(ShardNumbers& numbers, TrackKey own) {
+  own.label = string_of(numbers, own.label);
+  return own;
 }
 
-void TraceBuilder::count_unknown(std::string_view category, std::int64_t duration_ns) {
-  constexpr std::size_t most_listed = 16;
-  const StringId name = strings_.id_of_json(category);
-  auto found = std::ranges::find(unknown_, name, &UnknownCategory::name);
-  if (found == unknown_.end()) {
-    if (unknown_.size() == most_listed) return;
-    found = unknown_.insert(unknown_.end(), {name, 0, 0});
-  }
-  ++found->events;
-  add_saturating(found->time_ns, duration_ns);
-}
-
-void TraceBuilder::add_links(const KinetoEvent& event, Event& out) {
-  if (!event.correlation.empty()) out.correlation = number_of(event.correlation);
-  if (!event.external_id.empty()) out.external_id = number_of(event.external_id);
-  // Kineto writes 0 for "not linked"; its ids count from 1.
-  if (out.correlation == 0) out.correlation = -1;
-  if (out.external_id == 0) out.external_id = -1;
-  if (!event.sequence.empty()) out.sequence = number_of(event.sequence);
-  if (!event.forward_thread.empty()) out.forward_thread = small_number_of(event.forward_thread);
-  if (!event.shapes.empty()) out.shapes = strings_.id_of(content_of(event.shapes));
-  if (!event.types.empty()) out.types = strings_.id_of(content_of(event.types));
-  if (!event.record_function.empty()) out.record_function = small_number_of(event.record_function);
-  // Written as 0 where nobody asked for them; ids count from 1.
-  if (out.record_function == 0 || out.record_function == std::numeric_limits<std::int32_t>::max())
-    out.record_function = -1;
-  if (event.has_rare) {
-    if (!event.rare.collective.empty()) add_collective(event, out);
-    if (out.kind == EventKind::synchronization) add_sync(event, out);
-  }
-  with_correlation_ += out.correlation >= 0 && is_device_work(out.kind);
-  with_external_ += out.external_id >= 0;
-  with_sequence_ += out.sequence >= 0;
-  with_shapes_ += out.shapes != 0;
-  nccl_ += out.kind == EventKind::kernel && traits_of(out.name).collective;
-  hip_ += out.kind == EventKind::runtime_call && traits_of(out.name).hip;
-}
-
-void TraceBuilder::add_collective(const KinetoEvent& event, Event& out) {
-  const KinetoEvent::Rare& said = event.rare;
-  const auto count = [this](std::string_view json) { return json.empty() ? -1 : number_of(json); };
-  CollectiveArguments arguments;
-  arguments.name = text_id(said.collective);
-  arguments.dtype = text_id(said.dtype);
-  arguments.group = text_id(said.group);
-  arguments.group_description = text_id(said.group_description);
-  arguments.ranks = text_id(said.ranks);
-  arguments.in_split = text_id(said.in_split);
-  arguments.out_split = text_id(said.out_split);
-  arguments.in_elements = count(said.in_elements);
-  arguments.out_elements = count(said.out_elements);
-  arguments.group_size = count(said.group_size);
-  arguments.sequence = count(said.collective_sequence);
-  arguments.source_rank = count(said.source_rank);
-  arguments.destination_rank = count(said.destination_rank);
-  out.collective = static_cast<std::uint32_t>(trace_.collectives.size());
-  trace_.collectives.push_back(arguments);
-  if (arguments.group == 0) return;
-  if (const std::int64_t rank = count(said.rank); rank >= 0 && rank_in_group_ < 0) {
-    rank_group_ = arguments.group;
-    rank_in_group_ = rank;
-  }
-  const auto known = [&](const RegularGroup& group) { return group.name == arguments.group; };
-  if (!said.rank_stride.empty() && std::ranges::none_of(regular_groups_, known))
-    regular_groups_.push_back({arguments.group, count(said.first_rank), count(said.rank_stride)});
-}
-
-// CUPTI writes streams and records that it does not know as -1, in 32 bits or as unsigned.
-void TraceBuilder::add_sync(const KinetoEvent& event, const Event& out) {
-  const auto id = [this](std::string_view json) {
-    const std::int64_t value = json.empty() ? -1 : number_of(json);
-    return value == std::int64_t{std::numeric_limits<std::uint32_t>::max()} ? -1 : value;
-  };
-  const std::string_view kind = content_of(event.rare.sync_kind);
-  SyncRecord sync;
-  if (kind == "Stream Wait Event") {
-    sync.kind = SyncKind::stream_for_event;
-  } else if (kind == "Event Sync") {
-    sync.kind = SyncKind::host_for_event;
-  } else if (kind == "Stream Sync") {
-    sync.kind = SyncKind::host_for_stream;
-  } else if (kind == "Context Sync") {
-    sync.kind = SyncKind::host_for_device;
-  } else {
-    return;
-  }
-  sync.start_ns = out.start_ns;
-  sync.correlation = out.correlation;
-  sync.device = trace_.tracks[out.track].process;
-  sync.stream = id(event.stream);
-  sync.waited_stream = id(event.rare.waited_stream);
-  sync.marked_by = id(event.rare.waited_record);
-  sync.rank = track_ranks_[out.track];
-  syncs_.push_back(sync);
-}
-
-void TraceBuilder::add_arrow(const KinetoEvent& event) {
-  const std::string_view category = content_of(event.category);
-  const bool launch = is_launch_arrow(category);
-  if (category != "fwdbwd" && !launch) return;  // ac2g and its older names say what correlation says
-  Arrow arrow;
-  arrow.end = event.phase[1] == 'f';
-  arrow.launch = launch;
-  arrow.id = number_of(event.id);
-  std::int64_t process = 0;
-  if (!launch && read_integer(content_of(event.process), process) == Parsed::fine) arrow.process = process;
-  if (!read_time(event.start, std::int64_t{1} << 62, "a time stamp", arrow.time)) return;
-  arrow.track = key_of(content_of(event.process), content_of(event.thread), launch && arrow.end, event);
-  arrows_.push_back(arrow);
-}
-
-void TraceBuilder::add_label(const KinetoEvent& event) {
-  const std::string_view what = content_of(event.name);
-  const StringId label = text_id(event.label);
-  if (label == 0) return;
-  std::int64_t process = 0;
-  if (what == "process_name" && read_integer(content_of(event.process), process) == Parsed::fine)
-    processes_.insert_or_assign(process, label);
-  if (what != "thread_name") return;
-  // Metadata does not say whether it is about a host thread or a device stream.
-  for (const bool on_device : {false, true}) {
-    const TrackKey key = key_of(content_of(event.process), content_of(event.thread), on_device, event);
-    thread_names_.insert_or_assign(key, label);
-  }
-}
-
-StringId TraceBuilder::text_id(std::string_view json) { return strings_.id_of_json(content_of(json)); }
-
-std::int64_t TraceBuilder::number_of(std::string_view json) {
-  std::int64_t value = -1;
-  if (read_integer(content_of(json), value) == Parsed::fine) return value;
-  ++unreadable_numbers_;
-  return -1;
-}
-
-std::int32_t TraceBuilder::small_number_of(std::string_view json) {
-  return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>(number_of(json), -1, std::numeric_limits<std::int32_t>::max()));
-}
-
-bool TraceBuilder::read_time(std::string_view json, std::int64_t limit, const char* what, std::int64_t& ns) {
-  const std::string_view text = content_of(json);
-  if (text.empty()) return false;
-  const Parsed reading = read_microseconds(text, ns);
-  if (reading == Parsed::out_of_range || (reading == Parsed::fine && (ns > limit || ns < -limit)))
-    throw InputError(source_ + ", event " + std::to_string(events_seen()), std::string(what) + " in microseconds",
-                     std::string(text), "no profiler runs that long: the file is damaged or its times are not us");
-  text_times_ += json[0] == '"';
-  fractional_ += ns % 1000 != 0;
-  return reading == Parsed::fine;
-}
-
-std::size_t TraceBuilder::TrackHash::operator()(const TrackKey& key) const {
-  std::uint64_t h = static_cast<std::uint64_t>(key.process) * 0x9e3779b97f4a7c15u;
-  h = (h ^ static_cast<std::uint64_t>(key.thread)) * 0x9e3779b97f4a7c15u;
-  h = (h ^ key.label ^ (key.on_device ? 1u << 31 : 0u) ^ (key.uncategorised ? 1u << 30 : 0u)) * 0x9e3779b97f4a7c15u;
-  h = (h ^ static_cast<std::uint64_t>(key.rank)) * 0x9e3779b97f4a7c15u;
-  return h ^ (h >> 32);
-}
-
-namespace {
-
-// Merged files say in an argument which rank an event is of (TraceLens' TraceFuse), or in the text of the process.
-std::int64_t rank_of(std::string_view process, const KinetoEvent& event) {
-  std::int64_t rank = -1;
-  if (event.has_rare && !event.rare.event_rank.empty() &&
-      read_integer(content_of(event.rare.event_rank), rank) == Parsed::fine)
-    return rank;
-  const std::size_t at = process.find("ank");
-  if (at == std::string_view::npos || at == 0 || (process[at - 1] != 'r' && process[at - 1] != 'R')) return -1;
-  std::string_view digits = process.substr(at + 3);
-  digits.remove_prefix(std::min(digits.find_first_not_of(" :_#="), digits.size()));
-  digits = digits.substr(0, std::min(digits.find_first_not_of("0123456789"), digits.size()));
-  return read_integer(digits, rank) == Parsed::fine ? rank : -1;
-}
-
-}  // namespace
-
-TraceBuilder::TrackKey TraceBuilder::key_of(std::string_view process, std::string_view thread, bool on_device,
-                                            const KinetoEvent& event) {
-  TrackKey key;
-  key.on_device = on_device;
-  key.rank = rank_of(process, event);
-  if (read_integer(process, key.process) != Parsed::fine) {
-    if (!on_device || read_integer(content_of(event.device), key.process) != Parsed::fine) key.process = -1;
-    if (!on_device) key.label = strings_.id_of_json(process);
-  }
-  constexpr std::string_view stream = "stream ";  // "stream 7" until 2021
-  if (thread.starts_with(stream)) thread.remove_prefix(stream.size());
-  while (!thread.empty() && thread.back() == ' ') thread.remove_suffix(1);
-  if (read_integer(thread, key.thread) != Parsed::fine) {
-    if (!on_device || read_integer(content_of(event.stream), key.thread) != Parsed::fine) {
-      key.thread = -1;
-      key.label = strings_.id_of_json(thread);
-    }
-  }
-  return key;
-}
-
-// Most events are on one of a few tracks, so the raw text of the two ids is looked up before they are read.
-std::uint32_t TraceBuilder::track_of(const KinetoEvent& event, bool on_device, bool uncategorised) {
-  const std::string_view process = content_of(event.process), thread = content_of(event.thread);
-  const auto last = [](std::string_view s) { return s.empty() ? 0u : static_cast<unsigned>(s.back()); };
-  const std::size_t slot = last(process) * 5 + last(thread) * 9 + thread.size() * 3 + (on_device ? 32 : 0);
-  RecentTrack& recent = recent_tracks_[slot % recent_tracks_.size()];
-  const bool plain = !uncategorised && !(event.has_rare && !event.rare.event_rank.empty());
-  if (plain && recent.track != no_index && recent.on_device == on_device && same_text(recent.process, process) &&
-      same_text(recent.thread, thread))
-    return recent.track;
-  TrackKey key = key_of(process, thread, on_device, event);
-  key.uncategorised = uncategorised;
+std::uint32_t TraceBuilder::track_of(ShardNumbers& numbers, std::uint32_t own) {
+  std::uint32_t& track = numbers.tracks[own];
+  if (track != no_index) return track;
+  const TrackKey key = key_of(numbers, numbers.keys[own]);
   const auto [found, added] = tracks_.try_emplace(key, static_cast<std::uint32_t>(trace_.tracks.size()));
   if (added) {
     trace_.tracks.push_back({key.process, key.thread, key.on_device, key.label});
     track_ranks_.push_back(key.rank);
   }
-  // Ids that are not numbers may come from the arguments and differ from event to event.
-  const bool from_text = plain && key.label == 0 && key.process != -1 && key.thread != -1;
-  if (from_text) recent = {std::string(process), std::string(thread), on_device, found->second};
-  return found->second;
+  return track = found->second;
 }
 
-TraceBuilder::NameTraits TraceBuilder::traits_of(StringId name) {
-  while (traits_.size() <= name) {
-    const std::string_view text = strings_[static_cast<StringId>(traits_.size())];
-    traits_.push_back({text.starts_with("ProfilerStep#"), text.starts_with("nccl") || text.starts_with("rccl"),
-                       text.starts_with("hip")});
+void TraceBuilder::give_common_numbers(ShardNumbers& numbers, const EventBlock& block, Event& event) {
+  event.name = string_of(numbers, event.name);
+  event.shapes = string_of(numbers, event.shapes);
+  event.types = string_of(numbers, event.types);
+  event.track = track_of(numbers, event.track);
+  if (event.collective != no_index) add_collective(numbers, block.collectives[event.collective], event);
+}
+
+void TraceBuilder::add_event(ShardNumbers& numbers, const EventBlock& block, Event event) {
+  if (!stretch_.keeps(event, numbers.keys[event.track].on_device)) {
+    ++left_out_;
+    return;
   }
-  return traits_[name];
+  give_common_numbers(numbers, block, event);
+  push(event);
+  if (trace_.events.size() > limit_) bound_memory();
+}
+
+void TraceBuilder::push(const Event& event) {
+  if (!trace_.events.empty()) sorted_ = sorted_ && !precedes(event, trace_.events.back());
+  trace_.events.push_back(event);
+}
+
+void TraceBuilder::count_unknown(const UnknownCategory& category) {
+  constexpr std::size_t most_listed = 16;
+  auto found = std::ranges::find(unknown_, category.name, &UnknownCategory::name);
+  if (found == unknown_.end()) {
+    if (unknown_.size() == most_listed) return;
+    found = unknown_.insert(unknown_.end(), {category.name, 0, 0});
+  }
+  found->events += category.events;
+  found->time_ns += category.time_ns;
+}
+
+void TraceBuilder::add_collective(ShardNumbers& numbers, const CollectiveArguments& own, Event& event) {
+  CollectiveArguments arguments = own;
+  for (StringId CollectiveArguments::*text :
+       {&CollectiveArguments::name, &CollectiveArguments::dtype, &CollectiveArguments::group,
+        &CollectiveArguments::group_description, &CollectiveArguments::ranks, &CollectiveArguments::in_split,
+        &CollectiveArguments::out_split})
+    arguments.*text = string_of(numbers, own.*text);
+  event.collective = static_cast<std::uint32_t>(trace_.collectives.size());
+  trace_.collectives.push_back(arguments);
+}
+
+// What a block has next to its events.
+void TraceBuilder::add_around(ShardNumbers& numbers, EventBlock& block) {
+  for (KinetoArrow& arrow : block.arrows) {
+    if (!stretch_.keeps(arrow.time)) continue;
+    arrow.track = key_of(numbers, arrow.track);
+    arrows_.push_back(arrow);
+  }
+  for (KinetoMark& mark : block.marks) {
+    mark.lane = string_of(numbers, mark.lane);
+    if (mark.begin) give_common_numbers(numbers, block, mark.event);
+    marks_.push_back(mark);
+  }
+  for (UnknownCategory& category : block.unknown) {
+    category.name = string_of(numbers, category.name);
+    count_unknown(category);
+  }
+  for (const SyncRecord& sync : block.syncs)
+    if (stretch_.keeps(sync.start_ns)) syncs_.push_back(sync);
+  if (rank_in_group_ < 0 && block.rank_in_group >= 0) {
+    rank_group_ = string_of(numbers, block.rank_group);
+    rank_in_group_ = block.rank_in_group;
+  }
+  for (RegularGroup& group : block.regular_groups) {
+    group.name = string_of(numbers, group.name);
+    if (std::ranges::find(regular_groups_, group.name, &RegularGroup::name) == regular_groups_.end())
+      regular_groups_.push_back(group);
+  }
+  for (const auto& [key, label] : block.thread_names)
+    thread_names_.insert_or_assign(key_of(numbers, key), string_of(numbers, label));
+  for (const auto& [process, name] : block.processes) processes_.insert_or_assign(process, string_of(numbers, name));
+}
+
+// Half of what may be kept is left free, because the work of kept launches may follow later in the file.
+void TraceBuilder::bound_memory() {
+  if (stretch_.shorten(trace_.events, steps_so_far(), most_events_ / 2)) leave_out();
+  limit_ = std::max(most_events_, 2 * trace_.events.size());
+}
+
+// Drops what is no longer within the stretch. Launches first: device work belongs to them.
+void TraceBuilder::leave_out() {
+  std::vector<Event>& events = trace_.events;
+  const auto on_device = [&](const Event& event) { return trace_.tracks[event.track].on_device; };
+  for (const Event& event : events)
+    if (!on_device(event)) (void)stretch_.keeps(event, false);
+  const std::size_t before = events.size();
+  std::erase_if(events, [&](const Event& event) { return !stretch_.keeps(event, on_device(event)); });
+  left_out_ += before - events.size();
+  std::erase_if(arrows_, [&](const KinetoArrow& arrow) { return !stretch_.keeps(arrow.time); });
+  std::erase_if(syncs_, [&](const SyncRecord& sync) { return !stretch_.keeps(sync.start_ns); });
+  std::vector<CollectiveArguments> collectives;
+  const auto keep_collective = [&](Event& event) {
+    if (event.collective == no_index) return;
+    collectives.push_back(trace_.collectives[event.collective]);
+    event.collective = static_cast<std::uint32_t>(collectives.size() - 1);
+  };
+  for (Event& event : events) keep_collective(event);
+  for (KinetoMark& mark : marks_) keep_collective(mark.event);
+  trace_.collectives = std::move(collectives);
+}
+
+// The steps among the events that are kept so far: steps_of a trace of the few events that may mark one.
+std::vector<Step> TraceBuilder::steps_so_far() const {
+  Trace marks;
+  marks.tracks = trace_.tracks;
+  std::vector<std::uint8_t> may(strings_.size());
+  for (StringId id = 0; id < may.size(); ++id) may[id] = may_name_a_step(strings_[id]);
+  for (const Event& event : trace_.events) {
+    const bool host = event.kind == EventKind::annotation || event.kind == EventKind::host_op;
+    if (!host || may[event.name] == 0) continue;
+    marks.events.push_back(event);
+    marks.events.back().name = static_cast<StringId>(marks.strings.size());
+    marks.strings.push_back(strings_[event.name]);
+  }
+  std::ranges::stable_sort(marks.events, precedes);
+  return steps_of(marks);
+}
+
+void TraceBuilder::end_with_a_step() {
+  if (!stretch_.is_whole() && stretch_.end_with_a_step(steps_so_far())) leave_out();
+}
+
+void TraceBuilder::report_stretch() {
+  trace_.report.events_left_out = left_out_;
+  if (left_out_ == 0) return;
+  const std::vector<Step> steps = steps_so_far();
+  std::string kept = "the beginning of the recording";
+  if (!steps.empty())
+    kept = "steps #" + std::to_string(steps.front().number) + " to #" + std::to_string(steps.back().number);
+  if (counts_.steps > 0) kept += " of " + std::to_string(counts_.steps) + " annotated ones";
+  trace_.report.assumed.push_back("to bound memory, only " + kept + (steps.empty() ? " is" : " are") +
+                                  " kept: " + std::to_string(left_out_) + " events left out");
 }
 
 }  // namespace stepcast

@@ -4,6 +4,7 @@
 #include <stepcast/trace_builder.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdio>
 #include <tuple>
@@ -31,6 +32,15 @@ void counting_pass(std::vector<SortKey>& keys, std::vector<SortKey>& other, unsi
   keys.swap(other);
 }
 
+bool names_collective(std::string_view name) { return name.starts_with("nccl") || name.starts_with("rccl"); }
+bool names_step(std::string_view name) { return name.starts_with("ProfilerStep#"); }
+
+bool calls_hip(const Trace& trace, const StringTable& strings) {
+  return std::ranges::any_of(trace.events, [&](const Event& event) {
+    return event.kind == EventKind::runtime_call && strings[event.name].starts_with("hip");
+  });
+}
+
 std::string counted(std::uint64_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
@@ -40,14 +50,21 @@ std::string counted(std::uint64_t count, std::string_view what) {
 Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   ReadReport& report = trace_.report;
   report.bytes = bytes;
+  numbers_.clear();
+  shards_.clear();
   close_slices();
   drop_zero_starts();
   place_uncategorised();
-  const std::uint64_t classified = trace_.events.size() - report.events_unclassified;
+  end_with_a_step();
+  report.events_seen = counts_.seen;
+  report.events_unclassified = counts_.unclassified;
+  report.unclassified_ns = counts_.unclassified_ns;
+  report.python_frames = counts_.python_frames;
+  const std::uint64_t classified = trace_.events.size() + left_out_ - report.events_unclassified;
   if (classified == 0 && report.python_frames == 0) {
     const std::string found =
         report.events_seen == 0 ? "no events at all"
-        : begin_end_ > 0        ? "begin and end marks, as Horovod, MXNet and others write them"
+        : counts_.begin_end > 0 ? "begin and end marks, as Horovod, MXNet and others write them"
         : trace_.events.empty() ? counted(report.events_seen, "event") + ", none with a readable time and duration"
                                 : counted(trace_.events.size(), "event") + " of categories that Kineto does not write";
     throw InputError(source_, "a PyTorch trace with operators or kernels", found);
@@ -79,8 +96,8 @@ std::vector<Trace> TraceBuilder::finish_ranks(const KinetoHeader& header, std::u
 
 // Slices that are written as two entries: a stack on each thread, as the Trace Event Format says.
 void TraceBuilder::close_slices() {
-  std::ranges::stable_sort(marks_, {}, [](const Mark& m) { return std::pair(m.lane, m.event.start_ns); });
-  std::vector<Mark*> open;
+  std::ranges::stable_sort(marks_, {}, [](const KinetoMark& m) { return std::pair(m.lane, m.event.start_ns); });
+  std::vector<KinetoMark*> open;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     if (i > 0 && marks_[i].lane != marks_[i - 1].lane) {
       open_slices_ += open.size();
@@ -91,10 +108,12 @@ void TraceBuilder::close_slices() {
     } else if (open.empty()) {
       ++open_slices_;
     } else {
-      Mark& begin = *open.back();
+      KinetoMark& begin = *open.back();
       open.pop_back();
       begin.event.duration_ns = marks_[i].event.start_ns - begin.event.start_ns;
-      keep(begin.event, begin.known);
+      const bool step = begin.event.kind == EventKind::annotation && names_step(strings_[begin.event.name]);
+      counts_.take(begin.event, begin.known, step);
+      push(begin.event);
     }
   }
   open_slices_ += open.size();
@@ -103,7 +122,7 @@ void TraceBuilder::close_slices() {
 
 // A start of 0 far before everything else is one that the profiler did not know.
 void TraceBuilder::drop_zero_starts() {
-  if (zero_starts_ == 0) return;
+  if (counts_.zero_starts == 0) return;
   constexpr std::int64_t far = std::int64_t{3600} * 1'000'000'000;
   std::int64_t earliest = std::numeric_limits<std::int64_t>::max();
   for (const Event& event : trace_.events)
@@ -111,11 +130,9 @@ void TraceBuilder::drop_zero_starts() {
   if (earliest < far || earliest == std::numeric_limits<std::int64_t>::max()) return;
   for (const Event& event : trace_.events) {
     if (event.start_ns != 0) continue;
-    --of_kind_[static_cast<std::size_t>(event.kind)];
-    if (event.kind == EventKind::annotation && traits_of(event.name).step) --steps_;
+    if (event.kind == EventKind::annotation && names_step(strings_[event.name])) --counts_.steps;
   }
   zero_dropped_ = std::erase_if(trace_.events, [](const Event& event) { return event.start_ns == 0; });
-  earliest_ = earliest;
 }
 
 // Slices without a category are what the name of their process says, which may come anywhere in the file.
@@ -131,21 +148,17 @@ void TraceBuilder::place_uncategorised() {
   if (open.empty()) return;
   std::vector<bool> uncategorised(trace_.tracks.size(), false);
   for (const TrackKey& key : open) uncategorised[tracks_.at(key)] = true;
-  ReadReport& report = trace_.report;
   for (Event& event : trace_.events) {
     if (!uncategorised[event.track]) continue;
     const KinetoCategory* category = category_of_process(strings_[name[event.track]], strings_[event.name]);
     if (!category) {
-      count_unknown("", event.duration_ns);
+      count_unknown({0, 1, event.duration_ns});
       continue;
     }
     last[event.track] = category;
-    --of_kind_[static_cast<std::size_t>(event.kind)];
     event.kind = category->kind;
-    ++of_kind_[static_cast<std::size_t>(event.kind)];
-    --report.events_unclassified;
-    report.unclassified_ns -= event.duration_ns;
-    with_correlation_ += is_device_work(event.kind) && event.correlation >= 0;
+    --counts_.unclassified;
+    counts_.unclassified_ns -= event.duration_ns;
     ++ascend_;
   }
   std::vector<std::uint32_t> moved(trace_.tracks.size());
@@ -179,7 +192,7 @@ void TraceBuilder::add_base(std::int64_t base) {
     event.start_ns += base;
   }
   for (SyncRecord& sync : syncs_) sync.start_ns += base;
-  for (Arrow& arrow : arrows_) arrow.time = base > latest - arrow.time ? latest : arrow.time + base;
+  for (KinetoArrow& arrow : arrows_) arrow.time = base > latest - arrow.time ? latest : arrow.time + base;
 }
 
 // Files are sorted in long runs at best (operators, then launches, then kernels). Two counting passes by the leading
@@ -187,12 +200,14 @@ void TraceBuilder::add_base(std::int64_t base) {
 void TraceBuilder::sort_events() {
   std::vector<Event>& events = trace_.events;
   if (sorted_) return;
-  const std::uint64_t span = static_cast<std::uint64_t>(latest_ - earliest_);
+  const auto [first, last] = std::ranges::minmax(events, {}, &Event::start_ns);
+  const std::int64_t earliest = first.start_ns;
+  const std::uint64_t span = static_cast<std::uint64_t>(last.start_ns - earliest);
   const unsigned width = static_cast<unsigned>(std::bit_width(span));
   const unsigned shift = width > 2 * digit_bits ? width - 2 * digit_bits : 0;
   std::vector<SortKey> keys(events.size()), other(events.size());
   for (std::size_t i = 0; i < events.size(); ++i)
-    keys[i] = {static_cast<std::uint32_t>(static_cast<std::uint64_t>(events[i].start_ns - earliest_) >> shift),
+    keys[i] = {static_cast<std::uint32_t>(static_cast<std::uint64_t>(events[i].start_ns - earliest) >> shift),
                static_cast<std::uint32_t>(i)};
   counting_pass(keys, other, 0);
   counting_pass(keys, other, digit_bits);
@@ -214,7 +229,7 @@ void TraceBuilder::sort_events() {
 
 // The event on the arrow's track that starts where the arrow is: with the wanted sequence number if there is one,
 // else the innermost that has a sequence number, else the innermost.
-std::uint32_t TraceBuilder::event_at(const Arrow& arrow, std::int64_t sequence) const {
+std::uint32_t TraceBuilder::event_at(const KinetoArrow& arrow, std::int64_t sequence) const {
   const auto found = tracks_.find(arrow.track);
   if (found == tracks_.end()) return no_index;
   const auto first = std::lower_bound(trace_.events.begin(), trace_.events.end(), arrow.time,
@@ -231,22 +246,22 @@ std::uint32_t TraceBuilder::event_at(const Arrow& arrow, std::int64_t sequence) 
 }
 
 void TraceBuilder::resolve_arrows() {
-  std::stable_sort(arrows_.begin(), arrows_.end(), [](const Arrow& a, const Arrow& b) {
+  std::stable_sort(arrows_.begin(), arrows_.end(), [](const KinetoArrow& a, const KinetoArrow& b) {
     return std::tie(a.launch, a.track.rank, a.process, a.id) < std::tie(b.launch, b.track.rank, b.process, b.id);
   });
   std::uint64_t loose = 0;
   for (std::size_t i = 0; i < arrows_.size(); ++i) {
-    const Arrow& tail = arrows_[i];
+    const KinetoArrow& tail = arrows_[i];
     const bool paired = i + 1 < arrows_.size() && arrows_[i + 1].id == tail.id &&
                         arrows_[i + 1].process == tail.process && arrows_[i + 1].launch == tail.launch &&
                         arrows_[i + 1].track.rank == tail.track.rank;
-    const Arrow& other = paired ? arrows_[i + 1] : tail;
+    const KinetoArrow& other = paired ? arrows_[i + 1] : tail;
     if (!paired || tail.end == other.end) {
       ++loose;
       continue;
     }
     ++i;
-    const Arrow &start = tail.end ? other : tail, &end = tail.end ? tail : other;
+    const KinetoArrow &start = tail.end ? other : tail, &end = tail.end ? tail : other;
     const std::uint32_t from = event_at(start, -1);
     const std::uint32_t to = from == no_index ? no_index : event_at(end, trace_.events[from].sequence);
     if (from == no_index || to == no_index) {
@@ -274,19 +289,19 @@ std::string TraceBuilder::producer_of(const KinetoHeader& header) const {
     name = header.lab_writer;
   } else if (ascend_ > 0) {
     name = "Ascend PyTorch profiler (trace_view.json)";
-  } else if (autograd_only_ > 0) {
+  } else if (counts_.autograd_only > 0) {
     name = "PyTorch autograd profiler (until 1.7, or built without Kineto)";
-  } else if (old_categories_ > 0) {
+  } else if (counts_.old_categories > 0) {
     name = "PyTorch Kineto of 2021 (1.8 to 1.11)";
   } else if (header.has_base) {
     name = "PyTorch Kineto >= 2.4 (relative times with nanoseconds)";
-  } else if (fractional_ > 0) {
+  } else if (counts_.fractional > 0) {
     name = "PyTorch Kineto about 2.3 (absolute times with nanoseconds)";
   } else {
     name = "PyTorch Kineto 1.12 to 2.2 (whole microseconds)";
   }
   if (!header.runtime.empty()) name += ", " + header.runtime;
-  if (header.runtime.empty() && hip_ > 0) name += ", HIP";
+  if (header.runtime.empty() && calls_hip(trace_, strings_)) name += ", HIP";
   return name;
 }
 
@@ -295,24 +310,35 @@ void TraceBuilder::write_report(const KinetoHeader& header) {
   report.format = "kineto";
   report.producer = producer_of(header);
   report_missing(header);
+  report_stretch();
   report_unknown();
   if (header.bare_array) report.assumed.push_back("times are microseconds (a bare array says no unit)");
-  if (text_times_ > 0) report.assumed.push_back("times written as strings are decimal microseconds");
+  if (counts_.text_times > 0) report.assumed.push_back("times written as strings are decimal microseconds");
   report_damage();
 }
 
 void TraceBuilder::report_missing(const KinetoHeader& header) {
   std::vector<std::string>& missing = trace_.report.missing;
-  const auto count = [this](EventKind kind) { return of_kind_[static_cast<std::size_t>(kind)]; };
+  std::array<std::uint64_t, 10> of_kind{};
+  std::uint64_t with_correlation = 0, with_external = 0, with_shapes = 0, with_sequence = 0, nccl = 0;
+  for (const Event& event : trace_.events) {
+    ++of_kind[static_cast<std::size_t>(event.kind)];
+    with_correlation += event.correlation >= 0 && is_device_work(event.kind);
+    with_external += event.external_id >= 0;
+    with_sequence += event.sequence >= 0;
+    with_shapes += event.shapes != 0;
+    nccl += event.kind == EventKind::kernel && names_collective(strings_[event.name]);
+  }
+  const auto count = [&](EventKind kind) { return of_kind[static_cast<std::size_t>(kind)]; };
   const std::uint64_t device = count(EventKind::kernel) + count(EventKind::copy) + count(EventKind::fill);
   if (count(EventKind::host_op) == 0) missing.push_back("host operators");
   if (device == 0) missing.push_back("device activity");
-  if (device > 0 && with_correlation_ == 0) missing.push_back("correlation of launches and device work");
-  if (with_external_ == 0) missing.push_back("external ids");
-  if (with_shapes_ == 0) missing.push_back("input shapes");
-  if (with_sequence_ == 0) missing.push_back("sequence numbers");
-  if (steps_ == 0) missing.push_back("step annotations (ProfilerStep#N)");
-  if (nccl_ > 0 && trace_.collectives.empty()) missing.push_back("sizes of collectives");
+  if (device > 0 && with_correlation == 0) missing.push_back("correlation of launches and device work");
+  if (with_external == 0) missing.push_back("external ids");
+  if (with_shapes == 0) missing.push_back("input shapes");
+  if (with_sequence == 0) missing.push_back("sequence numbers");
+  if (counts_.steps == 0) missing.push_back("step annotations (ProfilerStep#N)");
+  if (nccl > 0 && trace_.collectives.empty()) missing.push_back("sizes of collectives");
   if (!header.has_distributed_info) missing.push_back("distributedInfo (rank and world size)");
   if (device > 0 && header.device_name.empty()) missing.push_back("device name");
 }
@@ -324,7 +350,8 @@ void TraceBuilder::report_unknown() {
   for (const UnknownCategory& unknown : unknown_)
     names += (names.empty() ? "" : ", ") + (unknown.name ? "\"" + strings_[unknown.name] + "\"" : std::string("none")) +
              " (" + std::to_string(unknown.events) + ")";
-  const double share = timed_ns_ > 0 ? static_cast<double>(report.unclassified_ns) / static_cast<double>(timed_ns_) : 0;
+  const double share =
+      counts_.timed_ns > 0 ? static_cast<double>(report.unclassified_ns) / static_cast<double>(counts_.timed_ns) : 0;
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.3g", 100 * share);
   report.missing.push_back("the meaning of " + counted(report.events_unclassified, "event") + ", " + percent +
@@ -335,13 +362,14 @@ void TraceBuilder::report_damage() {
   const auto dropped = [this](std::uint64_t count, std::string_view what) {
     if (count > 0) repaired(counted(count, "event") + " dropped: " + std::string(what));
   };
-  dropped(negative_, "negative duration");
-  dropped(no_start_, "no readable time stamp");
-  dropped(no_duration_, "no readable duration");
+  dropped(counts_.negative, "negative duration");
+  dropped(counts_.no_start, "no readable time stamp");
+  dropped(counts_.no_duration, "no readable duration");
   dropped(zero_dropped_, "time stamp 0");
   dropped(open_slices_, "a begin without an end, or an end without a begin");
-  dropped(other_phases_, "no phase that the Trace Event Format knows");
-  if (unreadable_numbers_ > 0) repaired(counted(unreadable_numbers_, "id or count") + " not readable, taken as absent");
+  dropped(counts_.other_phases, "no phase that the Trace Event Format knows");
+  if (counts_.unreadable_numbers > 0)
+    repaired(counted(counts_.unreadable_numbers, "id or count") + " not readable, taken as absent");
 }
 
 }  // namespace stepcast

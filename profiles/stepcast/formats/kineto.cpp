@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <thread>
 
 namespace stepcast {
 namespace {
@@ -75,7 +76,7 @@ std::string version_text(std::int64_t number, std::int64_t major, std::int64_t m
 
 // Events are seldom shorter than 256 bytes, and gzip makes traces some twenty times smaller.
 std::size_t expected_events(const Source& source) {
-  constexpr std::size_t event_size = 256, gzip_ratio = 20, most = 1u << 22;
+  constexpr std::size_t event_size = 256, gzip_ratio = 20, most = 1u << 20;
   const std::size_t plain = source.bytes.size() * (PlainText::is_gzip(source.bytes) ? gzip_ratio : 1);
   return std::min(plain / event_size, most);
 }
@@ -90,7 +91,7 @@ class KinetoReader {
         plain_(plain),
         text_(text),
         start_(text.offset()),
-        builder_(source.name, options.strict, expected_events) {}
+        builder_(source.name, options.strict, expected_events, options.most_events) {}
 
   std::vector<Trace> read() {
     if (text_.take('[')) {
@@ -112,12 +113,9 @@ class KinetoReader {
     const auto progress = [this] {
       if (options_.progress) options_.progress(plain_.share_read());
     };
-    const TextDamage damage = read_events(text_, builder_, source_.name, progress);
-    damage_.unreadable_events += damage.unreadable_events;
-    damage_.utf8 += damage.utf8;
-    damage_.control_characters += damage.control_characters;
-    damage_.cut_event |= damage.cut_event;
-    damage_.no_closing_bracket |= damage.no_closing_bracket;
+    WindowSizes sizes;
+    sizes.threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+    damage_ += read_events(text_, builder_, source_.name, progress, sizes);
   }
 
   // The keys around the events; a text that ends between them is truncated, not wrong.
@@ -231,8 +229,8 @@ class KinetoReader {
 };
 
 Reading read(const Source& source, const ReadOptions& options) {
-  PlainText plain(source.bytes);
-  JsonText text(plain);
+  PlainText plain(source.bytes, source.release);
+  JsonText text(plain, true);
   Reading reading;
   for (std::size_t document = 1; document == 1 || text.peek() == '{' || text.peek() == '['; ++document) {
     try {
