@@ -163,8 +163,11 @@ void DeviceSide::measure_constants() {
     if (before == no_index || task.launch == no_index) continue;
     // Queued for sure: the launch had reached the stream before the work ahead of it ended.
     const std::int64_t free = links_.event(before).end_ns(), start = links_.event(task.event).start_ns;
-    if (start >= free && links_.event(task.launch).start_ns + latency_of(task.launch) < free)
-      turns.push_back(start - free);
+    const bool queued = links_.event(task.launch).start_ns + latency_of(task.launch) < free;
+    if (start < free || !queued) continue;
+    const bool waited =
+        last_ended(free, start + clock_slack_ns, links_.launch_time(task.event), task.event) != no_index;
+    if (!waited) turns.push_back(start - free);
   }
   turn_around_ns = interquartile_mean(turns);
 }
@@ -264,17 +267,30 @@ void DeviceSide::add_recorded_waits() {
     if (task_of_[wait.after] != no_index) add_wait(task_of_[wait.after], wait.before);
 }
 
+/// A thread that makes a stream wait has just recorded the event: of the other streams the one that was given work
+/// last.
 void DeviceSide::add_called_waits() {
-  std::vector<std::int64_t> wait_called(links_.trace.tracks.size(), INT64_MIN);  // by host track, since the last launch
+  struct Called {
+    std::int64_t time = 0;
+    std::size_t count = 0;
+  };
+  std::vector<Called> called(links_.trace.tracks.size());  // by host track, since the last launch
   const auto [first, end] = links_.events_within(step_.start_ns, step_.end_ns);
   for (std::uint32_t e = first; e < end; ++e) {
     const Event& event = links_.event(e);
     if (event.kind != EventKind::runtime_call) continue;
+    Called& waits = called[event.track];
     if (links_.trace.text(event.name).find("StreamWaitEvent") != std::string_view::npos) {
-      wait_called[event.track] = event.start_ns;
-    } else if (launched_by(e) != no_index && wait_called[event.track] != INT64_MIN) {
-      for (const std::uint32_t on : last_launched(wait_called[event.track])) add_seen_wait(launched_by(e), on);
-      wait_called[event.track] = INT64_MIN;
+      waits = {event.start_ns, waits.count + 1};
+    } else if (launched_by(e) != no_index && waits.count > 0) {
+      const std::uint32_t task = launched_by(e);
+      std::vector<std::uint32_t> last = last_launched(waits.time);
+      std::erase_if(last,
+                    [&](std::uint32_t on) { return links_.event(on).track == links_.event(tasks[task].event).track; });
+      std::ranges::sort(last, std::ranges::greater{}, [&](std::uint32_t on) { return links_.launch_time(on); });
+      last.resize(std::min(last.size(), waits.count));
+      for (const std::uint32_t on : last) add_seen_wait(task, on);
+      waits = {};
     }
   }
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks a timeline that stepcast wrote: a valid Chrome trace whose slices nest, whose tracks have names, whose arrows
-lead forward in time from slice to slice, and whose iterations are one predicted step apart."""
+lead forward in time from slice to slice, and whose iterations are one predicted step apart; and a replay's, in which
+the rebuilt step has the rows and the work of the measured one."""
 import argparse
 import collections
 import json
@@ -11,20 +12,73 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
+EXAMPLES = [EXAMPLE, ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz"]
+PUBLIC = ROOT.parent / "shared/traces"
+if PUBLIC.is_dir():  # traces of devices and of several threads
+    EXAMPLES += [PUBLIC / "KellerJordan__modded-nanogpt/2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00"
+                          "-chrome-trace.json.gz",
+                 PUBLIC / "facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
+                 PUBLIC / "pytorch__kineto/resnet50_num_workers_0__worker0.pt.trace.json.gz"]
 PLANS = ["ddp", "wfbp", "dear", "mg_wfbp", "bytescheduler", "horovod", "byteps"]
 
 
-def faults_of(trace: dict, iteration_s: float) -> list[str]:
+def basic_faults_of(trace: dict) -> list[str]:
     faults = []
     events = [e for e in trace["traceEvents"] if e["ph"] != "M"]
     named = {(e["pid"], e["tid"]) for e in trace["traceEvents"] if e["name"] == "thread_name"}
     processes = {e["pid"] for e in trace["traceEvents"] if e["name"] == "process_name"}
     if any(a["ts"] > b["ts"] for a, b in zip(events, events[1:])):
         faults.append("events are not sorted")
-    tracks = collections.defaultdict(list)
     for e in events:
         if (e["pid"], e["tid"]) not in named or e["pid"] not in processes:
             faults.append(f"track {e['pid']}/{e['tid']} has no name")
+    return faults
+
+
+def replay_faults_of(trace: dict, replayed_s: float) -> list[str]:
+    faults = basic_faults_of(trace)
+    names = {e["pid"]: e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "process_name"}
+    if sorted(names.values()) != ["measured", "rebuilt"]:
+        return faults + [f"processes {names}"]
+    rows, slices = collections.defaultdict(dict), collections.defaultdict(list)
+    for e in trace["traceEvents"]:
+        if e["name"] == "thread_name":
+            rows[names[e["pid"]]][e["tid"]] = e["args"]["name"]
+        elif e["ph"] == "X":
+            slices[names[e["pid"]], e["tid"]].append(e)
+    if rows["measured"] != rows["rebuilt"]:
+        faults.append("the rows differ")
+    for place, row in slices.items():
+        open_until = []
+        for e in row:
+            while open_until and open_until[-1] <= e["ts"] + 1e-5:
+                open_until.pop()
+            if open_until and (e["ts"] + e["dur"] > open_until[-1] + 1e-5 or place[0] == "rebuilt"):
+                faults.append(f"slices overlap on {place}")
+            open_until.append(e["ts"] + e["dur"])
+    # What ran on a device, or on a thread of a communication library, ran as long and in the same order.
+    for tid in rows["measured"]:
+        work = [[(e["name"], round(e["dur"], 5)) for e in slices[process, tid] if e["cat"] in ("kernel", "transfer")]
+                for process in ("measured", "rebuilt")]
+        if work[0] != work[1]:
+            faults.append(f"row {tid} does other work")
+    # What was busy on the host at the top level was busy in the rebuilt step: waits are left out, never added.
+    for tid in rows["measured"]:
+        top = {e["name"] for e in slices["measured", tid]}
+        unknown = {e["name"] for e in slices["rebuilt", tid]} - top - {"gap"}
+        if unknown:
+            faults.append(f"row {tid} runs {sorted(unknown)[:3]} in the rebuilt step only")
+    rebuilt = [e for (process, tid), row in slices.items() if process == "rebuilt" for e in row]
+    if not rebuilt or max(e["ts"] + e["dur"] for e in rebuilt) * 1e-6 < 0.95 * replayed_s:
+        faults.append("the rebuilt step is shorter than the replay says")
+    return faults
+
+
+def faults_of(trace: dict, iteration_s: float) -> list[str]:
+    faults = basic_faults_of(trace)
+    events = [e for e in trace["traceEvents"] if e["ph"] != "M"]
+    tracks = collections.defaultdict(list)
+    for e in events:
         if e["ph"] == "X":
             tracks[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
     for track, slices in tracks.items():
@@ -63,6 +117,13 @@ def main() -> int:
             passed, failed = passed + (not faults), failed + bool(faults)
             for fault in faults[:5]:
                 print(f"{plan}: {fault}")
+        for example in EXAMPLES:
+            done = subprocess.run([program, "replay", example, "--timeline", out, "--json"], capture_output=True,
+                                  check=True, timeout=60)
+            faults = replay_faults_of(json.loads(out.read_text()), json.loads(done.stdout)["replayed_s"])
+            passed, failed = passed + (not faults), failed + bool(faults)
+            for fault in faults[:5]:
+                print(f"replay of {example.name}: {fault}")
     print(f"timelines: {passed} passed, {failed} failed")
     return 1 if failed else 0
 

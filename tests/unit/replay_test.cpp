@@ -1,11 +1,13 @@
 // Replay: one small hand-written trace for each dependency rule, and what-ifs that follow from the rule.
 #include <stepcast/replay.hpp>
+#include <stepcast/replay_work.hpp>
 
 #include "hand_trace.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -316,6 +318,245 @@ TEST_CASE("steps that do not do the same work are named") {
   }
   CHECK(replay_of(hand.trace())->note ==
         "the steps differ in work: 10 to 14 host events; those that differ are rebuilt with their own work");
+}
+
+/// Steps of two kinds in turn: every second one does an update of 20 that the others do not.
+Trace alternating(double slow_update = 20) {
+  HandTrace hand;
+  double begin = 0;
+  for (int i = 0; i < 7; ++i) {
+    const double update = i == 5 ? slow_update : i % 2 == 1 ? 20 : 0;
+    hand.shift(begin);
+    hand.step(i, 0, 60 + update);
+    hand.kernel(0, 0, 2, 7, "forward", 5, 45);
+    if (update > 0) hand.kernel(0, 2, 4, 7, "update", 45, 45 + update);
+    hand.call(0, "cudaDeviceSynchronize", 4, 50 + update);
+    hand.op(0, "rest", 50 + update, 60 + update);
+    begin += 61 + update;
+  }
+  return hand.trace();
+}
+
+TEST_CASE("a step of other work is rebuilt from its own work with the calibration step's times") {
+  const auto replay = replay_of(alternating());
+  REQUIRE(static_cast<bool>(replay));
+  REQUIRE(replay->calibration_step == 3);  // one with an update
+  CHECK(replay->rebuilt[1].value() == doctest::Approx(80e-6));
+  CHECK(replay->rebuilt[2].value() == doctest::Approx(60e-6));
+  CHECK(replay->rebuilt[4].value() == doctest::Approx(60e-6));
+  CHECK(replay->rebuilt[0].value() == 0);  // distorted
+  for (const double error : replay->step_errors()) CHECK(std::abs(error) < 1e-3);
+  CHECK(replay->relative_error == doctest::Approx(0).epsilon(1e-3));
+}
+
+TEST_CASE("the predicted step's own times are not used") {
+  // Step 5 has a slow update. It is predicted from the others, where the update takes 20.
+  const auto replay = replay_of(alternating(50));
+  REQUIRE(static_cast<bool>(replay));
+  CHECK(replay->rebuilt[5].value() == doctest::Approx(80e-6));
+  CHECK(replay->step_times[5].value() == doctest::Approx(110e-6));
+  CHECK(replay->step_errors()[5] == doctest::Approx(80.0 / 110 - 1).epsilon(1e-3));
+}
+
+TEST_CASE("rows are aligned by a longest common subsequence") {
+  using replaying::alignment;
+  const auto text = [](std::string_view letters) { return std::vector<std::uint32_t>(letters.begin(), letters.end()); };
+  const auto aligned = [&](std::string_view a, std::string_view b) {
+    const auto row = text(a), other = text(b);
+    const auto partners = alignment(row, other);
+    std::string common;
+    std::int64_t last = -1;
+    for (std::size_t i = 0; i < partners.size(); ++i) {
+      if (partners[i] == no_index) continue;
+      CHECK(row[i] == other[partners[i]]);
+      CHECK(std::int64_t{partners[i]} > last);
+      last = partners[i];
+      common += a[i];
+    }
+    return common.size();
+  };
+  CHECK(aligned("", "abc") == 0);
+  CHECK(aligned("abc", "abc") == 3);
+  CHECK(aligned("abcabba", "cbabac") == 4);  // Myers' own example
+  CHECK(aligned("xaxbxc", "abc") == 3);
+  CHECK(aligned("abcdef", "abXXef") == 4);
+  CHECK(aligned("abc", "xyz") == 0);
+  // Against the textbook's quadratic table, on rows of few letters.
+  std::uint32_t random = 1;
+  const auto next = [&random](std::uint32_t n) { return (random = random * 1664525u + 1013904223u) / 65536 % n; };
+  for (int round = 0; round < 200; ++round) {
+    std::string a, b;
+    for (std::uint32_t i = next(30); i > 0; --i) a += static_cast<char>('a' + next(4));
+    for (std::uint32_t i = next(30); i > 0; --i) b += static_cast<char>('a' + next(4));
+    std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1, 0));
+    for (std::size_t i = 1; i <= a.size(); ++i)
+      for (std::size_t j = 1; j <= b.size(); ++j)
+        table[i][j] = a[i - 1] == b[j - 1] ? table[i - 1][j - 1] + 1 : std::max(table[i - 1][j], table[i][j - 1]);
+    CHECK(aligned(a, b) == table[a.size()][b.size()]);
+  }
+}
+
+TEST_CASE("inside a graph one stream waits for another") {
+  // One launch: k1 and k3 on stream 7, k2 on stream 20 between them.
+  const Trace trace = repeated(101, 100, [](HandTrace& t) {
+    t.kernel(0, 0, 4, 7, "k1", 6, 26);
+    t.also(20, "k2", 27, 57);
+    t.also(7, "k3", 58, 78);
+    t.call(0, "cudaStreamSynchronize", 4, 80);
+    t.op(0, "rest", 80, 100);
+  });
+  const WhatIf replay(trace);
+  CHECK(replay.period() == doctest::Approx(100).epsilon(0.03));
+  CHECK(replay.with("k2", 2) == doctest::Approx(130).epsilon(0.03));
+  CHECK(replay.with("k1", 2) == doctest::Approx(120).epsilon(0.03));
+}
+
+/// Two streams; what stream 20 waited for is recorded, or not.
+Trace with_ids(bool recorded) {
+  HandTrace hand;
+  for (int i = 0; i < 5; ++i) {
+    hand.shift(101.0 * i);
+    hand.step(i, 0, 100);
+    hand.kernel(0, 0, 2, 7, "awaited", 5, 25);
+    hand.kernel(0, 2, 4, 7, "later", 25, 55);
+    hand.kernel(0, 4, 6, 20, "waiting", 57, 77);  // right after "later", by accident: it was launched late in truth
+    hand.call(0, "cudaDeviceSynchronize", 6, 80);
+    hand.op(0, "rest", 80, 100);
+  }
+  Trace trace = hand.trace();
+  if (!recorded) return trace;
+  std::uint32_t awaited = no_index;
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    if (trace.events[e].kind != EventKind::kernel) continue;
+    if (trace.text(trace.events[e].name) == "awaited") awaited = e;
+    if (trace.text(trace.events[e].name) == "waiting")
+      trace.dependencies.push_back({awaited, e, DependencyKind::stream_wait});
+  }
+  return trace;
+}
+
+TEST_CASE("recorded event ids say what a stream waited for") {
+  const Trace trace = with_ids(true);
+  const replaying::TraceLinks links(trace);
+  const replaying::DeviceSide device(links, steps_of(trace)[2]);
+  const auto waits_for = [&](std::string_view name) {
+    return std::ranges::any_of(device.stream_waits, [&](const replaying::StreamWait& wait) {
+      return trace.text(trace.events[wait.event].name) == name;
+    });
+  };
+  CHECK(waits_for("awaited"));
+  const Trace hidden = with_ids(false);
+  const replaying::TraceLinks hidden_links(hidden);
+  const replaying::DeviceSide inferred(hidden_links, steps_of(hidden)[2]);
+  REQUIRE(inferred.stream_waits.size() == 1);
+  CHECK(hidden.text(hidden.events[inferred.stream_waits[0].event].name) == "later");
+}
+
+TEST_CASE("a recorded wait of the host is cut up to the end of what it waited for") {
+  HandTrace hand;
+  for (int i = 0; i < 5; ++i) {
+    hand.shift(101.0 * i);
+    hand.step(i, 0, 100);
+    hand.kernel(0, 0, 2, 7, "awaited", 5, 45);
+    hand.kernel(0, 2, 4, 20, "other", 7, 49);
+    hand.call(0, "cudaEventSynchronize", 4, 50);
+    hand.op(0, "rest", 50, 100);
+  }
+  Trace trace = hand.trace();
+  const Trace hidden = trace;
+  std::uint32_t call = no_index;
+  for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
+    if (trace.text(trace.events[e].name) == "cudaEventSynchronize") call = e;
+    if (trace.text(trace.events[e].name) == "awaited")  // starts after the call
+      trace.dependencies.push_back({e, call, DependencyKind::host_wait});
+  }
+  CHECK(WhatIf(trace).period() == doctest::Approx(100));
+  CHECK(WhatIf(trace).with("awaited", 2) == doctest::Approx(140));
+  CHECK(WhatIf(trace).with("other", 1.5) == doctest::Approx(100));
+  CHECK(WhatIf(hidden).with("other", 1.5) == doctest::Approx(121));  // without ids the last to end is taken
+}
+
+/// The trace without every event of which `drop` says so.
+template <class Drop>
+Trace without(const Trace& whole, Drop drop) {
+  Trace trace = whole;
+  trace.events.clear();
+  for (const Event& event : whole.events)
+    if (!drop(event)) trace.events.push_back(event);
+  return trace;
+}
+
+TEST_CASE("a recording that lost events is doubtful") {
+  HandTrace hand;
+  for (int i = 0; i < 6; ++i) {
+    hand.shift(1000.0 * i);
+    hand.step(i, 0, 999);
+    for (int k = 0; k < 40; ++k) hand.kernel(0, 20.0 * k, 20.0 * k + 5, 7, "k", 20.0 * k + 8, 20.0 * k + 18);
+  }
+  const Trace whole = hand.trace();
+  CHECK_FALSE(replay_of(whole)->doubtful);
+  std::uint32_t random = 7;
+  const auto one_in_five = [&random] { return (random = random * 1664525u + 1013904223u) / 65536 % 5 == 0; };
+  const auto replay = replay_of(
+      without(whole, [&](const Event& event) { return event.kind != EventKind::annotation && one_in_five(); }));
+  REQUIRE(static_cast<bool>(replay));
+  CHECK(replay->doubtful);
+  CHECK(replay->note.find("of the launches without device work") != std::string::npos);
+  CHECK(replay->note.find("of the device work without its launch") != std::string::npos);
+  // What is cut off at the ends, as in every recording, is no damage.
+  CHECK_FALSE(replay_of(without(whole, [](const Event& e) { return e.start_ns < 900'000; }))->doubtful);
+}
+
+TEST_CASE("backward nodes without their forward operators are damage on the host") {
+  const auto steps = [](int lost) {
+    HandTrace hand;
+    for (int i = 0; i < 6; ++i) {
+      hand.shift(1000.0 * i);
+      hand.step(i, 0, 999);
+      for (int k = 0; k < 40; ++k) hand.op(0, "forward", 10.0 * k, 10.0 * k + 9);
+      for (int k = 0; k < 40; ++k) hand.op(0, "backward", 400 + 10.0 * k, 409 + 10.0 * k);
+    }
+    Trace trace = hand.trace();
+    std::int64_t forward = 0, backward = 0;
+    for (Event& event : trace.events) {
+      if (trace.text(event.name) == "forward") event.sequence = ++forward % 5 < lost ? -1 : forward;
+      if (trace.text(event.name) == "backward") event.sequence = ++backward, event.forward_thread = 1;
+    }
+    return trace;
+  };
+  CHECK_FALSE(replay_of(steps(0))->doubtful);
+  CHECK(replay_of(steps(1))->doubtful);
+  CHECK(replay_of(steps(1))->note.find("20.0 % of the backward nodes") != std::string::npos);
+}
+
+TEST_CASE("a timeline shows the measured and the rebuilt step, row beside row") {
+  const Trace trace = repeated(71, 70, [](HandTrace& t) {
+    t.kernel(0, 0, 2, 7, "k", 7, 57);
+    t.op(0, "op", 2, 10);
+    t.call(0, "inside", 3, 11);  // rounded: outlasts its operator
+    t.call(0, "cudaDeviceSynchronize", 12, 60);
+    t.op(0, "after", 60, 70);
+  });
+  const auto timeline = replay_timeline_of(trace);
+  REQUIRE(static_cast<bool>(timeline));
+  CHECK(timeline->rows == std::vector<std::string>{"thread 0", "stream 7"});
+  CHECK(timeline->period.value() == doctest::Approx(70e-6));
+  const auto slice = [](const std::vector<ReplaySlice>& slices, std::string_view name) {
+    const auto it = std::ranges::find(slices, name, &ReplaySlice::name);
+    REQUIRE(it != slices.end());
+    return *it;
+  };
+  const Picoseconds us = 1'000'000;
+  CHECK(slice(timeline->measured, "k").row == 1);
+  CHECK(slice(timeline->measured, "k").start == 7 * us);
+  CHECK(slice(timeline->rebuilt, "k").start == 7 * us);
+  CHECK(slice(timeline->rebuilt, "k").duration == 50 * us);
+  CHECK(slice(timeline->measured, "inside").duration == 7 * us);
+  CHECK(slice(timeline->measured, "cudaDeviceSynchronize").duration == 48 * us);
+  CHECK(slice(timeline->rebuilt, "cudaDeviceSynchronize").duration == 3 * us);  // the rest was waiting
+  CHECK(slice(timeline->rebuilt, "cudaDeviceSynchronize").start == 57 * us);
+  CHECK(slice(timeline->rebuilt, "after").start == 60 * us);
+  CHECK_FALSE(static_cast<bool>(replay_timeline_of(Trace{})));
 }
 
 }  // namespace

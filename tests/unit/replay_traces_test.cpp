@@ -1,6 +1,8 @@
 // Replay against an independent view of it: the longest path through its graph, and the measured steps of real traces.
 #include <stepcast/format.hpp>
 #include <stepcast/replay.hpp>
+#include <stepcast/replay_device.hpp>
+#include <stepcast/statistics.hpp>
 
 #include "hand_trace.hpp"
 #include "shared_data.hpp"
@@ -10,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -120,6 +124,7 @@ TEST_CASE("negative control: a kernel that takes longer moves the step by what i
 
 // ---- real traces -----------------------------------------------------------------------------------------------
 
+/// All public and lab traces with four or more annotated steps.
 const char* const scored_traces[] = {
     "lab/traces/resnet18_w1_solo_rank0.json.gz",
     "lab/traces/tfm4x256_w1_solo_rank0.json.gz",
@@ -127,6 +132,10 @@ const char* const scored_traces[] = {
     "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.json.gz",
     "traces/KellerJordan__modded-nanogpt/"
     "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.v2.json.gz",
+    "traces/NERSC__sc22-dl-tutorial/derived_nsys_sqlite/4gpu_baseline_nsys-rep.sqlite.gz",
+    "traces/NERSC__sc22-dl-tutorial/derived_nsys_sqlite/4gpu_baseline_qdrep.sqlite.gz",
+    "traces/NERSC__sc22-dl-tutorial/derived_nsys_sqlite/dali_amp_apex_jit_qdrep.sqlite.gz",
+    "traces/NERSC__sc22-dl-tutorial/derived_nsys_sqlite/dali_amp_qdrep.sqlite.gz",
     "traces/facebookresearch__HolisticTraceAnalysis/df_index_resolver__df_index_resolver.json.gz",
     "traces/facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
     "traces/luatil__torch-profile/trace_04.json.gz",
@@ -140,29 +149,135 @@ const char* const scored_traces[] = {
     "traces/pytorch__kineto/resnet50_num_workers_0__worker0.v0.pt.trace.json.gz",
 };
 
-TEST_CASE("real traces: one step predicts the others within three per cent in the median") {
+struct ScoredReplay {
+  std::string name;
+  Replay replay;
+};
+std::string row_of(const ScoredReplay& scored) {
+  const Replay& r = scored.replay;
+  char row[160];
+  std::snprintf(row, sizeof row, "%6.2f %% %9.3f %9.3f ms  noise %4.1f %%  gaps %4.1f %%  %zu steps  ",
+                r.relative_error * 100, r.measured.value() * 1e3, r.replayed.value() * 1e3, r.noise * 100,
+                r.recorded_gap_share * 100, r.steps.size());
+  return row + scored.name + (r.doubtful ? "  DOUBTFUL" : "");
+}
+
+TEST_CASE("real traces: one step predicts the others") {
   const auto folder = test::shared_folder("traces");
   if (!folder) return;
-  std::vector<double> errors, own_errors;
+  std::vector<double> errors;
+  std::string table;
   for (const std::string path : scored_traces) {
+    CAPTURE(path);
     const test::File file(folder->parent_path() / path);
     const Trace trace = trace_of(file.source());
     const auto replay = replay_of(trace);
     REQUIRE(static_cast<bool>(replay));
-    CAPTURE(path);
     CHECK(replay->scored);
-    for (std::size_t i = 0; i < replay->steps.size(); ++i)
-      if (replay->steps[i].number == replay->calibration_step)
-        own_errors.push_back(std::abs(replay->step_errors()[i]));
+    table += row_of({path.substr(path.find('/') + 1), *replay}) + "\n";
+    // A recording that lost events proves nothing about the model: it is shown, marked and not counted.
+    if (replay->doubtful) continue;
     errors.push_back(std::abs(replay->relative_error));
-    MESSAGE(path << ": " << replay->steps.size() << " steps, measured " << replay->measured.value() * 1e3
-                 << " ms, replayed " << replay->replayed.value() * 1e3 << " ms, error " << replay->relative_error * 100
-                 << " %, noise " << replay->noise * 100 << " %, gaps " << replay->recorded_gap_share * 100 << " %");
+    // Against the calibration step itself only the rebuilt waits can be wrong, not the step-to-step noise.
+    for (std::size_t i = 0; i < replay->steps.size(); ++i)
+      if (replay->steps[i].number == replay->calibration_step && replay->step_times[i] > Seconds(0))
+        CHECK(std::abs(replay->step_errors()[i]) <= 0.03);
   }
-  std::sort(errors.begin(), errors.end());
-  CHECK(errors[errors.size() / 2] <= 0.03);
-  // Against the calibration step itself only the rebuilt waits can be wrong, not the step-to-step noise.
-  CHECK(*std::max_element(own_errors.begin(), own_errors.end()) <= 0.03);
+  const double middle = quantile(errors, 0.5), high = quantile(errors, 0.9);
+  MESSAGE(table << "median " << middle * 100 << " %, 90th percentile " << high * 100 << " % of " << errors.size());
+  CHECK(errors.size() >= 15);
+  CHECK(middle <= 0.02);
+  // What is beyond 5 % is not the model's: those calibration steps differ from the median of the others by as much.
+  CHECK(high <= 0.07);
+}
+
+// ---- dependencies: inferred against recorded ----------------------------------------------------------------------
+
+/// For each piece of device work the last work of every stream that must have ended before it: the waits that are
+/// given, and the order of its own stream.
+class Before {
+ public:
+  Before(const replaying::TraceLinks& links, const std::vector<Dependency>& waits) : links_(links) {
+    std::multimap<std::uint32_t, std::uint32_t> awaited;
+    for (const Dependency& wait : waits) awaited.emplace(wait.after, wait.before);
+    for (const std::uint32_t work : links.work) {
+      std::map<std::uint32_t, std::uint32_t>& reached = last_[work];  // track -> position
+      const auto include = [&](std::uint32_t on) {
+        if (const auto known = last_.find(on); known != last_.end())
+          for (const auto& [track, position] : known->second) reached[track] = std::max(reached[track], position);
+        auto& own = reached[links.event(on).track];
+        own = std::max(own, links.position[on] + 1);
+      };
+      if (const std::uint32_t on = links.before_on_stream(work); on != no_index) include(on);
+      const auto [first, end] = awaited.equal_range(work);
+      for (auto it = first; it != end; ++it) include(it->second);
+    }
+  }
+  [[nodiscard]] bool has(std::uint32_t before, std::uint32_t after) const {
+    const auto& reached = last_.at(after);
+    const auto it = reached.find(links_.event(before).track);
+    return it != reached.end() && it->second > links_.position[before];
+  }
+
+ private:
+  const replaying::TraceLinks& links_;
+  std::map<std::uint32_t, std::map<std::uint32_t, std::uint32_t>> last_;
+};
+
+struct Agreement {
+  int inferred = 0, confirmed = 0, recorded = 0, found = 0;
+};
+/// The inference over a whole trace whose ids are hidden, against the ids.
+Agreement agreement_of(const Trace& trace) {
+  Trace hidden = trace;
+  hidden.dependencies.clear();
+  const replaying::TraceLinks links(trace), hidden_links(hidden);
+  const Step all{0, trace.events.front().start_ns, INT64_MAX, false};
+  const replaying::DeviceSide side(hidden_links, all);
+  std::vector<Dependency> inferred;
+  for (const replaying::StreamWait& wait : side.stream_waits)
+    inferred.push_back({wait.event, side.tasks[wait.task].event, DependencyKind::stream_wait});
+  const Before truth(links, links.stream_waits), guess(links, inferred);
+  Agreement agreement;
+  for (const Dependency& wait : inferred)
+    ++agreement.inferred, agreement.confirmed += truth.has(wait.before, wait.after);
+  for (const Dependency& wait : links.stream_waits)
+    ++agreement.recorded, agreement.found += guess.has(wait.before, wait.after);
+  return agreement;
+}
+
+TEST_CASE("real traces: waits inferred without the ids of events against those that the ids prove") {
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  Agreement all;
+  for (const std::string path :
+       {"NERSC__sc22-dl-tutorial/derived_nsys_sqlite/4gpu_baseline_nsys-rep.sqlite.gz",
+        "facebookresearch__HolisticTraceAnalysis/critical_path__cuda_event_sync_multi_stream__event_sync_trace.json.gz",
+        "facebookresearch__HolisticTraceAnalysis/critical_path__alexnet__benchmark_result_2869224_1695835535_trace.json"
+        ".gz",
+        "pytorch__kineto/traces__after_fix_trace.json.gz", "pytorch__kineto/traces__before_fix_trace.json.gz"}) {
+    const test::File file(*folder / path);
+    const Trace trace = trace_of(file.source());
+    const Agreement agreement = agreement_of(trace);
+    std::string replays;
+    if (const auto with = replay_of(trace); with && with->steps.size() > 1) {
+      Trace hidden = trace;
+      hidden.dependencies.clear();
+      const auto without = replay_of(hidden);
+      replays = "; replayed " + std::to_string(with->replayed.value() * 1e3) + " ms, without ids " +
+                std::to_string(without->replayed.value() * 1e3) + " ms";
+      CHECK(std::abs(with->replayed / without->replayed - 1) < 0.02);
+    }
+    MESSAGE(path << ": " << agreement.confirmed << " of " << agreement.inferred
+                 << " inferred waits are recorded or follow, " << agreement.found << " of " << agreement.recorded
+                 << " recorded ones are inferred or follow" << replays);
+    all.inferred += agreement.inferred, all.confirmed += agreement.confirmed;
+    all.recorded += agreement.recorded, all.found += agreement.found;
+  }
+  REQUIRE(all.recorded > 0);
+  // Of the rest of the inferred waits many are for room on the device, which no id proves.
+  CHECK(all.confirmed >= 0.4 * all.inferred);
+  CHECK(all.found >= 0.75 * all.recorded);
 }
 
 TEST_CASE("real traces of two workers: the waits for gloo are rebuilt") {

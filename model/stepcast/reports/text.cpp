@@ -86,10 +86,11 @@ void write_profile(std::ostream& out, const Profile& profile) {
 
 // Replay.
 
-/// The end of a long path tells the ranks apart.
+/// The name of the file without its folders, cut to fit.
 std::string shortened(const std::string& path) {
   constexpr std::size_t most = 40;
-  return path.size() <= most ? path : "..." + path.substr(path.size() - most + 3);
+  const std::string name = path.substr(path.rfind('/') + 1);  // npos + 1 = 0
+  return name.size() <= most ? name : name.substr(0, most - 3) + "...";
 }
 
 void write_one_replay(std::ostream& out, const Replay& replay) {
