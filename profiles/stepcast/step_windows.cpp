@@ -25,7 +25,10 @@ StepWindows annotated_windows(const Trace& trace) {
   else if (good < enough_steps)
     out.assumed = "layer times are medians over all steps, the first and last ones included, for want of others";
   out.measured = std::move(times.measured);
-  out.recognised = std::to_string(steps.size()) + " annotated steps, " + std::to_string(good) + " of them undistorted";
+  const std::string annotation = step_annotation_of(trace);
+  const std::string how = annotation.starts_with("ProfilerStep") ? "" : " (" + annotation + ")";
+  out.recognised =
+      std::to_string(steps.size()) + " annotated steps" + how + ", " + std::to_string(good) + " of them undistorted";
   return out;
 }
 

@@ -1,11 +1,12 @@
 // Steps: where one training step ends and the next begins, and how long each took.
 //
 // Steps are the ProfilerStep#N annotations of one host thread, or, without any, numbered ranges such as "step 3" and
-// "Iteration_12", which users of NVTX write: those seldom enclose the wait for the next batch, so that such a step
-// lasts until the next one begins. The first and the last of a recording are distorted: the
-// profiler starts inside the one and stops (or drains the device) inside the other. A step in between counts as
-// distorted only if the profiler itself says that it was at work: the buffer flushes that it recorded fill more than
-// `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not an error.
+// "Iteration_12", which users of NVTX write, or the ranges that frameworks put around each batch: those seldom enclose
+// the wait for the next batch, so that such a step lasts until the next one begins. The first and the last of a
+// recording are distorted: the profiler starts inside the one and stops (or drains the device) inside the other. A step
+// in between counts as distorted only if the profiler itself says that it was at work: the buffer flushes that it
+// recorded fill more than `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not
+// an error.
 #include <stepcast/profile_of.hpp>
 #include <stepcast/statistics.hpp>
 
@@ -48,6 +49,18 @@ std::optional<std::int64_t> user_step_number(std::string_view name) {
       std::from_chars(name.data() + digits, name.data() + name.size(), number);
       return number;
     }
+  return std::nullopt;
+}
+
+/// Ranges that frameworks put around one training step without counting: Lightning's "[pl][profile]run_training_batch",
+/// DeepSpeed's "train_batch", "TrainStep". All are number 0 here. (Lightning's "training_step" is the forward pass.)
+std::optional<std::int64_t> uncounted_step(std::string_view name) {
+  std::string word;
+  for (const char c : name.substr(name.find_last_of("].: ") + 1))  // npos + 1 = 0
+    if (c != '_') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const std::string_view known :
+       {"runtrainingbatch", "trainbatch", "trainstep", "trainiteration", "trainingiteration"})
+    if (word == known) return 0;
   return std::nullopt;
 }
 
@@ -244,10 +257,11 @@ void drop_stubs(std::vector<Seconds>& durations) {
 std::string step_annotation_of(const Trace& trace) {
   const std::vector<Step> steps = steps_of(trace);
   if (steps.empty()) return {};
-  for (const NumberOfName number_in : {step_number, user_step_number})
+  for (const NumberOfName number_in : {step_number, user_step_number, uncounted_step})
     for (const Event& event : trace.events) {
       const std::string_view name = trace.text(event.name);
       if (event.start_ns != steps.front().start_ns || number_in(name) != steps.front().number) continue;
+      if (number_in == uncounted_step) return std::string(name);
       return std::string(name.substr(0, name.find_last_not_of("0123456789") + 1)) + "N";
     }
   return {};
@@ -257,6 +271,9 @@ std::vector<Step> steps_of(const Trace& trace) {
   std::vector<MarkedStep> marked = marked_steps(trace, step_number);
   const bool by_user = marked.empty();
   if (by_user) marked = marked_steps(trace, user_step_number);
+  const bool uncounted = marked.empty();
+  if (uncounted) marked = marked_steps(trace, uncounted_step);
+  if (uncounted && marked.size() < 2) return {};  // one range may be anything
   std::unordered_map<std::uint32_t, std::size_t> marks_of_track;
   for (const MarkedStep& m : marked) ++marks_of_track[m.track];
   // Several threads may carry marks (several processes in one file): the one with most, the first in time among equals.
@@ -269,6 +286,7 @@ std::vector<Step> steps_of(const Trace& trace) {
     const bool nested = !steps.empty() && m.step.start_ns < steps.back().end_ns;
     if (m.track == track && !nested) steps.push_back(m.step);
   }
+  for (std::size_t i = 0; uncounted && i < steps.size(); ++i) steps[i].number = static_cast<std::int64_t>(i);
   for (std::size_t i = 0; by_user && i + 1 < steps.size(); ++i)
     if (steps[i + 1].number == steps[i].number + 1) steps[i].end_ns = steps[i + 1].start_ns;
   mark_distorted(trace, steps);

@@ -50,6 +50,27 @@ TEST_CASE("marks that an old writer filed under operators count") {
   CHECK(steps_of(hand.trace()).size() == 1);
 }
 
+TEST_CASE("ranges that frameworks put around each batch are steps, each until the next begins") {
+  for (const char* name : {"[pl][profile]run_training_batch", "train_step", "DeepSpeedEngine.train_batch"}) {
+    CAPTURE(name);
+    HandTrace hand;
+    for (int i = 0; i < 3; ++i) hand.annotation(0, name, 100.0 * i, 100.0 * i + 80);
+    hand.annotation(0, "[pl][profile]training_step", 10, 20);
+    const std::vector<Step> steps = steps_of(hand.trace());
+    REQUIRE(steps.size() == 3);
+    CHECK(steps[1].number == 1);
+    CHECK(steps[1].end_ns == 200'000);
+    CHECK(steps[2].end_ns == 280'000);
+    CHECK(step_annotation_of(hand.trace()) == name);
+    hand.step(7, 0, 50);  // the profiler's own word comes first
+    CHECK(steps_of(hand.trace()).size() == 1);
+    CHECK(step_annotation_of(hand.trace()) == "ProfilerStep#N");
+  }
+  HandTrace single;
+  single.annotation(0, "train_step", 0, 80);
+  CHECK(steps_of(single.trace()).empty());
+}
+
 TEST_CASE("a trace without marks has no steps") {
   HandTrace hand;
   hand.op(0, "aten::add", 1, 5);
