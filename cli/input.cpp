@@ -5,6 +5,7 @@
 
 #include <stepcast/profile_of.hpp>
 #include <stepcast/profile_whatif.hpp>
+#include <stepcast/ranks.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -209,7 +210,12 @@ void check_outputs(const OutputFlags& output, const std::string& timeline, const
 
 SelfCheck self_check_of(const Documents& documents) {
   if (documents.profile) return {{}, no_replay_of_profile};
-  return self_check_of(documents.traces);
+  SelfCheck check = self_check_of(documents.traces);
+  if (documents.traces.size() < 2) return check;
+  const RunOfRanks run = run_of(documents.traces);
+  check.together = figures_of(run);
+  check.lateness = run.verdict();
+  return check;
 }
 
 std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& cluster) {

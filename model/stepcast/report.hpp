@@ -22,7 +22,9 @@ namespace stepcast {
 /// How well the model reproduces the very trace that it predicts from, one replay a rank; or why that is not known.
 struct SelfCheck {
   std::vector<Replay> ranks;
-  std::string missing;  ///< why there is no replay
+  std::string missing;                 ///< why there is no replay
+  std::vector<TracedRank> together{};  ///< several ranks: who waited for whom (ranks.hpp)
+  std::string lateness{};              ///< the same in words
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;

@@ -45,8 +45,28 @@ std::string cluster_text(const Cluster& c) {
   return c.name.empty() ? text : c.name + ": " + text;
 }
 
+void write_ranks(std::ostream& out, const std::vector<TracedRank>& ranks, std::string_view lateness) {
+  if (ranks.empty()) return;
+  using Align = TextTable::Align;
+  TextTable table({{"rank", Align::right},
+                   {"step", Align::right},
+                   {"transfer", Align::right},
+                   {"waiting", Align::right},
+                   {"late", Align::right},
+                   {"clock", Align::right},
+                   {"to within", Align::right}});
+  for (const TracedRank& r : ranks)
+    table.add_row({std::to_string(r.rank), r.step > Seconds(0) ? text_of(r.step) : "unknown", text_of(r.transfer),
+                   text_of(r.waiting), text_of(r.late),
+                   r.clock_offset < Seconds(0) ? "-" + text_of(-r.clock_offset) : text_of(r.clock_offset),
+                   text_of(r.clock_residual)});
+  table.write(out);
+  write_labelled(out, "ranks", lateness);
+}
+
 void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
   write_labelled(out, "replay", replay_text(check));
+  if (!profile.lateness.empty()) write_labelled(out, "ranks", profile.lateness);
   write_labelled(out, "model", model_text(profile));
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));

@@ -18,6 +18,8 @@ namespace stepcast {
 /// How well the trace is reproduced, as half a sentence.
 [[nodiscard]] std::string replay_text(const SelfCheck&);
 
+/// Several ranks that were traced together: a row for each, and who is late; nothing for one rank.
+void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view lateness);
 /// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.
 void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
 /// The ranking as text: advice, or a plain comparison.

@@ -118,6 +118,20 @@ void write_profile(std::ostream& out, const Profile& profile) {
   if (text.empty() || text.back() != '\n') out << '\n';
 }
 
+Json together_json(const std::vector<TracedRank>& ranks, const std::string& lateness) {
+  Json rows = Json::array();
+  for (const TracedRank& r : ranks)
+    rows.push_back({{"rank", r.rank},
+                    {"source", r.source},
+                    {"step_s", known(r.step.value())},
+                    {"transfer_s", r.transfer.value()},
+                    {"waiting_s", r.waiting.value()},
+                    {"late_s", r.late.value()},
+                    {"clock_offset_s", r.clock_offset.value()},
+                    {"clock_residual_s", r.clock_residual.value()}});
+  return {{"ranks", std::move(rows)}, {"lateness", lateness}};
+}
+
 void write_replay(std::ostream& out, const SelfCheck& check) {
   const Replay* worst = check.worst();
   if (!worst && !check.ranks.empty()) worst = &check.ranks.front();
@@ -127,6 +141,7 @@ void write_replay(std::ostream& out, const SelfCheck& check) {
     json["ranks"] = Json::array();
     for (const Replay& replay : check.ranks) json["ranks"].push_back(replay_json(replay));
   }
+  if (!check.together.empty()) json["together"] = together_json(check.together, check.lateness);
   write(out, json);
 }
 
@@ -147,6 +162,7 @@ void write_ranking(std::ostream& out, const RankingReport& report) {
                {"baseline", prediction_json(ranking.baseline)},
                {"predictions", plans_json(ranking.exact)},
                {"others", plans_json(ranking.others)}};
+  if (!report.profile.ranks.empty()) json["together"] = together_json(report.profile.ranks, report.profile.lateness);
   json["inapplicable"] = Json::array();
   for (const RejectedPlan& plan : ranking.inapplicable)
     json["inapplicable"].push_back({{"plan", plan.plan}, {"reason", plan.reason}});

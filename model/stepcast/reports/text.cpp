@@ -77,6 +77,7 @@ void write_profile(std::ostream& out, const Profile& profile) {
   }
   if (profile.unclassified_share >= 0)
     write_labelled(out, "unclassified", share_text(profile.unclassified_share) + " of the recorded time", 14);
+  if (!profile.ranks.empty()) out << '\n', write_ranks(out, profile.ranks, profile.lateness);
   write_largest_layers(out, profile);
   out << '\n';
   for (const std::string& text : profile.recognised) write_labelled(out, "recognised", text);
@@ -126,7 +127,8 @@ void write_one_replay(std::ostream& out, const Replay& replay) {
 
 /// One row a rank.
 void write_rank_replays(std::ostream& out, const SelfCheck& check) {
-  TextTable table({{"trace", Align::left}, {"measured", Align::right}, {"rebuilt", Align::right}, {"error", Align::right}});
+  TextTable table(
+      {{"trace", Align::left}, {"measured", Align::right}, {"rebuilt", Align::right}, {"error", Align::right}});
   for (const Replay& replay : check.ranks)
     table.add_row({shortened(replay.source), text_of(replay.measured), text_of(replay.replayed),
                    replay.scored ? percent(replay.relative_error, true) : "not scored"});
@@ -135,6 +137,7 @@ void write_rank_replays(std::ostream& out, const SelfCheck& check) {
 }
 
 void write_replay(std::ostream& out, const SelfCheck& check) {
+  if (!check.together.empty()) write_ranks(out, check.together, check.lateness), out << '\n';
   if (check.ranks.empty()) write_labelled(out, "replay", replay_text(check));
   if (check.ranks.size() > 1) write_rank_replays(out, check);
   for (std::size_t i = 0; i < check.ranks.size(); ++i) {
