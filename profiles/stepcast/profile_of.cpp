@@ -2,6 +2,7 @@
 // parts sum to the measured step.
 #include <stepcast/gradient_tensors.hpp>
 #include <stepcast/number_text.hpp>
+#include <stepcast/phase_profile.hpp>
 #include <stepcast/profile_closing.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/ranks.hpp>
@@ -283,11 +284,15 @@ class Assembly {
   Profile p_;
 };
 
+Profile profile_from(const TraceIndex& index, const ProfileOptions& options, const Waiting* waiting) {
+  if (has_phases_only(index)) return phase_profile_of(index, options);
+  return Assembly(index, options, waiting).result();
+}
+
 }  // namespace
 
 Profile profile_of(const Trace& trace, const ProfileOptions& options) {
-  const TraceIndex index(trace);
-  return Assembly(index, options, nullptr).result();
+  return profile_from(TraceIndex(trace), options, nullptr);
 }
 
 Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) {
@@ -298,7 +303,7 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const TraceIndex index(ranks[r]);
     const Waiting waiting = run.waiting_of(r);
-    profiles.push_back(Assembly(index, options, &waiting).result());
+    profiles.push_back(profile_from(index, options, &waiting));
     const Profile &first = profiles.front(), &rank = profiles.back();
     if (rank.gradient_size() != first.gradient_size() && run.collectives.empty())
       throw InputError(
