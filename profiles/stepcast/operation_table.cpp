@@ -41,7 +41,10 @@ JobSteps steps_in(const OperationTable& table, const std::string& source) {
 class Worker {
  public:
   Worker(const OperationTable& table, const JobSteps& steps, const Source& source, std::int64_t rank)
-      : table_(table), steps_(steps), draft_(source.name), rank_(rank), streams_(table.types.size(), -1) {}
+      : table_(table), steps_(steps), draft_(source.name), rank_(rank), streams_(table.types.size(), -1) {
+    for (const auto& [number, step] : steps_)
+      add_step(draft_, number, step.first_ns + step.shift_ns, step.last_ns + step.shift_ns);
+  }
 
   void add(const Operation& operation, std::int64_t peer, std::int64_t data_ranks) {
     const auto step = steps_.find(operation.step);
@@ -64,8 +67,6 @@ class Worker {
   }
 
   Trace finish() {
-    for (const auto& [number, step] : steps_)
-      add_step(draft_, number, step.first_ns + step.shift_ns, step.last_ns + step.shift_ns);
     Trace& trace = draft_.trace();
     trace.rank = rank_;
     ReadReport report = table_.report;

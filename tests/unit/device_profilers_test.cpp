@@ -145,7 +145,8 @@ TEST_CASE("xla json: host only, metadata only, truncated, and the cap of the wri
 }
 
 TEST_CASE("wire format: fields, and bytes that are none") {
-  WireFields fields(number(1, 300) + bytes(2, "text") + number(16, 1));
+  const std::string message = number(1, 300) + bytes(2, "text") + number(16, 1);
+  WireFields fields(message);
   CHECK(fields.next());
   CHECK(fields.integer() == 300);
   CHECK(fields.next());

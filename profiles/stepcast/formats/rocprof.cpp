@@ -98,7 +98,10 @@ class RocprofReader {
     const std::uint32_t index = draft_.add(out);
     rows_.push_back({process, integer_member(event.arguments, "dev-id"), integer_member(event.arguments, "queue-id"),
                      integer_member(event.arguments, "stream-id")});
-    if (read_id(event.start, microseconds)) starts_.try_emplace({process, thread, microseconds}, index);
+    if (!read_id(event.start, microseconds)) return;
+    // Of calls that begin in the same microsecond the outer one launches.
+    const auto start = starts_.try_emplace({process, thread, microseconds}, index).first;
+    if (draft_[start->second].duration_ns < out.duration_ns) start->second = index;
   }
 
   void add_flow(const ChromeEvent& event, std::int64_t process) {
