@@ -44,10 +44,13 @@ bool agree(Sequence a, Sequence b, std::size_t i, std::size_t j) {
   return n > 0 && std::ranges::equal(a.subspan(i, n), b.subspan(j, n));
 }
 
-/// Moves both cursors to the nearest place where the sequences agree again; false when there is none in reach.
-bool step_over(Sequence a, Sequence b, std::size_t& i, std::size_t& j) {
+/// Moves both cursors to the nearest place where the sequences agree again; false when there is none in reach, or when
+/// `comparisons` are used up.
+bool step_over(Sequence a, Sequence b, std::size_t& i, std::size_t& j, std::size_t& comparisons) {
   for (std::size_t skipped = 1; skipped <= longest_skip; ++skipped) {
     for (std::size_t of_a = 0; of_a <= skipped; ++of_a) {
+      if (comparisons == 0) return false;
+      --comparisons;
       const std::size_t x = i + of_a, y = j + skipped - of_a;
       if (x >= a.size() || y >= b.size() || !agree(a, b, x, y)) continue;
       i = x;
@@ -65,14 +68,14 @@ OrderMatch order_match(Sequence a, Sequence b) {
   if (a.empty() || b.empty()) return pairs;
   const std::int64_t d = displacement(a, b);
   std::size_t i = d < 0 ? static_cast<std::size_t>(-d) : 0, j = d > 0 ? static_cast<std::size_t>(d) : 0;
-  // Each failure to find the way costs longest_skip^2 comparisons.
-  for (std::size_t failures = 0; i < a.size() && j < b.size() && failures < 200;) {
+  // Sequences that differ everywhere are not worth the square of their length.
+  std::size_t comparisons = 20'000'000;
+  while (i < a.size() && j < b.size() && comparisons > 0) {
     if (a[i] == b[j]) {
       pairs.emplace_back(static_cast<std::uint32_t>(i++), static_cast<std::uint32_t>(j++));
-    } else if (!step_over(a, b, i, j)) {
+    } else if (!step_over(a, b, i, j, comparisons)) {
       i += longest_skip / 2;
       j += longest_skip / 2;
-      ++failures;
     }
   }
   return pairs;
