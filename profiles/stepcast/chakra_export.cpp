@@ -145,6 +145,7 @@ class ChakraExporter {
     if (index_.facts(event).role == naming::Role::blocking_call) {
       const std::uint32_t awaited = last_device_work_ended_by(end);
       if (awaited != no_index && trace_.events[awaited].end_ns() > start) {
+        pieces_.push_back({event, start, 0, false, {}});  // what it launches itself comes before the wait
         out_.waiting_ns += trace_.events[awaited].end_ns() - start;
         start = trace_.events[awaited].end_ns();
         awaited_.emplace_back(static_cast<std::uint32_t>(pieces_.size()), awaited);
@@ -258,7 +259,7 @@ class ChakraExporter {
       if (count > 0) out_.remarks.push_back(std::to_string(count) + " " + what);
     };
     remark(unsized_, "collectives have no size in the trace: comm_size is 0");
-    remark(unknown_, "collectives of unknown kind are written as computation");
+    remark(unknown_, "collectives of unknown kind are written as computation with an attribute unknown_collective");
     remark(early_, "pieces of device work begin before their launch: the launch is no dependency of theirs");
   }
 

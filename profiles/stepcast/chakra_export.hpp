@@ -4,7 +4,8 @@
 // Nodes, in the order of their start:
 // - Host threads are cut into pieces. At every moment the innermost event of a thread has the time (its self time), so
 //   that nothing counts twice and the pieces of a thread add up to the union of its events. A call that waits for the
-//   device keeps only the time after the work it waited for had ended; the wait emerges from the dependency.
+//   device keeps only the time after the work it waited for had ended, behind a node without duration where it began;
+//   the wait emerges from the dependency.
 // - Device work is one node a kernel, copy or fill.
 // - A collective is one COMM_COLL_NODE (point to point: COMM_SEND_NODE, COMM_RECV_NODE): its kernel or, without a
 //   device, the backend's own event, with its full duration. What runs inside a collective of the host is part of it.

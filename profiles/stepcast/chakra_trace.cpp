@@ -83,7 +83,8 @@ void ChakraTrace::add(const Node& node, chakra_et::Schema schema) {
   event.forward_thread = within(node.number("fw_tid").value_or(-1), -1);
   if (!node.shapes.empty()) event.shapes = draft_.text(node.shapes);
   if (!node.types.empty()) event.types = draft_.text(json_list(node.types));
-  if (communicates(node.type)) event.collective = collective_of(node, schema);
+  const bool unknown_kind = node.number("unknown_collective").has_value();  // chakra_export.cpp
+  if (communicates(node.type) || unknown_kind) event.collective = collective_of(node, schema);
   if (node.type == NodeType::metadata) add_groups(node);
   facts.launches = event.kind == EventKind::runtime_call || event.kind == EventKind::host_op;
   facts.event = draft_.add(event);
@@ -145,8 +146,10 @@ std::uint32_t ChakraTrace::collective_of(const Node& node, chakra_et::Schema sch
     if (type >= 0 && type < static_cast<std::int64_t>(names.size()))
       arguments.name = draft_.text(names[static_cast<std::size_t>(type)]);
     else if (type >= 0) ++unknown_collectives_;
-  } else {
+  } else if (communicates(node.type)) {
     arguments.name = draft_.text(node.type == NodeType::send ? "send" : "recv");
+  } else {
+    ++unknown_collectives_;
   }
   const std::string dtype = node.text("comm_dtype");
   const Answer<DataType> type = data_type_of(dtype);

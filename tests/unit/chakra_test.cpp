@@ -329,3 +329,17 @@ TEST_CASE("chakra export: a lab trace of two ranks keeps its totals to the nanos
     CHECK(back.report.repaired.empty());
   }
 }
+
+TEST_CASE("chakra export: collectives of unknown kind stay communication, a waiting copy is launched before it waits") {
+  test::HandTrace hand;
+  hand.kernel(0, 0, 2, 7, "gemm", 3, 50);
+  hand.kernel(0, 3, 4, 9, "ncclDevKernel_SendRecv", 5, 30);
+  hand.call(0, "cudaStreamSynchronize", 10, 55);
+  const ChakraExport written = chakra_export_of(hand.trace());
+  const Trace trace = read(written.bytes);
+  CHECK(written.communication_ns == 25'000);
+  CHECK(sums_of(trace).communication == 25'000);
+  CHECK(written.waiting_ns == 40'000);
+  CHECK(std::ranges::count_if(
+            trace.events, [&](const Event& event) { return trace.text(event.name) == "cudaStreamSynchronize"; }) == 2);
+}
