@@ -114,8 +114,8 @@ Documents documents_of(const std::vector<std::string>& files, bool strict, const
   if (reading.traces.empty())
     throw InputError(reading.executions.front().source, "a trace", "an execution trace, which holds no times",
                      "give the profiler's trace of the same run as well");
-  documents.traces = reading.executions.empty() ? std::move(reading.traces)
-                                                : joined(std::move(reading.traces), reading.executions);
+  documents.traces =
+      reading.executions.empty() ? std::move(reading.traces) : joined(std::move(reading.traces), reading.executions);
   use_kernel_rules(kernels, documents.traces);
   for (const Trace& trace : documents.traces)
     for (const std::string& repair : trace.report.repaired) note(trace.source + ": " + repair);
