@@ -30,7 +30,7 @@ bool recognises(std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   const auto holds = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
   return first != std::string_view::npos && head[first] == '{' && holds("\"fwd_start\"") && holds("\"fwd_end\"") &&
-         !holds("\"traceEvents\"");
+         !holds("\"traceEvents\"") && !holds("\"rocprofiler-sdk-tool\"");
 }
 
 // "pp_rank_3.json" -> 3; -1 when the name does not say.

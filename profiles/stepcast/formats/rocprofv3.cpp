@@ -10,6 +10,7 @@
 // One entry of the outer list is a process; its records are read one by one, in bounded memory. Nanoseconds. Written by
 // source/lib/output/generateJSON.cpp of ROCm/rocprofiler-sdk.
 #include <stepcast/chrome_events.hpp>
+#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/inflate.hpp>
@@ -30,7 +31,7 @@ using Json = nlohmann::json;
 bool recognises(std::string_view head) {
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && head[first] == '{' &&
-         head.substr(first).find("\"rocprofiler-sdk-tool\"") < 64;
+         head.substr(first).find("\"rocprofiler-sdk-tool\"") < 64 && chrome_writer_of(head) == ChromeWriter::none;
 }
 
 std::int64_t integer_in(std::string_view object, std::string_view outer, std::string_view inner) {
