@@ -166,5 +166,30 @@ TEST_CASE("ranks: a measured pair on other clocks is the same pair, and a delay 
   }
 }
 
+TEST_CASE("ranks: the profile of several ranks holds transfer and waiting apart, and survives JSON") {
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  const std::vector<Trace> traces = traces_in(*folder / "facebookresearch__param", "dlrm_kineto.tar.gz");
+  const Profile profile = profile_of(traces);
+  const Profile alone = profile_of(traces[5]);
+  REQUIRE(profile.ranks.size() == 8);
+  CHECK(alone.ranks.empty());
+  CHECK(
+      std::ranges::any_of(alone.assumed, [](const auto& text) { return contains(text, "one of 8 ranks stands for"); }));
+  CHECK(std::ranges::none_of(profile.assumed, [](const auto& text) { return contains(text, "stands for all"); }));
+  Seconds transfer, together;
+  for (const ObservedCollective& c : profile.collectives) {
+    CHECK(c.waiting > Seconds(0));
+    transfer += c.duration;
+    together += c.duration + c.waiting;
+  }
+  CHECK(transfer.value() == doctest::Approx(217e-6).epsilon(0.01));
+  const auto with = [&](const TracedRank& r) { return std::abs((r.transfer + r.waiting - together).value()) < 1e-5; };
+  CHECK(std::ranges::any_of(profile.ranks, with));
+  CHECK(contains(profile.lateness, "rank 7 for 40.4 %"));
+  const std::string json = json_of(profile);
+  CHECK(json_of(profile_of_json(json, "profile.json")) == json);
+}
+
 }  // namespace
 }  // namespace stepcast
