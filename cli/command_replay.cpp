@@ -41,7 +41,7 @@ Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
   add_reading_flags(app, flags->input);
-  app.add_option("--timeline", flags->timeline, "Also write the step, measured and rebuilt, for ui.perfetto.dev");
+  app.add_option("--timeline", flags->timeline, "Also write both steps as a trace for ui.perfetto.dev");
   add_output_flags(app, flags->output);
   return [flags] { return replay(*flags); };
 }
