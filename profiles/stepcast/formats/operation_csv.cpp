@@ -44,6 +44,7 @@ void split(std::string_view line, std::vector<std::string_view>& cells) {
 
 bool recognises(std::string_view head) {
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
+  if (head.starts_with('{') || head.starts_with('[')) return false;
   std::vector<std::string_view> cells;
   split(head.substr(0, head.find('\n')), cells);
   const auto has = [&](std::string_view name) { return std::ranges::find(cells, name) != cells.end(); };
