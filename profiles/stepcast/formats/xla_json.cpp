@@ -34,6 +34,8 @@ class XlaJsonReader {
     if (!walk.closed) repairs_.say("truncated tail: closing bracket missing");
     times_.report(repairs_);
     repairs_.count(negative_, "event dropped", "events dropped", "negative duration");
+    if (planes_.size() == 0)
+      throw InputError(source_.name, "events on a host or a device", "Python frames or events without a time only");
     ReadReport report;
     report.repaired = repairs_.take();
     report.format = "xla-json";
