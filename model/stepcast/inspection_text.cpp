@@ -45,7 +45,7 @@ std::string writer_of(const TraceSummary& s) {
   constexpr std::string_view framework = "PyTorch ";
   if (name.starts_with(framework)) name.remove_prefix(framework.size());
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-  constexpr std::size_t widest = 18;
+  constexpr std::size_t widest = 14;
   return shortened(name, widest);
 }
 
@@ -125,10 +125,15 @@ void write_execution_lines(std::ostream& out, const Inspection& inspection) {
 
 // In full.
 
+void say(std::ostream& out, std::string_view label, std::string_view text) {
+  constexpr std::size_t label_width = 14;
+  write_labelled(out, label, text, label_width);
+}
+
 void write_report(std::ostream& out, const ReadReport& report) {
-  for (const std::string& text : report.missing) write_labelled(out, "missing", text);
-  for (const std::string& text : report.assumed) write_labelled(out, "assumed", text);
-  for (const std::string& text : report.repaired) write_labelled(out, "repaired", text);
+  for (const std::string& text : report.missing) say(out, "missing", text);
+  for (const std::string& text : report.assumed) say(out, "assumed", text);
+  for (const std::string& text : report.repaired) say(out, "repaired", text);
 }
 
 std::string steps_text(const TraceSummary& s) {
@@ -145,18 +150,18 @@ std::string step_text(const TraceSummary& s) {
 }
 
 void write_collectives(std::ostream& out, const TraceSummary& s) {
-  if (s.collectives == 0) return write_labelled(out, "collectives", "none");
-  write_labelled(out, "collectives",
-                 std::to_string(s.collectives) + ", " + text_of(s.collective_time) + " together" +
-                     (s.kernels > 0 ? ", " + text_of(s.exposed) + " of it next to no other kernel" : ""));
+  if (s.collectives == 0) return say(out, "collectives", "none");
+  say(out, "collectives",
+      std::to_string(s.collectives) + ", " + text_of(s.collective_time) + " together" +
+          (s.kernels > 0 ? ", " + text_of(s.exposed) + " of it next to no other kernel" : ""));
   for (std::size_t i = 0; i < bytes_sources; ++i) {
     if (s.collectives_by_source[i] == 0) continue;
     const auto source = static_cast<BytesSource>(i);
-    write_labelled(out, "",
-                   std::to_string(s.collectives_by_source[i]) +
-                       (source == BytesSource::unknown
-                            ? " of unknown size"
-                            : ", " + text_of(s.bytes_by_source[i]) + " by " + std::string(words_of(source))));
+    say(out, "",
+        std::to_string(s.collectives_by_source[i]) +
+            (source == BytesSource::unknown
+                 ? " of unknown size"
+                 : ", " + text_of(s.bytes_by_source[i]) + " by " + std::string(words_of(source))));
   }
 }
 
@@ -168,58 +173,57 @@ void write_dependencies(std::ostream& out, const InspectedTrace& t) {
       text += (text.empty() ? "" : ", ") + std::to_string(t.dependencies[i]) + " " + std::string(names[i]);
   if (t.forward_backward > 0)
     text += (text.empty() ? "" : ", ") + std::to_string(t.forward_backward) + " forward to backward";
-  write_labelled(out, "dependencies", text.empty() ? "none recorded by id" : text, 14);
+  say(out, "dependencies", text.empty() ? "none recorded by id" : text);
 }
 
 void write_trace_in_full(std::ostream& out, const InspectedTrace& t) {
   const TraceSummary& s = t.summary;
-  write_labelled(out, "trace", s.source);
-  write_labelled(out, "format", s.format + (s.producer.empty() ? "" : ": " + s.producer));
-  if (!s.device.empty()) write_labelled(out, "device", s.device);
-  write_labelled(out, "rank", s.rank < 0 ? "not said" : rank_text(s.rank, s.world_size));
-  write_labelled(out, "steps", steps_text(s));
-  if (s.steps > 0) write_labelled(out, "step", step_text(s));
-  write_labelled(out, "span", text_of(s.span));
-  write_labelled(out, "events",
-                 std::to_string(s.events) + " on " + counted(std::int64_t(t.host_tracks), "thread") + " and " +
-                     counted(std::int64_t(t.device_tracks), "stream"));
-  write_labelled(out, "kernels",
-                 std::to_string(s.kernels) + ", " + text_of(s.kernel_time) +
-                     (s.unclassified_kernels == 0 ? ""
-                                                  : "; " + std::to_string(s.unclassified_kernels) + " (" +
-                                                        share_text(s.unclassified_kernel_time / s.kernel_time) +
-                                                        " of the time) do what their name does not say"));
+  say(out, "trace", s.source);
+  say(out, "format", s.format + (s.producer.empty() ? "" : ": " + s.producer));
+  if (!s.device.empty()) say(out, "device", s.device);
+  say(out, "rank", s.rank < 0 ? "not said" : rank_text(s.rank, s.world_size));
+  say(out, "steps", steps_text(s));
+  if (s.steps > 0) say(out, "step", step_text(s));
+  say(out, "span", text_of(s.span));
+  say(out, "events",
+      std::to_string(s.events) + " on " + counted(std::int64_t(t.host_tracks), "thread") + " and " +
+          counted(std::int64_t(t.device_tracks), "stream"));
+  say(out, "kernels",
+      std::to_string(s.kernels) + ", " + text_of(s.kernel_time) +
+          (s.unclassified_kernels == 0 ? ""
+                                       : "; " + std::to_string(s.unclassified_kernels) + " (" +
+                                             share_text(s.unclassified_kernel_time / s.kernel_time) +
+                                             " of the time) do what their name does not say"));
   write_collectives(out, s);
   write_dependencies(out, t);
-  if (t.groups > 0) write_labelled(out, "groups", counted(std::int64_t(t.groups), "process group"));
-  write_labelled(out, "unclassified",
-                 share_text(s.unclassified_share) + " of the recorded time, " +
-                     counted(std::int64_t(t.report.events_unclassified), "event"),
-                 14);
+  if (t.groups > 0) say(out, "groups", counted(std::int64_t(t.groups), "process group"));
+  say(out, "unclassified",
+      share_text(s.unclassified_share) + " of the recorded time, " +
+          counted(std::int64_t(t.report.events_unclassified), "event"));
   write_report(out, t.report);
 }
 
 void write_execution_in_full(std::ostream& out, const InspectedExecution& e) {
-  write_labelled(out, "trace", e.source);
-  write_labelled(out, "format",
-                 "execution trace, schema " + e.schema + (e.report.producer.empty() ? "" : ": ") + e.report.producer);
-  write_labelled(out, "rank", e.rank < 0 ? "not said" : std::to_string(e.rank));
-  write_labelled(out, "operators",
-                 std::to_string(e.nodes) + ", " + std::to_string(e.with_shapes) + " with shapes, " +
-                     std::to_string(e.collectives) + " collectives");
-  if (e.groups > 0) write_labelled(out, "groups", counted(std::int64_t(e.groups), "process group"));
-  write_labelled(out, "times", "none: give it together with the profiler's trace of the same run");
+  say(out, "trace", e.source);
+  say(out, "format",
+      "execution trace, schema " + e.schema + (e.report.producer.empty() ? "" : ": ") + e.report.producer);
+  say(out, "rank", e.rank < 0 ? "not said" : std::to_string(e.rank));
+  say(out, "operators",
+      std::to_string(e.nodes) + ", " + std::to_string(e.with_shapes) + " with shapes, " +
+          std::to_string(e.collectives) + " collectives");
+  if (e.groups > 0) say(out, "groups", counted(std::int64_t(e.groups), "process group"));
+  say(out, "times", "none: give it together with the profiler's trace of the same run");
   write_report(out, e.report);
 }
 
 void write_profile_in_full(std::ostream& out, const std::string& file, const Profile& p) {
-  write_labelled(out, "profile", file);
-  write_labelled(out, "model", model_text(p));
-  write_labelled(out, "gradients", gradients_text(p));
-  write_labelled(out, "step", time_or_dash(p.measured_step()));
-  write_labelled(out, "from", p.provenance);
-  for (const std::string& text : p.missing) write_labelled(out, "missing", text);
-  for (const std::string& text : p.assumed) write_labelled(out, "assumed", text);
+  say(out, "profile", file);
+  say(out, "model", model_text(p));
+  say(out, "gradients", gradients_text(p));
+  say(out, "step", time_or_dash(p.measured_step()));
+  say(out, "from", p.provenance);
+  for (const std::string& text : p.missing) say(out, "missing", text);
+  for (const std::string& text : p.assumed) say(out, "assumed", text);
 }
 
 void write_in_full(std::ostream& out, const Inspection& inspection) {
@@ -232,7 +236,7 @@ void write_in_full(std::ostream& out, const Inspection& inspection) {
     for (const InspectedTrace& t : file.traces) paragraph(), write_trace_in_full(out, t);
     for (const InspectedExecution& e : file.executions) paragraph(), write_execution_in_full(out, e);
     for (const Profile& p : file.profiles) paragraph(), write_profile_in_full(out, file.name, p);
-    for (const std::string& why : file.refused) paragraph(), write_labelled(out, "refused", why);
+    for (const std::string& why : file.refused) paragraph(), say(out, "refused", why);
   }
 }
 
