@@ -56,7 +56,12 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 bool equal(const ObservedCollective& a, const ObservedCollective& b) {
   return a.operation == b.operation && a.count == b.count && a.size == b.size && a.duration == b.duration &&
-         a.group_size == b.group_size && a.source == b.source;
+         a.waiting == b.waiting && a.group_size == b.group_size && a.source == b.source;
+}
+bool equal(const TracedRank& a, const TracedRank& b) {
+  return a.rank == b.rank && a.source == b.source && a.step == b.step && a.transfer == b.transfer &&
+         a.waiting == b.waiting && a.late == b.late && a.clock_offset == b.clock_offset &&
+         a.clock_residual == b.clock_residual;
 }
 template <class T>
 bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
@@ -64,14 +69,14 @@ bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
 }
 bool equal(const Profile& a, const Profile& b) {
   return a.model == b.model && a.device == b.device && all_equal(a.layers, b.layers) &&
-         a.backward_order == b.backward_order && all_equal(a.tensors, b.tensors) &&
-         operator_equal(a.optimizer, b.optimizer) && operator_equal(a.other, b.other) && a.input == b.input &&
-         a.input_period == b.input_period && a.host_waits_for_device == b.host_waits_for_device &&
-         a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
-         a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
-         a.unclassified_share == b.unclassified_share && a.traced_workers == b.traced_workers &&
-         a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
-         a.assumed == b.assumed;
+         a.backward_order == b.backward_order && all_equal(a.ranks, b.ranks) && a.lateness == b.lateness &&
+         all_equal(a.tensors, b.tensors) && operator_equal(a.optimizer, b.optimizer) &&
+         operator_equal(a.other, b.other) && a.input == b.input && a.input_period == b.input_period &&
+         a.host_waits_for_device == b.host_waits_for_device && a.batch_samples == b.batch_samples &&
+         a.activation_memory == b.activation_memory && a.step_times == b.step_times &&
+         all_equal(a.collectives, b.collectives) && a.unclassified_share == b.unclassified_share &&
+         a.traced_workers == b.traced_workers && a.provenance == b.provenance && a.recognised == b.recognised &&
+         a.missing == b.missing && a.assumed == b.assumed;
 }
 
 class RandomProfiles {
@@ -98,8 +103,11 @@ class RandomProfiles {
     p.activation_memory = Bytes(std::floor(real() * 1e9));
     for (auto k = whole(0, 4); k > 0; --k) p.step_times.push_back(time());
     for (auto k = whole(0, 3); k > 0; --k)
-      p.collectives.push_back({"op" + text(), whole(0, 9), Bytes(real() * 1e8), time(), whole(0, 1) == 0 ? -1 : 8,
-                               BytesSource(whole(0, 3))});
+      p.collectives.push_back({"op" + text(), whole(0, 9), Bytes(real() * 1e8), time(), time(),
+                               whole(0, 1) == 0 ? -1 : 8, BytesSource(whole(0, 3))});
+    for (auto k = whole(0, 2); k > 0; --k)
+      p.ranks.push_back({whole(0, 9), text(), time(), time(), time(), time(), -time(), time()});
+    p.lateness = text();
     p.unclassified_share = whole(0, 1) == 0 ? -1 : real();
     p.traced_workers = whole(1, 1024);
     p.provenance = text();
@@ -272,11 +280,11 @@ TEST_CASE("profile: each broken invariant is refused at its place") {
       {"p#/traced_workers", [](Profile& p) { p.traced_workers = 0; }},
       {"p#/collectives/0/group_size",
        [](Profile& p) {
-         p.collectives = {{"allreduce", 1, Bytes(1), Seconds(1), 0}};
+         p.collectives = {{"allreduce", 1, Bytes(1), Seconds(1), Seconds(0), 0}};
        }},
       {"p#/collectives/0/count",
        [](Profile& p) {
-         p.collectives = {{"allreduce", -1, Bytes(1), Seconds(1), 2}};
+         p.collectives = {{"allreduce", -1, Bytes(1), Seconds(1), Seconds(0), 2}};
        }},
   };
   for (const Case& c : cases) {
