@@ -12,6 +12,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/json_text.hpp>
+#include <stepcast/kineto_parts.hpp>
 #include <stepcast/kineto_windows.hpp>
 #include <stepcast/trace_builder.hpp>
 
@@ -85,15 +86,17 @@ std::size_t expected_events(const Source& source) {
 class KinetoReader {
  public:
   KinetoReader(const Source& source, const ReadOptions& options, PlainText& plain, JsonText& text,
-               std::size_t expected_events)
+               TraceBuilder& builder, KinetoHeader& header)
       : source_(source),
         options_(options),
         plain_(plain),
         text_(text),
         start_(text.offset()),
-        builder_(source.name, options.strict, expected_events, options.most_events) {}
+        builder_(builder),
+        header_(header) {}
 
-  std::vector<Trace> read() {
+  /// Reads it into the builder and the header; returns its length.
+  std::uint64_t read() {
     if (text_.take('[')) {
       header_.bare_array = true;
       read_array();
@@ -104,7 +107,7 @@ class KinetoReader {
     }
     if (!saw_events_) refuse_other_kind();
     report_damage();
-    return builder_.finish_ranks(header_, text_.offset() - start_);
+    return text_.offset() - start_;
   }
 
  private:
@@ -221,8 +224,8 @@ class KinetoReader {
   PlainText& plain_;
   JsonText& text_;
   std::uint64_t start_;
-  TraceBuilder builder_;
-  KinetoHeader header_;
+  TraceBuilder& builder_;
+  KinetoHeader& header_;
   TextDamage damage_;
   std::string keys_;
   bool saw_events_ = false;
@@ -234,8 +237,11 @@ Reading read(const Source& source, const ReadOptions& options) {
   Reading reading;
   for (std::size_t document = 1; document == 1 || text.peek() == '{' || text.peek() == '['; ++document) {
     try {
-      KinetoReader reader(source, options, plain, text, document == 1 ? expected_events(source) : 0);
-      for (Trace& trace : reader.read()) reading.traces.push_back(std::move(trace));
+      TraceBuilder builder(source.name, options.strict, document == 1 ? expected_events(source) : 0,
+                           options.most_events);
+      KinetoHeader header;
+      const std::uint64_t bytes = KinetoReader(source, options, plain, text, builder, header).read();
+      for (Trace& trace : builder.finish_ranks(header, bytes)) reading.traces.push_back(std::move(trace));
     } catch (const InputError& error) {
       if (document == 1 || options.strict) throw;
       reading.refused.push_back("document " + std::to_string(document) + " of " + error.what());
@@ -246,6 +252,28 @@ Reading read(const Source& source, const ReadOptions& options) {
 }
 
 }  // namespace
+
+Trace kineto_trace_of(std::span<const Source> parts, const ReadOptions& options) {
+  if (parts.empty()) throw InputError("", "at least one part of a trace", "none");
+  TraceBuilder builder(parts.front().name, options.strict, expected_events(parts.front()), options.most_events);
+  KinetoHeader header;
+  std::uint64_t bytes = 0;
+  for (const Source& part : parts) {
+    PlainText plain(part.bytes, part.release);
+    JsonText text(plain, true);
+    const KinetoHeader before = header;
+    bytes += KinetoReader(part, options, plain, text, builder, header).read();
+    const auto contradicts = [](std::int64_t was, std::int64_t is) { return was >= 0 && is != was; };
+    if (before.has_base && header.base_ns != before.base_ns)
+      throw InputError(part.name, "the base time of the other parts, " + std::to_string(before.base_ns),
+                       std::to_string(header.base_ns));
+    if (contradicts(before.rank, header.rank) || contradicts(before.world_size, header.world_size))
+      throw InputError(part.name,
+                       "a part of rank " + std::to_string(before.rank) + " of " + std::to_string(before.world_size),
+                       "rank " + std::to_string(header.rank) + " of " + std::to_string(header.world_size));
+  }
+  return builder.finish(header, bytes);
+}
 
 Format kineto() {
   return {"kineto", "PyTorch profiler trace (*.pt.trace.json[.gz]), all versions",
