@@ -49,7 +49,7 @@ std::size_t PlainText::read(std::span<char> out) {
   if (!inflater_) {
     const std::size_t count = std::min(out.size(), stored_.size() - used_);
     if (count) std::memcpy(out.data(), stored_.data() + used_, count);
-    used_ += count;
+    used(used_ + count);
     return count;
   }
   std::size_t written = 0;

@@ -193,13 +193,12 @@ std::size_t bare_walk(const std::string& path) {
       in_events = true;
     }
     const std::string_view events(text.data() + begin, have - begin);
-    const std::size_t comma = ended ? events.size() : last_comma(events);
+    const std::size_t comma = ended ? events.rfind(']') : last_comma(events);
     if (comma == std::string_view::npos) throw std::runtime_error("an event that is longer than a window");
     const char kept = text[begin + comma];
     text[begin - 1] = '[';
-    if (!ended) text[begin + comma] = ']';
-    seen += walk_window(parser, text.data() + begin - 1, comma + 2 - (ended ? 1 : 0),
-                        comma + 2 + simdjson::SIMDJSON_PADDING);
+    text[begin + comma] = ']';
+    seen += walk_window(parser, text.data() + begin - 1, comma + 2, comma + 2 + simdjson::SIMDJSON_PADDING);
     text[begin + comma] = kept;
     if (ended) break;
     const std::size_t rest = have - (begin + comma + 1);
