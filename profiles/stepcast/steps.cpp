@@ -219,6 +219,7 @@ bool occurs_once_a_step(const std::vector<Occurrence>& kernel, std::size_t steps
 Seconds usual_period(const StepWork& work) {
   const auto working = static_cast<std::size_t>(
       std::ranges::count_if(work.steps, [](const DeviceWork& w) { return w.first_start_ns >= 0; }));
+  if (working == 1) return Seconds(0);  // what a single step launched once tells of no period
   std::vector<std::vector<double>> samples(work.steps.size() + 1);
   for (const std::vector<Occurrence>& kernel : work.kernels) {
     if (!occurs_once_a_step(kernel, work.steps.size(), working)) continue;
@@ -303,9 +304,8 @@ StepTimes step_times_of(const Trace& trace, std::span<const Step> steps) {
   const StepWork work = device_work_of(trace, steps);
   times.device_period = usual_period(work);
   std::vector<Seconds> periods = periods_of(work);
-  // One pair of steps without a kernel that both have is no measure of the device.
-  const bool told =
-      times.device_period > Seconds(0) || std::ranges::count_if(periods, [](Seconds p) { return p > Seconds(0); }) > 1;
+  // The only period of two steps is that of a queue which still fills: no better than their annotations.
+  const bool told = steps.size() > 2 && std::ranges::any_of(periods, [](Seconds p) { return p > Seconds(0); });
   times.host_runs_ahead = told && host_runs_ahead(steps, work.steps);
   if (times.host_runs_ahead) times.durations = std::move(periods);
   const auto good = std::ranges::count_if(steps, [](const Step& s) { return !s.distorted; });

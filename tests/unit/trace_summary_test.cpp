@@ -102,6 +102,17 @@ TEST_CASE("kernels that occur exactly once a step give the device's period, from
   CHECK(s.step.value() == doctest::Approx(105e-6));  // this host waits for its device
 }
 
+TEST_CASE("a trace that lost the launches of all steps but one keeps the time of its annotations") {
+  HandTrace hand;
+  hand.add(EventKind::kernel, hand.device(7), "once", -100, -90, 999);
+  hand.step(1, 0, 100);
+  hand.step(2, 101, 201);
+  hand.kernel(0, 150, 160, 7, "once", 300, 310);
+  const TraceSummary s = summary_of(hand.trace());
+  CHECK(s.device_period == Seconds(0));
+  CHECK(s.step.value() == doctest::Approx(100e-6));
+}
+
 TEST_CASE("the stub that the profiler leaves behind the last step is no step time") {
   HandTrace hand;
   hand.step(1, 0, 9000);
