@@ -12,6 +12,7 @@ inline void require(bool holds) {
 }
 
 inline void check(const Trace& trace) {
+  require(!trace.events.empty());
   require(!trace.strings.empty() && trace.strings[0].empty());
   const auto is_text = [&](StringId id) { return id < trace.strings.size(); };
   const auto is_event = [&](std::uint32_t event) { return event < trace.events.size(); };
