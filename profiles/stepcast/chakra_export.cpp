@@ -312,11 +312,14 @@ class ChakraExporter {
       const auto* const name = std::ranges::find(chakra_et::collective_names, collective.operation);
       node.attributes["comm_type"].number = name - std::begin(chakra_et::collective_names);
     }
-    std::int64_t in = static_cast<std::int64_t>(collective.size.value()), out = in;
+    constexpr std::int64_t most = std::int64_t{1} << 60;  // more is no size
+    const double size = collective.size.value();
+    std::int64_t in = size < double(most) ? static_cast<std::int64_t>(size) : 0, out = in;
     const CollectiveArguments* arguments = collective.arguments;
     if (arguments != nullptr) {
       const Answer<DataType> dtype = data_type_of(trace_.text(arguments->dtype));
-      if (dtype && arguments->in_elements >= 0) {
+      if (dtype && arguments->in_elements >= 0 &&
+          std::max(arguments->in_elements, arguments->out_elements) < most / 16) {
         const auto element = static_cast<std::int64_t>(size_of(*dtype));
         in = arguments->in_elements * element;
         out = arguments->out_elements >= 0 ? arguments->out_elements * element : in;

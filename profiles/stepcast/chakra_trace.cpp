@@ -96,11 +96,11 @@ std::int64_t ChakraTrace::duration_of(const Node& node) {
   std::uint64_t us = node.duration_us;
   if (const auto runtime = node.number("runtime"); us == 0 && runtime && *runtime > 0)
     us = static_cast<std::uint64_t>(*runtime);
-  if (const auto exact = node.number("duration_ns"); exact && *exact >= 0 && *exact < longest_ns) {
+  if (const auto exact = node.number("duration_ns"); exact && *exact >= 0 && *exact <= longest_slice_ns) {
     ++exact_;
     return *exact;
   }
-  if (us >= static_cast<std::uint64_t>(longest_ns) / 1000) {
+  if (us > static_cast<std::uint64_t>(longest_slice_ns) / 1000) {
     ++too_long_;
     return 0;
   }
@@ -178,7 +178,10 @@ void ChakraTrace::add_groups(const Node& node) {
   for (const auto& entry : json) {
     if (!entry.is_object() || !entry.contains("pg_name") || !entry.contains("ranks")) continue;
     ProcessGroup group;
-    group.name = entry["pg_name"].is_string() ? entry["pg_name"].get<std::string>() : entry["pg_name"].dump();
+    const auto& name = entry["pg_name"];
+    if (name.is_string()) group.name = name.get<std::string>();
+    else if (name.is_number_integer()) group.name = std::to_string(name.get<std::int64_t>());
+    else continue;
     group.description = entry.value("pg_desc", nlohmann::json("")).is_string() ? entry.value("pg_desc", "") : "";
     if (entry["ranks"].is_array())
       for (const auto& rank : entry["ranks"])

@@ -4,6 +4,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/inflate.hpp>
 #include <stepcast/json_text.hpp>
+#include <stepcast/trace_draft.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -336,7 +337,7 @@ bool ChromeTimes::start(const ChromeEvent& event, std::int64_t& ns) {
 }
 
 bool ChromeTimes::duration(const ChromeEvent& event, std::int64_t& ns) {
-  if (read(event.duration, std::int64_t{1} << 53, ns)) return true;
+  if (read(event.duration, longest_slice_ns, ns)) return true;
   ++no_duration_;
   return false;
 }
@@ -360,8 +361,9 @@ bool OpenSlices::end(Track track, std::uint32_t name, std::int64_t end_ns, Slice
       if (name != 0 && open[i].name != name) continue;
       slice = open[i];
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
-      if (end_ns >= slice.start_ns) return true;
-      ++negative_;
+      if (end_ns < slice.start_ns) ++negative_;
+      else if (end_ns - slice.start_ns > longest_slice_ns) ++too_long_;
+      else return true;
       return false;
     }
   }
@@ -382,6 +384,7 @@ std::uint64_t OpenSlices::without_end() const {
 
 void OpenSlices::report(Repairs& repairs) const {
   repairs.count(negative_, "slice dropped", "slices dropped", "they end before they begin");
+  repairs.count(too_long_, "slice dropped", "slices dropped", "they last for months");
 }
 
 void OpenSlices::report(std::vector<std::string>& missing) const {

@@ -112,7 +112,7 @@ class OpenSlices {
 
  private:
   std::unordered_map<Track, std::vector<Slice>> open_;
-  std::uint64_t without_beginning_ = 0, negative_ = 0;
+  std::uint64_t without_beginning_ = 0, negative_ = 0, too_long_ = 0;
 };
 
 }  // namespace stepcast

@@ -15,6 +15,9 @@
 
 namespace stepcast {
 
+/// A slice of more than 104 days is damage, and the sum of a thousand shorter ones is still in range.
+inline constexpr std::int64_t longest_slice_ns = std::int64_t{1} << 53;
+
 class TraceDraft {
  public:
   explicit TraceDraft(std::string_view source);

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -290,6 +291,21 @@ TEST_CASE("chakra export: nothing counts twice, and every order is a data depend
   CHECK(depends(trace, "in ProfilerStep#1", "aten::conv2d"));
   CHECK(trace.text(trace.collectives.at(0).name) == "allreduce");
   CHECK(says(written.remarks, "no size"));
+}
+
+TEST_CASE("chakra export: sizes that cannot be are none") {
+  for (const char* dtype : {"Float", "nothing"}) {
+    Trace trace = read(metadata + message(field(1, 1) + field(2, "All-Reduce") + field(3, 7) + field(7, 1) +
+                                          attribute("is_cpu_op", boolean, 0) + attribute("comm_type", int64, 0) +
+                                          attribute("comm_dtype", "Float") + attribute("comm_size", int64, 64)));
+    REQUIRE(trace.collectives.size() == 1);
+    CollectiveArguments& arguments = trace.collectives[0];
+    arguments.in_elements = arguments.out_elements = std::numeric_limits<std::int64_t>::max();
+    trace.strings[arguments.dtype] = dtype;
+    const Trace back = read(chakra_export_of(trace).bytes);
+    REQUIRE(back.collectives.size() == 1);
+    CHECK(back.collectives[0].in_elements == 0);
+  }
 }
 
 TEST_CASE("chakra export: one step, and what is not there") {

@@ -103,6 +103,8 @@ TEST_CASE("operation csv: damage is counted, and refused when strict") {
   CHECK(refusal_of(header).find("without a readable row") != std::string::npos);
   CHECK(refusal_of("optype,start_ts,duration,step\nforward-compute,0,1,1\n").find("\"rank\"") != std::string::npos);
   CHECK(refusal_of(header + "0,0,0,7,f,0,1,0,0,0,0\n0,0,0,7,f,0,-1,0,0,0,0\n").empty());
+  for (const char* last : {"0,2147483647,0,7,forward-send,0,1,0,0,0,0\n", "2147483647,0,0,7,f,0,1,0,0,0,0\n"})
+    CHECK(mentions(traces_in(table + last)[0].report.repaired, "1 row dropped"));
   std::string many = header;
   for (int i = 0; i < 300; ++i) many += "0,0,0,7,type" + std::to_string(i) + ",0,1,0,0,0,0\n";
   CHECK(refusal_of(many).find("256 types") != std::string::npos);

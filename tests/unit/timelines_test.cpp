@@ -168,6 +168,11 @@ TEST_CASE("horovod: recordings that start or stop in the middle, open arrays, an
   CHECK(mentions(read(backwards).report.repaired, "1 slice dropped: they end before they begin"));
   CHECK_FALSE(refusal_of_strict(backwards).empty());
 
+  const std::string ages = "[" + all_reduce(1, 100) + R"({"ph": "B", "name": "ALLREDUCE", "ts": -2e15, "pid": 1},)" +
+                           R"({"ph": "E", "ts": 2e15, "pid": 1},)";
+  CHECK(mentions(read(ages).report.repaired, "1 slice dropped: they last for months"));
+  CHECK_FALSE(refusal_of_strict(ages).empty());
+
   const std::string timeless =
       "[" + all_reduce(1, 100) + R"({"ph": "B", "name": "ALLREDUCE", "ts": "soon", "pid": 1},)";
   CHECK(mentions(read(timeless).report.repaired, "1 event dropped: no readable time stamp"));

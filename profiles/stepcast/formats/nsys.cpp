@@ -241,7 +241,8 @@ class NsysReader {
   bool has_times(const SqliteRows& rows) {
     ++events_;
     const std::int64_t start = rows.integer(0, latest_ns + 1), end = rows.integer(1, latest_ns + 1);
-    const bool fine = start >= -latest_ns && start <= latest_ns && end >= -latest_ns && end <= latest_ns;
+    const bool fine = start >= -latest_ns && start <= latest_ns && end >= -latest_ns && end <= latest_ns &&
+                      end - start <= longest_slice_ns;
     without_times_ += !fine;
     return fine;
   }

@@ -139,7 +139,8 @@ class OperationCsvReader {
 
   bool read_number(Column column, std::int32_t& value) {
     std::int64_t wide = -1;
-    if (!read_optional(cell(column), wide) || wide > std::numeric_limits<std::int32_t>::max() || wide < -1)
+    // Neighbours (the next stage) are numbers, too.
+    if (!read_optional(cell(column), wide) || wide >= std::numeric_limits<std::int32_t>::max() || wide < -1)
       return false;
     value = static_cast<std::int32_t>(wide);
     return true;

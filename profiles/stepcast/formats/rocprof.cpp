@@ -33,7 +33,7 @@ class RocprofReader {
     require_events(draft_, source_.name, "a rocprof trace with calls or kernels", "none");
     if (!walk.closed) repairs_.say("truncated tail: closing bracket missing");
     times_.report(repairs_);
-    repairs_.count(negative_, "event dropped", "events dropped", "negative duration");
+    repairs_.count(negative_, "event dropped", "events dropped", "a negative or impossible duration");
     place_events();
     link();
     ReadReport& report = draft_.trace().report;
@@ -75,7 +75,8 @@ class RocprofReader {
     std::int64_t end = 0, thread = -1;
     if (exact && read_integer(content_of_member(event.arguments, "EndNs"), end) == Parsed::fine) {
       constexpr std::int64_t latest = std::int64_t{1} << 61;
-      if (out.start_ns < 0 || out.start_ns > latest || end > latest || end < -latest) {
+      if (out.start_ns < 0 || out.start_ns > latest || end > latest || end < -latest ||
+          end - out.start_ns > longest_slice_ns) {
         ++negative_;
         return;
       }
