@@ -45,7 +45,7 @@ std::vector<std::string> expanded(const std::vector<std::string>& names) {
 InspectedFile inspected_file(const std::string& file, const InputFlags& flags,
                              const std::function<void(double)>& show) {
   try {
-    Reading reading = reading_of_file(file, flags.strict, show);
+    Reading reading = reading_of_file(file, {.strict = flags.strict, .progress = show});
     use_kernel_rules(flags.kernels, reading.traces);
     return inspected(shown_name(file), reading);
   } catch (const InputError& refusal) {

@@ -8,10 +8,17 @@
 #include <stepcast/format.hpp>
 #include <stepcast/joined_tables.hpp>
 #include <stepcast/kernel_table.hpp>
+#include <stepcast/kineto_parts.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
+#include <exception>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <numeric>
+#include <thread>
 #include <utility>
 
 namespace stepcast::cli {
@@ -58,17 +65,76 @@ std::optional<Reading> reading_of_pair(const std::vector<std::string>& files, bo
   return reading_of({name, std::as_bytes(std::span(*text))}, {.strict = strict, .progress = {}});
 }
 
-/// Everything that the files hold, not yet joined.
+/// What every file holds, in their order. Files are read side by side, each by one thread; a lone one by all.
+std::vector<Reading> readings_of(const std::vector<std::string>& files, bool strict) {
+  const std::size_t count = files.size();
+  std::vector<Reading> readings(count);
+  std::vector<std::exception_ptr> failures(count);
+  std::vector<double> shares(count, 0);
+  std::mutex shares_change;
+  Progress progress("reading");
+  std::atomic<std::size_t> next{0};
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto read_some = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      const auto show = [&, i](double share) {
+        const std::lock_guard lock(shares_change);
+        shares[i] = share;
+        progress.show(std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(count));
+      };
+      try {
+        readings[i] = reading_of_file(files[i], {.strict = strict, .progress = show, .threads = count > 1 ? 1u : 0u});
+      } catch (...) { failures[i] = std::current_exception(); }
+    }
+  };
+  std::vector<std::jthread> workers;
+  for (std::size_t t = 1; t < std::min<std::size_t>(cores, count); ++t) workers.emplace_back(read_some);
+  read_some();
+  workers.clear();
+  for (const std::exception_ptr& failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return readings;
+}
+
+/// The files from which on traces belong to the recording of file `first`, itself included.
+std::vector<std::size_t> parts_from(const std::vector<Reading>& readings, std::size_t first) {
+  std::vector<std::size_t> parts{first};
+  if (readings[first].traces.size() != 1) return parts;
+  for (std::size_t i = first + 1; i < readings.size(); ++i)
+    if (readings[i].traces.size() == 1 &&
+        are_parts_of_one_recording(readings[first].traces.front(), readings[i].traces.front()))
+      parts.push_back(i);
+  return parts;
+}
+
+/// Files that hold one recording between them are read again, as one.
+void join_parts(const std::vector<std::string>& files, bool strict, std::vector<Reading>& readings) {
+  for (std::size_t first = 0; first < files.size(); ++first) {
+    const std::vector<std::size_t> parts = parts_from(readings, first);
+    if (parts.size() == 1) continue;
+    std::deque<FileBytes> bytes;
+    std::vector<Source> sources;
+    std::string names;
+    for (const std::size_t part : parts) {
+      if (files[part] == "-")
+        throw InputError("", "the parts of a recording as files", "one of them on standard input");
+      bytes.emplace_back(files[part]);
+      sources.push_back({shown_name(files[part]), bytes.back().bytes(), {}});
+      names += (names.empty() ? "" : ", ") + shown_name(files[part]);
+      readings[part].traces.clear();
+    }
+    readings[first].traces.push_back(kineto_trace_of(sources, {.strict = strict, .progress = {}}));
+    note("parts of one recording, read as one: " + names);
+  }
+}
+
+/// Everything that the files hold, not yet joined with execution traces.
 Reading reading_of_files(const std::vector<std::string>& files, bool strict) {
   if (std::optional<Reading> pair = reading_of_pair(files, strict)) return std::move(*pair);
+  std::vector<Reading> readings = readings_of(files, strict);
+  join_parts(files, strict, readings);
   Reading all;
-  Progress progress("reading");
-  const std::size_t count = files.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto show = [&](double share) {
-      progress.show((static_cast<double>(i) + share) / static_cast<double>(count));
-    };
-    Reading one = reading_of_file(files[i], strict, show);
+  for (Reading& one : readings) {
     append(all.traces, std::move(one.traces));
     append(all.profiles, std::move(one.profiles));
     append(all.executions, std::move(one.executions));
@@ -79,13 +145,13 @@ Reading reading_of_files(const std::vector<std::string>& files, bool strict) {
 
 }  // namespace
 
-Reading reading_of_file(const std::string& path, bool strict, const std::function<void(double)>& progress) {
+Reading reading_of_file(const std::string& path, const ReadOptions& options) {
   const std::string name = shown_name(path);
   const FileBytes file(path);
   const std::string_view schema = own_schema_of(file.text());
   if (schema.empty()) {
     const auto release = [&file](std::size_t count) { file.release(count); };
-    return reading_of({name, file.bytes(), release}, {.strict = strict, .progress = progress});
+    return reading_of({name, file.bytes(), release}, options);
   }
   if (schema != "profile") throw InputError(name, "a trace or a profile", "a stepcast " + std::string(schema));
   Reading reading;

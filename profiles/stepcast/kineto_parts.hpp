@@ -13,8 +13,9 @@ namespace stepcast {
 /// contradict one another about rank, world size or base time.
 [[nodiscard]] Trace kineto_trace_of(std::span<const Source> parts, const ReadOptions& = {});
 
-/// True when two traces that were read one by one are parts of one recording: no event is in both, and either both say
-/// that they are of the same rank, or the device work of one was launched in the other.
+/// True when two traces that were read one by one are parts of one recording, or recordings of one process: nothing
+/// says that their ranks differ, next to no event and no annotated step is in both, and they share host threads on
+/// which the events of the one fit between those of the other, or the device work of one was launched in the other.
 [[nodiscard]] bool are_parts_of_one_recording(const Trace&, const Trace&);
 
 }  // namespace stepcast
