@@ -1,9 +1,8 @@
 // Chakra's messages on the wire.
 #include <stepcast/chakra.hpp>
+#include <stepcast/wire_format.hpp>
 
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/wire_format_lite.h>
 
 #include <bit>
 #include <cmath>
@@ -13,68 +12,8 @@ namespace stepcast::chakra_et {
 namespace {
 
 using google::protobuf::internal::WireFormatLite;
-using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
 using google::protobuf::io::StringOutputStream;
-
-/// One field of a message: its number, its wire type, and its value as the wire has it.
-struct Field {
-  int number = 0;
-  WireFormatLite::WireType type = WireFormatLite::WIRETYPE_VARINT;
-  std::uint64_t bits = 0;
-  std::string_view bytes;
-  [[nodiscard]] bool is_number() const { return type != WireFormatLite::WIRETYPE_LENGTH_DELIMITED; }
-};
-
-class Fields {
- public:
-  explicit Fields(std::string_view message)
-      : message_(message),
-        input_(reinterpret_cast<const std::uint8_t*>(message.data()), static_cast<int>(message.size())) {}
-
-  /// False at the end and at the first thing that is no field; `intact` tells which.
-  bool next(Field& field) {
-    const std::uint32_t tag = input_.ReadTag();
-    if (tag == 0) {
-      intact_ = static_cast<std::size_t>(input_.CurrentPosition()) == message_.size();
-      return false;
-    }
-    field = {};
-    field.number = WireFormatLite::GetTagFieldNumber(tag);
-    field.type = WireFormatLite::GetTagWireType(tag);
-    intact_ = field.number > 0 && read_value(field);
-    return intact_;
-  }
-  [[nodiscard]] bool intact() const { return intact_; }
-
- private:
-  bool read_value(Field& field) {
-    std::uint32_t small = 0;
-    switch (field.type) {
-      case WireFormatLite::WIRETYPE_VARINT:
-        return input_.ReadVarint64(&field.bits);
-      case WireFormatLite::WIRETYPE_FIXED64:
-        return input_.ReadLittleEndian64(&field.bits);
-      case WireFormatLite::WIRETYPE_FIXED32:
-        if (!input_.ReadLittleEndian32(&small)) return false;
-        field.bits = small;
-        return true;
-      case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
-        if (!input_.ReadVarint32(&small)) return false;
-        const auto at = static_cast<std::size_t>(input_.CurrentPosition());
-        if (small > message_.size() - at) return false;
-        field.bytes = message_.substr(at, small);
-        return input_.Skip(static_cast<int>(small));
-      }
-      default:
-        return false;  // groups are not used
-    }
-  }
-
-  std::string_view message_;
-  CodedInputStream input_;
-  bool intact_ = true;
-};
 
 Value whole(std::uint64_t bits) {
   Value value;
@@ -90,68 +29,68 @@ Value real(double number) {
 }
 
 // The number of the field is the type of the value.
-Value current_value(const Field& field) {
-  const auto signed_bits = static_cast<std::int64_t>(field.bits);
-  switch (field.number) {
+Value current_value(const WireFields& field) {
+  const auto signed_bits = static_cast<std::int64_t>(field.bits());
+  switch (field.number()) {
     case 3:
-      return real(std::bit_cast<double>(field.bits));
+      return real(std::bit_cast<double>(field.bits()));
     case 5:
-      return real(std::bit_cast<float>(static_cast<std::uint32_t>(field.bits)));
+      return real(std::bit_cast<float>(static_cast<std::uint32_t>(field.bits())));
     case 7:
     case 9:
       return {signed_bits, {}};
     case 15:
     case 17:
-      return {WireFormatLite::ZigZagDecode64(field.bits), {}};
+      return {WireFormatLite::ZigZagDecode64(field.bits()), {}};
     case 23:
-      return {static_cast<std::int32_t>(static_cast<std::uint32_t>(field.bits)), {}};
+      return {static_cast<std::int32_t>(static_cast<std::uint32_t>(field.bits())), {}};
     case 25:
       return {signed_bits, {}};
     case 29:
     case 31:
-      return {{}, std::string(field.bytes)};
+      return {{}, std::string(field.bytes())};
     default:
-      return field.is_number() ? whole(field.bits) : Value{};
+      return field.has_bytes() ? Value{} : whole(field.bits());
   }
 }
 
-Value old_value(const Field& field) {
-  switch (field.number) {
+Value old_value(const WireFields& field) {
+  switch (field.number()) {
     case 5:
-      return real(std::bit_cast<float>(static_cast<std::uint32_t>(field.bits)));
+      return real(std::bit_cast<float>(static_cast<std::uint32_t>(field.bits())));
     case 7:
-      return {static_cast<std::int64_t>(field.bits), {}};
+      return {static_cast<std::int64_t>(field.bits()), {}};
     case 8:
-      return {{}, std::string(field.bytes)};
+      return {{}, std::string(field.bytes())};
     default:
-      return field.is_number() ? whole(field.bits) : Value{};
+      return field.has_bytes() ? Value{} : whole(field.bits());
   }
 }
 
-bool expects_bytes(int number) { return number % 2 == 0 || number == 29 || number == 31; }
+bool expects_bytes(std::uint32_t number) { return number % 2 == 0 || number == 29 || number == 31; }
 
 bool read_attribute(std::string_view message, std::map<std::string, Value>& attributes, Schema& schema) {
-  Fields fields(message);
+  WireFields field(message);
   std::string name;
   Value value;
   bool named = false;
-  for (Field field; fields.next(field);) {
-    if (field.number == 1) {
-      if (field.is_number()) return false;
-      name = field.bytes;
+  while (field.next()) {
+    if (field.number() == 1) {
+      if (!field.has_bytes()) return false;
+      name = field.bytes();
       named = true;
-    } else if (field.number == 2 && field.is_number()) {
+    } else if (field.number() == 2 && !field.has_bytes()) {
       if (schema == Schema::current) return false;
       schema = Schema::attribute_types;
     } else if (schema == Schema::attribute_types) {
-      if (field.number >= 4 && field.number <= 8) value = old_value(field);
-    } else if (field.number >= 3 && field.number <= 34) {
-      if (expects_bytes(field.number) == field.is_number()) return false;
+      if (field.number() >= 4 && field.number() <= 8) value = old_value(field);
+    } else if (field.number() >= 3 && field.number() <= 34) {
+      if (expects_bytes(field.number()) != field.has_bytes()) return false;
       if (schema == Schema::unknown) schema = Schema::current;
       value = current_value(field);
     }
   }
-  if (!fields.intact() || !named) return false;
+  if (field.damaged() || !named) return false;
   attributes.insert_or_assign(std::move(name), std::move(value));
   return true;
 }
@@ -163,13 +102,13 @@ bool is_printable(std::string_view text) {
 }
 
 /// Repeated numbers: packed or one by one.
-bool read_ids(const Field& field, std::vector<std::uint64_t>& ids) {
-  if (field.type == WireFormatLite::WIRETYPE_VARINT) {
-    ids.push_back(field.bits);
+bool read_ids(const WireFields& field, std::vector<std::uint64_t>& ids) {
+  if (field.is_varint()) {
+    ids.push_back(field.bits());
     return true;
   }
-  if (field.is_number()) return false;
-  for (std::string_view rest = field.bytes; !rest.empty();) {
+  if (!field.has_bytes()) return false;
+  for (std::string_view rest = field.bytes(); !rest.empty();) {
     std::uint64_t id = 0;
     const std::size_t size = read_varint(rest, id);
     if (size == 0) return false;
@@ -180,53 +119,52 @@ bool read_ids(const Field& field, std::vector<std::uint64_t>& ids) {
 }
 
 bool read_inputs(std::string_view message, Node& node) {
-  Fields fields(message);
-  for (Field field; fields.next(field);) {
-    if (field.is_number()) return false;
-    if (field.number == 1) node.values = field.bytes;
-    if (field.number == 2) node.shapes = field.bytes;
-    if (field.number == 3) node.types = field.bytes;
+  WireFields field(message);
+  while (field.next()) {
+    if (!field.has_bytes()) return false;
+    if (field.number() == 1) node.values = field.bytes();
+    if (field.number() == 2) node.shapes = field.bytes();
+    if (field.number() == 3) node.types = field.bytes();
   }
-  return fields.intact();
+  return !field.damaged();
 }
 
-bool read_current_field(const Field& field, Node& node) {
+bool read_current_field(const WireFields& field, Node& node) {
   Schema schema = Schema::current;
-  const bool varint = field.type == WireFormatLite::WIRETYPE_VARINT;
-  switch (field.number) {
+  switch (field.number()) {
     case 5:
       return read_ids(field, node.data);
     case 6:
-      node.start_us = field.bits;
-      return varint;
+      node.start_us = field.bits();
+      return field.is_varint();
     case 7:
-      node.duration_us = field.bits;
-      return varint;
+      node.duration_us = field.bits();
+      return field.is_varint();
     case 8:
-      return !field.is_number() && read_inputs(field.bytes, node);
+      return field.has_bytes() && read_inputs(field.bytes(), node);
     case 9:
-      return !field.is_number();
+      return field.has_bytes();
     case 10:
-      return !field.is_number() && read_attribute(field.bytes, node.attributes, schema);
+      return field.has_bytes() && read_attribute(field.bytes(), node.attributes, schema);
     default:
       return true;
   }
 }
 
-bool read_old_field(const Field& field, Node& node) {
+bool read_old_field(const WireFields& field, Node& node) {
   Schema schema = Schema::attribute_types;
-  switch (field.number) {
+  switch (field.number()) {
     case 5:
-      node.values = field.bytes;
-      return !field.is_number();
+      node.values = field.bytes();
+      return field.has_bytes();
     case 6:
-      node.shapes = field.bytes;
-      return !field.is_number();
+      node.shapes = field.bytes();
+      return field.has_bytes();
     case 7:
-      node.types = field.bytes;
-      return !field.is_number();
+      node.types = field.bytes();
+      return field.has_bytes();
     case 11:
-      return !field.is_number() && read_attribute(field.bytes, node.attributes, schema);
+      return field.has_bytes() && read_attribute(field.bytes(), node.attributes, schema);
     default:
       return true;
   }
@@ -305,59 +243,48 @@ std::string Node::text(const std::string& attribute) const {
   return found->second.number ? std::to_string(*found->second.number) : std::string();
 }
 
-std::size_t read_varint(std::string_view text, std::uint64_t& value) {
-  value = 0;
-  for (std::size_t i = 0; i < text.size() && i < 10; ++i) {
-    const auto byte = static_cast<std::uint8_t>(text[i]);
-    value |= static_cast<std::uint64_t>(byte & 0x7f) << (7 * i);
-    if (byte < 0x80) return i + 1;
-  }
-  return 0;
-}
-
 bool read_metadata(std::string_view message, Metadata& metadata, Schema& schema) {
   metadata = {};
   schema = Schema::unknown;
-  Fields fields(message);
-  for (Field field; fields.next(field);) {
-    if (field.is_number()) return false;
-    const bool attribute = field.number == 2 || (field.number == 1 && field.bytes.starts_with('\n'));
+  WireFields field(message);
+  while (field.next()) {
+    if (!field.has_bytes()) return false;
+    const bool attribute = field.number() == 2 || (field.number() == 1 && field.bytes().starts_with('\n'));
     if (attribute) {
-      if (!read_attribute(field.bytes, metadata.attributes, schema)) return false;
-    } else if (field.number == 1) {
-      if (field.bytes.size() > 64 || !is_printable(field.bytes)) return false;
-      metadata.version = field.bytes;
+      if (!read_attribute(field.bytes(), metadata.attributes, schema)) return false;
+    } else if (field.number() == 1) {
+      if (field.bytes().size() > 64 || !is_printable(field.bytes())) return false;
+      metadata.version = field.bytes();
       schema = Schema::current;
     } else {
       return false;
     }
   }
-  return fields.intact();
+  return !field.damaged();
 }
 
 bool read_node(std::string_view message, Schema schema, Node& node) {
   node = {};
-  Fields fields(message);
-  for (Field field; fields.next(field);) {
-    const bool varint = field.type == WireFormatLite::WIRETYPE_VARINT;
+  WireFields field(message);
+  while (field.next()) {
     bool good = true;
-    if (field.number == 1) {
-      node.id = field.bits;
-      good = varint;
-    } else if (field.number == 2) {
-      node.name = field.bytes;
-      good = !field.is_number();
-    } else if (field.number == 3) {
-      node.type = field.bits < 8 ? static_cast<NodeType>(field.bits) : NodeType::other;
-      good = varint;
-    } else if (field.number == 4) {
+    if (field.number() == 1) {
+      node.id = field.bits();
+      good = field.is_varint();
+    } else if (field.number() == 2) {
+      node.name = field.bytes();
+      good = field.has_bytes();
+    } else if (field.number() == 3) {
+      node.type = field.bits() < 8 ? static_cast<NodeType>(field.bits()) : NodeType::other;
+      good = field.is_varint();
+    } else if (field.number() == 4) {
       good = read_ids(field, node.control);
     } else {
       good = schema == Schema::attribute_types ? read_old_field(field, node) : read_current_field(field, node);
     }
     if (!good) return false;
   }
-  return fields.intact();
+  return !field.damaged();
 }
 
 std::string bytes_of(const Metadata& metadata) {

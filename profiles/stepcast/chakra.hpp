@@ -64,7 +64,4 @@ enum class Schema : std::uint8_t { unknown, attribute_types, current };
 [[nodiscard]] std::string bytes_of(const Metadata&);
 [[nodiscard]] std::string bytes_of(const Node&);
 
-/// Length of the varint at the start of `text` and its value; 0 when there is none within 10 bytes.
-[[nodiscard]] std::size_t read_varint(std::string_view text, std::uint64_t& value);
-
 }  // namespace stepcast::chakra_et

@@ -7,6 +7,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/inflate.hpp>
+#include <stepcast/wire_format.hpp>
 
 #include <algorithm>
 
@@ -28,7 +29,7 @@ class Messages {
     fill(10);
     if (here().empty()) return Next::end;
     std::uint64_t length = 0;
-    const std::size_t size = chakra_et::read_varint(here(), length);
+    const std::size_t size = read_varint(here(), length);
     if (size == 0) return here().size() < 10 ? Next::cut : Next::no_message;
     if (length > longest_message) return Next::no_message;
     fill(size + length);
@@ -79,7 +80,7 @@ bool is_node(std::string_view message, Schema& schema) {
 
 std::string_view message_at(std::string_view& head, bool& whole) {
   std::uint64_t length = 0;
-  const std::size_t size = chakra_et::read_varint(head, length);
+  const std::size_t size = read_varint(head, length);
   whole = size > 0 && length <= head.size() - size;
   if (!whole) return {};
   const std::string_view message = head.substr(size, length);

@@ -294,7 +294,7 @@ class XPlaneReader {
     else if (id.integer() == operation_) event.operation = planes_.text(clean(stat_of(message).text));
   }
 
-  static constexpr std::uint64_t largest_plane = std::uint64_t{1} << 31;
+  static constexpr std::uint64_t largest_plane = WireFields::longest_message;
   static constexpr std::int64_t latest_ns = std::int64_t{1} << 61;
   const Source& source_;
   const ReadOptions& options_;
