@@ -1,5 +1,6 @@
 // Event names: prefix, suffix and substring tables of host events; see event_names.hpp.
 #include <stepcast/event_names.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -13,13 +14,6 @@ using Words = std::initializer_list<std::string_view>;
 
 constexpr std::string_view node_wrapper = "autograd::engine::evaluate_function: ";
 
-bool starts_with_any(std::string_view name, Words prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) { return name.starts_with(p); });
-}
-bool contains_any(std::string_view name, Words parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view p) { return name.find(p) != std::string_view::npos; });
-}
 bool is_any(std::string_view name, Words words) { return std::find(words.begin(), words.end(), name) != words.end(); }
 
 /// "AddmmBackward0": a node class of the generated autograd code, or of a user's autograd.Function.

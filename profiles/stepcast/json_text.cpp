@@ -1,5 +1,6 @@
 // The sliding buffer, the string-aware scans that need no parser, and the repairs that are done in place.
 #include <stepcast/json_text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -8,8 +9,6 @@
 
 namespace stepcast {
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 // Where a JSON value is while its text goes by, a character at a time.
 class ValueScan {

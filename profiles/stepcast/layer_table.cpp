@@ -3,6 +3,7 @@
 #include <stepcast/inflate.hpp>
 #include <stepcast/layer_table.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cctype>
@@ -104,12 +105,6 @@ TableText::TableText(const Source& source, const ReadOptions& options) : name_(s
     if (content.front() == '#') comments_.push_back({number, trimmed(content.substr(1))});
     else lines_.push_back({number, line});
   }
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
 char separator_of(std::string_view header) {

@@ -62,8 +62,6 @@ class TableText {
   std::vector<TextLine> lines_, comments_;
 };
 
-/// Without white space at both ends.
-[[nodiscard]] std::string_view trimmed(std::string_view);
 /// The character that separates the cells of a header: comma, semicolon or tab, whichever occurs most.
 [[nodiscard]] char separator_of(std::string_view header);
 /// Trimmed cells; a cell in double quotes may hold the separator, and "" for a quote.

@@ -1,6 +1,7 @@
 // NsysProcess: events by table, operators out of PyTorch's NVTX ranges, waits by event id.
 #include <stepcast/json_text.hpp>
 #include <stepcast/nsys_process.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -9,10 +10,6 @@
 
 namespace stepcast {
 namespace {
-
-bool starts_with_any(std::string_view name, std::initializer_list<std::string_view> prefixes) {
-  return std::ranges::any_of(prefixes, [&](std::string_view p) { return name.starts_with(p); });
-}
 
 bool is_digits(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });

@@ -1,5 +1,6 @@
 #include <stepcast/decimal.hpp>
 #include <stepcast/process_groups.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -10,12 +11,6 @@ namespace stepcast {
 namespace {
 
 constexpr std::int64_t most_ranks = 1 << 22;
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
 
 std::vector<std::int64_t> regular_ranks(std::int64_t first, std::int64_t stride, std::int64_t size) {
   std::vector<std::int64_t> ranks;

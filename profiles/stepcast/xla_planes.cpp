@@ -3,6 +3,7 @@
 #include <stepcast/event_names.hpp>
 #include <stepcast/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
+#include <stepcast/words.hpp>
 #include <stepcast/xla_planes.hpp>
 
 #include <algorithm>
@@ -13,10 +14,6 @@
 
 namespace stepcast {
 namespace {
-
-bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) { return text.starts_with(p); });
-}
 
 // The digits behind a mark, or -1: "/device:GPU:3" behind "GPU:", "Stream #17(Kernel)" behind '#'.
 std::int64_t number_behind(std::string_view text, std::string_view mark) {

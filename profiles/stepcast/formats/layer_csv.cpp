@@ -15,6 +15,7 @@
 #include <stepcast/format.hpp>
 #include <stepcast/layer_table.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <array>

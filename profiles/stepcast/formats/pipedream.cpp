@@ -11,6 +11,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/layer_table.hpp>
+#include <stepcast/words.hpp>
 
 #include <functional>
 #include <queue>

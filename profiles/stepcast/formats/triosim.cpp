@@ -18,6 +18,7 @@
 #include <stepcast/joined_tables.hpp>
 #include <stepcast/layer_table.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <array>
