@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 namespace stepcast {
@@ -36,11 +37,15 @@ std::size_t shared(const Arrivals& a, const Arrivals& b) {
 /// How far apart two ranks began the same steps: a step is no better known than by half its length.
 OffsetHint hint_of(const RankOfRun& a, const RankOfRun& b) {
   std::vector<double> apart, length;
-  for (const Step& x : a.steps)
-    for (const Step& y : b.steps)
-      if (x.number == y.number)
-        apart.push_back(double(y.start_ns - a.clock.common(x.start_ns))),
-            length.push_back(double(y.end_ns - y.start_ns));
+  std::unordered_map<std::int64_t, std::int64_t> start_in_a;  // of a number that comes again the first
+  for (const Step& x : a.steps) start_in_a.try_emplace(x.number, a.clock.common(x.start_ns));
+  for (const Step& y : b.steps) {
+    const auto x = start_in_a.find(y.number);
+    if (x == start_in_a.end()) continue;
+    apart.push_back(double(y.start_ns - x->second));
+    length.push_back(double(y.end_ns - y.start_ns));
+    start_in_a.erase(x);
+  }
   if (apart.empty()) return {};
   return {std::int64_t(median(std::move(apart))), std::int64_t(0.5 * median(std::move(length)))};
 }
@@ -52,6 +57,9 @@ class Clocks {
   Clocks(std::vector<ShownRank>& ranks, const Keys& keys) : ranks_(ranks), keys_(keys) {
     for (std::size_t r = 0; r < ranks.size(); ++r)
       arrivals_.push_back(arrivals_of(ranks[r], keys.of[r], keys.synchronising.size()));
+    shared_.assign(ranks.size(), std::vector<std::size_t>(ranks.size()));
+    for (std::size_t a = 0; a < ranks.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b) shared_[a][b] = shared_[b][a] = shared(arrivals_[a], arrivals_[b]);
     known_.assign(ranks.size(), false);
     for (std::size_t r = 1; r < ranks.size(); ++r)
       if (before(r, reference_)) reference_ = r;
@@ -73,7 +81,7 @@ class Clocks {
     for (std::size_t b = 0; b < ranks_.size(); ++b) {
       if (known_[b]) continue;
       for (std::size_t a = 0; a < ranks_.size(); ++a) {
-        const std::size_t common = known_[a] ? shared(arrivals_[a], arrivals_[b]) : 0;
+        const std::size_t common = known_[a] ? shared_[a][b] : 0;
         const bool tied = common == most && most > 0 &&
                           std::pair(ranks_[b].rank.rank, ranks_[a].rank.rank) <
                               std::pair(ranks_[best.first].rank.rank, ranks_[best.second].rank.rank);
@@ -93,6 +101,7 @@ class Clocks {
   std::vector<ShownRank>& ranks_;
   const Keys& keys_;
   std::vector<Arrivals> arrivals_;
+  std::vector<std::vector<std::size_t>> shared_;  ///< collectives in common, which no clock changes
   std::vector<bool> known_;
   std::size_t reference_ = 0;
 };
