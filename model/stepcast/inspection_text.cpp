@@ -1,7 +1,9 @@
 // Inspection as text: a line for each trace, table of layers and execution trace, or all that is known of each.
 //
-//   trace                 written by     rank  steps      step  kernels  coll.  uncl.
-//   rank-0.json.gz        Kineto >= 2.4   0/8      6  61.71 ms     5586     84    0 %
+//   written by     rank  steps      step  kernels  coll.  uncl.  trace
+//   Kineto >= 2.4   0/8      6  61.71 ms     5586     84    0 %  rank-0.json.gz
+//
+// Names of files come last, and whole: their ends tell the ranks of a run apart.
 #include <stepcast/inspection.hpp>
 #include <stepcast/number_text.hpp>
 #include <stepcast/report_text.hpp>
@@ -18,35 +20,26 @@ namespace {
 using Align = TextTable::Align;
 using Row = std::vector<std::string>;
 
-/// A table whose first column, names of files, is shortened to what the other columns leave of the page.
-void write_with_names(std::ostream& out, const std::vector<TextTable::Column>& columns, std::vector<Row> rows) {
-  std::size_t others = 0;
-  for (std::size_t c = 1; c < columns.size(); ++c) {
-    std::size_t width = columns[c].header.size();
-    for (const Row& row : rows) width = std::max(width, row[c].size());
-    others += width + 2;
-  }
-  const std::size_t left = std::max<std::size_t>(12, page_width > others ? page_width - others : 0);
+/// A table, or nothing where there is nothing to say.
+void write_rows(std::ostream& out, const std::vector<TextTable::Column>& columns, std::vector<Row> rows) {
+  if (rows.empty()) return;
   TextTable table(columns);
-  for (Row& row : rows) {
-    row[0] = shortened(row[0], left);
-    table.add_row(std::move(row));
-  }
+  for (Row& row : rows) table.add_row(std::move(row));
   table.write(out);
 }
 
 /// What tells traces apart is the end of their path.
 std::string file_of(std::string_view source) { return std::string(source.substr(source.rfind('/') + 1)); }
 
-/// "PyTorch Kineto >= 2.4 (relative ns times), CUDA runtime 12.6" -> "Kineto >= 2.4"; without a producer the format.
+/// "PyTorch Kineto >= 2.4 (relative ns times), CUDA runtime 12.6" -> "Kineto >= 2.4"; the format where that is long.
 std::string writer_of(const TraceSummary& s) {
   std::string_view name = s.producer.empty() ? std::string_view(s.format) : std::string_view(s.producer);
   name = name.substr(0, name.find_first_of("(,;"));
   constexpr std::string_view framework = "PyTorch ";
   if (name.starts_with(framework)) name.remove_prefix(framework.size());
   while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
-  constexpr std::size_t widest = 14;
-  return shortened(name, widest);
+  constexpr std::size_t widest = 19;
+  return shortened(name.size() > widest ? std::string_view(s.format) : name, widest);
 }
 
 std::string rank_text(std::int64_t rank, std::int64_t world_size) {
@@ -61,21 +54,20 @@ void write_trace_lines(std::ostream& out, const Inspection& inspection) {
   for (const InspectedFile& file : inspection.files)
     for (const InspectedTrace& t : file.traces) {
       const TraceSummary& s = t.summary;
-      rows.push_back({file_of(s.source), writer_of(s), rank_text(s.rank, s.world_size), std::to_string(s.steps),
-                      time_or_dash(s.step), std::to_string(s.kernels), std::to_string(s.collectives),
-                      share_text(s.unclassified_share)});
+      rows.push_back({writer_of(s), rank_text(s.rank, s.world_size), std::to_string(s.steps), time_or_dash(s.step),
+                      std::to_string(s.kernels), std::to_string(s.collectives), share_text(s.unclassified_share),
+                      file_of(s.source)});
     }
-  if (rows.empty()) return;
-  write_with_names(out,
-                   {{"trace"},
-                    {"written by"},
-                    {"rank", Align::right},
-                    {"steps", Align::right},
-                    {"step", Align::right},
-                    {"kernels", Align::right},
-                    {"coll.", Align::right},
-                    {"uncl.", Align::right}},
-                   std::move(rows));
+  write_rows(out,
+             {{"written by"},
+              {"rank", Align::right},
+              {"steps", Align::right},
+              {"step", Align::right},
+              {"kernels", Align::right},
+              {"coll.", Align::right},
+              {"uncl.", Align::right},
+              {"trace"}},
+             std::move(rows));
 }
 
 Seconds summed(const Profile& profile, PassCost Layer::*pass) {
@@ -88,39 +80,36 @@ void write_profile_lines(std::ostream& out, const Inspection& inspection) {
   std::vector<Row> rows;
   for (const InspectedFile& file : inspection.files)
     for (const Profile& p : file.profiles)
-      rows.push_back({file_of(file.name), shortened(p.model, 16), std::to_string(p.layers.size()),
-                      std::to_string(p.tensors.size()), text_of(p.gradient_size()),
-                      time_or_dash(summed(p, &Layer::forward)), time_or_dash(summed(p, &Layer::backward)),
-                      time_or_dash(p.measured_step())});
-  if (rows.empty()) return;
-  write_with_names(out,
-                   {{"profile"},
-                    {"model"},
-                    {"layers", Align::right},
-                    {"tensors", Align::right},
-                    {"size", Align::right},
-                    {"forward", Align::right},
-                    {"backward", Align::right},
-                    {"step", Align::right}},
-                   std::move(rows));
+      rows.push_back({shortened(p.model, 16), std::to_string(p.layers.size()), std::to_string(p.tensors.size()),
+                      text_of(p.gradient_size()), time_or_dash(summed(p, &Layer::forward)),
+                      time_or_dash(summed(p, &Layer::backward)), time_or_dash(p.measured_step()), file_of(file.name)});
+  write_rows(out,
+             {{"model"},
+              {"layers", Align::right},
+              {"tensors", Align::right},
+              {"size", Align::right},
+              {"forward", Align::right},
+              {"backward", Align::right},
+              {"step", Align::right},
+              {"profile"}},
+             std::move(rows));
 }
 
 void write_execution_lines(std::ostream& out, const Inspection& inspection) {
   std::vector<Row> rows;
   for (const InspectedFile& file : inspection.files)
     for (const InspectedExecution& e : file.executions)
-      rows.push_back({file_of(e.source), shortened(e.schema, 20), rank_text(e.rank, -1), std::to_string(e.nodes),
-                      std::to_string(e.with_shapes), std::to_string(e.collectives), "none"});
-  if (rows.empty()) return;
-  write_with_names(out,
-                   {{"execution trace"},
-                    {"schema"},
-                    {"rank", Align::right},
-                    {"operators", Align::right},
-                    {"shapes", Align::right},
-                    {"coll.", Align::right},
-                    {"times", Align::right}},
-                   std::move(rows));
+      rows.push_back({shortened(e.schema, 20), rank_text(e.rank, -1), std::to_string(e.nodes),
+                      std::to_string(e.with_shapes), std::to_string(e.collectives), "none", file_of(e.source)});
+  write_rows(out,
+             {{"schema"},
+              {"rank", Align::right},
+              {"operators", Align::right},
+              {"shapes", Align::right},
+              {"coll.", Align::right},
+              {"times", Align::right},
+              {"execution trace"}},
+             std::move(rows));
 }
 
 // In full.

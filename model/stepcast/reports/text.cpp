@@ -77,7 +77,7 @@ void write_profile(std::ostream& out, const Profile& profile) {
     write_labelled(out, "observed", text);
   }
   if (profile.unclassified_share >= 0)
-    write_labelled(out, "unclassified", share_text(profile.unclassified_share) + " of the recorded time", 14);
+    write_labelled(out, "not known", share_text(profile.unclassified_share) + " of the recorded time");
   if (!profile.ranks.empty()) out << '\n', write_ranks(out, profile.ranks, profile.lateness);
   write_largest_layers(out, profile);
   out << '\n';

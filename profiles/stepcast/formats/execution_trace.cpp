@@ -38,7 +38,7 @@ class ExecutionReader {
  public:
   ExecutionReader(const Source& source, const ReadOptions& options) : source_(source), options_(options) {
     out_.source = source.name;
-    out_.report.format = "execution_trace";
+    out_.report.format = "execution-trace";
   }
 
   ExecutionTrace read() {
@@ -190,7 +190,7 @@ Reading read(const Source& source, const ReadOptions& options) {
 }  // namespace
 
 Format execution_trace() {
-  return {"execution_trace", "PyTorch execution trace, schemas 1.0.1 to 1.1.1 (no times; adds to a Kineto trace)",
+  return {"execution-trace", "PyTorch execution trace, schemas 1.0.1 to 1.1.1 (no times; adds to a Kineto trace)",
           "torch/csrc/profiler/standalone/execution_trace_observer.cpp", recognises, read};
 }
 
