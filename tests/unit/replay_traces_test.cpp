@@ -162,6 +162,13 @@ std::string row_of(const ScoredReplay& scored) {
   return row + scored.name + (r.doubtful ? "  DOUBTFUL" : "");
 }
 
+/// How far the calibration step itself is from the median of the others.
+double calibration_error(const Replay& replay) {
+  for (std::size_t i = 0; i < replay.steps.size(); ++i)
+    if (replay.steps[i].number == replay.calibration_step) return std::abs(replay.step_times[i] / replay.measured - 1);
+  return 0;
+}
+
 TEST_CASE("real traces: one step predicts the others") {
   const auto folder = test::shared_folder("traces");
   if (!folder) return;
@@ -178,6 +185,8 @@ TEST_CASE("real traces: one step predicts the others") {
     // A recording that lost events proves nothing about the model: it is shown, marked and not counted.
     if (replay->doubtful) continue;
     errors.push_back(std::abs(replay->relative_error));
+    // What is beyond 5 % is not the model's: by nearly as much the calibration step differs from the others' median.
+    if (errors.back() > 0.05) CHECK(calibration_error(*replay) >= errors.back() - 0.03);
     // Against the calibration step itself only the rebuilt waits can be wrong, not the step-to-step noise.
     for (std::size_t i = 0; i < replay->steps.size(); ++i)
       if (replay->steps[i].number == replay->calibration_step && replay->step_times[i] > Seconds(0))
@@ -187,7 +196,8 @@ TEST_CASE("real traces: one step predicts the others") {
   MESSAGE(table << "median " << middle * 100 << " %, 90th percentile " << high * 100 << " % of " << errors.size());
   CHECK(errors.size() >= 15);
   CHECK(middle <= 0.02);
-  // What is beyond 5 % is not the model's: those calibration steps differ from the median of the others by as much.
+  // 5 % is the aim. Three of these recordings have calibration steps that differ by more from the others, see above, so
+  // this keeps what was reached (6.3 %) from getting worse.
   CHECK(high <= 0.07);
 }
 
