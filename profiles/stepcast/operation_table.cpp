@@ -157,6 +157,11 @@ std::vector<Trace> traces_of(OperationTable table, const Source& source) {
   if (of_rank.size() > most_workers)
     throw InputError(source.name, "at most 131072 workers", std::to_string(of_rank.size()),
                      "is the column \"rank\" really one?");
+  constexpr std::size_t most_marks = std::size_t{1} << 24;  // every worker carries every step
+  if (of_rank.size() * steps.size() > most_marks)
+    throw InputError(source.name, "at most 16777216 steps of all workers together",
+                     std::to_string(of_rank.size()) + " workers and " + std::to_string(steps.size()) + " steps",
+                     "is the column \"step\" really one?");
   std::vector<Trace> traces;
   for (const auto& [rank, operations] : of_rank) {
     Worker worker(table, steps, source, rank);

@@ -1,5 +1,6 @@
 // XlaPlanes: lines to kinds, host lines to devices, then one trace after the other.
 #include <stepcast/decimal.hpp>
+#include <stepcast/error.hpp>
 #include <stepcast/event_names.hpp>
 #include <stepcast/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -74,11 +74,11 @@ Result result_of(std::string_view instruction) {
     for (const char* const end = rest.data() + rest.size(); at < end && *at != ']';) {
       std::int64_t dimension = 0;
       const auto [next, error] = std::from_chars(at, end, dimension);
-      if (error != std::errc() || __builtin_mul_overflow(product, dimension, &product)) return {};
+      if (error != std::errc() || dimension < 0 || __builtin_mul_overflow(product, dimension, &product)) return {};
       at = next < end && *next == ',' ? next + 1 : next;
     }
     sum.type = type;
-    sum.elements = std::max<std::int64_t>(sum.elements, 0) + product;
+    if (__builtin_add_overflow(std::max<std::int64_t>(sum.elements, 0), product, &sum.elements)) return {};
   }
   return sum;
 }
@@ -174,16 +174,10 @@ class XlaPlanes::Placing {
 
   Trace trace(const ReadReport& report, bool numbered) {
     draft_.trace().report = report;
-    std::vector<std::uint32_t> order(planes_.events_.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) {
-      const XlaEvent &x = planes_.events_[a], &y = planes_.events_[b];
-      return x.start_ns != y.start_ns ? x.start_ns < y.start_ns : x.duration_ns > y.duration_ns;
-    });
     has_step_line_ = std::ranges::any_of(planes_.events_, [&](const XlaEvent& e) {
       return planes_.lines_[e.line].plane == device_ && planes_.lines_[e.line].kind == LineKind::steps;
     });
-    for (const std::uint32_t i : order) add(planes_.events_[i]);
+    for (const XlaEvent& event : planes_.events_) add(event);
     finish(numbered);
     return draft_.finish();
   }
@@ -311,9 +305,15 @@ std::vector<Trace> XlaPlanes::traces(std::string_view source, const ReadReport& 
   assign_host_lines();
   std::vector<Trace> traces;
   if (events_.empty()) return traces;
+  std::ranges::stable_sort(events_, [](const XlaEvent& x, const XlaEvent& y) {
+    return x.start_ns != y.start_ns ? x.start_ns < y.start_ns : x.duration_ns > y.duration_ns;
+  });
   const bool numbered = devices.size() > 1;
   constexpr std::int64_t no_device = -1;
   if (devices.empty()) devices.push_back(no_device);
+  constexpr std::size_t most_devices = 1024;  // of one machine: each gets a trace, for which all events are looked at
+  if (devices.size() > most_devices)
+    throw InputError(std::string(source), "at most 1024 devices", std::to_string(devices.size()));
   for (std::size_t i = 0; i < devices.size(); ++i)
     traces.push_back(Placing(*this, source, devices[i], i == 0).trace(report, numbered));
   return traces;

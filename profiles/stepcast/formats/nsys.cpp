@@ -277,6 +277,7 @@ class NsysReader {
       ++with_work;
       devices.insert(p->device());
     }
+    idle_ = with_work > 0 ? processes_.size() - with_work : 0;
     const bool a_device_each = with_work > 1 && devices.size() == with_work;
     Reading reading;
     for (auto& [key, p] : processes_) {
@@ -316,6 +317,10 @@ class NsysReader {
     trace.report.events_seen = events_;
     trace.report.repaired = repaired_;
     trace.report.missing.insert(trace.report.missing.end(), warnings_.begin(), warnings_.end());
+    if (idle_ > 0)
+      trace.report.assumed.push_back(std::to_string(idle_) +
+                                     (idle_ == 1 ? " process that puts" : " processes that put") +
+                                     " no work on a device: left out");
     if (without_times_ > 0)
       trace.report.repaired.push_back(std::to_string(without_times_) + " events dropped: no usable start and end");
   }
@@ -330,6 +335,7 @@ class NsysReader {
   std::string producer_;
   std::vector<std::string> repaired_, warnings_;
   std::uint64_t events_ = 0, without_times_ = 0;
+  std::size_t idle_ = 0;  ///< processes without device work beside others with some
   int tables_read_ = 0;
 };
 
