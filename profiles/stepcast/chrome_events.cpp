@@ -5,6 +5,7 @@
 #include <stepcast/inflate.hpp>
 #include <stepcast/json_text.hpp>
 #include <stepcast/trace_draft.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -12,8 +13,6 @@
 
 namespace stepcast {
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 std::string_view content(std::string_view json) {
   return json.size() >= 2 && json.front() == '"' && json.back() == '"' ? json.substr(1, json.size() - 2) : json;
