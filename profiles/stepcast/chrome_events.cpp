@@ -14,10 +14,6 @@
 namespace stepcast {
 namespace {
 
-std::string_view content(std::string_view json) {
-  return json.size() >= 2 && json.front() == '"' && json.back() == '"' ? json.substr(1, json.size() - 2) : json;
-}
-
 enum class Scanned { complete, unfinished, broken };
 
 // The members of one JSON object, in order. Knows strings and brackets, nothing else.
@@ -151,7 +147,7 @@ class Walker {
         open_object_ = true;
         return;
       }
-      const std::string name(content(key));
+      const std::string name(content_of(key));
       if (name == "traceEvents" && text_.take('[')) {
         read_array();
         if (!walk_.closed) return;
@@ -282,7 +278,7 @@ std::string_view member_of(std::string_view object, std::string_view key) {
 }
 
 std::string_view content_of_member(std::string_view object, std::string_view key) {
-  return content(member_of(object, key));
+  return content_of(member_of(object, key));
 }
 
 std::int64_t integer_member(std::string_view object, std::string_view key) {
@@ -292,7 +288,7 @@ std::int64_t integer_member(std::string_view object, std::string_view key) {
 }
 
 bool read_id(std::string_view json, std::int64_t& id) {
-  const std::string_view text = content(json);
+  const std::string_view text = content_of(json);
   if (text.empty()) return false;
   const char* const end = text.data() + text.size();
   if (const auto [at, error] = std::from_chars(text.data(), end, id); at == end && error == std::errc()) return true;
@@ -320,7 +316,7 @@ ChromeWalk walk_chrome_trace(const Source& source, const ReadOptions& options, R
 }
 
 bool ChromeTimes::read(std::string_view json, std::int64_t limit, std::int64_t& ns) {
-  const std::string_view text = content(json);
+  const std::string_view text = content_of(json);
   if (text.empty()) return false;
   const Parsed reading = read_microseconds(text, ns);
   if (reading == Parsed::out_of_range || (reading == Parsed::fine && (ns > limit || ns < -limit)))
@@ -356,7 +352,10 @@ bool OpenSlices::end(Track track, std::uint32_t name, std::int64_t end_ns, Slice
   const auto found = open_.find(track);
   if (found != open_.end()) {
     std::vector<Slice>& open = found->second;
-    for (std::size_t i = open.size(); i-- > 0;) {
+    // Nobody nests deeper; slices that are never closed must not make every end search through all of them.
+    constexpr std::size_t deepest = 4096;
+    const std::size_t outermost = open.size() > deepest ? open.size() - deepest : 0;
+    for (std::size_t i = open.size(); i-- > outermost;) {
       if (name != 0 && open[i].name != name) continue;
       slice = open[i];
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));

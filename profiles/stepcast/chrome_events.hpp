@@ -5,6 +5,7 @@
 // JSON text; arguments are looked up on demand. Damage is survived event by event and counted. The Kineto reader, which
 // is made for speed, has a walk of its own (kineto_windows.hpp). Not modelled: what the fields mean.
 #include <stepcast/format.hpp>
+#include <stepcast/json_text.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -68,6 +68,12 @@ class JsonText {
   bool ended_ = false;
 };
 
+/// What is between the quotes of a JSON string, or the trimmed text of any other value.
+[[nodiscard]] inline std::string_view content_of(std::string_view json) {
+  while (!json.empty() && static_cast<unsigned char>(json.back()) <= ' ') json.remove_suffix(1);
+  if (json.size() >= 2 && json.front() == '"' && json.back() == '"') return json.substr(1, json.size() - 2);
+  return json;
+}
 /// Length of the JSON object or array at the start of `text`, braces inside strings not counted; 0 if it does not end.
 [[nodiscard]] std::size_t bracketed_size(std::string_view text);
 /// Replaces bytes that are not UTF-8 by '?' and returns how many.

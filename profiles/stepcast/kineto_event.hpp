@@ -3,6 +3,8 @@
 //
 // Nothing is copied or converted: every field is a view into the window that is being walked, valid while the sink
 // looks at it. Not modelled: arguments that no later stage asks for (grid, block, registers, occupancy).
+#include <stepcast/json_text.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -39,13 +41,6 @@ struct KinetoEvent : KinetoFields {
     has_rare = false;
   }
 };
-
-/// What is between the quotes of a JSON string, or the trimmed text of any other value.
-[[nodiscard]] inline std::string_view content_of(std::string_view json) {
-  while (!json.empty() && static_cast<unsigned char>(json.back()) <= ' ') json.remove_suffix(1);
-  if (json.size() >= 2 && json.front() == '"' && json.back() == '"') return json.substr(1, json.size() - 2);
-  return json;
-}
 
 /// Receives the events of a walk.
 class KinetoSink {

@@ -76,7 +76,6 @@ class BytePsReader {
  private:
   void add(const ChromeEvent& event) {
     if (event.kind() != 'X') return;
-    const auto unquoted = [](std::string_view raw) { return raw.size() >= 2 ? raw.substr(1, raw.size() - 2) : raw; };
     Event out;
     if (!times_.start(event, out.start_ns) || !times_.duration(event, out.duration_ns)) return;
     if (out.duration_ns < 0) {
@@ -87,7 +86,7 @@ class BytePsReader {
       ++draft_.trace().report.events_left_out;
       return;
     }
-    const std::string_view tensor = unquoted(event.process), name = unquoted(event.name);
+    const std::string_view tensor = content_of(event.process), name = content_of(event.name);
     const StringId label = draft_.json_text(tensor);
     const auto [row, is_new] = rows_.try_emplace(label, static_cast<std::int64_t>(rows_.size()));
     std::int64_t partition = -1;

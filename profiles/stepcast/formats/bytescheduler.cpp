@@ -51,7 +51,7 @@ class ByteSchedulerReader {
 
  private:
   void add(const ChromeEvent& event) {
-    const std::string_view raw = event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "";
+    const std::string_view raw = content_of(event.name);
     std::int64_t id = -1, time = 0;
     if (!read_id(event.process, id)) id = -1;
     if (event.kind() == 'M') {

@@ -45,7 +45,7 @@ class ComposerReader {
 
  private:
   void add(const ChromeEvent& event) {
-    const std::string_view name = event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "";
+    const std::string_view name = content_of(event.name);
     if (event.kind() == 'M') {
       if (name == "global_rank") draft_.trace().rank = integer_member(event.arguments, "value");
       return;

@@ -145,7 +145,7 @@ class HorovodReader {
     std::int64_t start = 0, id = -1;
     if (!start_of(event, start)) return;
     Tensor& tensor = tensor_of(event, id);
-    const std::string_view raw = event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "";
+    const std::string_view raw = content_of(event.name);
     const StringId name = draft_.json_text(raw);
     OpenSlices::Slice& slice = open_.begin(static_cast<std::uint64_t>(id), name, start);
     if (is_full()) return;
@@ -258,7 +258,7 @@ class HorovodReader {
     Event out;
     if (!start_of(event, out.start_ns)) return;
     out.kind = EventKind::annotation;
-    out.name = draft_.json_text(event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "");
+    out.name = draft_.json_text(content_of(event.name));
     if (cycles_ == no_index) cycles_ = draft_.track(-1, 0, false, "cycles");
     out.track = cycles_;
     keep(out);

@@ -89,8 +89,7 @@ class OperationTimelineReader {
       row.chunk = number("model_chunk");
       row.micro_batch = number("mb_id");
       row.sequence = number("seq_id");
-      const std::string_view raw = event.category.size() > 2 ? event.category : event.name;
-      row.type = table_.type(raw.size() < 2 ? raw : raw.substr(1, raw.size() - 2));
+      row.type = table_.type(content_of(event.category.size() > 2 ? event.category : event.name));
       if (table_.types.size() > most_types)
         throw InputError(source_.name, "at most 256 types of operations", "more", "their key is \"cat\"");
       table_.operations.push_back(row);

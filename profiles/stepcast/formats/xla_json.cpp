@@ -62,7 +62,7 @@ class XlaJsonReader {
       return;
     }
     out.line = line_of(event);
-    out.name = planes_.json_text(event.name.size() >= 2 ? event.name.substr(1, event.name.size() - 2) : "");
+    out.name = planes_.json_text(content_of(event.name));
     if (!event.arguments.empty()) {
       out.correlation = integer_member(event.arguments, "correlation_id");
       out.step = integer_member(event.arguments, "step_num");
