@@ -229,7 +229,8 @@ void NsysProcess::say_what_is_missing() {
   std::unordered_set<std::int64_t> seen;
   for (const Work& work : work_) seen.insert(draft_[work.event].correlation);
   std::size_t launches = 0, lost = 0;
-  std::int64_t last_seen = std::numeric_limits<std::int64_t>::min(), first_lost = -last_seen - 1;
+  std::int64_t last_seen = std::numeric_limits<std::int64_t>::min();
+  std::int64_t first_lost = std::numeric_limits<std::int64_t>::max();
   for (const auto& [correlation, call] : calls_) {
     if (!is_kernel_launch(draft_.text_of(draft_[call.event].name))) continue;
     ++launches;

@@ -304,7 +304,6 @@ std::vector<Trace> XlaPlanes::traces(std::string_view source, const ReadReport& 
   std::vector<std::int64_t> devices = working_devices();
   assign_host_lines();
   std::vector<Trace> traces;
-  if (events_.empty()) return traces;
   std::ranges::stable_sort(events_, [](const XlaEvent& x, const XlaEvent& y) {
     return x.start_ns != y.start_ns ? x.start_ns < y.start_ns : x.duration_ns > y.duration_ns;
   });
@@ -314,8 +313,13 @@ std::vector<Trace> XlaPlanes::traces(std::string_view source, const ReadReport& 
   constexpr std::size_t most_devices = 1024;  // of one machine: each gets a trace, for which all events are looked at
   if (devices.size() > most_devices)
     throw InputError(std::string(source), "at most 1024 devices", std::to_string(devices.size()));
-  for (std::size_t i = 0; i < devices.size(); ++i)
-    traces.push_back(Placing(*this, source, devices[i], i == 0).trace(report, numbered));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    Trace trace = Placing(*this, source, devices[i], i == 0).trace(report, numbered);
+    if (!trace.events.empty()) traces.push_back(std::move(trace));
+  }
+  if (traces.empty())
+    throw InputError(std::string(source), "events on a host or a device",
+                     events_.empty() ? "Python frames or events without a time only" : "views derived from them only");
   return traces;
 }
 

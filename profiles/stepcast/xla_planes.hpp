@@ -41,7 +41,7 @@ class XlaPlanes {
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
   [[nodiscard]] std::size_t size() const { return events_.size(); }
 
-  /// The traces, each with this report completed. Empty when there are no events. The planes are spent.
+  /// The traces, each with this report completed. Throws InputError when there are no events. The planes are spent.
   [[nodiscard]] std::vector<Trace> traces(std::string_view source, const ReadReport&);
 
  private:

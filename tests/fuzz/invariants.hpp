@@ -4,11 +4,15 @@
 #include <stepcast/profile.hpp>
 
 #include <cstdlib>
+#include <iostream>
+#include <source_location>
 
 namespace stepcast::fuzz {
 
-inline void require(bool holds) {
-  if (!holds) std::abort();
+inline void require(bool holds, std::source_location at = std::source_location::current()) {
+  if (holds) return;
+  std::cerr << "broken: " << at.file_name() << ':' << at.line() << '\n';
+  std::abort();
 }
 
 inline void check(const Trace& trace) {

@@ -132,6 +132,7 @@ TEST_CASE("xla json: host only, metadata only, truncated, and the cap of the wri
   CHECK(mentions(only_host.report.missing, "device activity"));
   CHECK(only_host.collectives.size() == 1);
   CHECK(refusal_of(xla(host)).find("metadata only") != std::string::npos);
+  CHECK(refusal_of(xla(gpu + x(1, 101, "12", "9", "30"))).find("views derived") != std::string::npos);
   const std::string cut =
       R"({"displayTimeUnit":"ns","traceEvents":[)" + host + x(49, 5, "a", "1", "2") + R"({"ph":"X","pi)";
   CHECK(mentions(read(cut).report.repaired, "the text ends inside an event"));
