@@ -5,7 +5,9 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -183,6 +185,12 @@ void take_groups(const Parts& parts, ExecutionTrace& to) {
   array groups;
   const std::string text(text_in(*values.begin()));
   if (parser.parse(simdjson::padded_string(text)).get(groups) != SUCCESS) return;
+  constexpr std::size_t most_members = std::size_t{1} << 22;  // a small file must not fill the memory with lists
+  constexpr std::size_t most_groups = std::size_t{1} << 14;
+  if (to.groups.size() >= most_groups) return;
+  std::size_t members = 0;
+  for (const ProcessGroup& known : to.groups) members += known.ranks.size();
+  members = std::min(members, most_members);
   for (const element json : groups) {
     object group;
     if (json.get(group) != SUCCESS) continue;
@@ -196,7 +204,8 @@ void take_groups(const Parts& parts, ExecutionTrace& to) {
     // An empty list stands for all ranks of the run.
     element size;
     if (out.ranks.empty() && group["group_size"].get(size) == SUCCESS)
-      for (std::int64_t r = 0; r < std::min<std::int64_t>(json_integer(size, 0), 1 << 20); ++r) out.ranks.push_back(r);
+      if (const std::int64_t all = json_integer(size, 0); all > 0 && std::cmp_less_equal(all, most_members - members))
+        for (; std::ssize(out.ranks) < all; ++members) out.ranks.push_back(std::ssize(out.ranks));
     to.groups.push_back(std::move(out));
   }
 }

@@ -115,6 +115,15 @@ TEST_CASE("operation csv: damage is counted, and refused when strict") {
   CHECK(refusal_of(centuries).find("centuries") != std::string::npos);
 }
 
+TEST_CASE("operation csv: rows of which each is a worker and a step of its own are no job") {
+  std::string rows = header;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string n = std::to_string(i);
+    rows.append("0,0,").append(n).append(",").append(n).append(",forward-compute,0.0,0.1,0,0,0,0\n");
+  }
+  CHECK(refusal_of(rows).find("5000 workers and 5000 steps") != std::string::npos);
+}
+
 TEST_CASE("operations: what a type is") {
   CHECK(role_of_operation("forward-send").peer_stage == 1);
   CHECK(role_of_operation("forward-recv").peer_stage == -1);
