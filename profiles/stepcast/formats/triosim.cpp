@@ -161,7 +161,9 @@ class OperatorTable {
     }
     if (weights.empty() && !table_.layers.empty()) {
       table_.layers.back().forward += cost;
-    } else if (!table_.layers.empty() && table_.layers.back().tensors.empty()) {
+      return;
+    }
+    if (!table_.layers.empty() && table_.layers.back().tensors.empty()) {
       // What precedes the first layer with parameters belongs to it.
       layer.forward += table_.layers.back().forward;
       table_.layers.back() = std::move(layer);
@@ -171,6 +173,8 @@ class OperatorTable {
       weights_.push_back(std::move(weights));
       done_.push_back(false);
     }
+    for (const std::int64_t weight : weights_.back())
+      layer_of_weight_[weight] = std::uint32_t(table_.layers.size() - 1);
   }
 
   void add_backward(const std::vector<std::int64_t>& inputs, const std::vector<std::int64_t>& sizes, Seconds cost) {
@@ -188,9 +192,11 @@ class OperatorTable {
     const auto among = [](const std::vector<std::int64_t>& all, std::int64_t one) {
       return std::ranges::find(all, one) != all.end();
     };
-    for (auto layer = static_cast<std::uint32_t>(weights_.size()); layer-- > 0;)
-      for (const std::int64_t weight : weights_[layer])
-        if (among(inputs, weight)) return layer;
+    std::uint32_t last = no_index;
+    for (const std::int64_t input : inputs)
+      if (const auto found = layer_of_weight_.find(input); found != layer_of_weight_.end())
+        last = last == no_index ? found->second : std::max(last, found->second);
+    if (last != no_index) return last;
     if (inputs.size() != 1) return no_index;  // not a matrix product with a transposed weight alone
     for (auto layer = static_cast<std::uint32_t>(weights_.size()); layer-- > 0;)
       for (const std::int64_t weight : weights_[layer])
@@ -230,8 +236,9 @@ class OperatorTable {
   std::size_t tensor_width_ = 0, operator_width_ = 0, other_gpus_ = 0;
   std::unordered_map<std::int64_t, Parameter> parameters_;  ///< by tensor id
   std::vector<std::vector<std::int64_t>> weights_;          ///< by layer: ids of its parameters
-  std::vector<bool> done_;                                  ///< by layer: its backward operator was met
-  Seconds waiting_;                                         ///< backward operators since the last layer's
+  std::unordered_map<std::int64_t, std::uint32_t> layer_of_weight_;
+  std::vector<bool> done_;  ///< by layer: its backward operator was met
+  Seconds waiting_;         ///< backward operators since the last layer's
   std::string gpu_;
 };
 
