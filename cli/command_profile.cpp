@@ -16,7 +16,7 @@ struct Flags {
 
 ExitCode profile(const Flags& flags) {
   refuse_overwriting(flags.output.path, flags.input.files);
-  const Profile profile = profile_on(Cluster{}, input_of(flags.input).profile, flags.device);
+  const Profile profile = profile_on(Cluster{}, profile_of(flags.input), flags.device);
   const bool to_file = !flags.output.path.empty() && flags.output.path != "-";
   const bool as_json = flags.output.json || !flags.output.path.empty();
   if (as_json) write_output(flags.output.path, [&](std::ostream& out) { report_named("json")->profile(out, profile); });

@@ -71,7 +71,7 @@ std::optional<Profile> other_batch_of(const Flags& flags, const Place& place) {
   InputFlags input = flags.input;
   input.files = {flags.other_batch};
   input.batch = flags.other_samples;
-  return profile_at(place, input_of(input).profile, flags.cluster);
+  return profile_at(place, profile_of(input), flags.cluster);
 }
 
 PlanSpec plan_of(const Flags& flags, bool distributed) {

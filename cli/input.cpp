@@ -183,20 +183,36 @@ void add_output_flags(CLI::App& app, OutputFlags& flags) {
 
 const Report& report_of(const OutputFlags& flags) { return *report_named(flags.json ? "json" : "text"); }
 
-Input input_of(const InputFlags& flags) {
+namespace {
+
+/// The profile that the documents hold or that their traces give.
+Profile profile_in(Documents& documents, const InputFlags& flags) {
   const ProfileOptions options = options_of(flags);
-  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
   if (documents.profile) {
-    Input input{std::move(*documents.profile), {{}, no_replay_of_profile}};
     if (!flags.model.empty()) throw InputError("--model", "a trace to apply it to", "a profile, which has its tensors");
-    if (options.batch_samples > 0) input.profile.batch_samples = options.batch_samples;
-    return input;
+    if (options.batch_samples > 0) documents.profile->batch_samples = options.batch_samples;
+    return std::move(*documents.profile);
   }
-  Input input{documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
-                                           : profile_of(documents.traces, options),
-              self_check_of(documents.traces)};
-  if (input.profile.model == documents.traces.front().source) input.profile.model = stem_of(input.profile.model);
-  return input;
+  Profile profile = documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
+                                                 : profile_of(documents.traces, options);
+  if (profile.model == documents.traces.front().source) profile.model = stem_of(profile.model);
+  return profile;
+}
+
+}  // namespace
+
+Profile profile_of(const InputFlags& flags) {
+  (void)options_of(flags);  // wrong flags are told before a large file is read
+  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
+  return profile_in(documents, flags);
+}
+
+Input input_of(const InputFlags& flags) {
+  (void)options_of(flags);
+  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
+  Profile profile = profile_in(documents, flags);
+  if (documents.profile) return {std::move(profile), {{}, no_replay_of_profile}};
+  return {std::move(profile), self_check_of(documents.traces)};
 }
 
 void check_outputs(const OutputFlags& output, const std::string& timeline, const std::vector<std::string>& inputs) {

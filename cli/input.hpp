@@ -53,7 +53,9 @@ struct Input {
   Profile profile;
   SelfCheck check;  ///< a replay of every trace; for a profile the reason why there is none
 };
-/// Reads and, for traces, replays. Throws InputError.
+/// Reads, and takes the profile of traces. Throws InputError.
+[[nodiscard]] Profile profile_of(const InputFlags&);
+/// The same, with replays for the verbs that tell how far they can be trusted.
 [[nodiscard]] Input input_of(const InputFlags&);
 /// Only the replays, for `stepcast replay`.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
