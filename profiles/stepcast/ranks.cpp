@@ -5,6 +5,7 @@
 #include <stepcast/text.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <utility>
@@ -29,6 +30,36 @@ void say_what_is_missing(RunOfRanks& run) {
   if (run.missing.empty() || run.ranks.size() == 1) return;
   run.assumed.push_back(std::to_string(run.missing.size()) + " of " + std::to_string(run.world_size) +
                         " ranks were not given: waiting for them counts as transfer");
+}
+
+/// The same events at the same times: one file under two names.
+bool same_recording(const Trace& a, const Trace& b) {
+  return a.rank == b.rank && !a.events.empty() &&
+         std::ranges::equal(a.events, b.events, [&](const Event& x, const Event& y) {
+           return x.start_ns == y.start_ns && x.duration_ns == y.duration_ns && a.text(x.name) == b.text(y.name);
+         });
+}
+
+void refuse_the_same_twice(std::span<const Trace> traces) {
+  for (std::size_t i = 0; i < traces.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (traces[i].rank >= 0 && same_recording(traces[i], traces[j]))
+        throw InputError(traces[i].source, "another rank than '" + traces[j].source + "'", "the same recording",
+                         "give the file of each rank once");
+}
+
+/// What the reader of a verdict must know of the files that it rests on; empty: nothing.
+std::string caveat(const RunOfRanks& run) {
+  // Clocks may differ by anything, and recordings may begin and end apart; both at once are suspicious.
+  const auto half_alone = [](const RankOfRun& rank) { return 2 * rank.partnerless > rank.collectives; };
+  const Seconds span = span_of(run);
+  for (const RankOfRun& rank : run.ranks)
+    if (const Seconds apart(std::abs(double(rank.clock.offset_ns)) * 1e-9);
+        apart > span && std::ranges::any_of(run.ranks, half_alone))
+      return "; rank " + std::to_string(rank.rank) + " was recorded " + text_of(apart) +
+             " from the others by its clock, and most collectives have no partner: are these ranks of one run?";
+  if (run.missing.empty()) return "";
+  return "; only " + std::to_string(run.ranks.size()) + " of " + std::to_string(run.world_size) + " ranks were given";
 }
 
 std::string listed(const std::vector<std::int64_t>& numbers) {
@@ -59,6 +90,7 @@ Seconds MatchedCollective::waiting(std::size_t rank) const {
 std::string RunOfRanks::verdict() const {
   if (ranks.size() < 2) return "";
   if (collectives.empty()) return "the ranks share no collective: nothing tells who waits for whom";
+  const std::string but = caveat(*this);
   if (straggler) {
     const RankOfRun& rank = ranks[straggler->index];
     std::string text = "rank " + std::to_string(rank.rank) + " is late by " + text_of(straggler->late);
@@ -66,7 +98,7 @@ std::string RunOfRanks::verdict() const {
       text += " in step" + std::string(straggler->steps.size() > 1 ? "s " : " ") + listed(straggler->steps) +
               (straggler->steps.size() == rank.steps.size() ? ", all that were traced"
                                                             : " of " + std::to_string(rank.steps.size()) + " traced");
-    return text + (straggler->cause.empty() ? "; nothing in its trace tells why" : ": " + straggler->cause);
+    return text + (straggler->cause.empty() ? "; nothing in its trace tells why" : ": " + straggler->cause) + but;
   }
   std::vector<const RankOfRun*> order;
   for (const RankOfRun& rank : ranks) order.push_back(&rank);
@@ -75,8 +107,8 @@ std::string RunOfRanks::verdict() const {
     return "rank " + std::to_string(rank->rank) + " for " + percent(rank->late / span_of(*this)) + " of the time";
   };
   if (order[0]->late < worth_telling_share * span_of(*this))
-    return "the ranks keep pace: late at most " + share(order[0]);
-  return "no single straggler: late are " + share(order[0]) + ", " + share(order[1]);
+    return "the ranks keep pace: late at most " + share(order[0]) + but;
+  return "no single straggler: late are " + share(order[0]) + ", " + share(order[1]) + but;
 }
 
 std::unordered_map<std::uint32_t, Seconds> RunOfRanks::waiting_of(std::size_t rank) const {
@@ -98,6 +130,7 @@ std::vector<TracedRank> figures_of(const RunOfRanks& run) {
 
 RunOfRanks run_of(std::span<const Trace> traces) {
   if (traces.empty()) throw InputError("", "at least one trace", "none");
+  refuse_the_same_twice(traces);
   RunOfRanks run;
   std::vector<ShownRank> ranks = shown_ranks(traces, run.assumed);
   JoinedRanks match = joined(ranks, true);

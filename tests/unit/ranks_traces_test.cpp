@@ -191,5 +191,19 @@ TEST_CASE("ranks: the profile of several ranks holds transfer and waiting apart,
   CHECK(json_of(profile_of_json(json, "profile.json")) == json);
 }
 
+TEST_CASE("ranks: one recording twice is refused, and what was not given or is of another run is said") {
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  const auto trace = [&](const std::string& begin) { return traces_in(*folder / "pytorch__torchrec", begin).at(0); };
+  const Trace one = trace("sst_sleep_pl_dense_after_backward_2__19489");
+  Trace copy = one;
+  copy.source = "copy.json.gz";
+  CHECK_THROWS_WITH_AS((void)run_of(std::vector{one, copy}), doctest::Contains("the same recording"), InputError);
+  const Trace third = trace("sst_sleep_pl_dense_after_backward_2__19491");
+  CHECK(run_of(std::vector{one, third}).verdict().ends_with("; only 2 of 4 ranks were given"));
+  const Trace other = trace("sst_long_a2a_optimizer_3__29220");
+  CHECK(run_of(std::vector{one, other}).verdict().ends_with("are these ranks of one run?"));
+}
+
 }  // namespace
 }  // namespace stepcast
