@@ -5,6 +5,8 @@
 #include <stepcast/format.hpp>
 #include <stepcast/inflate.hpp>
 
+#include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -101,7 +103,11 @@ Reading reading_of_archive(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Reading reading_of(const Source& source, const ReadOptions& options) {
+Reading reading_of(const Source& given, const ReadOptions& options) {
+  Source source = given;
+  constexpr std::array mark{std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};  // what editors put before UTF-8
+  if (source.bytes.size() > mark.size() && std::ranges::equal(source.bytes.first(mark.size()), mark))
+    source.bytes = source.bytes.subspan(mark.size());
   const std::string head = head_of(source);
   return is_archive(head) ? reading_of_archive(source, options) : reading_of_file(source, head, options);
 }

@@ -49,6 +49,16 @@ TEST_CASE("formats have names of their own") {
   CHECK(std::ranges::adjacent_find(names) == names.end());
 }
 
+TEST_CASE("a byte order mark before the text is no part of it") {
+  const std::string text =
+      "\xEF\xBB\xBF"
+      R"({"schemaVersion": 1, "traceEvents": [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10, "dur": 5, "args": {}},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 20, "dur": 5, "args": {}}]})";
+  const Trace trace = trace_of({"marked.json", std::as_bytes(std::span(text))});
+  CHECK(trace.events.size() == 2);
+}
+
 TEST_CASE("real files: exactly one format claims each, or none and it is refused by name") {
   const auto folder = test::shared_folder("traces");
   if (!folder) return;
