@@ -161,6 +161,22 @@ def main() -> int:
             checker.check(f"trace: {name} (profile)", ["profile", str(path), "-o", str(out), *strict])
             checker.check(f"trace: {name} (standard input)", ["recommend", "-", *CLUSTER, *strict],
                           stdin=content)
+        # Files that do not belong together, rules that are none, prefixes that are no place for files.
+        rules, twin = pathlib.Path(folder) / "rules.json", pathlib.Path(folder) / "twin"
+        for name, content in {"empty": b"", "cut": b"{", "a list": b"[]", "no schema": b'{"rules": []}',
+                              "an unknown key": b'{"schema": "stepcast.kernels/1", "rules": [{"match": "x"}]}'}.items():
+            rules.write_bytes(content)
+            for verb in ("inspect", "profile", "replay"):
+                checker.check(f"kernel rules: {name} ({verb})", [verb, str(EXAMPLE), "--kernels", str(rules)])
+        twin.write_bytes(EXAMPLE.read_bytes())
+        for verb in ("profile", "replay"):
+            checker.check(f"one recording under two names: {verb}", [verb, str(EXAMPLE), str(twin)])
+            checker.check(f"one file twice: {verb}", [verb, str(EXAMPLE), str(EXAMPLE)])
+        twin.unlink(), rules.unlink()
+        for flags in [["--step", "99"], ["--step", "-1"], ["--step", "one"], ["--format", "none"]]:
+            checker.check("export: " + " ".join(flags), ["export", str(EXAMPLE), "-o", str(out), *flags])
+        for prefix in ("", "-", "/nonexistent/run", "/proc/run"):
+            checker.check(f"export to '{prefix}'", ["export", str(EXAMPLE), "-o", prefix])
         # An output that is an input: the input stays as it is.
         path.write_bytes(EXAMPLE.read_bytes())
         for flags in [["profile", str(path), "-o", str(path)], ["replay", str(path), "-o", str(path.parent / "./input")],
