@@ -2,6 +2,7 @@
 #include <stepcast/ranks_parts.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/straggler_cause.hpp>
+#include <stepcast/stretches.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -15,26 +16,6 @@ namespace stepcast {
 namespace {
 
 Seconds seconds(std::int64_t ns) { return Seconds(double(ns) * 1e-9); }
-
-/// Stretches of time; of those that overlap each moment counts once.
-class Stretches {
- public:
-  void add(std::int64_t from, std::int64_t to) {
-    if (to > from) all_.emplace_back(from, to);
-  }
-  [[nodiscard]] std::int64_t length() {
-    std::sort(all_.begin(), all_.end());
-    std::int64_t sum = 0, until = std::numeric_limits<std::int64_t>::min();
-    for (const auto& [from, to] : all_) {
-      sum += std::max<std::int64_t>(0, to - std::max(from, until));
-      until = std::max(until, to);
-    }
-    return sum;
-  }
-
- private:
-  std::vector<std::pair<std::int64_t, std::int64_t>> all_;
-};
 
 /// The stretch in which others waited for rank `r`: from the usual start to its own, but no longer than somebody did
 /// wait (a broadcast to a late rank keeps nobody).

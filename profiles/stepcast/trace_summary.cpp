@@ -1,4 +1,5 @@
 // TraceSummary: counts in one pass, times from the union of intervals.
+#include <stepcast/stretches.hpp>
 #include <stepcast/trace_index.hpp>
 #include <stepcast/trace_summary.hpp>
 #include <stepcast/traced_collectives.hpp>
@@ -9,34 +10,6 @@
 
 namespace stepcast {
 namespace {
-
-/// A set of instants: intervals that are added in the order of their starts.
-class Union {
- public:
-  void add(std::int64_t start, std::int64_t end) {
-    if (!spans_.empty() && start <= spans_.back().second) spans_.back().second = std::max(spans_.back().second, end);
-    else spans_.emplace_back(start, end);
-  }
-  [[nodiscard]] std::int64_t length() const {
-    std::int64_t sum = 0;
-    for (const auto& [start, end] : spans_) sum += end - start;
-    return sum;
-  }
-  /// Length of what both sets hold.
-  [[nodiscard]] std::int64_t shared_with(const Union& other) const {
-    std::int64_t sum = 0;
-    for (std::size_t a = 0, b = 0; a < spans_.size() && b < other.spans_.size();) {
-      const auto &x = spans_[a], &y = other.spans_[b];
-      sum += std::max<std::int64_t>(0, std::min(x.second, y.second) - std::max(x.first, y.first));
-      if (x.second < y.second) ++a;
-      else ++b;
-    }
-    return sum;
-  }
-
- private:
-  std::vector<std::pair<std::int64_t, std::int64_t>> spans_;
-};
 
 Seconds seconds(std::int64_t ns) { return Seconds(double(ns) * 1e-9); }
 
@@ -89,7 +62,7 @@ void describe_collectives(const TraceIndex& index, TraceSummary& out) {
   }
   // Collectives on the host have no device; they share one set.
   constexpr std::int64_t host = -1;
-  std::map<std::int64_t, std::pair<Union, Union>> of_device;  // collective kernels, other kernels
+  std::map<std::int64_t, std::pair<Stretches, Stretches>> of_device;  // collective kernels, other kernels
   for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
     const Event& e = trace.events[i];
     if (e.kind != EventKind::kernel && !is_collective[i]) continue;
@@ -98,7 +71,7 @@ void describe_collectives(const TraceIndex& index, TraceSummary& out) {
     (is_collective[i] ? collective : other).add(e.start_ns, e.end_ns());
   }
   std::int64_t busy = 0, exposed = 0;
-  for (const auto& [device, unions] : of_device) {
+  for (auto& [device, unions] : of_device) {
     busy += unions.first.length();
     if (device != host) exposed += unions.first.length() - unions.first.shared_with(unions.second);
   }
