@@ -3,8 +3,8 @@
 //
 // Three kinds of events come in pairs that no program order can break: a launch call and the device work that it
 // launched, and a forward operator and the backward node that carries its sequence number. Where one event in n was
-// lost, about one pair in n lacks a given half. Intact recordings lack some halves at both ends, which are left out, and
-// have some that never had another: device work without a correlation (firmware), copies and fills of no bytes, and
+// lost, about one pair in n lacks a given half. Intact recordings lack some halves at both ends, which are left out,
+// and have some that never had another: device work without a correlation (firmware), copies and fills of no bytes, and
 // operators without a number.
 #include <stepcast/replay_device.hpp>
 
