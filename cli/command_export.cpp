@@ -38,8 +38,9 @@ std::string time_text(std::int64_t ns) { return text_of(Seconds(static_cast<doub
 
 ExitCode export_traces(const Flags& flags) {
   if (flags.format != "chakra") throw InputError("--format", "chakra", "'" + flags.format + "'");
-  if (flags.prefix.empty() || flags.prefix == "-")
-    throw InputError("-o", "a prefix for the files, PREFIX.<rank>.et", flags.prefix.empty() ? "nothing" : "'-'");
+  if (flags.prefix.empty() || flags.prefix == "-" || flags.prefix.ends_with('/'))
+    throw InputError("-o", "a prefix for the files, PREFIX.<rank>.et",
+                     flags.prefix.empty() ? "nothing" : "'" + flags.prefix + "'");
   const std::int64_t step = flags.step.empty() ? -1 : integer_of(flags.step, "--step", 0, 1'000'000'000'000);
   const Documents documents = documents_of(flags.input.files, flags.input.strict);
   if (documents.profile) throw InputError(flags.input.files.front(), "traces", "a profile, which has no events");

@@ -175,7 +175,7 @@ def main() -> int:
         twin.unlink(), rules.unlink()
         for flags in [["--step", "99"], ["--step", "-1"], ["--step", "one"], ["--format", "none"]]:
             checker.check("export: " + " ".join(flags), ["export", str(EXAMPLE), "-o", str(out), *flags])
-        for prefix in ("", "-", "/nonexistent/run", "/proc/run"):
+        for prefix in ("", "-", folder + "/", "/nonexistent/run", "/proc/run"):
             checker.check(f"export to '{prefix}'", ["export", str(EXAMPLE), "-o", prefix])
         # An output that is an input: the input stays as it is.
         path.write_bytes(EXAMPLE.read_bytes())
