@@ -32,7 +32,7 @@ struct ReadOptions {
   std::function<void(double)> progress;
   unsigned threads = 0;  ///< that read one file; 0: as many as the machine has cores. Results do not depend on it
   /// Of a longer recording a stretch of whole steps is kept, so that memory is bounded. Told in the report.
-  std::size_t most_events = std::size_t{1} << 20;
+  std::size_t most_events = std::size_t{1} << 19;
 };
 
 /// What one file gave.

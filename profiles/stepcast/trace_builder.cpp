@@ -98,7 +98,7 @@ void TraceBuilder::add_event(ShardNumbers& numbers, const EventBlock& block, Eve
 }
 
 void TraceBuilder::push(const Event& event) {
-  if (!trace_.events.empty()) sorted_ = sorted_ && !precedes(event, trace_.events.back());
+  if (!trace_.events.empty()) sorted_ = sorted_ && precedes(trace_.events.back(), event);
   trace_.events.push_back(event);
 }
 

@@ -211,9 +211,18 @@ void TraceBuilder::sort_events() {
                static_cast<std::uint32_t>(i)};
   counting_pass(keys, other, 0);
   counting_pass(keys, other, digit_bits);
+  // Which of two slices of the same nanoseconds is within the other follows from what they are, not from the file:
+  // operators are numbered as they begin, and issue runtime calls. Alike in all that, the names decide.
+  const auto nesting = [](const Event& e) {
+    const bool issues = e.kind == EventKind::annotation || e.kind == EventKind::host_op;
+    return std::tuple(!issues, e.external_id, e.kind != EventKind::annotation, e.kind, e.correlation, e.sequence);
+  };
   const auto before = [&](const SortKey& a, const SortKey& b) {
     const Event &x = events[a.index], &y = events[b.index];
-    return precedes(x, y) || (!precedes(y, x) && a.index < b.index);
+    if (precedes(x, y) || precedes(y, x)) return precedes(x, y);
+    if (nesting(x) != nesting(y)) return nesting(x) < nesting(y);
+    if (x.name != y.name) return strings_[x.name] < strings_[y.name];
+    return a.index < b.index;
   };
   for (auto from = keys.begin(); from != keys.end();) {
     auto to = from + 1;

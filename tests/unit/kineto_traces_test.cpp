@@ -3,6 +3,9 @@
 #include "kineto_text.hpp"
 #include "shared_data.hpp"
 
+#include <stepcast/error.hpp>
+#include <stepcast/profile_of.hpp>
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -94,6 +97,13 @@ TEST_CASE("real traces: as many entries as their description counts") {
   CHECK(checked > 40);
 }
 
+std::string profile_text(Trace trace) {
+  trace.source = "trace.json";
+  try {
+    return json_of(profile_of(trace));
+  } catch (const InputError& refusal) { return refusal.what(); }
+}
+
 TEST_CASE("real traces: the order of the entries does not matter") {
   std::size_t files = 0;
   for_each_kineto_file(1u << 17, [&](const test::File& file, const std::string& name) {
@@ -117,13 +127,13 @@ TEST_CASE("real traces: the order of the entries does not matter") {
     }
     shuffled.back() = ']';
     shuffled += text.substr(begin + size);
-    // Where several slices begin and end together, file order is all that there is.
     const Trace as_written = trace_of(file.source()), any_order = read(shuffled);
     CHECK(as_written.report.repaired == any_order.report.repaired);
     CHECK(as_written.report.missing == any_order.report.missing);
     CHECK(sorted_lines(text_of(as_written)) == sorted_lines(text_of(any_order)));
     CHECK(as_written.dependencies.size() == any_order.dependencies.size());
     CHECK(as_written.forward_backward.size() == any_order.forward_backward.size());
+    CHECK(profile_text(as_written) == profile_text(any_order));
     ++files;
   });
   MESSAGE(files << " real traces shuffled");
