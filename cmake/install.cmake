@@ -6,7 +6,8 @@ include(CMakePackageConfigHelpers)
 # The interface of the library; all other headers are its own business.
 set(stepcast_public_headers
   profiles/stepcast/chakra_export.hpp profiles/stepcast/trace_summary.hpp model/stepcast/inspection.hpp
-  profiles/stepcast/embedded.hpp profiles/stepcast/error.hpp profiles/stepcast/execution_trace.hpp profiles/stepcast/format.hpp profiles/stepcast/profile.hpp
+  profiles/stepcast/embedded.hpp profiles/stepcast/error.hpp profiles/stepcast/execution_trace.hpp
+  profiles/stepcast/format.hpp profiles/stepcast/profile.hpp
   profiles/stepcast/profile_of.hpp profiles/stepcast/profile_whatif.hpp profiles/stepcast/text.hpp
   profiles/stepcast/trace.hpp profiles/stepcast/units.hpp
   model/stepcast/cluster.hpp model/stepcast/collective.hpp model/stepcast/comm_plan.hpp model/stepcast/fit.hpp

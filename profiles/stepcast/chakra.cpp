@@ -1,6 +1,6 @@
 // Chakra's messages on the wire.
 #include <stepcast/chakra.hpp>
-#include <stepcast/wire_format.hpp>
+#include <stepcast/formats/parts/wire_format.hpp>
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 

@@ -1,6 +1,6 @@
 // ForeignFiles: the table.
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/foreign_files.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
 
 #include <cctype>
 

@@ -1,12 +1,12 @@
 // Profilers of devices and compilers: TensorFlow's and JAX's (trace.json, xplane.pb), rocprof of three generations; and
 // the files that no reader wants.
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/foreign_files.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/wire_format.hpp>
 #include <stepcast/inflate.hpp>
 #include <stepcast/profile_of.hpp>
-#include <stepcast/wire_format.hpp>
 
 #include "shared_data.hpp"
 #include "timelines.hpp"

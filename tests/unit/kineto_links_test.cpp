@@ -1,7 +1,7 @@
 // What a Kineto file says of who belongs to whom beyond time: process groups, and waits between streams and the host.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
-#include <stepcast/process_groups.hpp>
+#include <stepcast/formats/parts/process_groups.hpp>
 
 #include "shared_data.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/joined_tables.hpp>
-#include <stepcast/layer_table.hpp>
 #include <stepcast/profile_of.hpp>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Operations and timestamps of pipelined jobs: rows to workers, steps of the job, damage, and the real files at hand.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
-#include <stepcast/operation_table.hpp>
+#include <stepcast/formats/parts/operation_table.hpp>
 #include <stepcast/profile_of.hpp>
 
 #include "shared_data.hpp"

@@ -1,5 +1,5 @@
 // Groups of ranks: regular ones are written out, but a few numbers must not fill the memory.
-#include <stepcast/process_groups.hpp>
+#include <stepcast/formats/parts/process_groups.hpp>
 
 #include <doctest/doctest.h>
 

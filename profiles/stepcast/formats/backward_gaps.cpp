@@ -9,7 +9,7 @@
 // There are no forward times; forward passes are taken as half of the backward passes, and the profile says so.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
-#include <stepcast/layer_table.hpp>
+#include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>

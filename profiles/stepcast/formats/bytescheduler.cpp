@@ -7,9 +7,9 @@
 //
 // B and E marks that both carry the name, microseconds of a steady clock, an array that is never closed. Tensors larger
 // than the partition size occur as name_0, name_1, ... Written by bytescheduler/common/profiler.py in bytedance/byteps.
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
-#include <stepcast/tensor_steps.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <map>

@@ -5,9 +5,9 @@
 //
 // "runtime" is microseconds; further keys of a node (comm_type, comm_size, start, ...) are its attributes. Written by
 // mlcommons/chakra src/feeder (JSONNode).
-#include <stepcast/chakra_trace.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/chakra_trace.hpp>
 #include <stepcast/inflate.hpp>
 
 #include <nlohmann/json.hpp>

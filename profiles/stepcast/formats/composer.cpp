@@ -4,9 +4,9 @@
 // "event/backward"; "dataloader/train" waits for data; "callback/..." are what users hook in. Microseconds since the
 // epoch; the array is closed at the end of the run only. Phases hold no operators: such a trace says how long a step
 // and its parts take on the host, no more. Written by composer/profiler/json_trace_handler.py in mosaicml/composer.
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
-#include <stepcast/tensor_steps.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <map>

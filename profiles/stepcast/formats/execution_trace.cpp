@@ -11,10 +11,10 @@
 // from 1.1.0 on, before that in the arguments of record_param_comms. Written by
 // torch/csrc/profiler/standalone/execution_trace_observer.cpp.
 #include <stepcast/error.hpp>
-#include <stepcast/execution_node.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/execution_node.hpp>
+#include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/inflate.hpp>
-#include <stepcast/json_text.hpp>
 
 #include <simdjson.h>
 

@@ -11,12 +11,12 @@
 // time. Tensors that travel together in a fusion buffer each carry the marks of the one transfer: it is counted once,
 // at the first of them. Old versions write the type and shape of the tensor where the operation ends, new ones no
 // sizes. The array is often left open. Written by horovod/common/timeline.cc; see docs/timeline.rst there.
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/event_names.hpp>
-#include <stepcast/tensor_steps.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 // The order of SwitchML's dnn_benchmark (layer_index, numel, forward_pass_ns, backward_pass_ns) is one such table.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
-#include <stepcast/layer_table.hpp>
+#include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/words.hpp>
 

@@ -5,10 +5,10 @@
 // merge threads. Microseconds. The file is an object that is closed by the final dump only. On a gpu/N process a slice
 // is the execution of an operator by an engine worker, kernels and waiting for them together. Written by
 // src/profiler/profiler.{h,cc} in apache/mxnet.
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
-#include <stepcast/tensor_steps.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <map>

@@ -11,10 +11,10 @@
 // memory; a plain file is read where it lies. Written by nsys; the schema is the appendix of its user guide.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
-#include <stepcast/json_text.hpp>
-#include <stepcast/nsys_process.hpp>
+#include <stepcast/formats/parts/json_text.hpp>
+#include <stepcast/formats/parts/nsys_process.hpp>
+#include <stepcast/formats/parts/sqlite_tables.hpp>
 #include <stepcast/profile_of.hpp>
-#include <stepcast/sqlite_tables.hpp>
 
 #include <algorithm>
 #include <array>

@@ -6,12 +6,12 @@
 // Times are seconds from the start of the step; -1 or nothing stands for what does not apply. Columns may come in any
 // order. Published with StragglerAnalysis (ByteDance, "Understanding Stragglers in Large Model Training Using What-if
 // Analysis", OSDI 2025) as Parquet; see its data/README.md.
-#include <stepcast/chrome_events.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/operation_table.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/inflate.hpp>
-#include <stepcast/operation_table.hpp>
-#include <stepcast/tensor_steps.hpp>
 
 #include <algorithm>
 #include <array>

@@ -8,11 +8,11 @@
 // A bare array; a process is a data-parallel rank, a thread a stage of it and a kind of operation; microseconds on one
 // clock. The names of the threads come behind the events, so stages are known at the end. Unlike the table of the same
 // job (operation_csv.cpp) a transfer lasts from when both sides were there. Written by StragglerAnalysis (ByteDance).
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/operation_table.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/operation_table.hpp>
 
 #include <algorithm>
 #include <map>

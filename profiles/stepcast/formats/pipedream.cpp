@@ -10,7 +10,7 @@
 // that run at the same time. Written by msr-fiddle/pipedream, graph/graph.py.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
-#include <stepcast/layer_table.hpp>
+#include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/words.hpp>
 
 #include <functional>

@@ -7,10 +7,10 @@
 // exact times are the nanoseconds in the arguments. A flow "dep" joins a HIP call with what it launched: by a time
 // within the call, and by the microsecond at which the work starts. Written by tblextr.py and sqlitedb.py in
 // ROCm/rocprofiler.
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
-#include <stepcast/tensor_steps.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <iterator>

@@ -9,13 +9,13 @@
 //
 // One entry of the outer list is a process; its records are read one by one, in bounded memory. Nanoseconds. Written by
 // source/lib/output/generateJSON.cpp of ROCm/rocprofiler-sdk.
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/json_text.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/inflate.hpp>
-#include <stepcast/json_text.hpp>
-#include <stepcast/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <nlohmann/json.hpp>

@@ -14,9 +14,9 @@
 // Written by sarchlab/triosim tracer/.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/inflate.hpp>
 #include <stepcast/joined_tables.hpp>
-#include <stepcast/layer_table.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/words.hpp>
 

@@ -8,10 +8,10 @@
 // Microseconds, fractions down to picoseconds; every argument is a string; the last element is an empty object. The
 // viewer's converter stops at a million events and leaves the line of asynchronous operations out: xplane.pb of the
 // same run has everything. Written by trace_events_to_json.cc of XLA's profiler (tsl, xprof).
-#include <stepcast/chrome_events.hpp>
-#include <stepcast/chrome_writer.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/xla_planes.hpp>
+#include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/formats/parts/xla_planes.hpp>
 
 namespace stepcast {
 namespace {

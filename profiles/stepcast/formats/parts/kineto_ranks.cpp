@@ -1,0 +1,157 @@
+#include <stepcast/error.hpp>
+#include <stepcast/formats/parts/kineto_ranks.hpp>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+/// The part of `whole` that is on the tracks of `part`.
+Trace part_of(const Trace& whole, std::span<const std::int64_t> parts, std::int64_t part) {
+  Trace out = whole;
+  out.events.clear();
+  out.tracks.clear();
+  out.collectives.clear();
+  out.forward_backward.clear();
+  out.dependencies.clear();
+  std::vector<std::uint32_t> track(whole.tracks.size(), no_index), place(whole.events.size(), no_index);
+  for (std::size_t i = 0; i < whole.tracks.size(); ++i) {
+    if (parts[i] != part) continue;
+    track[i] = static_cast<std::uint32_t>(out.tracks.size());
+    out.tracks.push_back(whole.tracks[i]);
+  }
+  for (std::size_t i = 0; i < whole.events.size(); ++i) {
+    Event event = whole.events[i];
+    if (track[event.track] == no_index) continue;
+    place[i] = static_cast<std::uint32_t>(out.events.size());
+    event.track = track[event.track];
+    if (event.collective != no_index) {
+      out.collectives.push_back(whole.collectives[event.collective]);
+      event.collective = static_cast<std::uint32_t>(out.collectives.size() - 1);
+    }
+    out.events.push_back(event);
+  }
+  for (const ForwardBackwardLink& link : whole.forward_backward)
+    if (place[link.forward] != no_index && place[link.backward] != no_index)
+      out.forward_backward.push_back({place[link.forward], place[link.backward]});
+  return out;
+}
+
+bool is_step(const Trace& trace, const Event& event) {
+  return event.kind == EventKind::annotation && trace.text(event.name).starts_with("ProfilerStep#");
+}
+
+/// The host process of each track, found by correlation ids for those of devices; -1: nobody's.
+class Processes {
+ public:
+  explicit Processes(const Trace& trace) : trace_(trace) {
+    std::set<std::int64_t> with_work;
+    for (const Event& event : trace.events) {
+      const Track& track = trace.tracks[event.track];
+      has_device_work_ = has_device_work_ || is_device_work(event.kind);
+      if (track.on_device) continue;
+      if (is_step(trace, event)) with_steps_.insert(track.process);
+      if (event.kind == EventKind::host_op) with_work.insert(track.process);
+    }
+    with_work.insert(with_steps_.begin(), with_steps_.end());
+    if (with_work.size() < 2) return;  // a device's own record of its calls is no second process
+    for (const Event& event : trace.events) {
+      const Track& track = trace.tracks[event.track];
+      if (event.kind != EventKind::runtime_call || event.correlation < 0 || !with_work.contains(track.process))
+        continue;
+      const auto [entry, is_new] = caller_.emplace(event.correlation, track.process);
+      shared_ += !is_new && entry->second != track.process;
+    }
+  }
+  [[nodiscard]] const std::set<std::int64_t>& with_steps() const { return with_steps_; }
+  /// More than a stray id belongs to two processes.
+  [[nodiscard]] bool reuse_ids() const { return has_device_work_ && shared_ >= 8 && shared_ * 100 >= caller_.size(); }
+
+  [[nodiscard]] std::vector<std::int64_t> of_tracks() const {
+    std::vector<std::map<std::int64_t, std::size_t>> votes(trace_.tracks.size());
+    for (const Event& event : trace_.events) {
+      if (!trace_.tracks[event.track].on_device || event.correlation < 0) continue;
+      if (const auto found = caller_.find(event.correlation); found != caller_.end())
+        ++votes[event.track][found->second];
+    }
+    std::vector<std::int64_t> owners;
+    for (std::size_t i = 0; i < trace_.tracks.size(); ++i) {
+      if (!trace_.tracks[i].on_device) {
+        owners.push_back(trace_.tracks[i].process);
+      } else {
+        const auto most = std::ranges::max_element(votes[i], {}, &std::pair<const std::int64_t, std::size_t>::second);
+        owners.push_back(most == votes[i].end() ? -1 : most->first);
+      }
+    }
+    return owners;
+  }
+
+ private:
+  const Trace& trace_;
+  std::set<std::int64_t> with_steps_;
+  std::unordered_map<std::int64_t, std::int64_t> caller_;  ///< process by correlation
+  std::size_t shared_ = 0;
+  bool has_device_work_ = false;
+};
+
+std::vector<Trace> by_tags(const Trace& whole, std::span<const std::int64_t> ranks, std::span<const SyncRecord> syncs) {
+  const std::set<std::int64_t> all(ranks.begin(), ranks.end());
+  std::vector<Trace> out;
+  for (const std::int64_t rank : all) {
+    if (rank < 0) continue;
+    Trace part = part_of(whole, ranks, rank);
+    if (part.events.empty()) continue;
+    std::vector<SyncRecord> own;
+    std::ranges::copy_if(syncs, std::back_inserter(own), [rank](const SyncRecord& s) { return s.rank == rank; });
+    part.rank = rank;
+    part.dependencies = dependencies_of(part, own);
+    out.push_back(std::move(part));
+  }
+  const auto untold = std::ranges::count_if(whole.events, [&](const Event& e) { return ranks[e.track] < 0; });
+  for (Trace& part : out) {
+    if (all.size() > 1)
+      part.report.assumed.push_back("one of " + std::to_string(out.size()) +
+                                    " ranks in the file; what is counted here is of the whole file");
+    if (untold > 0)
+      part.report.repaired.push_back(std::to_string(untold) + " events dropped: of no rank, in a file of several");
+  }
+  return out;
+}
+
+std::vector<Trace> by_processes(const Trace& whole, const Processes& processes, std::span<const SyncRecord> syncs) {
+  const std::vector<std::int64_t> owners = processes.of_tracks();
+  std::vector<Trace> out;
+  for (const std::int64_t process : processes.with_steps()) {
+    Trace part = part_of(whole, owners, process);
+    part.rank = -1;
+    part.dependencies = dependencies_of(part, syncs);
+    part.report.assumed.push_back("process " + std::to_string(process) + ", one of " +
+                                  std::to_string(processes.with_steps().size()) +
+                                  " with steps of their own in the file, is a rank; which one is not said");
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Trace> traces_by_rank(Trace whole, std::span<const std::int64_t> rank_of_track,
+                                  std::span<const SyncRecord> syncs) {
+  if (std::ranges::any_of(rank_of_track, [](std::int64_t rank) { return rank >= 0; }))
+    return by_tags(whole, rank_of_track, syncs);
+  const Processes processes(whole);
+  if (processes.reuse_ids())
+    throw InputError(whole.source, "the events of one process, or of ranks that are told apart (args.rank)",
+                     "several processes that reuse correlation ids: whose the device work is cannot be told",
+                     "give the file of each rank by itself");
+  if (processes.with_steps().size() > 1) return by_processes(whole, processes, syncs);
+  std::vector<Trace> one;
+  one.push_back(std::move(whole));
+  return one;
+}
+
+}  // namespace stepcast
