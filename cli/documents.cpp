@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -183,8 +184,10 @@ Documents documents_of(const std::vector<std::string>& files, bool strict, const
   documents.traces =
       reading.executions.empty() ? std::move(reading.traces) : joined(std::move(reading.traces), reading.executions);
   use_kernel_rules(kernels, documents.traces);
+  std::set<std::string> said;  // what was repaired in a file is repaired in each of its ranks
   for (const Trace& trace : documents.traces)
-    for (const std::string& repair : trace.report.repaired) note(trace.source + ": " + repair);
+    for (const std::string& repair : trace.report.repaired)
+      if (const std::string text = trace.source + ": " + repair; said.insert(text).second) note(text);
   return documents;
 }
 

@@ -27,28 +27,43 @@ std::span<const Format> formats() {
 
 namespace {
 
+// The beginning of a text, on one line.
+std::string quoted(std::string_view text, std::size_t most) {
+  std::string out(text.substr(0, most));
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  out.erase(out.find_last_not_of(' ') + 1);
+  return '"' + out + '"';
+}
+
+// With its mark, or two characters of ASCII in sixteen bits each.
+bool is_utf16(std::string_view head) {
+  const auto prints = [head](std::size_t i) { return head[i] > ' ' && head[i] < 0x7f; };
+  if (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff")) return true;
+  if (head.size() < 4) return false;
+  return (prints(0) && prints(2) && head[1] == '\0' && head[3] == '\0') ||
+         (prints(1) && prints(3) && head[0] == '\0' && head[2] == '\0');
+}
+
 // What a file that no reader recognises seems to be, and what to do about it.
 InputError unrecognised(const Source& source, std::string_view head) {
   const std::string expected = "a profiler trace (see `stepcast list formats`)";
   const auto holds = [head](std::string_view text) { return head.find(text) != std::string_view::npos; };
   const std::size_t first = head.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {source.name, expected, "an empty file"};
+  if (is_utf16(head)) return {source.name, expected, "text in UTF-16", "convert it to UTF-8"};
   if (head.starts_with("SQLite format 3")) return {source.name, expected, "an SQLite file"};
   if (const auto foreign = foreign_file(head))
     return {source.name, expected, std::string(foreign->found), std::string(foreign->hint)};
   if (head[first] != '{' && head[first] != '[')
-    return {source.name, expected, "something that is not JSON, beginning \"" + std::string(head.substr(0, 24)) + "\""};
+    return {source.name, expected, "something that is not JSON, beginning " + quoted(head, 24)};
   if (holds("\"stepcast."))
     return {source.name, expected, "a stepcast document", "give it where a profile is expected"};
   if (holds("\"nodes\"") && holds("\"schema\""))
     return {source.name, expected, "an execution trace, which holds no times",
             "give the profiler's trace of the same run"};
-  return {source.name, expected, "JSON of another kind, beginning \"" + std::string(head.substr(first, 40)) + "\""};
+  return {source.name, expected, "JSON of another kind, beginning " + quoted(head.substr(first), 40)};
 }
-
-}  // namespace
-
-namespace {
 
 std::string head_of(const Source& source) {
   if (source.bytes.empty()) throw InputError(source.name, "a profiler trace", "an empty file");

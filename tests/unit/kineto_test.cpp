@@ -257,6 +257,10 @@ TEST_CASE("what is no PyTorch trace is refused by name") {
   says("", "empty file");
   says("  \n", "empty file");
   says("hello", "not JSON");
+  says("hello\nworld", "beginning \"hello world\"");
+  says(std::string("{\0\"\0", 4), "UTF-16");
+  says(std::string("\0[\0{", 4), "UTF-16");
+  says("\xff\xfe{", "UTF-16");
   says(R"({"schema": "1.0.1", "pid": 1, "nodes": [{"name": "x"}]})", "execution trace");
   says(R"({"schema": "stepcast.profile/1", "model": "x"})", "stepcast document");
   says(R"([{"name": "C", "ph": "B", "ts": 1, "pid": 0}])", "Chrome trace");

@@ -207,6 +207,10 @@ void TraceBuilder::end_with_a_step() {
 
 void TraceBuilder::report_stretch() {
   trace_.report.events_left_out = left_out_;
+  if (trace_.events.size() > most_events_)
+    trace_.report.assumed.push_back("memory is not bounded: the fewest steps that a profile needs have " +
+                                    std::to_string(trace_.events.size()) + " events, more than " +
+                                    std::to_string(most_events_));
   if (left_out_ == 0) return;
   const std::vector<Step> steps = steps_so_far();
   std::string kept = "the beginning of the recording";
