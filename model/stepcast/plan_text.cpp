@@ -7,6 +7,7 @@
 // A layout prefix ("layout(...)/") belongs to the same grammar and is refused by name.
 #include <stepcast/strategy.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,6 @@
 namespace stepcast {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }

@@ -7,6 +7,7 @@
 // The grammar of plans (plan_text.cpp), with names of layers as values.
 #include <stepcast/text.hpp>
 #include <stepcast/whatif.hpp>
+#include <stepcast/words.hpp>
 
 #include <charconv>
 #include <cmath>
@@ -16,7 +17,6 @@
 namespace stepcast {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }

@@ -54,12 +54,8 @@ class BytePsReader {
     repairs_.count(negative_, "row dropped", "rows dropped", "negative duration");
     steps_.add_to(draft_);
     ReadReport& report = draft_.trace().report;
-    report.repaired = repairs_.take();
-    report.format = "byteps";
-    report.good_for = "when each gradient was synchronised and by which stages; layers need a trace of the framework";
-    report.producer = "BytePS";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "byteps", "BytePS",
+             "when each gradient was synchronised and by which stages; layers need a trace of the framework");
     report.missing.insert(report.missing.end(),
                           {"computation: operators and kernels", "sizes of the partitions", "rank and world size"});
     if (!pushed_) report.missing.push_back("PUSH and PULL, which another GPU of the machine has recorded");

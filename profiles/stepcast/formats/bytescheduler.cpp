@@ -34,18 +34,13 @@ class ByteSchedulerReader {
     times_.report(repairs_);
     open_.report(repairs_);
     ReadReport& report = draft_.trace().report;
-    report.repaired = repairs_.take();
-    report.format = "bytescheduler";
-    report.good_for = "when each tensor was ready, queued and sent; layers need a trace of the framework";
-    report.producer = "ByteScheduler";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "bytescheduler", "ByteScheduler",
+             "when each tensor was ready, queued and sent; layers need a trace of the framework");
     report.missing.insert(report.missing.end(),
                           {"computation: operators and kernels", "sizes of the collectives", "rank and world size"});
     open_.report(report.missing);
     if (!walk.closed) report.assumed.push_back("the array is left open, as ByteScheduler always does");
-    if (report.events_left_out > 0)
-      report.assumed.push_back("the first " + std::to_string(most_timeline_events) + " slices stand for the whole run");
+    say_left_out(report);
     return draft_.finish();
   }
 

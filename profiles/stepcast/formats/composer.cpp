@@ -28,18 +28,13 @@ class ComposerReader {
     times_.report(repairs_);
     open_.report(repairs_);
     ReadReport& report = draft_.trace().report;
-    report.repaired = repairs_.take();
-    report.format = "composer";
-    report.good_for = "how long steps and their phases take; for layers record with Composer's TorchProfiler";
-    report.producer = "Composer (MosaicML)";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "composer", "Composer (MosaicML)",
+             "how long steps and their phases take; for layers record with Composer's TorchProfiler");
     report.missing.insert(report.missing.end(), {"operators and kernels", "collectives"});
     if (steps_ == 0) report.missing.push_back("steps (event/batch)");
     open_.report(report.missing);
     if (!walk.closed) report.assumed.push_back("the array is left open, as Composer does while it runs");
-    if (report.events_left_out > 0)
-      report.assumed.push_back("the first " + std::to_string(most_timeline_events) + " slices stand for the whole run");
+    say_left_out(report);
     return draft_.finish();
   }
 

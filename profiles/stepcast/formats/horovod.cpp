@@ -312,8 +312,7 @@ class HorovodReader {
       report.assumed.push_back(std::to_string(fused_) +
                                " marks of transfers that tensors share in a fusion buffer are "
                                "counted once, at the first tensor");
-    if (report.events_left_out > 0)
-      report.assumed.push_back("the first " + std::to_string(most_timeline_events) + " slices stand for the whole run");
+    say_left_out(report);
     if (highest_rank_ >= 0) {
       trace.rank = 0;
       trace.world_size = highest_rank_ + 1;

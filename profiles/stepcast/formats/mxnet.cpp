@@ -31,20 +31,15 @@ class MxnetReader {
     times_.report(repairs_);
     open_.report(repairs_);
     ReadReport& report = draft_.trace().report;
-    report.repaired = repairs_.take();
-    report.format = "mxnet";
-    report.good_for = "which operators ran when on which device; its slices say nothing of layers or gradients";
-    report.producer = "MXNet profiler";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "mxnet", "MXNet profiler",
+             "which operators ran when on which device; its slices say nothing of layers or gradients");
     report.missing.insert(report.missing.end(),
                           {"step annotations", "launches and their kernels: a slice on a GPU is an operator", "shapes",
                            "sizes of the collectives", "rank and world size"});
     open_.report(report.missing);
     if (!walk.closed)
       report.assumed.push_back("the file is left open, as MXNet leaves it until the final dump (profiler.dump())");
-    if (report.events_left_out > 0)
-      report.assumed.push_back("the first " + std::to_string(most_timeline_events) + " slices stand for the whole run");
+    say_left_out(report);
     return draft_.finish();
   }
 

@@ -48,12 +48,8 @@ class OperationTimelineReader {
     repairs_.count(negative_, "event dropped", "events dropped", "negative duration");
     place_operations();
     ReadReport& report = table_.report;
-    report.repaired = repairs_.take();
-    report.format = "operation-timeline";
-    report.good_for = "which worker and which stage of a pipeline sets the pace; layers need a trace of the framework";
-    report.producer = "operations of a pipelined job (StragglerAnalysis)";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "operation-timeline", "operations of a pipelined job (StragglerAnalysis)",
+             "which worker and which stage of a pipeline sets the pace; layers need a trace of the framework");
     report.missing.insert(report.missing.end(), {"kernels and operators", "sizes of the collectives", "world size"});
     return traces_of(std::move(table_), source_);
   }

@@ -37,12 +37,8 @@ class RocprofReader {
     place_events();
     link();
     ReadReport& report = draft_.trace().report;
-    report.repaired = repairs_.take();
-    report.format = "rocprof";
-    report.good_for = "kernels, copies and HIP calls; layers need PyTorch's own profiler";
-    report.producer = "rocprof (ROCm 4 to 6)";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "rocprof", "rocprof (ROCm 4 to 6)",
+             "kernels, copies and HIP calls; layers need PyTorch's own profiler");
     report.missing.insert(report.missing.end(), {"operators", "step annotations", "shapes", "sizes of the collectives",
                                                  "rank and world size", "device name"});
     if (links_.empty()) report.missing.push_back("correlation of launches and device work");

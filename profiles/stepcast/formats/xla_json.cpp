@@ -37,12 +37,8 @@ class XlaJsonReader {
     if (planes_.size() == 0)
       throw InputError(source_.name, "events on a host or a device", "Python frames or events without a time only");
     ReadReport report;
-    report.repaired = repairs_.take();
-    report.format = "xla-json";
-    report.good_for = "steps, kernels and collectives of TensorFlow and JAX; gradients are not marked in it";
-    report.producer = "TensorFlow or JAX profiler (trace.json)";
-    report.bytes = walk.bytes;
-    report.events_seen = walk.events;
+    describe(report, walk, repairs_, "xla-json", "TensorFlow or JAX profiler (trace.json)",
+             "steps, kernels and collectives of TensorFlow and JAX; gradients are not marked in it");
     report.events_left_out = planes_.left_out();
     report.missing = {"asynchronous operations (the file leaves them out; xplane.pb has them)"};
     if (slices_ == event_cap)

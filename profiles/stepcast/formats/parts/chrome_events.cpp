@@ -395,4 +395,14 @@ void OpenSlices::report(std::vector<std::string>& missing) const {
   say(without_end(), "end", "the recording stops in the middle");
 }
 
+void describe(ReadReport& report, const ChromeWalk& walk, Repairs& repairs, std::string_view format,
+              std::string_view producer, std::string_view good_for) {
+  report.format = format;
+  report.producer = producer;
+  report.good_for = good_for;
+  report.bytes = walk.bytes;
+  report.events_seen = walk.events;
+  report.repaired = repairs.take();
+}
+
 }  // namespace stepcast

@@ -71,6 +71,10 @@ struct ChromeVisitor {
 /// write one. Throws InputError for text that is no array or object, or of which most is unreadable.
 ChromeWalk walk_chrome_trace(const Source&, const ReadOptions&, Repairs&, const ChromeVisitor&);
 
+/// What every reader of such a trace says: who wrote it, what it is good for, how much was walked, what was repaired.
+void describe(ReadReport&, const ChromeWalk&, Repairs&, std::string_view format, std::string_view producer,
+              std::string_view good_for);
+
 /// Reads the start (and duration) of an event; false, and counted, when there is none that can be read.
 class ChromeTimes {
  public:

@@ -2,11 +2,10 @@
 // like one.
 #include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/formats/parts/kineto_window.hpp>
+#include <stepcast/words.hpp>
 
 namespace stepcast {
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 // The comma of "}, {" whose brace is text[brace], or npos.
 std::size_t comma_behind(std::string_view text, std::size_t brace) {

@@ -34,6 +34,11 @@ void TensorSteps::add_to(TraceDraft& draft) {
                            " to the next");
 }
 
+void say_left_out(ReadReport& report) {
+  if (report.events_left_out > 0)
+    report.assumed.push_back("the first " + std::to_string(most_timeline_events) + " slices stand for the whole run");
+}
+
 void require_events(const TraceDraft& draft, std::string_view source, std::string_view expected,
                     std::string_view found) {
   if (draft.size() == 0) throw InputError(std::string(source), std::string(expected), std::string(found));

@@ -33,5 +33,7 @@ void add_step(TraceDraft&, std::int64_t number, std::int64_t start_ns, std::int6
 
 /// Traces that are held in memory end here: what follows is read, checked and counted, and left out.
 inline constexpr std::size_t most_timeline_events = std::size_t{1} << 22;
+/// Says so in the report when slices were left out beyond that.
+void say_left_out(ReadReport&);
 
 }  // namespace stepcast
