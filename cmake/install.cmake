@@ -16,7 +16,13 @@ set(stepcast_public_headers
   model/stepcast/report.hpp model/stepcast/schedule.hpp model/stepcast/strategy.hpp model/stepcast/task_graph.hpp
   model/stepcast/text_table.hpp model/stepcast/tuning.hpp
   model/stepcast/validation.hpp model/stepcast/validation_report.hpp
-  model/stepcast/graph_whatif.hpp model/stepcast/whatif.hpp model/stepcast/whatif_report.hpp)
+  model/stepcast/graph_whatif.hpp model/stepcast/whatif.hpp model/stepcast/whatif_report.hpp
+  profiles/stepcast/device.hpp profiles/stepcast/model_shape.hpp profiles/stepcast/profile_blocks.hpp
+  model/stepcast/device_fit.hpp model/stepcast/frontier.hpp model/stepcast/launch_settings.hpp
+  model/stepcast/layout.hpp model/stepcast/layout_memory.hpp model/stepcast/layout_prediction.hpp
+  model/stepcast/layout_search.hpp model/stepcast/pipeline.hpp model/stepcast/pipeline_replay.hpp
+  model/stepcast/placement.hpp model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
+  model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp)
 install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
 install(TARGETS stepcast EXPORT stepcast ARCHIVE)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)

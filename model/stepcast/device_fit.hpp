@@ -1,0 +1,46 @@
+#pragma once
+// Device fit: the roofline of a device from a trace or from a few measured steps.
+//
+// Least squares over the logarithms of measured / predicted times of the rows, over the device's free numbers (peak,
+// bandwidth, tile half-extents, kernel floor, host issue), Levenberg-Marquardt with bounds. Rows that calibrate are
+// named so and never counted as evidence; leave-one-out residuals are the device's relative error. Not modelled: rows
+// of different devices.
+#include <stepcast/cluster.hpp>
+#include <stepcast/device.hpp>
+#include <stepcast/layout.hpp>
+#include <stepcast/trace.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+/// A measured training step of a described model.
+struct MeasuredStep {
+  std::string model;  ///< a description (model_shape.hpp)
+  LayoutPlan plan;
+  std::int64_t devices = 1;
+  double global_batch = 1;
+  Seconds time;
+  std::string source;  ///< file and line
+};
+/// A CSV with a header: model description or hidden, heads, layers, sequence columns; tp, dp, pp, micro batch, global
+/// batch, devices, iteration time (unit in the name). Throws InputError with line and column.
+[[nodiscard]] std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
+                                                              const Layout& defaults = {});
+
+struct DeviceFit {
+  Device device;
+  std::vector<double> residuals;  ///< predicted / measured - 1, in the order of the rows
+  std::vector<double> left_out;   ///< the same, each row predicted by a fit without it; empty when not asked for
+  std::vector<std::string> notes;
+};
+/// `start`: what is known beforehand (peaks from a data sheet). Inapplicable with fewer rows than free numbers.
+[[nodiscard]] Answer<DeviceFit> device_of_steps(const Device& start, const Cluster&, std::span<const MeasuredStep>,
+                                                bool leave_one_out = false);
+/// From the kernels of a trace that name their products' shapes (record_shapes) and times; what the trace does not show
+/// stays as in `start`. Inapplicable without such kernels.
+[[nodiscard]] Answer<DeviceFit> device_of_trace(const Device& start, const Trace&);
+
+}  // namespace stepcast

@@ -1,0 +1,46 @@
+#pragma once
+// Pipeline replay: a pipelined job rebuilt from the times of its passes.
+//
+// From traces that say which stage, replica, micro-batch and chunk each operation belongs to (pipeline timestamps,
+// tables of operations): durations are those recorded (what a pass takes, without its waiting), dependencies are
+// program order on each worker, sends and receives between stages, and collectives over data-parallel replicas, which
+// end together after the last one has come. Waiting is not a task: it has to emerge. The same graph with other
+// durations answers what-ifs: no worker slow (every pass takes the median of its kind over workers that do the same),
+// no stage slow, one worker healed. Invariant: with the recorded starts as they are, no task starts before what it
+// waits for. Not modelled: transfers whose own time was not recorded.
+#include <stepcast/task_graph.hpp>
+#include <stepcast/trace.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+struct PipelineStepReplay {
+  std::int64_t step = 0;
+  Seconds measured, rebuilt;
+  Seconds without_slow_workers;  ///< the same work if every worker were like the median of those that do the same
+  Seconds without_slow_stages;   ///< if every stage took the mean of all stages
+};
+/// What one worker or one stage costs the job.
+struct Slowness {
+  std::int64_t stage = -1, replica = -1;  ///< -1: all
+  double factor = 1;                      ///< its compute over the median of its peers
+  double step_cost = 0;                   ///< (step - step if only it were like its peers) / step, median over steps
+};
+struct PipelineReplay {
+  std::vector<PipelineStepReplay> steps;
+  double median_error = 0;  ///< of |rebuilt / measured - 1|
+  std::int64_t stages = 1, replicas = 1, micro_batches = 1;
+  std::vector<Slowness> workers, stages_slow;  ///< dearest first; only what costs at least 1 %
+  double slowdown = 1;                         ///< measured / without_slow_workers, median
+  std::string cause;  ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
+  std::vector<std::string> notes;
+};
+/// True when the traces hold operations of a pipelined job.
+[[nodiscard]] bool is_pipelined(std::span<const Trace>);
+[[nodiscard]] Answer<PipelineReplay> pipeline_replay_of(std::span<const Trace>);
+
+}  // namespace stepcast
