@@ -24,22 +24,6 @@ bool allowed(Fidelity fidelity, const RecommendOptions& options) {
   return false;
 }
 
-// The cluster with its network (with one node: its inside links) `factor` times as fast; latencies stay.
-Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
-  if (cluster.nodes > 1) {
-    cluster.network.bandwidth *= factor;
-    cluster.server_link.bandwidth *= factor;
-    if (cluster.aggregation) cluster.aggregation->line_rate *= factor;
-  } else {
-    cluster.inside.bandwidth *= factor;
-  }
-  for (MeasuredCollective& table : cluster.tables) {
-    const Seconds floor = *std::min_element(table.times.begin(), table.times.end());
-    for (Seconds& t : table.times) t = floor + (t - floor) / factor;
-  }
-  return cluster;
-}
-
 // Names the plan that wins at `factor`, and whether `champion` is as good as that.
 struct Contest {
   std::string winner;
@@ -160,6 +144,21 @@ std::string settings_of(const PlanSpec& spec) {
   for (const ModifierSpec& m : spec.modifiers)
     if (m.modifier->settings) text += (text.empty() ? "" : "\n") + m.modifier->settings(m.options);
   return text;
+}
+
+Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
+  if (cluster.nodes > 1) {
+    cluster.network.bandwidth *= factor;
+    cluster.server_link.bandwidth *= factor;
+    if (cluster.aggregation) cluster.aggregation->line_rate *= factor;
+  } else {
+    cluster.inside.bandwidth *= factor;
+  }
+  for (MeasuredCollective& table : cluster.tables) {
+    const Seconds floor = *std::min_element(table.times.begin(), table.times.end());
+    for (Seconds& t : table.times) t = floor + (t - floor) / factor;
+  }
+  return cluster;
 }
 
 Ranking recommended(const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {

@@ -52,6 +52,8 @@ struct RecommendOptions {
 [[nodiscard]] std::vector<PlanSpec> preset_plans(const RecommendOptions& options = {});
 /// The settings of the strategy and of its modifiers, to paste.
 [[nodiscard]] std::string settings_of(const PlanSpec&);
+/// The cluster with its network (with one machine: its inside links) `factor` times as fast; latencies stay.
+[[nodiscard]] Cluster with_bandwidth_scaled(Cluster, double factor);
 [[nodiscard]] Ranking recommended(const Profile&, const Cluster&, const RecommendOptions& = {});
 
 }  // namespace stepcast

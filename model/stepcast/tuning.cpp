@@ -74,6 +74,10 @@ double best_value(const OptionSpec& option, double start, const std::function<do
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
   IterationTime time_of(profile, cluster);
+  return tuned([&](const PlanSpec& plan) { return Seconds(time_of(plan)); }, spec, search);
+}
+
+PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const PlanSpec& spec, Search search) {
   PlanSpec best = spec;
   const OptionValues standard = standard_options(*spec.strategy);
   const auto options = spec.strategy->options;
@@ -91,7 +95,7 @@ PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& s
       PlanSpec trial = best;
       const auto time_at = [&](double value) {
         trial.options[i] = value;
-        return time_of(trial);
+        return time_of(trial).value();
       };
       const double start = best.options[i];
       best.options[i] = search == Search::grid

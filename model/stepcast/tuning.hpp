@@ -7,6 +7,7 @@
 #include <stepcast/strategy.hpp>
 
 #include <cstdint>
+#include <functional>
 
 namespace stepcast {
 
@@ -18,5 +19,8 @@ enum class Search : std::uint8_t {
 
 /// The spec with its tuned options replaced by the best values found.
 [[nodiscard]] PlanSpec tuned(const Profile&, const Cluster&, const PlanSpec&, Search = Search::grid);
+/// The same by any measure of a plan; infinite where it does not apply.
+[[nodiscard]] PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const PlanSpec&,
+                             Search = Search::grid);
 
 }  // namespace stepcast

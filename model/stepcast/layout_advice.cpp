@@ -1,0 +1,195 @@
+#include <stepcast/layout_advice.hpp>
+#include <stepcast/recommend.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+constexpr double indifference = 0.005;  // layouts and strategies closer than this count as equal
+constexpr Seconds never{std::numeric_limits<double>::infinity()};
+
+/// The part of the cluster that a layout occupies.
+Cluster part_of(const Cluster& cluster, std::int64_t devices) {
+  if (devices == cluster.workers()) return cluster;
+  const Answer<Cluster> part = resized(cluster, devices);
+  return part ? *part : cluster;
+}
+
+Bytes cap_of(const Cluster& cluster, const LayoutOptions& options) {
+  return options.memory_cap > Bytes(0) ? options.memory_cap : cluster.device_memory;
+}
+
+std::vector<PlanSpec> exact_strategies() {
+  std::vector<PlanSpec> plans;
+  for (const Strategy& s : strategies())
+    if (s.fidelity == Fidelity::exact) plans.push_back({&s, standard_options(s)});
+  return plans;
+}
+
+/// The same layout with the gradient plan that shortens its step most, if that is worth a change.
+LayoutPrediction with_best_gradients(LayoutEvaluator& evaluator, const LayoutPrediction& start, Bytes cap,
+                                     Search search) {
+  // No strategy can hide more than what is exposed.
+  if (start.breakdown.gradients <= indifference * start.iteration) return start;
+  const auto time_of = [&](const PlanSpec& gradients) {
+    const Answer<LayoutEvaluator::Quick> quick = evaluator.quick({start.plan.layout, gradients});
+    const bool fits = quick && (cap == Bytes(0) || quick->memory <= cap);
+    return fits ? quick->iteration : never;
+  };
+  std::optional<PlanSpec> best;
+  Seconds best_time = start.iteration * (1 - indifference);
+  std::vector<PlanSpec> candidates = exact_strategies();
+  // The strategy that was searched with comes first: to tune it is less work than to change it.
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](const PlanSpec& p) { return p.strategy == start.plan.gradients.strategy; });
+  for (const PlanSpec& standard : candidates) {
+    if (time_of(standard) == never) continue;
+    const PlanSpec plan = tuned(time_of, standard, search);
+    const Seconds time = time_of(plan);
+    if (time >= (best ? best_time * (1 - indifference) : best_time)) continue;
+    best = plan;
+    best_time = time;
+  }
+  if (!best) return start;
+  const Answer<LayoutPrediction> better = evaluator.predicted({start.plan.layout, *best});
+  return better && better->iteration < start.iteration ? *better : start;
+}
+
+void sort_by(Objective objective, std::vector<LayoutPrediction>& layouts) {
+  const auto key = [&](const LayoutPrediction& p) {
+    const double time = p.iteration.value(), memory = p.memory.total().value();
+    const auto devices = static_cast<double>(p.devices);
+    switch (objective) {
+      case Objective::shortest_step:
+        break;
+      case Objective::least_memory:
+        return std::tuple(memory, time, 0.0);
+      case Objective::fewest_devices:
+        return std::tuple(devices, time, memory);
+      case Objective::cheapest:
+        return std::tuple(devices * time, time, memory);
+    }
+    return std::tuple(time, memory, 0.0);
+  };
+  std::stable_sort(layouts.begin(), layouts.end(),
+                   [&](const LayoutPrediction& a, const LayoutPrediction& b) { return key(a) < key(b); });
+}
+
+std::vector<LayoutPrediction> with_tuned_gradients(const Workload& workload, const Cluster& cluster,
+                                                   std::vector<LayoutPrediction> layouts,
+                                                   const LayoutAdviceOptions& options) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(options.tuned_layouts, layouts.size()); ++i) {
+    const Cluster part = part_of(cluster, layouts[i].devices);
+    LayoutEvaluator evaluator(workload, part, options.search.layout);
+    layouts[i] = with_best_gradients(evaluator, layouts[i], cap_of(part, options.search.layout), options.tuning);
+  }
+  sort_by(options.search.objective, layouts);
+  return layouts;
+}
+
+/// What remains of the space for data parallelism alone.
+LayoutSpace data_parallel_part(LayoutSpace space) {
+  space.tensor = space.pipeline = space.context = space.expert = space.chunks = {1};
+  space.schedules.clear();
+  space.schemes.clear();
+  return space;
+}
+
+void add_data_parallel(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                       const LayoutAdviceOptions& options, LayoutAdvice& advice) {
+  LayoutSearchOptions search = options.search;
+  search.best = 1;
+  search.progress = nullptr;
+  const Answer<LayoutSearchResult> alone = best_layouts(workload, cluster, data_parallel_part(space), search);
+  if (!alone) {
+    advice.no_data_parallel = alone.reason();
+    return;
+  }
+  if (alone->best.empty()) {
+    advice.no_data_parallel = alone->nothing;
+    return;
+  }
+  LayoutAdviceOptions one = options;
+  one.tuned_layouts = std::min(options.tuned_layouts, 1U);
+  advice.data_parallel = with_tuned_gradients(workload, cluster, alone->best, one).front();
+}
+
+Seconds time_on(const Workload& workload, const Cluster& cluster, const LayoutPrediction& layout,
+                const LayoutOptions& options) {
+  LayoutEvaluator evaluator(workload, part_of(cluster, layout.devices), options);
+  const Answer<LayoutEvaluator::Quick> quick = evaluator.quick(layout.plan);
+  return quick ? quick->iteration : never;
+}
+
+/// The winner and its rivals on another network. The whole space is searched again unless the search had no time for
+/// that in the first place.
+BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                        const LayoutAdviceOptions& options, const std::vector<LayoutPrediction>& best, double factor) {
+  const Cluster scaled = with_bandwidth_scaled(cluster, factor);
+  BandwidthCheck check{.factor = factor,
+                       .own = time_on(workload, scaled, best.front(), options.search.layout),
+                       .best = {},
+                       .better = {},
+                       .whole_space = options.search.time_budget == Seconds(0)};
+  check.best = check.own;
+  const auto consider = [&](const LayoutPlan& plan, Seconds time) {
+    if (time >= check.best) return;
+    check.best = time;
+    check.better = check.best < check.own * (1 - indifference) ? text_of(plan) : "";
+  };
+  for (const LayoutPrediction& rival : best)
+    consider(rival.plan, time_on(workload, scaled, rival, options.search.layout));
+  if (!check.whole_space) return check;
+  LayoutSearchOptions search = options.search;
+  search.best = 1;
+  search.progress = nullptr;
+  const Answer<LayoutSearchResult> there = best_layouts(workload, scaled, space, search);
+  if (there && !there->best.empty()) consider(there->best.front().plan, there->best.front().iteration);
+  return check;
+}
+
+}  // namespace
+
+double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
+  return price_per_device_hour * static_cast<double>(layout.devices) * layout.iteration.value() / 3600;
+}
+
+std::string_view words_of(Objective objective) {
+  switch (objective) {
+    case Objective::shortest_step:
+      break;
+    case Objective::least_memory:
+      return "least memory";
+    case Objective::fewest_devices:
+      return "fewest devices";
+    case Objective::cheapest:
+      return "least cost";
+  }
+  return "shortest step";
+}
+
+Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                   const LayoutAdviceOptions& options) {
+  Answer<LayoutSearchResult> search = best_layouts(workload, cluster, space, options.search);
+  if (!search) return Inapplicable{search.reason()};
+  LayoutAdvice advice;
+  advice.search = std::move(*search);
+  add_data_parallel(workload, cluster, space, options, advice);
+  if (advice.search.best.empty()) return advice;
+  advice.best = with_tuned_gradients(workload, cluster, advice.search.best, options);
+  const LayoutPrediction& before = advice.search.best.front();
+  if (text_of(before.plan) != text_of(advice.best.front().plan)) advice.untuned = before;
+  advice.settings = launch_settings(workload, advice.best.front());
+  // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
+  const bool by_time = options.search.objective == Objective::shortest_step;
+  if (options.sensitivity && by_time && cluster.workers() > 1)
+    for (const double factor : {0.5, 2.0})
+      advice.networks.push_back(check_of(workload, cluster, space, options, advice.best, factor));
+  return advice;
+}
+
+}  // namespace stepcast
