@@ -9,6 +9,12 @@ namespace {
 using Json = JsonNode::Json;
 constexpr std::string_view schema = "stepcast.cluster/1";
 
+Link link_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"latency", "bandwidth"};
+  node.require_keys(known);
+  return {node.at("latency").seconds(), node.at("bandwidth").bandwidth()};
+}
+
 MeasuredCollective table_of(const JsonNode& node) {
   static const std::vector<std::string> known{"operation", "workers", "sizes_bytes", "times_s", "provenance"};
   node.require_keys(known);
@@ -159,12 +165,12 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   c.name = top.at("name").text();
   c.nodes = top.at("nodes").integer();
   c.devices_per_node = top.at("devices_per_node").integer();
-  c.inside = top.at("inside").link();
-  c.network = top.at("network").link();
+  c.inside = link_of(top.at("inside"));
+  c.network = link_of(top.at("network"));
   if (top.has("device")) c.device = top.at("device").text();
   if (top.has("device_memory")) c.device_memory = top.at("device_memory").bytes();
   if (top.has("nics_per_node")) c.nics_per_node = top.at("nics_per_node").integer();
-  if (top.has("server_link")) c.server_link = top.at("server_link").link();
+  if (top.has("server_link")) c.server_link = link_of(top.at("server_link"));
   if (top.has("servers")) c.servers = top.at("servers").integer();
   if (top.has("server_local_rate")) c.server_local_rate = top.at("server_local_rate").bandwidth();
   if (top.has("server_staging_rate")) c.server_staging_rate = top.at("server_staging_rate").bandwidth();

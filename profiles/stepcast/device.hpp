@@ -22,7 +22,9 @@ namespace stepcast {
 /// `batch` products of an m x k with a k x n matrix.
 struct MatrixProduct {
   double batch = 1, m = 0, n = 0, k = 0;
+  double repeated = 0;  ///< of each product's operands: elements that a convolution meets again, in a cache
   [[nodiscard]] double operations() const { return 2 * batch * m * n * k; }
+  [[nodiscard]] double operand_elements() const { return batch * (m * k + k * n + m * n - repeated); }
 };
 
 struct Device {

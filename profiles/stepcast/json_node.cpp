@@ -65,12 +65,6 @@ Seconds JsonNode::seconds() const { return seconds_of(quantity("'5 us'"), where_
 Bytes JsonNode::bytes() const { return bytes_of(quantity("'40 GiB'"), where_); }
 BytesPerSecond JsonNode::bandwidth() const { return bandwidth_of(quantity("'25 Gb/s'"), where_); }
 
-Link JsonNode::link() const {
-  static const std::vector<std::string> known{"latency", "bandwidth"};
-  require_keys(known);
-  return {at("latency").seconds(), at("bandwidth").bandwidth()};
-}
-
 void JsonNode::refuse(std::string expected) const {
   throw InputError(where_, std::move(expected), json_->dump(-1, ' ', false, Json::error_handler_t::replace));
 }

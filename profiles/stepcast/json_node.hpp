@@ -3,7 +3,7 @@
 //
 // Whatever does not fit throws InputError with a JSON pointer. An unknown key is an error with a suggestion, since a
 // misspelt key would be a silent default; quantities are strings with their unit. Not public: it includes the parser.
-#include <stepcast/cluster.hpp>
+#include <stepcast/error.hpp>
 #include <stepcast/units.hpp>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +37,6 @@ class JsonNode {
   [[nodiscard]] Seconds seconds() const;
   [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] BytesPerSecond bandwidth() const;
-  [[nodiscard]] Link link() const;
 
   [[noreturn]] void refuse(std::string expected) const;
 
