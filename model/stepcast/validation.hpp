@@ -28,8 +28,8 @@
 
 namespace stepcast {
 
-enum class Split : std::uint8_t { calibration, held_out };
-[[nodiscard]] std::string_view name_of(Split);
+enum class CaseSplit : std::uint8_t { calibration, held_out };
+[[nodiscard]] std::string_view name_of(CaseSplit);
 
 /// What a case compares.
 enum class Subject : std::uint8_t {
@@ -70,7 +70,7 @@ struct ValidationCase {
   double measured = 0;   ///< seconds; a ratio for Subject::ratio; from the trace for Subject::replay
   double spread = 0;     ///< standard deviation as published, same unit
   double tolerance = 0;  ///< largest relative error that passes
-  Split split = Split::held_out;
+  CaseSplit split = CaseSplit::held_out;
   std::optional<double> recorded_error;  ///< signed, relative
   std::string excluded;                  ///< why the number must not be used; empty: it is used
 };

@@ -214,9 +214,9 @@ ValidationCase case_of(const Object& object) {
   static_cast<void>(object.at("tolerance", "the largest relative error that passes"));
   c.tolerance = object.number("tolerance", 0);
   const std::string split = object.text("split", true);
-  if (split != name_of(Split::calibration) && split != name_of(Split::held_out))
+  if (split != name_of(CaseSplit::calibration) && split != name_of(CaseSplit::held_out))
     object.refuse("split", "'calibration' or 'held_out'", Json(split));
-  c.split = split == name_of(Split::calibration) ? Split::calibration : Split::held_out;
+  c.split = split == name_of(CaseSplit::calibration) ? CaseSplit::calibration : CaseSplit::held_out;
   if (object.has("recorded_error")) c.recorded_error = object.number("recorded_error", 0, -1e300);
   c.excluded = object.text("excluded");
   require_inputs(object, c);
@@ -258,7 +258,7 @@ const EmbeddedFile& shipped_file(std::string_view name) {
 
 }  // namespace
 
-std::string_view name_of(Split split) { return split == Split::calibration ? "calibration" : "held_out"; }
+std::string_view name_of(CaseSplit split) { return split == CaseSplit::calibration ? "calibration" : "held_out"; }
 
 ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed(text, source);

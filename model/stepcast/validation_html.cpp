@@ -132,7 +132,7 @@ void write_scatter(std::ostream& out, const std::vector<Point>& points) {
   out << line(axis.x(axis.low()), axis.y(axis.low()), axis.x(axis.high()), axis.y(axis.high()), "stroke=\"#000\"");
   for (const Point& p : points) {
     if (!(p.r.predicted > 0)) continue;
-    const bool fitted = p.c.split == Split::calibration;
+    const bool fitted = p.c.split == CaseSplit::calibration;
     out << "<circle cx=\"" << fixed(axis.x(p.r.measured), 1) << "\" cy=\"" << fixed(axis.y(p.r.predicted), 1)
         << "\" r=\"4\" stroke=\"" << colours[p.colour] << "\" fill=\"" << (fitted ? "none" : colours[p.colour])
         << "\" fill-opacity=\"0.6\"><title>" << escaped(p.c.id) << ": measured " << value_text(p.c, p.r.measured)
@@ -153,7 +153,7 @@ void write_errors_by(std::ostream& out, const char* property, const std::vector<
   };
   std::map<std::string, Row> rows;
   for (const Point& p : points) {
-    if (p.c.split == Split::calibration) continue;
+    if (p.c.split == CaseSplit::calibration) continue;
     Row& row = rows[key(p.c)];
     row.errors.push_back(std::abs(p.r.error));
     row.bias += p.r.error;

@@ -82,9 +82,9 @@ void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
       const bool known = result.predicted_any;
       table.add_row({c.id, result.measured > 0 ? value_text(c, result.measured) : "-",
                      known ? value_text(c, result.predicted) : "-", known ? signed_points(result.error) : "-",
-                     result.outcome != Outcome::passed ? std::string(name_of(result.outcome))
-                     : c.split == Split::calibration   ? "fitted"
-                                                       : ""});
+                     result.outcome != Outcome::passed   ? std::string(name_of(result.outcome))
+                     : c.split == CaseSplit::calibration ? "fitted"
+                                                         : ""});
     }
     out << '\n';
     table.write(out);

@@ -26,7 +26,7 @@ std::vector<Group> groups_of(const ValidationSuite& suite, std::span<const CaseR
     if (c.subject != Subject::step || c.grade == "exact" || !r.predicted_any || r.outcome == Outcome::excluded)
       continue;
     groups[{c.inputs.profile, c.inputs.cluster, c.inputs.workers, c.inputs.single_worker.value()}].push_back(
-        {c.method, r.measured, r.predicted, c.split == Split::calibration, needs_servers(c.inputs.plan)});
+        {c.method, r.measured, r.predicted, c.split == CaseSplit::calibration, needs_servers(c.inputs.plan)});
   }
   std::vector<Group> out;
   for (auto& [key, group] : groups) out.push_back(std::move(group));
@@ -118,7 +118,7 @@ void count_outcome(const ValidationCase& c, const CaseResult& r, SuiteStatistics
      : r.outcome == Outcome::failed  ? s.failed
      : r.outcome == Outcome::skipped ? s.skipped
                                      : s.excluded);
-  if (!r.predicted_any || r.outcome == Outcome::excluded || c.split == Split::calibration) return;
+  if (!r.predicted_any || r.outcome == Outcome::excluded || c.split == CaseSplit::calibration) return;
   errors.push_back(std::abs(r.error));
   if (!r.has_interval()) return;
   ++s.with_interval;

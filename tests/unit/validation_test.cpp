@@ -163,7 +163,7 @@ namespace {
 struct Row {
   const char *cluster, *plan;
   double measured, predicted;
-  Split split = Split::held_out;
+  CaseSplit split = CaseSplit::held_out;
 };
 SuiteStatistics statistics_of_rows(const std::vector<Row>& rows, double half_interval = 0) {
   ValidationSuite suite;
@@ -194,7 +194,7 @@ TEST_CASE("statistics: errors and coverage of the held-out cases only") {
   const SuiteStatistics s = statistics_of_rows({{"a", "bsp", 100, 110},
                                                 {"b", "bsp", 100, 80},
                                                 {"c", "bsp", 100, 100},
-                                                {"d", "bsp", 100, 300, Split::calibration}},
+                                                {"d", "bsp", 100, 300, CaseSplit::calibration}},
                                                15);
   CHECK(s.held_out == 3);
   CHECK(s.median == Approx(0.1));
@@ -219,8 +219,8 @@ TEST_CASE("statistics: rank correlation and clear pairs within a group") {
   CHECK(tie.kendall == 0);
   CHECK(tie.clear_pairs == 1);
   CHECK(tie.clear_pairs_right == 0);
-  CHECK(statistics_of_rows({{"a", "bsp", 1, 1, Split::calibration}, {"a", "wfbp", 2, 2, Split::calibration}}).pairs ==
-        0);
+  CHECK(statistics_of_rows({{"a", "bsp", 1, 1, CaseSplit::calibration}, {"a", "wfbp", 2, 2, CaseSplit::calibration}})
+            .pairs == 0);
 }
 
 TEST_CASE("statistics: regret of the choice beside the best constant answer; servers apart") {
@@ -296,7 +296,7 @@ TEST_CASE("the model's residual is that of the survey's calibration rows") {
   int rows = 0;
   for (std::size_t i = 0; i < survey[0].results.size(); ++i) {
     const CaseResult& r = survey[0].results[i];
-    if (survey[0].suite.cases[i].split != Split::calibration || r.outcome == Outcome::excluded) continue;
+    if (survey[0].suite.cases[i].split != CaseSplit::calibration || r.outcome == Outcome::excluded) continue;
     REQUIRE(r.predicted_any);
     sum += r.error * r.error;
     ++rows;
