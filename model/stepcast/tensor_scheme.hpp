@@ -30,6 +30,7 @@ struct TensorTransfer {
   std::int64_t members = 1;  ///< of the part of the group that takes part together
   Bytes size;                ///< full buffer (collective.hpp)
   double count = 1;          ///< per unit and pass
+  std::int64_t stride = 1;   ///< between its members, in ranks of the group: a row of a grid 1, a column `side`
   bool operator==(const TensorTransfer&) const = default;
 };
 
@@ -59,6 +60,10 @@ struct TensorScheme {
   /// The product that one device computes, and how many of them.
   MatrixProduct (*local_product)(const TensorGrid&, const MatrixProduct&, Division);
 };
+
+/// Elements that one device of `members` sends in a ring: (m-1)/m of the buffer, an all-reduce twice that. All-to-alls
+/// and broadcasts along a pipelined ring are as much as an all-gather.
+[[nodiscard]] Bytes ring_volume(const TensorTransfer&);
 
 [[nodiscard]] std::span<const TensorScheme> tensor_schemes();
 [[nodiscard]] const TensorScheme* tensor_scheme(std::string_view name);
