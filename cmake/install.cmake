@@ -19,7 +19,8 @@ set(stepcast_public_headers
   model/stepcast/graph_whatif.hpp model/stepcast/whatif.hpp model/stepcast/whatif_report.hpp
   profiles/stepcast/device.hpp profiles/stepcast/model_shape.hpp profiles/stepcast/profile_blocks.hpp
   model/stepcast/device_fit.hpp model/stepcast/frontier.hpp model/stepcast/launch_settings.hpp
-  model/stepcast/layout.hpp model/stepcast/layout_memory.hpp model/stepcast/layout_prediction.hpp
+  model/stepcast/layout.hpp model/stepcast/layout_advice.hpp model/stepcast/layout_report.hpp
+  model/stepcast/layout_memory.hpp model/stepcast/layout_prediction.hpp
   model/stepcast/layout_search.hpp model/stepcast/pipeline.hpp model/stepcast/pipeline_replay.hpp
   model/stepcast/placement.hpp model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
   model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp)

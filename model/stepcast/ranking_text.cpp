@@ -72,14 +72,6 @@ std::string range_text(const Range& range, const std::string& best) {
          other(range.above, "above", range.high);
 }
 
-void write_settings(std::ostream& out, std::string_view settings) {
-  while (!settings.empty()) {
-    const auto end = std::min(settings.find('\n'), settings.size());
-    out << "    " << settings.substr(0, end) << '\n';
-    settings.remove_prefix(std::min(end + 1, settings.size()));
-  }
-}
-
 // The best plan that needs neither another framework nor more machines: often nearly as good, and always less work.
 void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
   const auto needs_nothing = [](const RankedPlan& p) { return requirements_of(p.prediction.plan).empty(); };

@@ -6,6 +6,7 @@
 // has a `schema` key and SI numbers with their unit in the key. Not modelled: colours, locales.
 #include <stepcast/fit.hpp>
 #include <stepcast/inspection.hpp>
+#include <stepcast/layout_report.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/replay.hpp>
@@ -69,6 +70,10 @@ struct Report {
   void (*inapplicable)(std::ostream&, std::string_view plan, const Inapplicable&) = nullptr;
   void (*calibration)(std::ostream&, const Calibration&) = nullptr;
   void (*timeline)(std::ostream&, const TimelineReport&) = nullptr;
+  void (*layout)(std::ostream&, const LayoutReport&) = nullptr;
+  void (*layout_comparison)(std::ostream&, const LayoutComparisonReport&) = nullptr;
+  void (*layout_search)(std::ostream&, const LayoutSearchReport&) = nullptr;
+  void (*layout_timeline)(std::ostream&, const LayoutTimelineReport&) = nullptr;
   /// One timeline a rank.
   void (*replay_timeline)(std::ostream&, std::span<const ReplayTimeline>) = nullptr;
 };

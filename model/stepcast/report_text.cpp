@@ -3,6 +3,7 @@
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
 
+#include <algorithm>
 #include <ostream>
 
 namespace stepcast {
@@ -64,18 +65,28 @@ void write_ranks(std::ostream& out, const std::vector<TracedRank>& ranks, std::s
   write_labelled(out, "ranks", lateness);
 }
 
+void write_assumed(std::ostream& out, const std::vector<std::string>& assumed, std::string_view where_all) {
+  constexpr std::size_t shown = 4;
+  for (std::size_t i = 0; i < std::min(shown, assumed.size()); ++i) write_labelled(out, "assumed", assumed[i]);
+  if (assumed.size() > shown)
+    write_labelled(out, "assumed", std::to_string(assumed.size() - shown) + " more; " + std::string(where_all));
+}
+
+void write_settings(std::ostream& out, std::string_view settings) {
+  while (!settings.empty()) {
+    const auto end = std::min(settings.find('\n'), settings.size());
+    out << "    " << settings.substr(0, end) << '\n';
+    settings.remove_prefix(std::min(end + 1, settings.size()));
+  }
+}
+
 void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
   write_labelled(out, "replay", replay_text(check));
   if (!profile.lateness.empty()) write_labelled(out, "ranks", profile.lateness);
   write_labelled(out, "model", model_text(profile));
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));
-  constexpr std::size_t shown = 4;
-  for (std::size_t i = 0; i < std::min(shown, profile.assumed.size()); ++i)
-    write_labelled(out, "assumed", profile.assumed[i]);
-  if (profile.assumed.size() > shown)
-    write_labelled(out, "assumed",
-                   std::to_string(profile.assumed.size() - shown) + " more; 'stepcast profile' says all");
+  write_assumed(out, profile.assumed, "'stepcast profile' says all");
   if (const std::string caution = check.caution(); !caution.empty())
     write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
   out << '\n';

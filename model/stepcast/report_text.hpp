@@ -22,6 +22,10 @@ namespace stepcast {
 void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view lateness);
 /// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.
 void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
+/// The first few of what is assumed, and how many more there are.
+void write_assumed(std::ostream&, const std::vector<std::string>& assumed, std::string_view where_all);
+/// Lines to paste, set off from the margin.
+void write_settings(std::ostream&, std::string_view settings);
 /// The ranking as text: advice, or a plain comparison.
 void write_ranking_text(std::ostream&, const RankingReport&);
 
