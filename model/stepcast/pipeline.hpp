@@ -12,6 +12,7 @@
 #include <stepcast/task_graph.hpp>
 #include <stepcast/units.hpp>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -34,9 +35,9 @@ struct PipelineSlot {
   bool operator==(const PipelineSlot&) const = default;
 };
 struct PipelineShape {
-  std::uint32_t stages = 1;  ///< devices in a row
-  std::uint32_t chunks = 1;  ///< chunks that each of them holds
-  std::uint32_t micro_batches = 1;
+  std::uint32_t stages = 1;         ///< devices in a row
+  std::uint32_t chunks = 1;         ///< chunks that each of them holds, those of all copies of the model
+  std::uint32_t micro_batches = 1;  ///< of all copies together
   bool operator==(const PipelineShape&) const = default;
 };
 /// Times of one virtual stage for one micro-batch.
@@ -46,16 +47,16 @@ struct ChunkTimes {
   Seconds send_backward;                             ///< their gradients to the one before
 };
 
-/// What a textbook says of even stages without transfers.
+/// What a textbook says of even stages without transfers; the times asked for are those of a whole stage.
 struct TextbookPipeline {
   Seconds iteration, bubble;  ///< per device
-  double kept = 0;            ///< micro-batches (of a whole stage's activations) that the first stage holds at most
+  double kept = 0;            ///< micro-batches (of a whole stage's activations) that the first device holds at most
 };
 
 struct PipelineSchedule {
   std::string_view name;  ///< "gpipe", "1f1b", "interleaved", "zb_h1", "bidirectional"
   std::string_view title, summary, reference;
-  /// Empty, or why it does not work for these numbers.
+  /// Empty, or why it does not work for these numbers (all at least 1).
   std::string (*unsuitable)(const PipelineShape&);
   /// The passes of one device in the order in which it runs them.
   std::vector<PipelineSlot> (*order)(const PipelineShape&, std::uint32_t stage);
@@ -68,6 +69,11 @@ struct PipelineSchedule {
 
 [[nodiscard]] std::span<const PipelineSchedule> pipeline_schedules();
 [[nodiscard]] const PipelineSchedule* pipeline_schedule(std::string_view name);
+/// Chunks that each device holds: those of one copy of the model, for all its copies.
+[[nodiscard]] inline PipelineShape pipeline_shape(const PipelineSchedule& schedule, std::uint32_t stages,
+                                                  std::uint32_t chunks_of_a_copy, std::uint32_t micro_batches) {
+  return {stages, chunks_of_a_copy * schedule.copies, micro_batches};
+}
 
 /// The times of a pipelined step, on an unloaded cluster.
 struct PipelineTimes {
@@ -91,22 +97,48 @@ class PipelineEvaluator {
   [[nodiscard]] double kept(std::uint32_t stage) const { return times_.kept[stage]; }
 
  private:
-  struct Entry {  ///< one pass in an order that respects all dependencies
-    std::uint32_t device, virtual_stage;
-    std::int32_t input, own;  ///< entries that it waits for; -1: none
-    PipelinePass pass;
+  struct Entry {           ///< one pass, in an order that respects all dependencies
+    std::uint32_t input;   ///< place in arrival_ of what it waits for; 0: nothing
+    std::uint32_t output;  ///< place in state_ of the link that takes its result
+    std::uint32_t cost;    ///< place in cost_
   };
+  struct PassCost {
+    double time = 0, send = 0;
+  };
+  /// How often a device does a pass.
+  struct Work {
+    std::uint32_t device, cost, count;
+  };
+  PipelineEvaluator() = default;
+  template <bool overlap>
+  void run();
+
   PipelineShape shape_;
+  std::uint32_t virtual_stages_ = 1;
   std::vector<Entry> entries_;
-  std::vector<double> end_, free_;
+  std::vector<PassCost> cost_;   ///< by pass and virtual stage
+  std::vector<bool> sent_;       ///< whether the result of such a pass goes to another device
+  std::vector<double> state_;    ///< until when each is busy; four a device: links (next, before), none, compute
+  std::vector<double> arrival_;  ///< of each result where it goes, after a 0
+  std::vector<std::uint32_t> first_, last_;  ///< entry of each device
+  std::vector<Work> work_;
   PipelineTimes times_;
 };
 
-/// The same as a task graph for the scheduler: one compute resource a device, one link a direction between neighbours
-/// (task index: virtual stage * micro_batches + micro-batch).
+/// The same as a task graph for the scheduler: one compute resource a device, one link a direction between neighbours,
+/// which serves the sends one by one. The next step waits for the end of this one.
 [[nodiscard]] Answer<TaskGraph> lowered(const PipelineSchedule&, const PipelineShape&, std::span<const ChunkTimes>,
                                         bool overlap);
-/// "F3 chunk 1": the name of a task of that graph.
+/// What a task of that graph does.
+struct PipelineTask {
+  PipelineSlot slot;
+  std::uint32_t virtual_stage = 0;
+  std::uint32_t from = 0, to = 0;  ///< devices; the same except for transfers
+  bool transfer = false;           ///< the send of what `slot` made
+  bool end = false;                ///< nothing but the end of the step
+};
+[[nodiscard]] PipelineTask pipeline_task(const TaskGraph&, const PipelineShape&, std::uint32_t task);
+/// "F3 chunk 1", "send F3": its name; micro-batches and chunks count from 0.
 [[nodiscard]] std::string pipeline_task_name(const TaskGraph&, const PipelineShape&, std::uint32_t task);
 
 }  // namespace stepcast

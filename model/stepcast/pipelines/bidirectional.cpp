@@ -1,0 +1,66 @@
+// Bidirectional (Chimera): two copies of the model run through the same devices in opposite directions, each with half
+// of the micro-batches; where one waits, the other one works.
+#include <stepcast/pipelines/orders.hpp>
+
+namespace stepcast {
+namespace {
+
+std::string unsuitable(const PipelineShape& shape) {
+  if (shape.stages % 2 != 0) return "the number of stages has to be even, not " + std::to_string(shape.stages);
+  if (shape.chunks != 2) return "a device holds one chunk of either copy, 2 in all";
+  if (shape.micro_batches % 2 != 0)
+    return "the copies share the micro-batches: their number has to be even, not " +
+           std::to_string(shape.micro_batches);
+  return "";
+}
+
+std::uint32_t place(const PipelineShape& shape, std::uint32_t stage, std::uint32_t chunk) {
+  return chunk == 0 ? stage : shape.stages - 1 - stage;
+}
+
+// The order of even stages with f = b = 1: in a unit of Z/2 micro-batches a copy's j-th forward pass through its stage
+// s is at time s + 2j, its backward pass at 2Z - 1 - s + 2j; units follow one another after 2Z. One copy's forward and
+// the other one's backward passes on a device come at even times, the rest at odd ones, so that none collide.
+std::vector<PipelineSlot> order(const PipelineShape& shape, std::uint32_t stage) {
+  struct Timed {
+    std::uint64_t time;
+    PipelineSlot slot;
+  };
+  const std::uint64_t z = shape.stages, half = shape.micro_batches / 2;
+  std::vector<Timed> timed;
+  timed.reserve(2 * std::size_t{shape.micro_batches});
+  for (std::uint32_t copy = 0; copy < 2; ++copy) {
+    const std::uint64_t s = place(shape, stage, copy);
+    for (std::uint64_t k = 0; k < half; ++k) {
+      const std::uint64_t start = k / (z / 2) * 2 * z + 2 * (k % (z / 2));
+      const auto micro_batch = static_cast<std::uint32_t>(copy * half + k);
+      timed.push_back({start + s, {PipelinePass::forward, copy, micro_batch}});
+      timed.push_back({start + 2 * z - 1 - s, {PipelinePass::backward, copy, micro_batch}});
+    }
+  }
+  std::sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.time < b.time; });
+  std::vector<PipelineSlot> slots;
+  slots.reserve(timed.size());
+  for (const Timed& t : timed) slots.push_back(t.slot);
+  return slots;
+}
+
+TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seconds w) {
+  const double z = shape.stages;
+  return with_bubble(shape, f + i + w, (z - 2) * std::max(f, i + w), z / 2 + 1);
+}
+
+}  // namespace
+
+extern const PipelineSchedule pipeline_bidirectional;
+const PipelineSchedule pipeline_bidirectional{"bidirectional",
+                                              "bidirectional (Chimera)",
+                                              "two copies of the model in opposite directions",
+                                              "Li and Hoefler, SC 2021 (arXiv 2107.06925)",
+                                              unsuitable,
+                                              order,
+                                              place,
+                                              2,
+                                              textbook};
+
+}  // namespace stepcast

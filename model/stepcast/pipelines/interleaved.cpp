@@ -1,0 +1,67 @@
+// Interleaved 1F1B: each device holds v chunks that lie Z apart (virtual stage c Z + d), so that a micro-batch comes by
+// v times and the pipeline fills v times as fast.
+//
+//   iteration  m(f + b) + (Z - 1)(f + b)/v      bubble  (Z - 1)(f + b)/v
+//   kept       min(2(Z - 1) + (v - 1)Z + 1, m v) chunks on the first device, that is Z(1 + (Z - 1)/(Z v)) micro-batches
+//
+// f and b of all v chunks of a device. Micro-batches go in groups of Z through all chunks, min(2(Z - 1 - d) + (v - 1)Z,
+// m v) forward passes ahead of the first backward pass on device d = 0...; m is a multiple of Z, as Megatron-LM
+// demands. With one chunk it is 1F1B, with its fewer forward passes ahead, as there. The number of sends is v times as
+// large.
+#include <stepcast/pipelines/orders.hpp>
+
+namespace stepcast {
+namespace {
+
+std::string unsuitable(const PipelineShape& shape) {
+  if (shape.chunks == 1 || shape.micro_batches % shape.stages == 0) return "";
+  return std::to_string(shape.micro_batches) + " micro-batches are no multiple of " + std::to_string(shape.stages) +
+         " stages";
+}
+
+// The k-th pass of a kind; backward passes take the chunks from the last to the first.
+PipelineSlot numbered(const PipelineShape& shape, PipelinePass pass, std::uint32_t k) {
+  const std::uint32_t group = shape.stages * shape.chunks, in_group = k % group;
+  const std::uint32_t chunk = in_group / shape.stages;
+  return {pass, pass == PipelinePass::forward ? chunk : shape.chunks - 1 - chunk,
+          k / group * shape.stages + in_group % shape.stages};
+}
+
+std::vector<PipelineSlot> order(const PipelineShape& shape, std::uint32_t stage) {
+  if (shape.chunks == 1) return one_forward_one_backward(shape, stage);
+  const std::uint32_t passes = shape.micro_batches * shape.chunks;
+  const std::uint32_t ahead = std::min(2 * (shape.stages - 1 - stage) + (shape.chunks - 1) * shape.stages, passes);
+  std::vector<PipelineSlot> slots;
+  slots.reserve(2 * std::size_t{passes});
+  for (std::uint32_t k = 0; k < ahead; ++k) slots.push_back(numbered(shape, PipelinePass::forward, k));
+  for (std::uint32_t k = 0; k < passes; ++k) {
+    if (ahead + k < passes) slots.push_back(numbered(shape, PipelinePass::forward, ahead + k));
+    slots.push_back(numbered(shape, PipelinePass::backward, k));
+  }
+  return slots;
+}
+
+std::uint32_t place(const PipelineShape& shape, std::uint32_t stage, std::uint32_t chunk) {
+  return chunk * shape.stages + stage;
+}
+
+TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seconds w) {
+  const double z = shape.stages, v = shape.chunks, m = shape.micro_batches;
+  const double kept = v == 1 ? std::min(z, m) : std::min((2 * (z - 1) + (v - 1) * z + 1) / v, m);
+  return with_bubble(shape, f + i + w, (z - 1) / v * (f + i + w), kept);
+}
+
+}  // namespace
+
+extern const PipelineSchedule pipeline_interleaved;
+const PipelineSchedule pipeline_interleaved{"interleaved",
+                                            "interleaved 1F1B",
+                                            "1F1B with several chunks of the model on each device",
+                                            "Narayanan et al., SC 2021 (arXiv 2104.04473, Megatron-LM)",
+                                            unsuitable,
+                                            order,
+                                            place,
+                                            1,
+                                            textbook};
+
+}  // namespace stepcast

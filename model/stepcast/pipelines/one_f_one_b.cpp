@@ -1,0 +1,29 @@
+// 1F1B (PipeDream-flush): as many forward passes as there are stages behind, then one forward and one backward pass in
+// turn, then the backward passes that are left.
+//
+//   iteration  (m + Z - 1)(f + b)      bubble  (Z - 1)(f + b)      kept  min(Z - s, m) micro-batches on stage s = 0...
+//
+// The time is GPipe's on even stages; what is kept is bounded by the number of stages instead of micro-batches.
+#include <stepcast/pipelines/orders.hpp>
+
+namespace stepcast {
+namespace {
+
+TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seconds w) {
+  return with_bubble(shape, f + i + w, (shape.stages - 1) * (f + i + w), std::min(shape.stages, shape.micro_batches));
+}
+
+}  // namespace
+
+extern const PipelineSchedule pipeline_one_f_one_b;
+const PipelineSchedule pipeline_one_f_one_b{"1f1b",
+                                            "1F1B",
+                                            "one forward and one backward pass in turn",
+                                            "Narayanan et al., ICML 2021 (arXiv 2006.09503, PipeDream-flush)",
+                                            unless_one_chunk,
+                                            one_forward_one_backward,
+                                            place_in_a_row,
+                                            1,
+                                            textbook};
+
+}  // namespace stepcast
