@@ -4,8 +4,8 @@
 //   options  = "(" option { "," option } ")"
 //   option   = name "=" value                  value: "25 MiB", "5 ms", "4", "0.5", a choice, or "auto"
 //
-// A layout prefix ("layout(...)/") belongs to the same grammar and is refused by name.
-#include <stepcast/strategy.hpp>
+// A layout before it ("layout(...)/") is layout_plan_of's to read (layout_plan_text.cpp) and refused here by name.
+#include <stepcast/plan_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/words.hpp>
 
@@ -107,7 +107,7 @@ std::string options_text(std::span<const OptionSpec> options, const OptionValues
 /// Recursive descent over one line of text; every refusal names the column.
 class PlanReader {
  public:
-  explicit PlanReader(std::string_view text) : text_(text) {}
+  PlanReader(std::string_view text, std::size_t from) : text_(text), at_(from) {}
 
   PlanSpec read() {
     PlanSpec spec;
@@ -151,10 +151,10 @@ class PlanReader {
 
   // A layout is a word with optional options before a slash: "layout(tp=8)/ddp".
   void refuse_layout() const {
-    const std::size_t slash = text_.find('/');
+    const std::size_t slash = text_.find('/', at_);
     if (slash != std::string_view::npos)
       refuse(slash, "the name of a strategy first", "a layout before '/'",
-             "layouts (tensor and pipeline parallelism) are not supported yet: a plan is data-parallel");
+             "plans with layouts are for 'stepcast predict', 'compare' and 'recommend'");
   }
 
   ModifierSpec read_modifier() {
@@ -273,12 +273,13 @@ class PlanReader {
   }
 
   std::string_view text_;
-  std::size_t at_ = 0;
+  std::size_t at_;
 };
 
 }  // namespace
 
-PlanSpec plan_spec_of(std::string_view text) { return PlanReader(text).read(); }
+PlanSpec plan_spec_of(std::string_view text) { return plan_spec_from(text, 0); }
+PlanSpec plan_spec_from(std::string_view text, std::size_t from) { return PlanReader(text, from).read(); }
 
 std::string text_of(const PlanSpec& spec) {
   std::string out = std::string(spec.strategy->name) + options_text(spec.strategy->options, spec.options);

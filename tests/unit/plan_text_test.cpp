@@ -139,10 +139,10 @@ TEST_CASE("no text does more than being refused") {
   CHECK(read > 10);
 }
 
-TEST_CASE("layouts belong to the grammar and are refused by name") {
+TEST_CASE("a plan alone refuses a layout by name") {
   CHECK(refusal("layout(tp=8)/ddp") ==
-        "plan, column 13: expected the name of a strategy first, found a layout before '/'; layouts (tensor and "
-        "pipeline parallelism) are not supported yet: a plan is data-parallel");
+        "plan, column 13: expected the name of a strategy first, found a layout before '/'; plans with layouts are for "
+        "'stepcast predict', 'compare' and 'recommend'");
 }
 
 TEST_CASE("modifiers follow the strategy, in order") {
