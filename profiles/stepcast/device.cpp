@@ -52,6 +52,7 @@ Device checked(Device device, std::string_view source) {
   not_negative("half_m", device.half_m);
   not_negative("half_n", device.half_n);
   not_negative("half_k", device.half_k);
+  not_negative("half_output", device.half_output);
   not_negative("kernel_floor", device.kernel_floor.value());
   not_negative("issue", device.issue.value());
   not_negative("relative_error", device.relative_error);
@@ -60,7 +61,7 @@ Device checked(Device device, std::string_view source) {
 
 double matrix_efficiency(const Device& device, const MatrixProduct& p) {
   return device.matrix_efficiency * (p.m / (p.m + device.half_m)) * (p.n / (p.n + device.half_n)) *
-         (p.k / (p.k + device.half_k));
+         (p.k / (p.k + device.half_k)) * (p.batch * p.m * p.n / (p.batch * p.m * p.n + device.half_output));
 }
 
 Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p) {
@@ -92,6 +93,7 @@ std::string json_of(const Device& d) {
   json["half_m"] = d.half_m;
   json["half_n"] = d.half_n;
   json["half_k"] = d.half_k;
+  if (d.half_output > 0) json["half_output"] = d.half_output;
   json["kernel_floor"] = exact_text_of(d.kernel_floor);
   json["issue"] = exact_text_of(d.issue);
   if (d.relative_error > 0) json["relative_error"] = d.relative_error;
@@ -101,8 +103,8 @@ std::string json_of(const Device& d) {
 
 Device device_of_json(std::string_view text, std::string_view source) {
   static const std::vector<std::string> known{
-      "schema", "name",         "memory", "memory_bandwidth", "matrix_rate", "matrix_efficiency", "half_m", "half_n",
-      "half_k", "kernel_floor", "issue",  "relative_error",   "provenance"};
+      "schema", "name",   "memory",      "memory_bandwidth", "matrix_rate", "matrix_efficiency", "half_m",
+      "half_n", "half_k", "half_output", "kernel_floor",     "issue",       "relative_error",    "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -120,6 +122,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
   if (top.has("half_m")) d.half_m = top.at("half_m").number();
   if (top.has("half_n")) d.half_n = top.at("half_n").number();
   if (top.has("half_k")) d.half_k = top.at("half_k").number();
+  if (top.has("half_output")) d.half_output = top.at("half_output").number();
   if (top.has("kernel_floor")) d.kernel_floor = top.at("kernel_floor").seconds();
   if (top.has("issue")) d.issue = top.at("issue").seconds();
   if (top.has("relative_error")) d.relative_error = top.at("relative_error").number();

@@ -34,6 +34,7 @@ struct Device {
   std::array<double, 12> matrix_rate{};       ///< operations per second of matrix products, by DataType; 0 = unknown
   double matrix_efficiency = 1;               ///< largest share of the peak that a large product reaches
   double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
+  double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
   Seconds kernel_floor;                       ///< of the shortest kernel, with the gap to the next one
   Seconds issue;                              ///< host time per kernel
   double relative_error = 0;                  ///< rms residual of the calibration; widens intervals
@@ -43,7 +44,7 @@ struct Device {
 /// Returns `device` if it satisfies the invariants above, else throws InputError.
 [[nodiscard]] Device checked(Device device, std::string_view source);
 /// 0 < share of `matrix_rate` <= 1 that products of this shape reach: matrix_efficiency times, for each extent x with
-/// half extent h, x / (x + h).
+/// half extent h, x / (x + h); likewise for the elements of all results, batch m n, with half_output.
 [[nodiscard]] double matrix_efficiency(const Device&, const MatrixProduct&);
 /// Device time of one kernel. Throws InputError where the rate for `dtype` is unknown.
 [[nodiscard]] Seconds matrix_time(const Device&, DataType dtype, const MatrixProduct&);
