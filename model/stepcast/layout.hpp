@@ -66,6 +66,11 @@ struct LayoutPlan {
 /// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value.
 [[nodiscard]] std::string text_of(const Layout&);
 [[nodiscard]] std::string text_of(const LayoutPlan&);
+/// What can be said of a layout in its text, with the default behind a semicolon.
+struct LayoutField {
+  std::string_view name, summary;
+};
+[[nodiscard]] std::vector<LayoutField> layout_fields();
 
 /// The layout with everything spelled out for `devices` and a global batch: data degree, micro-batch, schedule and
 /// scheme. Inapplicable with the reason (degrees that do not multiply, a batch that does not divide, a schedule that

@@ -94,22 +94,22 @@ std::string on_text(bool value) { return value ? "on" : "off"; }
 
 /// A field of the text: how it is read into a layout and written from one (empty: as the default).
 struct Field {
-  std::string_view name;
+  std::string_view name, summary;
   void (*read)(Layout&, std::string_view value, const Place&);
   std::string (*text)(const Layout&);
 };
 
 template <std::int64_t Layout::*member, std::int64_t standard, std::int64_t low = 1>
-constexpr Field count(std::string_view name) {
-  return {name,
+constexpr Field count(std::string_view name, std::string_view summary) {
+  return {name, summary,
           [](Layout& l, std::string_view value, const Place& place) {
             l.*member = integer_of(value, place.option(), low, most);
           },
           [](const Layout& l) { return l.*member == standard ? std::string() : std::to_string(l.*member); }};
 }
 template <bool Layout::*member, bool standard>
-constexpr Field toggle(std::string_view name) {
-  return {name, [](Layout& l, std::string_view value, const Place& place) { l.*member = on(value, place); },
+constexpr Field toggle(std::string_view name, std::string_view summary) {
+  return {name, summary, [](Layout& l, std::string_view value, const Place& place) { l.*member = on(value, place); },
           [](const Layout& l) { return l.*member == standard ? std::string() : on_text(l.*member); }};
 }
 
@@ -133,45 +133,46 @@ std::string stages_text(const Layout& l) {
 }
 
 constexpr std::array<Field, 18> fields{{
-    count<&Layout::tensor, 1>("tp"),
-    count<&Layout::context, 1>("cp"),
-    count<&Layout::data, 0>("dp"),
-    count<&Layout::pipeline, 1>("pp"),
-    count<&Layout::expert, 1>("ep"),
-    count<&Layout::chunks, 1>("chunks"),
-    count<&Layout::micro_batch, 0>("mb"),
-    {"schedule",
+    count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
+    count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
+    count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
+    count<&Layout::pipeline, 1>("pp", "pipeline stages; 1"),
+    count<&Layout::expert, 1>("ep", "expert parallelism: devices that divide the experts; divides dp; 1"),
+    count<&Layout::chunks, 1>("chunks", "parts of the model that each stage holds (interleaving); 1"),
+    count<&Layout::micro_batch, 0>("mb", "samples of a micro-batch; the traced batch, or 1"),
+    {"schedule", "order of a pipeline's passes (list schedules); 1f1b, with chunks interleaved",
      [](Layout& l, std::string_view value, const Place& place) {
        l.schedule = &pipeline_schedules()[choice_of(value, place, names_of(pipeline_schedules()))];
      },
      [](const Layout& l) {
        return !l.schedule || l.schedule->name == standard_schedule(l) ? std::string() : std::string(l.schedule->name);
      }},
-    {"zero",
+    {"zero", "ZeRO stage: 1 divides the optimizer state, 2 gradients too, 3 parameters too (FSDP); 0",
      [](Layout& l, std::string_view value, const Place& place) {
        l.zero = static_cast<int>(integer_of(value, place.option(), 0, 3));
      },
      [](const Layout& l) { return l.zero == 0 ? std::string() : std::to_string(l.zero); }},
-    count<&Layout::units_in_flight, 2>("in_flight"),
-    {"recompute",
+    count<&Layout::units_in_flight, 2>("in_flight", "zero=3: gathered units that are held at a time; 2"),
+    {"recompute", "activations that the backward pass computes again: none, selective, full; none",
      [](Layout& l, std::string_view value, const Place& place) {
        l.recomputation = static_cast<Recomputation>(choice_of(value, place, {"none", "selective", "full"}));
      },
      [](const Layout& l) {
        return l.recomputation == Recomputation::none ? std::string() : std::string(name_of(l.recomputation));
      }},
-    toggle<&Layout::sequence_parallel, false>("sp"),
-    toggle<&Layout::overlap_pipeline, true>("overlap_pp"),
-    toggle<&Layout::overlap_gradients, true>("overlap_dp"),
-    {"scheme",
+    toggle<&Layout::sequence_parallel, false>("sp", "sequence parallelism beside 1-D tensor parallelism: on, off; off"),
+    toggle<&Layout::overlap_pipeline, true>("overlap_pp", "sends between stages run beside compute: on, off; on"),
+    toggle<&Layout::overlap_gradients, true>("overlap_dp",
+                                             "gradients travel during the last backward pass: on, off; on"),
+    {"scheme", "how products are divided (list schemes); 1d",
      [](Layout& l, std::string_view value, const Place& place) {
        l.scheme = &tensor_schemes()[choice_of(value, place, names_of(tensor_schemes()))];
      },
      [](const Layout& l) { return !l.scheme || l.scheme->name == "1d" ? std::string() : std::string(l.scheme->name); }},
-    count<&Layout::depth, 1>("depth"),
-    {"order", [](Layout& l, std::string_view value, const Place& place) { l.order = order_of(value, place); },
-     order_text},
-    {"stages",
+    count<&Layout::depth, 1>("depth", "of scheme 2.5d; 1"),
+    {"order", "dimensions from neighbouring ranks outwards; tp-cp-dp-pp",
+     [](Layout& l, std::string_view value, const Place& place) { l.order = order_of(value, place); }, order_text},
+    {"stages", "units of each stage (of each chunk), such as 3+4+4+3; balanced by time",
      [](Layout& l, std::string_view value, const Place& place) {
        l.stage_units.clear();
        for_each_part(value, place.at, '+', [&](std::string_view part, std::size_t at) {
@@ -278,6 +279,12 @@ LayoutPlan layout_plan_of(std::string_view text) {
   if (has_layout(text)) plan.layout = LayoutReader(text).read(start);
   plan.gradients = plan_spec_from(text, start);
   return plan;
+}
+
+std::vector<LayoutField> layout_fields() {
+  std::vector<LayoutField> out;
+  for (const Field& f : fields) out.push_back({f.name, f.summary});
+  return out;
 }
 
 std::string text_of(const Layout& layout) {
