@@ -40,6 +40,7 @@ struct UnitCost {
   std::vector<TensorTransfer> expert_transfers;                 ///< per pass, over the expert group
   double parameters = 0;                                        ///< elements on this device, experts included
   double expert_parameters = 0;  ///< of these, elements whose gradients only data / expert replicas share
+  double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
   std::array<Bytes, 3> kept;     ///< activations between forward and backward, by Recomputation
   Bytes working;                 ///< the largest transient of its passes (one unit's full activations)
   Bytes boundary;                ///< that it hands on, per device
@@ -51,7 +52,7 @@ struct UnitKind {
   std::optional<UnitShape> shape;     ///< described
   std::vector<std::uint32_t> layers;  ///< traced: the layers of the first unit of this kind
   PassCost forward, backward;         ///< traced: mean over the units of this kind, for `traced_batch`
-  double divided_parameters = 0, other_parameters = 0, expert_parameters = 0;
+  double divided_parameters = 0, other_parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::vector<MatrixProduct> products;  ///< traced: forward products that the tensors' shapes tell, for one sample
   KeptActivations kept;                 ///< per sample
   Bytes boundary;                       ///< per sample

@@ -29,17 +29,30 @@ enum class Division : std::uint8_t {
   none,      ///< repeated on every device
 };
 
-/// One kind of kernel, for one sample, in the forward pass.
+/// One kind of kernel, for one sample, in the forward pass. The backward pass of a product is two products: a weighted
+/// one has an input and a weight gradient.
 struct OperatorShape {
   std::string name;
   Division division = Division::none;
-  bool weighted = false;   ///< a product with a parameter: its backward pass has an input and a weight gradient
-  MatrixProduct product;   ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
-                           ///< `weighted`, else `batch` grows
-  Bytes traffic;           ///< memory-bound: bytes read and written, forward
-  double kernels = 1;      ///< forward; backward: twice as many
-  bool attention = false;  ///< part of the core of attention: what selective recomputation does again
-  bool expert = false;     ///< works only on the tokens of its expert
+  bool weighted = false;    ///< with a parameter
+  MatrixProduct product;    ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
+                            ///< `weighted`, else `batch` grows
+  Bytes traffic;            ///< memory-bound: bytes read and written, forward
+  double kernels = 1;       ///< forward
+  double backward = 2;      ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
+  bool attention = false;   ///< part of the core of attention: what selective recomputation does again
+  bool expert = false;      ///< works only on the tokens of its expert
+  bool recomputed = false;  ///< its backward kernel does the forward product again (the scores of flash attention)
+};
+
+/// A parameter tensor of one unit.
+struct ParameterShape {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  bool divided = false;  ///< by tensor parallelism
+  bool expert = false;   ///< divided by expert parallelism as well; the first extent counts experts
+
+  [[nodiscard]] double elements() const;
 };
 
 /// What one unit holds of one sample between forward and backward, in bytes, on an undivided device.
@@ -54,11 +67,13 @@ struct UnitShape {
   std::string name;  ///< "embedding", "block", "head"
   std::int64_t repetitions = 1;
   std::vector<OperatorShape> operators;
-  double divided_parameters = 0;  ///< elements, of one repetition, that tensor parallelism divides
-  double other_parameters = 0;    ///< elements that every device of a tensor group holds
-  double expert_parameters = 0;   ///< elements of all experts, divided by expert (and tensor) parallelism
+  std::vector<ParameterShape> parameters;  ///< of one repetition, in the order of the operators; counted below
+  double divided_parameters = 0;           ///< elements, of one repetition, that tensor parallelism divides
+  double other_parameters = 0;             ///< elements that every device of a tensor group holds
+  double expert_parameters = 0;            ///< elements of all experts, divided by expert (and tensor) parallelism
+  double tied_parameters = 0;  ///< elements that it shares with the first unit, and holds again only on another stage
   KeptActivations kept;
-  Bytes boundary;             ///< activations of one sample that it hands to the next unit
+  Bytes boundary;             ///< activations of one sample that it hands to the next unit; of a head: its losses
   int tensor_reductions = 0;  ///< sums over the tensor group per forward pass (Megatron: 2 a block), of `boundary` each
   int expert_exchanges = 0;   ///< all-to-alls of `boundary` times top-k over the expert group per forward pass
 };
@@ -66,7 +81,8 @@ struct UnitShape {
 struct ModelShape {
   std::string name;  ///< the description, normalised
   DataType dtype = DataType::f16;
-  std::int64_t hidden = 0, heads = 0, sequence = 0, layers = 0, experts = 0;  ///< 0 where they do not apply
+  std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
+               experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0;
   std::vector<UnitShape> units;  ///< in forward order
 
@@ -80,7 +96,8 @@ struct ModelShape {
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…": a description and not the name of a shipped model.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,experts=8,topk=2]
-/// [,dtype=bf16]", and the usual CNNs ("resnet50:image=224"). Throws InputError with the column and a suggestion.
+/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16]", and the usual CNNs ("resnet50:image=224"). Throws
+/// InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.
