@@ -8,8 +8,9 @@
 // durations answers what-ifs: no worker slow (every pass takes the median of its kind over workers that do the same),
 // no stage slow, one worker healed. Invariant: with the recorded starts as they are, no task starts before what it
 // waits for. Not modelled: transfers whose own time was not recorded.
-#include <stepcast/task_graph.hpp>
+#include <stepcast/error.hpp>
 #include <stepcast/trace.hpp>
+#include <stepcast/units.hpp>
 
 #include <cstdint>
 #include <span>
@@ -23,19 +24,29 @@ struct PipelineStepReplay {
   Seconds measured, rebuilt;
   Seconds without_slow_workers;  ///< the same work if every worker were like the median of those that do the same
   Seconds without_slow_stages;   ///< if every stage took the mean of all stages
+  /// All operations of a kind alike: the mean over workers, stages and steps (communication: the median).
+  Seconds even;
+  Seconds forecast;  ///< from durations of other steps alone
 };
 /// What one worker or one stage costs the job.
 struct Slowness {
+  std::int64_t worker = -1;               ///< rank; -1: a whole stage
   std::int64_t stage = -1, replica = -1;  ///< -1: all
-  double factor = 1;                      ///< its compute over the median of its peers
+  double factor = 1;                      ///< its passes over the median of those of its peers
+  double forward = 1, backward = 1;       ///< the same of one kind of pass
   double step_cost = 0;                   ///< (step - step if only it were like its peers) / step, median over steps
 };
 struct PipelineReplay {
   std::vector<PipelineStepReplay> steps;
-  double median_error = 0;  ///< of |rebuilt / measured - 1|
-  std::int64_t stages = 1, replicas = 1, micro_batches = 1;
+  Seconds measured, rebuilt, forecast;  ///< medians over the steps
+  double median_error = 0;    ///< of |rebuilt / measured - 1|: a step's own passes, the host's lags of other steps
+  double forecast_error = 0;  ///< of |forecast / measured - 1|
+  std::int64_t stages = 1, replicas = 1, micro_batches = 1, chunks = 1;
   std::vector<Slowness> workers, stages_slow;  ///< dearest first; only what costs at least 1 %
   double slowdown = 1;                         ///< measured / without_slow_workers, median
+  /// rebuilt / even, both without the host's lags, median: the slowdown S of Understanding Stragglers in Large Model
+  /// Training Using What-if Analysis (OSDI 2025), eq. 1.
+  double unevenness = 1;
   std::string cause;  ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
   std::vector<std::string> notes;
 };
