@@ -3,11 +3,15 @@
 //
 // Branch and bound over the product of tensor, pipeline, context and expert degrees, micro-batch, chunks, schedule,
 // recomputation, ZeRO stage, sequence parallelism and overlap switches. Branches are taken in the order of their
-// bounds; a branch whose bound is not below the best layout found (or whose least memory does not fit) is left out with
-// all that it contains. The result is the optimum of the model over the space: `proved` says that nothing was left
-// open, else `gap` is (best - smallest open bound) / best. Deterministic at any number of threads: of equal steps the
-// one with less memory, then the first in the order of the space. Not modelled: layouts outside the space; the options
-// of the gradient plan, which are tuned for the winners afterwards.
+// bounds (layout_bounds.hpp); a branch whose bound is not below the last of the best layouts found (or whose least
+// memory does not fit) is left out with all that it contains. The result is the optimum of the model over the space:
+// `proved` says that nothing was left open, else `gap` is (best - smallest open bound) / best. Deterministic at any
+// number of threads, counts included, unless it is stopped: of equal steps the one with less memory, then the first in
+// the order of the space. The frontier of time and memory is what was found on the way, attained but perhaps beaten by
+// a layout left out; with the option `frontier` a branch is left out only if one layout found is as good in both, so
+// that it is the frontier of the whole space. Invariant: evaluated + bounded + too large + unsuitable + open = total.
+// Not modelled: layouts outside the space; the options of the gradient plan, which are tuned for the winners
+// afterwards.
 #include <stepcast/layout_prediction.hpp>
 
 #include <cstdint>
@@ -41,11 +45,12 @@ struct LayoutSearchOptions {
   Objective objective = Objective::shortest_step;
   Seconds target_step;  ///< 0: none
   double price_per_device_hour = 0;
-  std::uint32_t best = 10;  ///< layouts returned
+  std::uint32_t best = 10;  ///< layouts returned: the best so many of the space
+  bool frontier = false;    ///< prove the frontier, too: slower
   Seconds time_budget;      ///< 0: until proved
   unsigned threads = 0;     ///< 0: all cores
   std::uint64_t least_between_progress = 4096;
-  /// Called from one thread at a time; false stops the search.
+  /// Called from one thread at a time; false stops the search. `best`: its step, 0 while there is none.
   std::function<bool(std::uint64_t done, std::uint64_t total, Seconds best)> progress{};
 };
 
@@ -57,11 +62,13 @@ struct FrontierPoint {
 
 struct LayoutSearchResult {
   std::vector<LayoutPrediction> best;   ///< best first; empty: nothing fits
-  std::vector<FrontierPoint> frontier;  ///< time against memory over all that was evaluated: memory up, time down
+  std::vector<FrontierPoint> frontier;  ///< time against memory of what fits: memory up, time down
   std::uint64_t total = 0;              ///< layouts in the space
-  std::uint64_t evaluated = 0, bounded = 0, too_large = 0, unsuitable = 0;
+  std::uint64_t evaluated = 0;          ///< that fit
+  std::uint64_t bounded = 0, too_large = 0, unsuitable = 0;
+  std::uint64_t open = 0;  ///< neither evaluated nor left out when the search was stopped
   bool proved = false;
-  double gap = 0;
+  double gap = 0;            ///< 1 while nothing was found
   std::string nothing;       ///< why `best` is empty, with the least memory seen
   double cost_per_step = 0;  ///< of the best, in the price's currency
 };
