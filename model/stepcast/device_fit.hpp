@@ -1,10 +1,12 @@
 #pragma once
 // Device fit: the roofline of a device from a trace or from a few measured steps.
 //
-// Least squares over the logarithms of measured / predicted times of the rows, over the device's free numbers (peak,
-// bandwidth, tile half-extents, kernel floor, host issue), Levenberg-Marquardt with bounds. Rows that calibrate are
-// named so and never counted as evidence; leave-one-out residuals are the device's relative error. Not modelled: rows
-// of different devices.
+// Least squares over the logarithms of predicted / measured times of the rows, over six numbers of the device (the
+// share of the peak that products reach, where small results and short sums halve it, memory bandwidth, kernel floor,
+// host issue), by Levenberg-Marquardt with bounds, on the very predictions that layouts get (layout_prediction.hpp).
+// Large residuals count linearly (Huber), so that a few odd rows do not bend the device. Rows that calibrate are named
+// so and never counted as evidence; leave-one-out residuals are the device's relative error. Not modelled: rows of
+// different devices.
 #include <stepcast/cluster.hpp>
 #include <stepcast/device.hpp>
 #include <stepcast/layout.hpp>
@@ -25,10 +27,14 @@ struct MeasuredStep {
   Seconds time;
   std::string source;  ///< file and line
 };
-/// A CSV with a header: model description or hidden, heads, layers, sequence columns; tp, dp, pp, micro batch, global
-/// batch, devices, iteration time (unit in the name). Throws InputError with line and column.
+/// A CSV with a header: `model` (a description) or `hidden`, `heads`, `layers`, `seq` columns; `plan` or `tp`, `dp`,
+/// `pp`, `micro batch` columns; `global batch`; `devices`; an iteration time with its unit ("step_s", "iteration time
+/// (ms)"). Names are read word by word, whatever separates them. `defaults` is the plan where columns say nothing.
+/// Throws InputError with line and column.
 [[nodiscard]] std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
-                                                              const Layout& defaults = {});
+                                                              const LayoutPlan& defaults);
+/// Step time of one row as layouts are predicted. Inapplicable with the row's source.
+[[nodiscard]] Answer<Seconds> predicted_step(const Device&, const Cluster&, const MeasuredStep&);
 
 struct DeviceFit {
   Device device;
