@@ -47,7 +47,8 @@ struct ChunkTimes {
   Seconds send_backward;                             ///< their gradients to the one before
 };
 
-/// What a textbook says of even stages without transfers; the times asked for are those of a whole stage.
+/// What a textbook says of even stages without transfers; the times asked for are those of a whole stage. Times are NaN
+/// where it says nothing (bidirectional, for some numbers of micro-batches).
 struct TextbookPipeline {
   Seconds iteration, bubble;  ///< per device
   double kept = 0;            ///< micro-batches (of a whole stage's activations) that the first device holds at most

@@ -1,6 +1,18 @@
 // Bidirectional (Chimera): two copies of the model run through the same devices in opposite directions, each with half
 // of the micro-batches; where one waits, the other one works.
+//
+//   m <= Z             bubble  (Z - m) min(f, b) + (Z - 2) max(f, b)
+//   m = k Z, k >= 1    bubble  (Z - 2) (max(f, b) + (k - 1)|b - f|)
+//   kept               min(Z, m)/2 + 1 micro-batches on the first and last device, up to Z on those in the middle
+//
+// Units of Z micro-batches follow one another without a gap where f = b: the paper's bubble ratio (Z - 2)/(2m + Z - 2).
+// For m = Z and b > f this is its critical path of Z forward and 2Z - 2 backward passes. Where f and b differ, each
+// further unit adds to the bubble, which the paper notes of direct concatenation, too: beyond a few units 1F1B is
+// faster. Other m have no closed form here. Each device holds the weights of two stages, and the copies' gradients have
+// to be added up.
 #include <stepcast/pipelines/orders.hpp>
+
+#include <limits>
 
 namespace stepcast {
 namespace {
@@ -46,8 +58,14 @@ std::vector<PipelineSlot> order(const PipelineShape& shape, std::uint32_t stage)
 }
 
 TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seconds w) {
-  const double z = shape.stages;
-  return with_bubble(shape, f + i + w, (z - 2) * std::max(f, i + w), z / 2 + 1);
+  const double z = shape.stages, m = shape.micro_batches;
+  const Seconds less = std::min(f, i + w), more = std::max(f, i + w);
+  const double kept = std::min(z, m) / 2 + 1;
+  if (m <= z) return with_bubble(shape, f + i + w, (z - m) * less + (z - 2) * more, kept);
+  if (shape.micro_batches % shape.stages == 0)
+    return with_bubble(shape, f + i + w, (z - 2) * (more + (m / z - 1) * (more - less)), kept);
+  const Seconds unknown(std::numeric_limits<double>::quiet_NaN());
+  return {unknown, unknown, kept};
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 // ZB-H1: 1F1B whose backward pass is split: the stage before waits for the input gradient only, and weight gradients
 // are put off into the bubble, on stage s = 0... by s micro-batches, so that every stage keeps as much as 1F1B's first.
 //
-//   iteration  m(f + i + w) + bubble      bubble  (Z - 1)(f + i) - (n - 1) min(i, w)      kept  n micro-batches
+//   iteration  m(f + i + w) + bubble      bubble  (Z - 1)(f + i) - (n - 1) min(f, i, w)      kept  n micro-batches
 //
-// with n = min(Z, m). For m >= Z and w <= i that is the paper's (Z - 1)(f + i - w). Derivation, on even stages: the
-// last stage starts at (Z - 1) f and has done m forward passes, m input gradients and m - n weight gradients when its
-// last input gradient is ready; that of stage s is (Z - 1 - s) i later, and its weight gradients that are left take
-// (min(s, m - 1) + 1) w. The end is the largest over s: at s = 0 when w <= i, else at s = n - 1.
+// with n = min(Z, m). For m >= Z and w <= f, i that is the paper's (Z - 1)(f + i - w): when the last stage has its last
+// input gradient, it has put off n - 1 weight gradients, and those of the stages before fit into the gaps of f between
+// input gradients. Where w > f they do not and hold up what follows; where w > i the last stage ends last.
 #include <stepcast/pipelines/orders.hpp>
 
 namespace stepcast {
@@ -28,7 +27,7 @@ std::vector<PipelineSlot> order(const PipelineShape& shape, std::uint32_t stage)
 
 TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seconds w) {
   const std::uint32_t n = std::min(shape.stages, shape.micro_batches);
-  return with_bubble(shape, f + i + w, (shape.stages - 1) * (f + i) - (n - 1) * std::min(i, w), n);
+  return with_bubble(shape, f + i + w, (shape.stages - 1) * (f + i) - (n - 1) * std::min({f, i, w}), n);
 }
 
 }  // namespace
