@@ -1,27 +1,15 @@
 // Described workloads: the units of a model shape, and what a roofline says that one of them costs under a split.
 //
 // Every operator gets the extents that one device works on: its share of the micro-batch's rows, columns, heads or
-// bytes. The time of a pass is the larger of the host's (kernels times issue) and the device's (their summed times).
-#include <stepcast/text.hpp>
+// bytes; unit_roofline.hpp has the times.
+#include <stepcast/unit_roofline.hpp>
 #include <stepcast/workload.hpp>
 #include <stepcast/workload_parts.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 namespace stepcast {
 namespace {
-
-/// Kernels of one pass, on both streams.
-struct PassTime {
-  Seconds device;
-  double kernels = 0;
-  [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(device, d.issue * kernels); }
-};
-
-// The backward products of C = A B, with A m x k and B k x n.
-MatrixProduct left_gradient(const MatrixProduct& p) { return {p.batch, p.m, p.k, p.n, p.repeated}; }
-MatrixProduct right_gradient(const MatrixProduct& p) { return {p.batch, p.k, p.n, p.m, p.repeated}; }
 
 /// A unit under a split, on one device.
 class DividedUnit {
@@ -31,15 +19,12 @@ class DividedUnit {
 
   [[nodiscard]] UnitCost cost() const {
     UnitCost c;
-    PassTime forward, input, weight, attention;
-    for (const OperatorShape& o : unit_.operators) {
-      if (o.product.m > 0) add_products(o, forward, input, weight, attention);
-      else add_memory_bound(o, forward, o.weighted ? weight : input, attention);
-    }
-    c.forward = forward.elapsed(device_);
-    c.input_gradient = input.elapsed(device_);
-    c.weight_gradient = weight.elapsed(device_);
-    c.attention = std::min(attention.elapsed(device_), c.forward);
+    UnitTimes times;
+    for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
+    c.forward = times.forward.elapsed(device_);
+    c.input_gradient = times.input_gradient.elapsed(device_);
+    c.weight_gradient = times.weight_gradient.elapsed(device_);
+    c.attention = std::min(times.attention.elapsed(device_), c.forward);
     add_parameters(c);
     add_activations(c);
     add_transfers(c);
@@ -70,79 +55,38 @@ class DividedUnit {
     return 1;
   }
 
-  /// The product that one device computes for its micro-batch, without division by the tensor group.
-  [[nodiscard]] MatrixProduct product_of_batch(const OperatorShape& o) const {
-    MatrixProduct p = o.product;
-    const double samples = split_.micro_batch, context = double(split_.context);
+  [[nodiscard]] LocalWork local_work(const OperatorShape& o) const {
+    LocalWork work = work_of(o, split_.micro_batch);
+    const double context = double(split_.context);
+    work.traffic *= share(o.division) / context;
+    if (o.product.m == 0) return work;
+    MatrixProduct& p = work.product;
     if (o.weighted) {
       // Experts are spread over the group, and get the tokens of all of its devices.
       const double spread = o.expert ? double(split_.expert) : 1;
       p.batch /= spread;
-      p.m *= samples * spread / context;
-      p.repeated *= samples * spread / context;
-      return p;
+      p.m *= spread / context;
+      p.repeated *= spread / context;
+    } else {
+      // Ring attention: a device's block of queries meets one block of keys and values after the other.
+      work.steps = context;
+      p.batch *= context;
+      p.m /= context;
+      (p.n == double(shape_.sequence) ? p.n : p.k) /= context;
+      p.repeated /= context * context;
     }
-    // Ring attention: each device meets every block of keys and values with its own block of queries.
-    p.batch *= samples * context;
-    p.m /= context;
-    (p.n == double(shape_.sequence) ? p.n : p.k) /= context;
-    p.repeated /= context * context;
+    if (split_.grid.devices > 1) p = share_of(p, o.division);
+    return work;
+  }
+
+  /// What one device of the tensor group computes of a product.
+  [[nodiscard]] MatrixProduct share_of(MatrixProduct p, Division division) const {
+    if (!one_dimensional()) return split_.scheme->local_product(split_.grid, p, division);
+    if (division == Division::columns) p.n /= tensor();
+    if (division == Division::rows) p.k /= tensor();
+    if (division == Division::heads) p.batch /= tensor();
+    if (division == Division::sequence) p.m *= repeated_share();
     return p;
-  }
-
-  [[nodiscard]] MatrixProduct local(const OperatorShape& o) const {
-    MatrixProduct p = product_of_batch(o);
-    const double t = tensor();
-    if (t == 1) return p;
-    if (!one_dimensional() && split_.scheme->local_product != nullptr)
-      return split_.scheme->local_product(split_.grid, p, o.division);
-    switch (o.division) {
-      case Division::columns:
-        p.n /= t;
-        break;
-      case Division::rows:
-        p.k /= t;
-        break;
-      case Division::heads:
-        p.batch /= t;
-        break;
-      case Division::sequence:
-        if (split_.sequence_parallel) p.m /= t;
-        break;
-      case Division::elements:
-      case Division::none:
-        break;
-    }
-    return p;
-  }
-
-  void add_products(const OperatorShape& o, PassTime& forward, PassTime& input, PassTime& weight,
-                    PassTime& attention) const {
-    const MatrixProduct p = local(o);
-    const Seconds time = matrix_time(device_, dtype_, p);
-    const auto add = [](PassTime& pass, Seconds device, double kernels) {
-      pass.device += device;
-      pass.kernels += kernels;
-    };
-    const double steps = o.weighted ? 1 : double(split_.context);
-    add(forward, time, o.kernels * steps);
-    if (o.attention) add(attention, time, o.kernels * steps);
-    add(input, matrix_time(device_, dtype_, left_gradient(p)), o.kernels * steps);
-    // Without a parameter both gradients are inputs'; flash attention has one kernel for all of it.
-    add(o.weighted ? weight : input, matrix_time(device_, dtype_, right_gradient(p)),
-        o.recomputed ? 0 : o.kernels * steps);
-    if (o.recomputed) add(input, time, 0);
-  }
-
-  void add_memory_bound(const OperatorShape& o, PassTime& forward, PassTime& backward, PassTime& attention) const {
-    const Bytes traffic = o.traffic * (split_.micro_batch / double(split_.context) * share(o.division));
-    const Seconds time = memory_time(device_, traffic, o.kernels);
-    forward.device += time;
-    forward.kernels += o.kernels;
-    if (o.attention) attention.device += time, attention.kernels += o.kernels;
-    const double kernels = std::max(1.0, std::round(o.kernels * o.backward));
-    backward.device += memory_time(device_, traffic * o.backward, kernels);
-    backward.kernels += kernels;
   }
 
   void add_parameters(UnitCost& c) const {

@@ -1,0 +1,57 @@
+#include <stepcast/unit_roofline.hpp>
+
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+MatrixProduct left_gradient(const MatrixProduct& p) { return {p.batch, p.m, p.k, p.n, p.repeated}; }
+MatrixProduct right_gradient(const MatrixProduct& p) { return {p.batch, p.k, p.n, p.m, p.repeated}; }
+
+void add_products(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
+                  const LocalWork& local) {
+  const double kernels = o.kernels * local.steps;
+  const auto add = [&](PassTime& pass, const MatrixProduct& product, double launched) {
+    pass.matrix += matrix_time(device, dtype, product);
+    pass.kernels += launched;
+  };
+  add(times.forward, local.product, kernels);
+  if (o.attention) add(times.attention, local.product, kernels);
+  add(times.input_gradient, left_gradient(local.product), kernels);
+  // Without a parameter both gradients are of inputs; flash attention has one kernel for all of it.
+  add(o.weighted ? times.weight_gradient : times.input_gradient, right_gradient(local.product),
+      o.recomputed ? 0 : kernels);
+  if (o.recomputed) add(times.input_gradient, local.product, 0);
+}
+
+void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o, const LocalWork& local) {
+  const auto add = [&](PassTime& pass, Bytes traffic, double kernels) {
+    pass.memory += memory_time(device, traffic, kernels);
+    pass.kernels += kernels;
+  };
+  const double kernels = o.kernels * local.steps;
+  add(times.forward, local.traffic, kernels);
+  if (o.attention) add(times.attention, local.traffic, kernels);
+  add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward,
+      std::max(1.0, std::round(kernels * o.backward)));
+}
+
+}  // namespace
+
+void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o, const LocalWork& local) {
+  if (local.product.m > 0) add_products(*this, device, dtype, o, local);
+  else add_traffic(*this, device, o, local);
+}
+
+LocalWork work_of(const OperatorShape& o, double samples) {
+  LocalWork work{o.product, o.traffic * samples};
+  if (o.weighted) {
+    work.product.m *= samples;
+    work.product.repeated *= samples;
+  } else {
+    work.product.batch *= samples;
+  }
+  return work;
+}
+
+}  // namespace stepcast

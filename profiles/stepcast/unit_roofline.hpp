@@ -1,0 +1,40 @@
+#pragma once
+// Unit roofline: what a device needs for the operators of one unit, pass by pass (internal to the library).
+//
+// The caller says which part of every operator the device works on. The passes of a weighted product are three products
+// with the extents turned: C = A B, A' = C' B^T, B' = A^T C'. Elapsed time is the larger of the host's (kernels times
+// issue) and the device's. Not modelled: kernels beside one another; a host that runs ahead from unit to unit.
+#include <stepcast/device.hpp>
+#include <stepcast/model_shape.hpp>
+
+#include <algorithm>
+
+namespace stepcast {
+
+struct PassTime {
+  Seconds matrix, memory;  ///< device time in matrix products and in memory-bound kernels
+  double kernels = 0;
+
+  [[nodiscard]] Seconds device() const { return matrix + memory; }
+  [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels; }
+  [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(device(), host(d)); }
+};
+
+/// The part of an operator that one device works on.
+struct LocalWork {
+  MatrixProduct product;
+  Bytes traffic;
+  double steps = 1;  ///< launches of every kernel (ring attention: one a block)
+};
+
+struct UnitTimes {
+  PassTime forward, input_gradient, weight_gradient;
+  PassTime attention;  ///< part of `forward`
+
+  void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
+};
+
+/// The operator for so many samples, undivided.
+[[nodiscard]] LocalWork work_of(const OperatorShape&, double samples);
+
+}  // namespace stepcast
