@@ -2,6 +2,7 @@
 #include <stepcast/embedded.hpp>
 #include <stepcast/fit.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/layout_prediction.hpp>
 #include <stepcast/number_text.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/profile_of.hpp>
@@ -66,6 +67,15 @@ class Library {
     const auto own = suite.profiles.find(in.profile);
     Profile p = as_measured(own != suite.profiles.end() ? own->second : shared_profile(in.profile), in);
     return in.pipeline.empty() ? p : with_input_pipeline(std::move(p), pipeline(suite, in), cluster);
+  }
+
+  [[nodiscard]] Device device(const ValidationSuite& suite, const std::string& name) const {
+    const auto own = suite.devices.find(name);
+    if (own != suite.devices.end()) return own->second;
+    if (const Device* shipped = shipped_device(name)) return *shipped;
+    std::vector<std::string> known;
+    for (const Device& d : shipped_devices()) known.push_back(d.name);
+    return device_of_json(file(name, "device", known), name);
   }
 
   [[nodiscard]] InputPipeline pipeline(const ValidationSuite& suite, const CaseInputs& in) const {
@@ -151,6 +161,27 @@ void set_communication_time(Seconds time, double relative_error, CaseResult& res
   result.high = result.predicted + half;
 }
 
+/// A step of a described model under a layout.
+void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Library& library, CaseResult& result) {
+  const Cluster cluster = library.cluster(suite, c.inputs);
+  const Device device = library.device(suite, c.inputs.device);
+  LayoutOptions options;
+  options.global_batch = c.inputs.global_batch;
+  // It ran: whether memory is predicted to suffice is another question.
+  options.memory_cap = Bytes(1e18);
+  const Workload workload = workload_of(model_shape_of(c.inputs.model), device);
+  const Answer<LayoutPrediction> prediction =
+      predicted(workload, cluster, {c.inputs.layout.value_or(Layout{}), c.inputs.plan}, options);
+  if (!prediction) {
+    result.reason = prediction.reason();
+    return;
+  }
+  result.predicted_any = true;
+  result.predicted = prediction->iteration.value();
+  result.low = prediction->interval_low.value();
+  result.high = prediction->interval_high.value();
+}
+
 void predict_collective(const ValidationSuite& suite, const ValidationCase& c, const Library& library,
                         CaseResult& result) {
   std::vector<MeasuredCollective> measured;
@@ -200,7 +231,8 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
     switch (c.subject) {
       case Subject::step:
       case Subject::ratio:
-        predict_step(suite, c, library, result);
+        if (c.inputs.model.empty()) predict_step(suite, c, library, result);
+        else predict_layout(suite, c, library, result);
         break;
       case Subject::collective:
         predict_collective(suite, c, library, result);
@@ -247,6 +279,26 @@ void judge(const ValidationCase& c, CaseResult& result) {
   result.outcome = Outcome::passed;
 }
 
+namespace {
+
+/// The rows of the tables in files become cases; a table whose file is absent is one case, which is skipped.
+void read_tables(ValidationSuite& suite, const ValidationOptions& options) {
+  for (const MeasuredStepTable& table : suite.tables) {
+    if (const std::optional<std::string> text = options.file ? options.file(table.file) : std::nullopt) {
+      add_rows(suite, table, *text, table.file);
+      continue;
+    }
+    ValidationCase absent = table.common;
+    absent.id = "rows of " + table.file;
+    absent.inputs.model.clear();
+    absent.inputs.profile = table.file;
+    suite.cases.push_back(std::move(absent));
+  }
+  suite.tables.clear();
+}
+
+}  // namespace
+
 std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const ValidationOptions& options) {
   std::vector<SuiteResult> out;
   struct Job {
@@ -254,6 +306,7 @@ std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const Va
   };
   std::vector<Job> jobs;
   for (ValidationSuite& suite : suites) {
+    read_tables(suite, options);
     for (std::size_t i = 0; i < suite.cases.size(); ++i) jobs.push_back({out.size(), i});
     const std::size_t n = suite.cases.size();
     out.push_back({std::move(suite), std::vector<CaseResult>(n), {}});

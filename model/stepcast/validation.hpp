@@ -5,14 +5,16 @@
 // prediction may be, and how far off it was when last recorded. A case fails beyond its tolerance, when it is worse
 // than recorded (the ratchet), and when its plan cannot be predicted. A suite is the cases of one source. Numbers to
 // which the inputs were fitted are marked `calibration` and judged like the others, but headline figures use `held_out`
-// only.
+// only. Measured steps of described models (device_fit.hpp) come as tables, in the suite or in files that it names.
 //
 // The library opens no files: inputs that are neither shipped nor in the suite itself are asked for by path, and a case
 // whose file is absent is skipped and says so. Not modelled: errors that are correlated between cases.
 #include <stepcast/cluster.hpp>
 #include <stepcast/collective.hpp>
+#include <stepcast/device.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/input_pipeline.hpp>
+#include <stepcast/layout.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/strategy.hpp>
@@ -46,8 +48,12 @@ struct CaseInputs {
   std::string cluster;
   std::int64_t workers = 0;  ///< 0: as many as the cluster has
   PlanSpec plan;
-  PlanSpec over;         ///< Subject::ratio: the plan to compare with
-  std::string pipeline;  ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
+  std::string model;             ///< Subject::step: a described model (model_shape.hpp) in place of a profile
+  std::string device;            ///< of a described model: in the suite, in the program, or a file
+  std::optional<Layout> layout;  ///< of a described model, in front of the plan
+  double global_batch = 0;       ///< of a described model
+  PlanSpec over;                 ///< Subject::ratio: the plan to compare with
+  std::string pipeline;          ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
   std::optional<double> cached_share;          ///< in place of the pipeline's
   std::optional<std::int64_t> loader_workers;  ///< in place of the pipeline's
   double steps = 1;                            ///< Subject::step: the measured time covers this many steps
@@ -75,17 +81,35 @@ struct ValidationCase {
   std::string excluded;                  ///< why the number must not be used; empty: it is used
 };
 
+/// Steps of described models as a CSV (measured_steps_of_csv) that is a file: one case a row. Rows that the suite has
+/// already, such as those to which the device was fitted, are left out.
+struct MeasuredStepTable {
+  std::string file;
+  ValidationCase common;  ///< what all rows share; its inputs hold the plan where the columns say nothing
+};
+
+/// What others reached on the same numbers: the suite fails as a whole with a larger mean error.
+struct PublishedError {
+  double mean = 0;  ///< of |error|; 0: none
+  std::string source;
+};
+
 struct ValidationSuite {
   std::string name, summary;
   std::map<std::string, Profile> profiles;  ///< its own, besides the shipped ones
   std::map<std::string, Cluster> clusters;
+  std::map<std::string, Device> devices;
   std::map<std::string, InputPipeline> pipelines;
   std::vector<ValidationCase> cases;
+  std::vector<MeasuredStepTable> tables;
+  PublishedError published;
 };
 
 /// Reads schema "stepcast.cases/1": one object per case, `defaults` for what the cases share. Throws InputError (JSON
 /// pointer, suggestion for unknown keys).
 [[nodiscard]] ValidationSuite suite_of_json(std::string_view text, std::string_view source);
+/// Adds a case for every row of a table (measured_steps_of_csv), except those whose id the suite has.
+void add_rows(ValidationSuite&, const MeasuredStepTable&, std::string_view csv, std::string_view source);
 /// The suites that the program carries (validation/cases/*.json), by name.
 [[nodiscard]] std::vector<std::string> shipped_suite_names();
 /// Throws InputError for an unknown name.
@@ -120,6 +144,14 @@ struct Regret {
   double constant_mean = 0, constant_p90 = 0;
 };
 
+/// The held-out cases that share one number of their layout: "tp 4".
+struct ErrorGroup {
+  std::string by;
+  double value = 0;
+  std::size_t cases = 0;
+  double mean = 0, bias = 0;  ///< of |error|, and of the signed error
+};
+
 struct SuiteStatistics {
   std::size_t cases = 0, passed = 0, failed = 0, skipped = 0, excluded = 0;
   std::size_t held_out = 0;                            ///< predicted cases behind the errors below
@@ -129,6 +161,8 @@ struct SuiteStatistics {
   double kendall = 0;                                  ///< (concordant - discordant) / pairs
   std::size_t clear_pairs = 0, clear_pairs_right = 0;  ///< measured more than 5 % apart
   std::vector<Regret> regrets;
+  std::vector<ErrorGroup> groups;     ///< of layouts, by degree and by model
+  bool worse_than_published = false;  ///< counted in `failed`
 };
 [[nodiscard]] SuiteStatistics statistics_of(const ValidationSuite&, std::span<const CaseResult>);
 

@@ -1,11 +1,15 @@
 // The JSON form of suites, schema "stepcast.cases/1": read strictly, because a misspelt key would be a silent default.
 //
+// A case of a described model has "model", "device" and "global_batch" in place of a profile, and its plan a layout. A
+// table of such cases has "rows" (CSV lines, header first) or "file", and what its rows share beside it.
+//
 //   {"schema": "stepcast.cases/1", "suite": "survey", "summary": "...",
 //    "defaults": {"grade": "source", "tolerance": 0.1, "inputs": {"profile": "resnet50"}},
 //    "profiles": {"name": {stepcast.profile/1}}, "clusters": {"name": {stepcast.cluster/1}},
 //    "cases": [{"id": "...", "inputs": {"cluster": "...", "workers": 8, "plan": "wfbp"}, "measured_s": 0.3}]}
 //
 // A case takes what it does not say from `defaults`; within `inputs` key by key.
+#include <stepcast/device_fit.hpp>
 #include <stepcast/embedded.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/validation.hpp>
@@ -72,18 +76,32 @@ class Object {
   std::string where_;
 };
 
-const std::vector<std::string> input_keys{
-    "profile",         "cluster",           "workers",        "plan",      "over",
-    "single_worker_s", "extra_optimizer_s", "logs",           "operation", "size_bytes",
-    "pipeline",        "cached_share",      "loader_workers", "steps",     "part"};
+const std::vector<std::string> input_keys{"profile",
+                                          "cluster",
+                                          "workers",
+                                          "plan",
+                                          "over",
+                                          "model",
+                                          "device",
+                                          "global_batch",
+                                          "single_worker_s",
+                                          "extra_optimizer_s",
+                                          "logs",
+                                          "operation",
+                                          "size_bytes",
+                                          "pipeline",
+                                          "cached_share",
+                                          "loader_workers",
+                                          "steps",
+                                          "part"};
 const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
                                          "inputs",    "measured_s", "measured_ratio", "spread_s",
                                          "tolerance", "split",      "recorded_error", "excluded"};
 
-PlanSpec plan_at(const Object& inputs, const char* key) {
+LayoutPlan layout_plan_at(const Object& inputs, const char* key) {
   if (!inputs.has(key)) return {};
   try {
-    return plan_spec_of(inputs.text(key));
+    return layout_plan_of(inputs.text(key));
   } catch (const InputError& error) {
     throw InputError(inputs.place(key) + " " + error.where, error.expected, error.found, error.hint);
   }
@@ -153,8 +171,13 @@ CaseInputs inputs_of(const Object& object) {
   if (workers != std::floor(workers) || workers > 1e9)
     object.refuse("workers", "a whole number", object.json()["workers"]);
   in.workers = static_cast<std::int64_t>(workers);
-  in.plan = plan_at(object, "plan");
-  in.over = plan_at(object, "over");
+  in.model = object.text("model");
+  in.device = object.text("device");
+  in.global_batch = object.number("global_batch", 0);
+  const LayoutPlan plan = layout_plan_at(object, "plan");
+  in.plan = plan.gradients;
+  if (object.has("plan") && has_layout(object.text("plan"))) in.layout = plan.layout;
+  in.over = layout_plan_at(object, "over").gradients;
   in.single_worker = Seconds(object.number("single_worker_s", 0));
   in.extra_optimizer = Seconds(object.number("extra_optimizer_s", 0));
   in.size = Bytes(object.number("size_bytes", 0));
@@ -182,7 +205,10 @@ void require_inputs(const Object& object, const ValidationCase& c) {
   const bool communication = c.subject == Subject::collective || c.subject == Subject::operation;
   if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
     throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
-  require(communication ? "size_bytes" : "profile");
+  const bool described = !c.inputs.model.empty() || c.inputs.layout;
+  if (described)
+    for (const char* key : {"model", "device", "global_batch", "workers"}) require(key);
+  else require(communication ? "size_bytes" : "profile");
   if (c.subject != Subject::replay) require("cluster");
   if (c.subject == Subject::ratio) require("plan");
   if (c.subject == Subject::replay) {
@@ -223,6 +249,42 @@ ValidationCase case_of(const Object& object) {
   return c;
 }
 
+// ---- tables of measured steps ----
+
+std::string case_id(const MeasuredStep& step) {
+  std::string id = step.model.substr(std::min(step.model.find(':') + 1, step.model.size()));
+  return id + "/" + text_of(step.plan.layout) + "/batch " + std::to_string(std::llround(step.global_batch)) + "/" +
+         std::to_string(step.devices) + " devices";
+}
+
+/// The rows as text: an array of lines, header first.
+std::string rows_at(const Object& table) {
+  const Json& rows = table.at("rows", "CSV lines, header first");
+  if (!rows.is_array()) table.refuse("rows", "CSV lines, header first", rows);
+  std::string text;
+  for (const Json& row : rows) {
+    if (!row.is_string()) table.refuse("rows", "CSV lines, header first", row);
+    text += row.get<std::string>() + "\n";
+  }
+  return text;
+}
+
+void read_table(const Json& json, const std::string& where, ValidationSuite& suite) {
+  Json shared = json;
+  const Object whole(json, where);
+  const bool in_file = whole.has("file");
+  if (in_file == whole.has("rows")) throw InputError(where, "'rows' or 'file'", in_file ? "both" : "neither");
+  shared.erase(in_file ? "file" : "rows");
+  shared["id"] = "row";
+  shared["measured_s"] = 1;
+  // What each row says itself; here only so that the rest is read as strictly as a case.
+  const Json placeholders = {{"model", "gpt"}, {"global_batch", 1}, {"workers", 1}};
+  for (const auto& [key, value] : placeholders.items()) shared["inputs"][key] = value;
+  MeasuredStepTable table{whole.text("file"), case_of(Object(shared, where))};
+  if (in_file) suite.tables.push_back(std::move(table));
+  else add_rows(suite, table, rows_at(whole), where + "/rows");
+}
+
 /// What a case does not say comes from the defaults.
 Json completed(const Json& defaults, const Json& given) {
   Json all = defaults;
@@ -260,10 +322,30 @@ const EmbeddedFile& shipped_file(std::string_view name) {
 
 std::string_view name_of(CaseSplit split) { return split == CaseSplit::calibration ? "calibration" : "held_out"; }
 
+void add_rows(ValidationSuite& suite, const MeasuredStepTable& table, std::string_view csv, std::string_view source) {
+  const LayoutPlan defaults{table.common.inputs.layout.value_or(Layout{}), table.common.inputs.plan};
+  std::set<std::string> known;
+  for (const ValidationCase& c : suite.cases) known.insert(c.id);
+  for (const MeasuredStep& step : measured_steps_of_csv(csv, source, defaults)) {
+    ValidationCase c = table.common;
+    c.id = case_id(step);
+    if (!known.insert(c.id).second) continue;
+    c.inputs.model = step.model;
+    c.inputs.layout = step.plan.layout;
+    c.inputs.plan = step.plan.gradients;
+    c.inputs.workers = step.devices;
+    c.inputs.global_batch = step.global_batch;
+    c.method = text_of(step.plan);
+    c.measured = step.time.value();
+    suite.cases.push_back(std::move(c));
+  }
+}
+
 ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed(text, source);
   const Object document(json, std::string(source) + "#");
-  document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "pipelines", "cases"});
+  document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "devices", "pipelines",
+                         "cases", "tables", "published"});
   if (document.text("schema", true) != schema)
     document.refuse("schema", "'" + std::string(schema) + "'", json["schema"]);
   ValidationSuite suite;
@@ -277,9 +359,18 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Object pipelines = document.child("pipelines");
   for (const auto& [name, value] : pipelines.json().items())
     suite.pipelines[name] = input_pipeline_of_json(dumped(value), pipelines.place(name.c_str()));
+  const Object devices = document.child("devices");
+  for (const auto& [name, value] : devices.json().items())
+    suite.devices[name] = device_of_json(dumped(value), devices.place(name.c_str()));
+  const Object published = document.child("published");
+  published.require_keys({"mean_absolute_error", "source"});
+  suite.published = {published.number("mean_absolute_error", 0), published.text("source")};
   const Object defaults = document.child("defaults");
-  const Json& cases = document.at("cases", "a list of cases");
-  if (!cases.is_array() || cases.empty()) document.refuse("cases", "a list of cases", cases);
+  static const Json none = Json::array();
+  const Json& tables = document.has("tables") ? json["tables"] : none;
+  if (!tables.is_array()) document.refuse("tables", "a list of tables", tables);
+  const Json& cases = document.has("cases") || tables.empty() ? document.at("cases", "a list of cases") : none;
+  if (!cases.is_array() || (cases.empty() && tables.empty())) document.refuse("cases", "a list of cases", cases);
   std::set<std::string> ids;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::string where = document.place("cases") + "/" + std::to_string(i);
@@ -288,6 +379,11 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
     suite.cases.push_back(case_of(Object(whole, where)));
     if (!ids.insert(suite.cases.back().id).second)
       throw InputError(where + "/id", "each id once", "'" + suite.cases.back().id + "' twice");
+  }
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    const std::string where = document.place("tables") + "/" + std::to_string(i);
+    if (!tables[i].is_object()) throw InputError(where, "an object", dumped(tables[i]));
+    read_table(completed(defaults.json(), tables[i]), where, suite);
   }
   return suite;
 }

@@ -71,6 +71,21 @@ void write_regrets(std::ostream& out, std::span<const SuiteResult> results) {
   table.write(out);
 }
 
+/// Of layouts: the mean error by each of their numbers, and the mean of the signed error.
+void write_error_groups(std::ostream& out, std::span<const SuiteResult> results) {
+  using enum TextTable::Align;
+  for (const SuiteResult& r : results) {
+    if (r.statistics.groups.empty()) continue;
+    TextTable table(
+        {{r.suite.name + " by", flexible}, {"cases", right}, {"mean |error|", right}, {"mean error %", right}});
+    for (const ErrorGroup& group : r.statistics.groups)
+      table.add_row({group.by + " " + std::to_string(std::llround(group.value)), std::to_string(group.cases),
+                     points(group.mean), signed_points(group.bias)});
+    out << '\n';
+    table.write(out);
+  }
+}
+
 void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
   using enum TextTable::Align;
   for (const SuiteResult& r : results) {
@@ -92,6 +107,14 @@ void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
 }
 
 void write_failures(std::ostream& out, std::span<const SuiteResult> results) {
+  for (const SuiteResult& r : results) {
+    const PublishedError& published = r.suite.published;
+    if (published.mean > 0 && r.statistics.held_out > 0)
+      write_labelled(out, r.statistics.worse_than_published ? "failed:" : "published:",
+                     r.suite.name + ": mean error " + points(r.statistics.mean) + " %, " + published.source + " " +
+                         fixed(100 * published.mean, 2) + " %",
+                     11);
+  }
   for (const SuiteResult& r : results)
     for (std::size_t i = 0; i < r.results.size(); ++i)
       if (r.results[i].outcome == Outcome::failed)
@@ -138,7 +161,9 @@ Json case_json(const ValidationCase& c, const CaseResult& r) {
   const char* unit = c.subject == Subject::ratio ? "ratio" : "s";
   const auto key = [&](const char* name) { return std::string(name) + "_" + unit; };
   Json json = {{"id", c.id}, {"source", c.source}, {"grade", c.grade}, {"split", name_of(c.split)}};
-  if (c.inputs.plan.strategy) json["plan"] = text_of(c.inputs.plan);
+  if (!c.inputs.model.empty()) json["model"] = c.inputs.model;
+  if (c.inputs.plan.strategy)
+    json["plan"] = c.inputs.layout ? text_of(LayoutPlan{*c.inputs.layout, c.inputs.plan}) : text_of(c.inputs.plan);
   if (c.subject == Subject::operation) json["operation"] = name_of(c.inputs.operation);
   json[key("measured")] = r.measured > 0 ? Json(r.measured) : Json(nullptr);
   json[key("predicted")] = r.predicted_any ? Json(r.predicted) : Json(nullptr);
@@ -166,6 +191,13 @@ Json statistics_json(const SuiteStatistics& s) {
                        {"best_constant", r.constant.empty() ? Json(nullptr) : Json(r.constant)},
                        {"best_constant_mean", r.constant.empty() ? Json(nullptr) : Json(r.constant_mean)},
                        {"best_constant_p90", r.constant.empty() ? Json(nullptr) : Json(r.constant_p90)}});
+  Json groups = Json::array();
+  for (const ErrorGroup& g : s.groups)
+    groups.push_back({{"by", g.by},
+                      {"value", g.value},
+                      {"cases", g.cases},
+                      {"mean_absolute_error", g.mean},
+                      {"mean_error", g.bias}});
   return {{"cases", s.cases},
           {"passed", s.passed},
           {"failed", s.failed},
@@ -180,7 +212,8 @@ Json statistics_json(const SuiteStatistics& s) {
           {"kendall_tau", known(s.pairs, s.kendall)},
           {"clear_pairs", s.clear_pairs},
           {"clear_pairs_in_order", share(s.clear_pairs_right, s.clear_pairs)},
-          {"regret", std::move(regrets)}};
+          {"regret", std::move(regrets)},
+          {"layouts", std::move(groups)}};
 }
 
 }  // namespace
@@ -188,7 +221,7 @@ Json statistics_json(const SuiteStatistics& s) {
 void write_validation_text(std::ostream& out, std::span<const SuiteResult> results, bool in_full) {
   write_summary(out, results);
   write_regrets(out, results);
-  if (in_full) write_cases(out, results);
+  if (in_full) write_error_groups(out, results), write_cases(out, results);
   out << '\n';
   write_failures(out, results);
   write_skipped(out, results);

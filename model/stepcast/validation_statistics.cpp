@@ -1,8 +1,10 @@
 // Statistics of a suite: errors and coverage of the held-out cases, the order of plans, and the price of the choice.
+#include <stepcast/model_shape.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/validation.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -19,14 +21,17 @@ using Group = std::vector<Candidate>;
 
 /// Plans of the same model on the same machines. Only step times can be ranked, and only measured ones are worth it.
 std::vector<Group> groups_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
-  std::map<std::tuple<std::string, std::string, std::int64_t, double>, Group> groups;
+  std::map<std::tuple<std::string, std::string, std::int64_t, double>, Group> groups;  // single worker or batch
   for (std::size_t i = 0; i < results.size(); ++i) {
     const ValidationCase& c = suite.cases[i];
     const CaseResult& r = results[i];
     if (c.subject != Subject::step || c.grade == "exact" || !r.predicted_any || r.outcome == Outcome::excluded)
       continue;
-    groups[{c.inputs.profile, c.inputs.cluster, c.inputs.workers, c.inputs.single_worker.value()}].push_back(
-        {c.method, r.measured, r.predicted, c.split == CaseSplit::calibration, needs_servers(c.inputs.plan)});
+    const bool described = !c.inputs.model.empty();
+    groups[{described ? c.inputs.model : c.inputs.profile, c.inputs.cluster, c.inputs.workers,
+            described ? c.inputs.global_batch : c.inputs.single_worker.value()}]
+        .push_back(
+            {c.method, r.measured, r.predicted, c.split == CaseSplit::calibration, needs_servers(c.inputs.plan)});
   }
   std::vector<Group> out;
   for (auto& [key, group] : groups) out.push_back(std::move(group));
@@ -112,17 +117,52 @@ void add_regret(const std::vector<Group>& all, bool servers, SuiteStatistics& s)
   s.regrets.push_back(std::move(regret));
 }
 
+/// Headline figures are of these cases.
+bool counts(const ValidationCase& c, const CaseResult& r) {
+  return r.predicted_any && r.outcome != Outcome::excluded && c.split == CaseSplit::held_out;
+}
+
 void count_outcome(const ValidationCase& c, const CaseResult& r, SuiteStatistics& s, std::vector<double>& errors) {
   ++s.cases;
   ++(r.outcome == Outcome::passed    ? s.passed
      : r.outcome == Outcome::failed  ? s.failed
      : r.outcome == Outcome::skipped ? s.skipped
                                      : s.excluded);
-  if (!r.predicted_any || r.outcome == Outcome::excluded || c.split == CaseSplit::calibration) return;
+  if (!counts(c, r)) return;
   errors.push_back(std::abs(r.error));
   if (!r.has_interval()) return;
   ++s.with_interval;
   if (r.inside()) ++s.inside;
+}
+
+/// Errors of layouts by each of their numbers.
+void add_error_groups(const ValidationSuite& suite, std::span<const CaseResult> results, SuiteStatistics& s) {
+  constexpr std::array<std::string_view, 6> names{"tp", "pp", "dp", "mb", "hidden", "layers"};
+  std::map<std::pair<std::size_t, double>, ErrorGroup> groups;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ValidationCase& c = suite.cases[i];
+    const CaseResult& r = results[i];
+    if (c.inputs.model.empty() || !c.inputs.layout || !counts(c, r)) continue;
+    const Layout& l = *c.inputs.layout;
+    const ModelShape shape = model_shape_of(c.inputs.model);
+    const double data =
+        l.data > 0 ? double(l.data) : double(c.inputs.workers) / double(l.tensor * l.context * l.pipeline);
+    const double values[] = {double(l.tensor),      double(l.pipeline),   data,
+                             double(l.micro_batch), double(shape.hidden), double(shape.layers)};
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      ErrorGroup& group = groups[{k, values[k]}];
+      group.by = names[k];
+      group.value = values[k];
+      ++group.cases;
+      group.mean += std::abs(r.error);
+      group.bias += r.error;
+    }
+  }
+  for (auto& [key, group] : groups) {
+    group.mean /= double(group.cases);
+    group.bias /= double(group.cases);
+    s.groups.push_back(std::move(group));
+  }
 }
 
 }  // namespace
@@ -142,6 +182,9 @@ SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const Case
   if (s.pairs > 0) s.kendall = concordance / static_cast<double>(s.pairs);
   add_regret(groups, false, s);
   add_regret(groups, true, s);
+  add_error_groups(suite, results, s);
+  s.worse_than_published = suite.published.mean > 0 && s.mean > suite.published.mean;
+  if (s.worse_than_published) ++s.failed;
   return s;
 }
 
