@@ -114,10 +114,15 @@ void add_subject(Json& json, const LayoutSubject& subject) {
 }
 
 Json search_json(const LayoutSearchResult& s) {
-  return {{"layouts", s.total},          {"evaluated", s.evaluated},
-          {"bounded", s.bounded},        {"too_large", s.too_large},
-          {"unsuitable", s.unsuitable},  {"proved", s.proved},
-          {"gap", s.proved ? 0 : s.gap}, {"nothing", s.best.empty() ? Json(s.nothing) : Json(nullptr)}};
+  return {{"layouts", s.total},
+          {"evaluated", s.evaluated},
+          {"bounded", s.bounded},
+          {"too_large", s.too_large},
+          {"unsuitable", s.unsuitable},
+          {"open", s.open},
+          {"proved", s.proved},
+          {"gap", s.proved ? 0 : s.gap},
+          {"nothing", s.best.empty() ? Json(s.nothing) : Json(nullptr)}};
 }
 
 std::string_view key_of(Objective objective) {

@@ -13,12 +13,15 @@ namespace {
 using Align = TextTable::Align;
 
 std::string search_text(const LayoutSearchResult& search) {
-  const std::string counts = " (" + grouped_digits(search.evaluated) + " evaluated, " + grouped_digits(search.bounded) +
-                             " excluded by bounds, " + grouped_digits(search.too_large) +
-                             " too large for the memory, " + grouped_digits(search.unsuitable) + " unsuitable)";
-  const std::string total = grouped_digits(search.total) + " layouts";
-  if (search.proved) return "proved best of " + total + counts;
-  return "stopped early: the best of " + total + " is at most " + percent(search.gap) + " shorter" + counts;
+  std::string counts = grouped_digits(search.evaluated) + " evaluated, " + grouped_digits(search.bounded) +
+                       " excluded by bounds, " + grouped_digits(search.too_large) + " too large for the memory, " +
+                       grouped_digits(search.unsuitable) + " unsuitable";
+  const std::string total = grouped_digits(search.total) + " layouts (";
+  if (search.proved && search.best.empty()) return "none of " + total + counts + ")";
+  if (search.proved) return "proved best of " + total + counts + ")";
+  counts += ", " + grouped_digits(search.open) + " open";
+  if (search.best.empty()) return "stopped early: none found yet of " + total + counts + ")";
+  return "stopped early: the best of all may be up to " + percent(search.gap) + " shorter; " + total + counts + ")";
 }
 
 /// What the objective is about, where that is not the step.
