@@ -7,6 +7,7 @@
 #include <stepcast/workload_parts.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace stepcast {
 namespace {
@@ -236,17 +237,15 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
     w.units.insert(w.units.end(), std::size_t(unit.repetitions), std::uint32_t(w.kinds.size()));
     w.kinds.push_back(kind_of(unit));
   }
-  const bool transformer = shape.heads > 0;
+  const UpdateShape update = update_of(shape);
   w.bytes_of_weight = w.bytes_of_gradient = size_of(shape.dtype);
-  // Adam: weight, gradient, two moments, and for short numbers a 4-byte copy of the weight; else SGD with momentum.
-  w.bytes_of_state = transformer ? 16 : 12;
-  const double update_traffic = transformer ? 28 : 20;
-  w.update = memory_time(device, Bytes(update_traffic * shape.parameters()), 1);
+  w.bytes_of_state = update.bytes_of_state;
+  w.update = memory_time(device, update.traffic);
   w.relative_error = device.relative_error;
   w.activations_known = true;
   w.assumed.push_back("nothing of this model was measured: times are those of a roofline of " + device.name);
-  w.assumed.push_back(transformer ? "optimizer: Adam in mixed precision, 16 bytes a parameter"
-                                  : "optimizer: SGD with momentum, 12 bytes a parameter");
+  w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
+                      " bytes a parameter");
   return w;
 }
 

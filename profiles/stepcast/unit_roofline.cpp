@@ -43,6 +43,20 @@ void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o
   else add_traffic(*this, device, o, local);
 }
 
+UpdateShape update_of(const ModelShape& model) {
+  const double parameters = model.parameters(), element = size_of(model.dtype);
+  const bool transformer = model.heads > 0, mixed = element < 4;
+  const double word = std::max(4.0, element);  // of what the optimizer keeps
+  // Weight, gradient, two moments of Adam (or SGD's momentum), and beside short weights the copy that is updated. All
+  // but the gradient are read and written; of a short weight only its new value is.
+  const double kept = (transformer ? 2 : 1) * word + (mixed ? word : 0);
+  UpdateShape update;
+  update.optimizer = std::string(transformer ? "Adam" : "SGD with momentum") + (mixed ? " in mixed precision" : "");
+  update.bytes_of_state = 2 * element + kept;
+  update.traffic = Bytes(parameters * (element + (mixed ? 1 : 2) * element + 2 * kept));
+  return update;
+}
+
 LocalWork work_of(const OperatorShape& o, double samples) {
   LocalWork work{o.product, o.traffic * samples};
   if (o.weighted) {

@@ -8,6 +8,7 @@
 #include <stepcast/model_shape.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace stepcast {
 
@@ -33,6 +34,14 @@ struct UnitTimes {
 
   void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
 };
+
+/// What the usual optimizer of a model's family does with all of its parameters.
+struct UpdateShape {
+  std::string optimizer;
+  double bytes_of_state = 0;  ///< per parameter: weight, gradient and what the optimizer keeps
+  Bytes traffic;              ///< of one update
+};
+[[nodiscard]] UpdateShape update_of(const ModelShape&);
 
 /// The operator for so many samples, undivided.
 [[nodiscard]] LocalWork work_of(const OperatorShape&, double samples);
