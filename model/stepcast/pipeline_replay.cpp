@@ -3,6 +3,7 @@
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/pipeline_replay_job.hpp>
 #include <stepcast/statistics.hpp>
+#include <stepcast/text.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -57,6 +58,8 @@ class WhatIf {
     out.forecast = Seconds(over_steps([](const PipelineStepReplay& s) { return s.forecast.value(); }));
     out.unevenness = unevenness();
     find_slow(out);
+    add_schedules(job_, half_, out);
+    say_unexplained(out);
     return out;
   }
 
@@ -206,6 +209,19 @@ class WhatIf {
       shares.push_back(1 - rebuilt_with(s, factors) / out.steps[s].rebuilt);
     }
     return median(std::move(shares));
+  }
+
+  void say_unexplained(PipelineReplay& out) const {
+    std::vector<UnexplainedWait> waits;
+    static_cast<void>(lags_of(job_, std::vector<bool>(job_.steps.size(), true), &waits));
+    const auto worst = std::ranges::max_element(waits, {}, &UnexplainedWait::longest);
+    if (worst != waits.end() && worst->longest > smallest_cost * out.measured.value() && worst + 1 != waits.end())
+      out.notes.push_back("waits that nothing recorded explains, and that are not kept: " +
+                          words_of(job_, job_.lags[static_cast<std::size_t>(worst - waits.begin())]) + ", " +
+                          std::to_string(worst->unexplained) + " of " + std::to_string(worst->seen) + " times, up to " +
+                          text_of(Seconds(worst->longest)));
+    if (job_.unmatched > 0)
+      out.notes.push_back(std::to_string(job_.unmatched) + " sends and receives have no counterpart");
   }
 
   void find_slow(PipelineReplay& out) {

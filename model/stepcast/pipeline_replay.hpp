@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stepcast {
@@ -36,6 +37,13 @@ struct Slowness {
   double forward = 1, backward = 1;       ///< the same of one kind of pass
   double step_cost = 0;                   ///< (step - step if only it were like its peers) / step, median over steps
 };
+/// The same passes in another order.
+struct ReorderedPipeline {
+  std::string_view schedule;  ///< of the family pipelines/
+  Seconds step;
+  bool recorded = false;         ///< the order in which the job ran
+  bool backward_halved = false;  ///< its backward passes are split, which was assumed to be in halves
+};
 struct PipelineReplay {
   std::vector<PipelineStepReplay> steps;
   Seconds measured, rebuilt, forecast;  ///< medians over the steps
@@ -47,7 +55,10 @@ struct PipelineReplay {
   /// rebuilt / even, both without the host's lags, median: the slowdown S of Understanding Stragglers in Large Model
   /// Training Using What-if Analysis (OSDI 2025), eq. 1.
   double unevenness = 1;
-  std::string cause;  ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
+  /// From median pass times of every second step, as the pipeline model has it; what the steps do besides is kept.
+  std::vector<ReorderedPipeline> schedules;
+  double schedule_error = 0;  ///< of the recorded schedule against the median of the other steps; 0: none recognised
+  std::string cause;          ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
   std::vector<std::string> notes;
 };
 /// True when the traces hold operations of a pipelined job.

@@ -126,6 +126,12 @@ Answer<PipelineJob> job_of(std::span<const Trace> traces) {
   return job;
 }
 
+std::string words_of(const PipelineJob& job, const LagKind& kind) {
+  const std::string& name = job.types[kind.type].name;
+  if (kind.after == no_index) return name + " at the start of the step";
+  return name + " after " + job.types[kind.after].name + (kind.remote ? " of another worker" : "");
+}
+
 namespace {
 
 /// The median of what a host takes. What is far beyond the lower quartile was a wait for something not recorded.

@@ -18,7 +18,7 @@
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/trace.hpp>
 
-#include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -71,11 +71,18 @@ struct JobStep {
   std::vector<double> work;                 ///< duration, or transfer where a group waits for its last member
 };
 
+/// A kind of transition: operations of a type that start after one of another type (no_index: after the step's start).
+struct LagKind {
+  std::uint32_t type = 0, after = 0;
+  bool remote = false;  ///< that of another worker
+  auto operator<=>(const LagKind&) const = default;
+};
+
 struct PipelineJob {
   std::vector<OperationType> types;
   std::vector<JobWorker> workers;
   std::vector<JobStep> steps;
-  std::vector<std::string> lags;  ///< kinds of transition, in words
+  std::vector<LagKind> lags;
   std::int64_t stages = 1, replicas = 1, micro_batches = 1, chunks = 1;
   bool sends_recorded = false;
   std::uint64_t unmatched = 0;  ///< sends and receives without a counterpart
@@ -98,6 +105,12 @@ struct UnexplainedWait {
                                           std::vector<UnexplainedWait>* = nullptr);
 /// Work of a step's operations as medians of the same operations over the steps that `use` names.
 [[nodiscard]] std::vector<double> typical_work(const PipelineJob&, const JobStep&, const std::vector<bool>& use);
+
+/// "forward-compute after forward-recv".
+[[nodiscard]] std::string words_of(const PipelineJob&, const LagKind&);
+
+/// What the same passes would take in each schedule of the family, times from the steps that `use` names.
+void add_schedules(const PipelineJob&, const std::vector<bool>& use, PipelineReplay&);
 
 /// Start and end of every operation of a rebuilt step; reused from call to call.
 struct Rebuilt {

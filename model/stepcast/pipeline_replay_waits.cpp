@@ -99,11 +99,11 @@ class Groups {
   std::vector<std::uint32_t> parent_;
 };
 
-using LagNames = std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, std::uint32_t>;
+using LagNumbers = std::map<LagKind, std::uint32_t>;
 
 class StepWaits {
  public:
-  StepWaits(PipelineJob& job, JobStep& step, LagNames& lags)
+  StepWaits(PipelineJob& job, JobStep& step, LagNumbers& lags)
       : job_(job), step_(step), lags_(lags), waits_(step.operations.size()), groups_(step.operations.size()) {}
 
   std::string add() {
@@ -128,11 +128,9 @@ class StepWaits {
 
   void wait_for(std::uint32_t o, std::uint32_t on) {
     const bool remote = on != no_index && operation(on).worker != operation(o).worker;
-    const std::uint32_t other = on == no_index ? no_index : operation(on).type;
-    const auto [entry, is_new] = lags_.try_emplace({operation(o).type, other, remote}, job_.lags.size());
-    if (is_new)
-      job_.lags.push_back(type(o).name + (on == no_index ? " at the start of the step"
-                                                         : " after " + type(on).name + (remote ? " elsewhere" : "")));
+    const LagKind kind{operation(o).type, on == no_index ? no_index : operation(on).type, remote};
+    const auto [entry, is_new] = lags_.try_emplace(kind, static_cast<std::uint32_t>(job_.lags.size()));
+    if (is_new) job_.lags.push_back(kind);
     waits_[o].push_back({on, entry->second});
   }
 
@@ -315,7 +313,7 @@ class StepWaits {
 
   PipelineJob& job_;
   JobStep& step_;
-  LagNames& lags_;
+  LagNumbers& lags_;
   std::vector<std::vector<Wait>> waits_;
   Groups groups_;
 };
@@ -326,7 +324,7 @@ std::string add_waits(PipelineJob& job) {
   find_order(job);
   find_meetings(job);
   job.sends_recorded = std::ranges::any_of(job.types, [](const OperationType& t) { return t.peer_stage != 0; });
-  LagNames lags;
+  LagNumbers lags;
   for (JobStep& step : job.steps)
     if (std::string flaw = StepWaits(job, step, lags).add(); !flaw.empty()) return flaw;
   return {};
