@@ -1,8 +1,10 @@
-// stepcast calibrate: the links of a cluster from measured collectives, with residuals.
+// stepcast calibrate: the links of a cluster from measured collectives, or a device from measured training steps or a
+// trace, with residuals.
 #include "command.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
+#include <stepcast/device_fit.hpp>
 #include <stepcast/fit.hpp>
 #include <stepcast/text.hpp>
 
@@ -17,6 +19,9 @@ struct Flags {
   std::vector<std::string> files;
   ClusterFlags cluster;
   std::string name;
+  std::string steps, trace, start, plan = "layout(overlap_pp=off, overlap_dp=off)/bsp_a2a";
+  std::size_t rows = 0;
+  bool leave_one_out = true;
   OutputFlags output;
 };
 
@@ -59,7 +64,55 @@ Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measu
   return base;
 }
 
+Device start_of(const Flags& flags) {
+  if (flags.start.empty())
+    throw InputError("--start", "a device to start from: a shipped name, or a file with the numbers of its data sheet",
+                     "nothing", "stepcast list devices");
+  if (const Device* shipped = shipped_device(flags.start)) return *shipped;
+  return device_of_json(FileBytes(flags.start).text(), shown_name(flags.start));
+}
+
+void write_device(const Flags& flags, DeviceFit fit, std::span<const MeasuredStep> rows,
+                  std::span<const MeasuredStep> held_out, std::vector<double> errors) {
+  if (!flags.name.empty()) fit.device.name = flags.name;
+  if (!flags.output.path.empty())
+    write_output(flags.output.path, [&](std::ostream& out) { out << json_of(fit.device); });
+  if (flags.output.path == "-") return;
+  const DeviceFitReport report{fit, rows, held_out, std::move(errors)};
+  write_output("-", [&](std::ostream& out) {
+    flags.output.json ? write_device_fit_json(out, report) : write_device_fit_text(out, report);
+  });
+}
+
+ExitCode calibrate_device(const Flags& flags) {
+  refuse_overwriting(flags.output.path, {flags.steps, flags.start});
+  const Device start = start_of(flags);
+  const Cluster cluster = cluster_of(flags.cluster);
+  const std::vector<MeasuredStep> all =
+      measured_steps_of_csv(FileBytes(flags.steps).text(), shown_name(flags.steps), layout_plan_of(flags.plan));
+  const std::vector<std::size_t> chosen = spread_rows(all, flags.rows > 0 ? flags.rows : all.size());
+  std::vector<MeasuredStep> rows, held_out;
+  for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
+    const bool fits = next < chosen.size() && chosen[next] == i;
+    (fits ? rows : held_out).push_back(all[i]);
+    if (fits) ++next;
+  }
+  Answer<DeviceFit> fit = device_of_steps(start, cluster, rows, flags.leave_one_out);
+  if (!fit) throw InputError("--steps " + flags.steps, "steps that can be predicted", fit.reason());
+  std::vector<double> errors;
+  for (const MeasuredStep& step : held_out) {
+    const Answer<Seconds> time = predicted_step(fit->device, cluster, step);
+    if (!time) throw InputError("--steps " + flags.steps, "steps that can be predicted", time.reason());
+    errors.push_back(*time / step.time - 1);
+  }
+  write_device(flags, std::move(*fit), rows, held_out, std::move(errors));
+  return answered;
+}
+
 ExitCode calibrate(const Flags& flags) {
+  if (!flags.steps.empty()) return calibrate_device(flags);
+  if (flags.files.empty())
+    throw InputError("calibrate", "nccl-tests logs or CSV tables of collectives, or --steps", "nothing");
   refuse_overwriting(flags.output.path, flags.files);
   std::vector<MeasuredCollective> measured = measured_in(flags.files);
   const Cluster base = base_of(flags, measured);
@@ -75,21 +128,28 @@ ExitCode calibrate(const Flags& flags) {
 
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("MEASURED", flags->files, "nccl-tests logs, or CSV with size and time")->required();
+  auto* measured = app.add_option("MEASURED", flags->files, "nccl-tests logs, or CSV with size and time");
+  app.add_option("--steps", flags->steps, "Fit a device instead: CSV with model, layout and time of measured steps")
+      ->excludes(measured);
+  app.add_option("--start", flags->start, "Device to start from (name or file): its data sheet's numbers");
+  app.add_option("--plan", flags->plan,
+                 "Layout and plan of the steps, where columns say nothing (default " + flags->plan + ")");
+  app.add_option("--rows", flags->rows, "Fit to so many rows that fill the space of layouts; the others are held out");
   app.add_option("--cluster", flags->cluster.cluster, "Fit the links of this cluster (name or file)");
   app.add_option("--workers", flags->cluster.workers, "Devices in all (default: as measured)");
   app.add_option("--per-node", flags->cluster.per_node, "Devices per machine (default 1)");
   app.add_option("--network", flags->cluster.network, "Nominal link, for what is not measured");
   app.add_option("--collective", flags->cluster.collective, "Algorithm that was measured (default ring)");
   app.add_option("--name", flags->name, "Name of the calibrated cluster");
-  app.add_option("-o,--output", flags->output.path, "Write the cluster here; - is standard output");
+  app.add_option("-o,--output", flags->output.path, "Write the cluster or device here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write the residuals as JSON");
   return [flags] { return calibrate(*flags); };
 }
 
 }  // namespace
 
-const Verb calibrate_verb = {"calibrate", "Fit a cluster's links to measured collectives, with residuals",
+const Verb calibrate_verb = {"calibrate",
+                             "Fit links to measured collectives, or a device to measured steps, with residuals",
                              "stepcast calibrate nccl-tests.log --workers 16 --per-node 8 -o cluster.json", add_flags};
 
 }  // namespace stepcast::cli

@@ -12,6 +12,7 @@
 #include <stepcast/layout.hpp>
 #include <stepcast/trace.hpp>
 
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,11 @@ struct MeasuredStep {
 /// Step time of one row as layouts are predicted. Inapplicable with the row's source.
 [[nodiscard]] Answer<Seconds> predicted_step(const Device&, const Cluster&, const MeasuredStep&);
 
+/// `count` rows (indices, ascending) that fill the space of what the rows differ in: layers, hidden size, sequence,
+/// degrees, micro-batch and micro-batches, each by its logarithm. Begins with the row nearest to the middle, then takes
+/// the row farthest from those taken (Gonzalez 1985), the first of several. Blind to the measured times.
+[[nodiscard]] std::vector<std::size_t> spread_rows(std::span<const MeasuredStep>, std::size_t count);
+
 struct DeviceFit {
   Device device;
   std::vector<double> residuals;  ///< predicted / measured - 1, in the order of the rows
@@ -45,6 +51,16 @@ struct DeviceFit {
 /// `start`: what is known beforehand (peaks from a data sheet). Inapplicable with fewer rows than free numbers.
 [[nodiscard]] Answer<DeviceFit> device_of_steps(const Device& start, const Cluster&, std::span<const MeasuredStep>,
                                                 bool leave_one_out = false);
+/// The rows that calibrated and, predicted by the device, those that did not.
+struct DeviceFitReport {
+  const DeviceFit& fit;
+  std::span<const MeasuredStep> rows, held_out;
+  std::vector<double> held_out_errors;  ///< predicted / measured - 1
+};
+void write_device_fit_text(std::ostream&, const DeviceFitReport&);
+/// JSON with schema "stepcast.device_fit/1".
+void write_device_fit_json(std::ostream&, const DeviceFitReport&);
+
 /// From the kernels of a trace that name their products' shapes (record_shapes) and times; what the trace does not show
 /// stays as in `start`. Inapplicable without such kernels.
 [[nodiscard]] Answer<DeviceFit> device_of_trace(const Device& start, const Trace&);

@@ -1,10 +1,12 @@
 // Tables of measured training steps: a CSV with one row a step, as papers and benchmarks publish them.
 #include <stepcast/device_fit.hpp>
+#include <stepcast/model_shape.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 #include <optional>
 
 namespace stepcast {
@@ -169,7 +171,72 @@ class Table {
   double time_unit_ = 1;
 };
 
+// ---- rows that fill the space ----
+
+constexpr std::size_t extent_count = 8;
+using Extents = std::array<double, extent_count>;
+
+Extents extents_of(const MeasuredStep& step) {
+  const Layout& l = step.plan.layout;
+  const ModelShape shape = model_shape_of(step.model);
+  const double replica = double(l.tensor * l.context * l.pipeline);
+  const double data = l.data > 0 ? double(l.data) : std::max(1.0, double(step.devices) / replica);
+  const double micro_batch = double(std::max<std::int64_t>(1, l.micro_batch));
+  const double micro_batches = std::max(1.0, step.global_batch / (data * micro_batch));
+  const auto at_least_one = [](std::int64_t n) { return double(std::max<std::int64_t>(1, n)); };
+  Extents x{at_least_one(shape.layers),
+            at_least_one(shape.hidden),
+            at_least_one(shape.sequence),
+            double(l.tensor),
+            double(l.pipeline),
+            data,
+            micro_batch,
+            micro_batches};
+  for (double& extent : x) extent = std::log2(extent);
+  return x;
+}
+
+/// Each extent from 0 to 1.
+std::vector<Extents> scaled_extents(std::span<const MeasuredStep> steps) {
+  std::vector<Extents> all;
+  for (const MeasuredStep& step : steps) all.push_back(extents_of(step));
+  for (std::size_t k = 0; k < extent_count; ++k) {
+    double low = INFINITY, high = -INFINITY;
+    for (const Extents& x : all) low = std::min(low, x[k]), high = std::max(high, x[k]);
+    for (Extents& x : all) x[k] = high > low ? (x[k] - low) / (high - low) : 0;
+  }
+  return all;
+}
+
+double squared_distance(const Extents& a, const Extents& b) {
+  double sum = 0;
+  for (std::size_t k = 0; k < extent_count; ++k) sum += (a[k] - b[k]) * (a[k] - b[k]);
+  return sum;
+}
+
 }  // namespace
+
+std::vector<std::size_t> spread_rows(std::span<const MeasuredStep> steps, std::size_t count) {
+  const std::vector<Extents> all = scaled_extents(steps);
+  Extents middle{};
+  for (const Extents& x : all)
+    for (std::size_t k = 0; k < extent_count; ++k) middle[k] += x[k] / double(all.size());
+  std::vector<double> distance;
+  for (const Extents& x : all) distance.push_back(-squared_distance(x, middle));
+  std::vector<std::size_t> taken;
+  while (taken.size() < std::min(count, all.size())) {
+    const auto next = std::size_t(std::max_element(distance.begin(), distance.end()) - distance.begin());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double here = squared_distance(all[i], all[next]);
+      distance[i] = taken.empty() ? here : std::min(distance[i], here);
+    }
+    // A taken row is never the farthest again, not even among rows of the same extents.
+    taken.push_back(next);
+    for (const std::size_t i : taken) distance[i] = -1;
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken;
+}
 
 std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
                                                 const LayoutPlan& defaults) {
