@@ -1,9 +1,11 @@
-// stepcast replay: the self-check, rebuilt against measured step time, and both as a timeline.
+// stepcast replay: the self-check, rebuilt against measured step time, and both as a timeline; of a pipelined job also
+// who is slow, and what its passes would take without that.
 #include "command.hpp"
 #include "documents.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
+#include <stepcast/pipeline_replay_report.hpp>
 #include <stepcast/replay.hpp>
 
 #include <memory>
@@ -28,9 +30,26 @@ void write_timeline(const std::string& path, const std::vector<Trace>& traces) {
   write_output(path, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, ranks); });
 }
 
+template <class T>
+T answered_by(Answer<T> answer, const std::vector<Trace>& traces) {
+  if (!answer) throw InputError(traces.front().source, "a pipelined job that can be replayed", answer.reason());
+  return std::move(*answer);
+}
+
+ExitCode replay_pipeline(const Flags& flags, const std::vector<Trace>& traces) {
+  const PipelineReplay result = answered_by(pipeline_replay_of(traces), traces);
+  if (!flags.timeline.empty()) {
+    const std::vector<ReplayTimeline> workers = answered_by(pipeline_timelines_of(traces), traces);
+    write_output(flags.timeline, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, workers); });
+  }
+  write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).pipeline_replay(out, result); });
+  return answered;
+}
+
 ExitCode replay(const Flags& flags) {
   check_outputs(flags.output, flags.timeline, flags.input.files);
   const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
+  if (is_pipelined(documents.traces)) return replay_pipeline(flags, documents.traces);
   const SelfCheck check = self_check_of(documents);
   if (!flags.timeline.empty()) write_timeline(flags.timeline, documents.traces);
   write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).replay(out, check); });

@@ -3,6 +3,7 @@
 #include "documents.hpp"
 #include "files.hpp"
 
+#include <stepcast/pipeline_replay.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/profile_whatif.hpp>
 #include <stepcast/ranks.hpp>
@@ -188,6 +189,10 @@ namespace {
 /// The profile that the documents hold or that their traces give.
 Profile profile_in(Documents& documents, const InputFlags& flags) {
   const ProfileOptions options = options_of(flags);
+  if (is_pipelined(documents.traces))
+    throw InputError(documents.traces.front().source, "a trace of a framework",
+                     "the passes of a pipelined job, which hold no layers",
+                     "'stepcast replay' rebuilds its steps and says which worker or stage is slow");
   if (documents.profile) {
     if (!flags.model.empty()) throw InputError("--model", "a trace to apply it to", "a profile, which has its tensors");
     if (options.batch_samples > 0) documents.profile->batch_samples = options.batch_samples;

@@ -7,6 +7,7 @@
 #include <stepcast/fit.hpp>
 #include <stepcast/inspection.hpp>
 #include <stepcast/layout_report.hpp>
+#include <stepcast/pipeline_replay.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/replay.hpp>
@@ -63,6 +64,8 @@ struct Report {
   void (*profile)(std::ostream&, const Profile&) = nullptr;
   void (*inspection)(std::ostream&, const Inspection&) = nullptr;
   void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
+  /// A pipelined job, rebuilt from its passes.
+  void (*pipeline_replay)(std::ostream&, const PipelineReplay&) = nullptr;
   void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
   void (*ranking)(std::ostream&, const RankingReport&) = nullptr;
   void (*whatif)(std::ostream&, const WhatIfReport&) = nullptr;

@@ -1,6 +1,7 @@
 // The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
 //
 // Keys are written in a fixed order; a number that is not known is null, never zero.
+#include <stepcast/pipeline_replay_report.hpp>
 #include <stepcast/report.hpp>
 
 #include <nlohmann/json.hpp>
@@ -247,6 +248,7 @@ Report json_report() {
           .profile = write_profile,
           .inspection = write_inspection_json,
           .replay = write_replay,
+          .pipeline_replay = write_pipeline_replay_json,
           .prediction = write_prediction,
           .ranking = write_ranking,
           .whatif = write_whatif,

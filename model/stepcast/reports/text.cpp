@@ -5,6 +5,7 @@
 //
 //    #  plan                         step   gain   exposed  machines  bound
 //    1  dear(bucket=1280 KiB)    475.2 ms  1.39x  52.70 ms         4  bandwidth
+#include <stepcast/pipeline_replay_report.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
@@ -251,6 +252,7 @@ Report text_report() {
           .profile = write_profile,
           .inspection = write_inspection_text,
           .replay = write_replay,
+          .pipeline_replay = write_pipeline_replay_text,
           .prediction = write_prediction,
           .ranking = write_ranking_text,
           .whatif = write_whatif_text,
