@@ -5,9 +5,13 @@
 // group of a dimension with degree d and stride q (product of the inner degrees) has its members q ranks apart: so
 // many of them share a machine, and so many other groups of the same dimension use the machine's network cards at the
 // same time, which leaves a part of the bandwidth to each. Invariant: a group of one sends nothing. Not modelled:
-// groups that are cut unevenly by machines (the widest is taken), congestion beyond the cards.
+// groups that are cut unevenly by machines (the widest is taken, with as many members on each machine as divide it),
+// congestion beyond the cards.
 #include <stepcast/cluster.hpp>
 #include <stepcast/layout.hpp>
+
+#include <cstdint>
+#include <span>
 
 namespace stepcast {
 
@@ -17,6 +21,13 @@ struct GroupShape {
   std::int64_t nodes = 1;            ///< machines that it reaches over
   std::int64_t sharing_network = 1;  ///< groups of the same dimension that use one machine's cards together
 };
+/// Members of a group along one dimension: `degree` ranks, `stride` apart.
+struct RankAxis {
+  std::int64_t stride = 1, degree = 1;
+};
+[[nodiscard]] RankAxis rank_axis(const Layout& resolved, Dimension);
+/// A group along one or several axes (inner ones first) of a job of `devices` that fills machine after machine.
+[[nodiscard]] GroupShape group_shape(const Cluster&, std::int64_t devices, std::span<const RankAxis>);
 /// Of a resolved layout on a cluster whose machines it fills.
 [[nodiscard]] GroupShape group_shape(const Cluster&, const Layout&, Dimension);
 /// The cluster that the members of such a group see; tables of other group sizes are left out.

@@ -1,0 +1,120 @@
+#include <stepcast/process_group.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+/// Devices of one machine that the layout uses.
+std::int64_t machine_size(const Cluster& c, std::int64_t devices) { return std::min(c.devices_per_node, devices); }
+
+std::int64_t members_of(std::span<const RankAxis> axes) {
+  std::int64_t members = 1;
+  for (const RankAxis& a : axes) members *= a.degree;
+  return members;
+}
+
+/// Members on one machine where machines cut every axis evenly, else 0: the inner axes lie within a machine as long as
+/// whole multiples of them fill it.
+std::int64_t even_members_per_machine(std::int64_t machine, std::span<const RankAxis> axes) {
+  std::int64_t members = 1;
+  for (const RankAxis& a : axes) {
+    const std::int64_t extent = a.stride * a.degree;
+    if (a.degree == 1 || a.stride % machine == 0) continue;
+    if (machine % a.stride != 0 || (machine % extent != 0 && extent % machine != 0)) return 0;
+    members *= std::min(a.degree, machine / a.stride);
+  }
+  return members;
+}
+
+/// Most machines that a group reaches over, by looking at every rank.
+std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span<const RankAxis> axes) {
+  std::unordered_map<std::int64_t, std::pair<std::int64_t, std::int64_t>> seen;  // group -> last machine, machines
+  std::int64_t most = 1;
+  for (std::int64_t rank = 0; rank < devices; ++rank) {
+    std::int64_t group = rank;
+    for (const RankAxis& a : axes) group -= rank / a.stride % a.degree * a.stride;
+    auto& [last, machines] = seen.try_emplace(group, -1, 0).first->second;
+    if (last != rank / machine) ++machines;
+    last = rank / machine;
+    most = std::max(most, machines);
+  }
+  return most;
+}
+
+std::int64_t largest_divisor_up_to(std::int64_t n, std::int64_t limit) {
+  for (std::int64_t d = limit; d > 1; --d)
+    if (n % d == 0) return d;
+  return 1;
+}
+
+}  // namespace
+
+RankAxis rank_axis(const Layout& layout, Dimension dimension) {
+  RankAxis axis{1, layout.degree(dimension)};
+  for (const Dimension d : layout.order) {
+    if (d == dimension) break;
+    axis.stride *= layout.degree(d);
+  }
+  return axis;
+}
+
+GroupShape group_shape(const Cluster& cluster, std::int64_t devices, std::span<const RankAxis> axes) {
+  GroupShape shape;
+  shape.members = members_of(axes);
+  if (shape.members == 1) return shape;
+  const std::int64_t machine = machine_size(cluster, devices);
+  shape.per_node = even_members_per_machine(machine, axes);
+  if (shape.per_node == 0) {
+    const std::int64_t machines = most_machines(machine, devices, axes);
+    shape.per_node = machines == 1 ? shape.members : largest_divisor_up_to(shape.members, shape.members / machines);
+  }
+  shape.nodes = shape.members / shape.per_node;
+  if (shape.nodes > 1)
+    shape.sharing_network = std::clamp<std::int64_t>(machine / shape.per_node, 1, devices / shape.members);
+  return shape;
+}
+
+GroupShape group_shape(const Cluster& cluster, const Layout& layout, Dimension dimension) {
+  const RankAxis axis = rank_axis(layout, dimension);
+  return group_shape(cluster, layout.devices(), std::span(&axis, 1));
+}
+
+Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
+  Cluster group = cluster;
+  group.nodes = shape.nodes;
+  group.devices_per_node = shape.per_node;
+  // Groups that send at the same time share the cards: whole cards where there are enough of them.
+  const std::int64_t cards = std::max<std::int64_t>(1, cluster.nics_per_node / shape.sharing_network);
+  const double bandwidth_share =
+      static_cast<double>(cluster.nics_per_node) / static_cast<double>(shape.sharing_network);
+  group.nics_per_node = cards;
+  group.network.bandwidth *= bandwidth_share / static_cast<double>(cards);
+  if (group.aggregation && shape.sharing_network > 1)
+    group.aggregation->line_rate /= static_cast<double>(shape.sharing_network);
+  // A table holds for groups that lie as whole jobs of their size do: filled machines, cards of their own.
+  const bool filled = shape.nodes == 1 || (shape.per_node == cluster.devices_per_node && shape.sharing_network == 1);
+  std::erase_if(group.tables, [&](const MeasuredCollective& t) { return !filled || t.workers != shape.members; });
+  std::int64_t left = shape.members;
+  for (SlowWorkers& s : group.stragglers.slow) {
+    s.workers = std::min(s.workers, left);
+    left -= s.workers;
+  }
+  std::erase_if(group.stragglers.slow, [](const SlowWorkers& s) { return s.workers == 0; });
+  return group;
+}
+
+Link stage_link(const Cluster& cluster, const Layout& layout) {
+  const RankAxis axis = rank_axis(layout, Dimension::pipeline);
+  const std::int64_t machine = machine_size(cluster, layout.devices());
+  if (group_shape(cluster, layout, Dimension::pipeline).nodes == 1) return cluster.inside;
+  // The ranks of a stage that lie on one machine send to the next stage together; one pair has one card at most.
+  const double pairs = static_cast<double>(std::min(axis.stride, machine));
+  const double cards = static_cast<double>(cluster.nics_per_node);
+  return {cluster.network.latency, cluster.network.bandwidth * std::min(1.0, cards / pairs)};
+}
+
+}  // namespace stepcast
