@@ -54,6 +54,10 @@ struct UnitKind {
   PassCost forward, backward;         ///< traced: mean over the units of this kind, for `traced_batch`
   double divided_parameters = 0, other_parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::vector<MatrixProduct> products;  ///< traced: forward products that the tensors' shapes tell, for one sample
+  std::vector<Division> divisions;      ///< of these
+  double divided_share = 0;             ///< traced: of the time outside products, what tensor parallelism divides
+  double product_share = 0;             ///< traced without a device: of the host's time, what products take
+  double attention_share = 0;           ///< traced: of `forward`, what selective recomputation runs again
   KeptActivations kept;                 ///< per sample
   Bytes boundary;                       ///< per sample
   int tensor_reductions = 0, expert_exchanges = 0;
@@ -67,6 +71,7 @@ struct Workload {
   std::optional<Device> device;     ///< roofline; traced workloads may do without
   DataType dtype = DataType::f32;   ///< of activations, weights and gradients on the wire
   double traced_batch = 0;          ///< samples; 0: described
+  bool host_waits = false;          ///< traced: the host waits for the device in every step, and cannot run ahead
   double sequence = 0, hidden = 0;  ///< 0 when unknown: schemes that need them are inapplicable
   double experts_per_token = 1;
   double bytes_of_state = 16;  ///< per parameter: weights, gradient and optimizer state (mixed precision Adam: 16)
