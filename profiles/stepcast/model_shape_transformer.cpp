@@ -323,13 +323,16 @@ Transformer transformer_of(ModelDescriptionText& text) {
     t.positions =
         text.integer("positions", bert ? std::max<std::int64_t>(512, t.sequence) : t.sequence, t.sequence, 1 << 24);
   t.experts = text.integer("experts", 0, 0, 65536);
-  if (t.experts > 0) t.experts_per_token = text.integer("topk", std::min<std::int64_t>(2, t.experts), 1, t.experts);
+  t.experts_per_token = text.integer("topk", std::min<std::int64_t>(2, t.experts), 0, 65536);
   t.flash = text.word("attention", "standard", {"standard", "flash"}) == "flash";
   t.causal = text.word("causal", "no", {"no", "yes"}) == "yes";
   t.dropout = text.share("dropout", llama ? 0 : 0.1);
   t.dtype = text.data_type("dtype", llama ? DataType::bf16 : DataType::f16);
   text.require_all_known();
   check_heads(text, t);
+  if (t.experts_per_token > t.experts || (t.experts > 0 && t.experts_per_token == 0))
+    text.refuse("topk", t.experts == 0 ? "experts=... beside it" : "from 1 to experts = " + std::to_string(t.experts),
+                std::to_string(t.experts_per_token));
   if (t.causal && !t.flash)
     text.refuse("causal", "attention=flash beside it", "standard attention", "it computes what the mask hides as well");
   if (t.causal && bert) text.refuse("causal", "no", "yes", "every token of an encoder sees all others");
