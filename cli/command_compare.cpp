@@ -12,9 +12,11 @@ Action add_flags(CLI::App& app) {
   add_rank_flags(app, *flags);
   app.add_flag("--tune", *tune, "Search the best value of each strategy's options");
   app.add_flag("--all", *all, "Lossy, stale and periodic plans too, and every modifier on its usual strategy");
-  app.add_option("--plan", flags->plans, "Only this plan and others named so, such as 'ddp+powersgd(rank=4)'")
+  app.add_option("--plan", flags->plans,
+                 "Only this plan and others named so: 'ddp+powersgd(rank=4)', 'layout(tp=8)/ddp'")
       ->take_all()
       ->excludes("--all");
+  add_global_batch_flag(app, flags->layout);
   return [flags, tune, all] { return rank(*flags, {.advice = false, .tune = *tune, .all = *all}); };
 }
 

@@ -1,11 +1,16 @@
-// stepcast list: what this program knows: strategies, modifiers, whatifs, collectives, formats, clusters, models.
+// stepcast list: what this program knows: strategies, layouts, collectives, formats, clusters, devices, ...
 #include "command.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
+#include <stepcast/device.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/layout.hpp>
+#include <stepcast/number_text.hpp>
+#include <stepcast/pipeline.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/strategy.hpp>
+#include <stepcast/tensor_scheme.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
 #include <stepcast/whatif.hpp>
@@ -139,14 +144,55 @@ std::vector<Item> model_items() {
   return items;
 }
 
+std::vector<Item> layout_items() {
+  std::vector<Item> items;
+  for (const LayoutField& f : layout_fields()) {
+    const auto end = f.summary.rfind("; ");
+    items.push_back({std::string(f.name),
+                     std::string(f.summary.substr(0, end)),
+                     {{"default", std::string(f.summary.substr(end + 2))}}});
+  }
+  return items;
+}
+
+template <class Record>
+std::vector<Item> items_of(std::span<const Record> family) {
+  std::vector<Item> items;
+  for (const Record& r : family)
+    items.push_back({std::string(r.name),
+                     std::string(r.title),
+                     {{"what", std::string(r.summary)}, {"reference", std::string(r.reference)}}});
+  return items;
+}
+std::vector<Item> schedule_items() { return items_of(pipeline_schedules()); }
+std::vector<Item> scheme_items() { return items_of(tensor_schemes()); }
+
+std::vector<Item> device_items() {
+  std::vector<Item> items;
+  for (const Device& d : shipped_devices()) {
+    std::string rates;
+    for (std::size_t t = 0; t < d.matrix_rate.size(); ++t)
+      if (d.matrix_rate[t] > 0)
+        rates += (rates.empty() ? "" : ", ") + std::string(name_of(static_cast<DataType>(t))) + " " +
+                 fixed(d.matrix_rate[t] * 1e-12, 1);
+    Item item{d.name, text_of(d.memory) + ", matrix products in Tflop/s: " + rates, {}};
+    for (const std::string& source : d.provenance) item.facts.emplace_back("from", source);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
 struct Topic {
   std::string_view name;
   std::vector<Item> (*items)();
 };
-constexpr Topic topics[] = {{"strategies", strategy_items}, {"modifiers", modifier_items},
-                            {"whatifs", whatif_items},      {"collectives", collective_items},
-                            {"formats", format_items},      {"clusters", cluster_items},
-                            {"models", model_items}};
+constexpr Topic topics[] = {
+    {"strategies", strategy_items},    {"modifiers", modifier_items}, {"whatifs", whatif_items},
+    {"collectives", collective_items}, {"formats", format_items},     {"clusters", cluster_items},
+    {"models", model_items},           {"layouts", layout_items},     {"schedules", schedule_items},
+    {"schemes", scheme_items},         {"devices", device_items}};
+constexpr const char* topic_names =
+    "strategies, modifiers, whatifs, collectives, formats, clusters, models, layouts, schedules, schemes or devices";
 
 const Topic& topic_named(const std::string& name) {
   std::vector<std::string> names;
@@ -155,8 +201,7 @@ const Topic& topic_named(const std::string& name) {
     names.emplace_back(topic.name);
   }
   const std::string near = suggestion_for(name, names);
-  throw InputError("list", "strategies, modifiers, whatifs, collectives, formats, clusters or models", "'" + name + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  throw InputError("list", topic_names, "'" + name + "'", near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
 void write_json(std::ostream& out, std::string_view topic, const std::vector<Item>& items) {
@@ -204,8 +249,7 @@ ExitCode list(const Flags& flags) {
 
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("TOPIC", flags->topic, "strategies, modifiers, whatifs, collectives, formats, clusters, models")
-      ->required();
+  app.add_option("TOPIC", flags->topic, topic_names)->required();
   app.add_flag("--long", flags->in_full, "With options, references and provenance");
   add_output_flags(app, flags->output);
   return [flags] { return list(*flags); };
@@ -213,7 +257,8 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb list_verb = {"list", "List strategies, modifiers, whatifs, collectives, formats, clusters or models",
+const Verb list_verb = {"list",
+                        "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, devices, ...",
                         "stepcast list strategies --long", add_flags};
 
 }  // namespace stepcast::cli

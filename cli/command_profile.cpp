@@ -1,5 +1,7 @@
-// stepcast profile: from traces to the profile of a step; says what was recognised, missing and assumed.
+// stepcast profile: from traces, or from a described model, to the profile of a step; says what was recognised, missing
+// and assumed.
 #include "command.hpp"
+#include "described.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
@@ -15,7 +17,9 @@ struct Flags {
 };
 
 ExitCode profile(const Flags& flags) {
-  refuse_overwriting(flags.output.path, flags.input.files);
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.device));
+  if (!flags.input.device.empty() && !is_described(flags.input))
+    throw InputError("--device", "a described model that runs on it", "a trace, which was made on its own device");
   const Profile profile = profile_on(Cluster{}, profile_of(flags.input), flags.device);
   const bool to_file = !flags.output.path.empty() && flags.output.path != "-";
   const bool as_json = flags.output.json || !flags.output.path.empty();

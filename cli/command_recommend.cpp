@@ -1,4 +1,5 @@
-// stepcast recommend: every exact plan that the cluster can run, tuned and ranked, with what to paste.
+// stepcast recommend: every exact plan that the cluster can run, or every way to divide the model, tuned and ranked,
+// with what to paste.
 #include "command.hpp"
 #include "rank.hpp"
 
@@ -8,6 +9,8 @@ namespace {
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<RankFlags>();
   add_rank_flags(app, *flags);
+  add_global_batch_flag(app, flags->layout);
+  add_layout_search_flags(app, flags->layout);
   return [flags] { return rank(*flags, {.advice = true, .tune = true}); };
 }
 
@@ -15,6 +18,10 @@ Action add_flags(CLI::App& app) {
 
 const Verb recommend_verb = {"recommend",
                              "Rank the plans that a cluster can run, with gain, reasons and settings to paste",
-                             "stepcast recommend trace.json.gz --workers 16 --per-node 4 --network 10GbE", add_flags};
+                             "stepcast recommend trace.json.gz --workers 16 --per-node 4 --network 10GbE\n"
+                             "  stepcast recommend --model gpt:hidden=4096,layers=32,heads=32,seq=2048 "
+                             "--device a100-sxm4-80gb \\\n"
+                             "      --global-batch 512 --workers 64 --per-node 8 --network '800 Gb/s' --frontier",
+                             add_flags};
 
 }  // namespace stepcast::cli

@@ -4,6 +4,7 @@
 // can be pasted again, the order of the changes is visible, options have names, and several scenarios stand side by
 // side. One flag per what-if could do none of that, and --batch means the traced batch everywhere else.
 #include "command.hpp"
+#include "described.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
@@ -92,12 +93,13 @@ void write_answer(const Flags& flags, const WhatIfReport& report) {
 ExitCode whatif(const Flags& flags) {
   const bool distributed = names_cluster(flags.cluster);
   const PlanSpec plan = plan_of(flags, distributed);
-  const Place place{distributed ? cluster_of(flags.cluster) : Cluster{}, pipeline_of(flags.cluster.pipeline)};
+  const Place place{distributed ? cluster_for(flags.input, flags.cluster) : Cluster{},
+                    pipeline_of(flags.cluster.pipeline)};
   const std::vector<Scenario> scenarios = scenarios_of(flags, place.pipeline);
   std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
   refuse_overwriting(flags.output.path, inputs);
-  Input input = input_of(flags.input);
+  Input input = input_of(flags.input, place.cluster);
   const Profile profile = profile_at(place, std::move(input.profile), flags.cluster);
   const std::optional<Profile> other = other_batch_of(flags, place);
   const Cluster* where = distributed ? &place.cluster : nullptr;

@@ -1,8 +1,10 @@
 #include "input.hpp"
 
+#include "described.hpp"
 #include "documents.hpp"
 #include "files.hpp"
 
+#include <stepcast/model_shape.hpp>
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/profile_whatif.hpp>
@@ -17,17 +19,6 @@
 namespace stepcast::cli {
 namespace {
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& names, const std::string& otherwise) {
-  const std::string near = suggestion_for(word, names);
-  return near.empty() ? otherwise : "did you mean '" + near + "'?";
-}
-
 ProfileOptions options_of(const InputFlags& flags) {
   ProfileOptions options;
   if (!flags.batch.empty()) {
@@ -35,13 +26,13 @@ ProfileOptions options_of(const InputFlags& flags) {
     if (options.batch_samples <= 0) throw InputError("--batch", "a positive number of samples", flags.batch);
     if (options.batch_samples > 1e12) throw InputError("--batch", "at most 1e12 samples", flags.batch);
   }
-  if (flags.model.empty()) return options;
+  if (flags.model.empty() || is_described(flags)) return options;
   const ModelDescription* model = shipped_model(flags.model);
   if (!model) {
     std::vector<std::string> names;
     for (const ModelDescription& m : shipped_models()) names.push_back(m.name);
-    throw InputError("--model", "one of " + listed(names), "'" + flags.model + "'",
-                     did_you_mean(flags.model, names, ""));
+    throw InputError("--model", "one of " + listed(names) + ", or a description such as 'gpt:layers=24,...'",
+                     "'" + flags.model + "'", did_you_mean(flags.model, names));
   }
   options.model = model->name;
   options.parameters = model->parameters;
@@ -60,33 +51,6 @@ SelfCheck self_check_of(const std::vector<Trace>& traces) {
 
 const std::string no_replay_of_profile = "the input is a profile, which has no events to replay; give the trace";
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : lower_case(text) + " ") {
-    if (std::isalnum(static_cast<unsigned char>(c))) word += c;
-    else if (!word.empty()) words.push_back(std::exchange(word, {}));
-  }
-  return words;
-}
-
-/// "A100" and "NVIDIA A100-SXM4-40GB" are the same device: all words of one name occur in the other.
-bool same_device(std::string_view a, std::string_view b) {
-  const std::vector<std::string> first = words_of(a), second = words_of(b);
-  const auto within = [](const std::vector<std::string>& few, const std::vector<std::string>& many) {
-    return !few.empty() && std::all_of(few.begin(), few.end(), [&](const std::string& word) {
-      return std::find(many.begin(), many.end(), word) != many.end();
-    });
-  };
-  return within(first, second) || within(second, first);
-}
-
 /// "runs/gpt2.pt.trace.json.gz" names the model gpt2.
 std::string stem_of(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);  // npos + 1 = 0
@@ -99,8 +63,7 @@ constexpr std::int64_t most_machines = 1'000'000;
 
 Cluster named_or_read_cluster(const std::string& name) {
   if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
-  const bool looks_like_file = name == "-" || name.find('/') != std::string::npos || name.ends_with(".json");
-  if (looks_like_file) return cluster_of_json(FileBytes(name).text(), shown_name(name));
+  if (looks_like_file(name)) return cluster_of_json(FileBytes(name).text(), shown_name(name));
   std::vector<std::string> names;
   for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
   throw InputError("--cluster", "a shipped cluster or a JSON file", "'" + name + "'",
@@ -123,7 +86,7 @@ void set_collective(Cluster& cluster, const std::string& name) {
   if (name != "table" && !collective_algorithm(name)) {
     std::vector<std::string> names{"table"};
     for (const CollectiveAlgorithm& algorithm : collective_algorithms()) names.emplace_back(algorithm.name);
-    throw InputError("--collective", "one of " + listed(names), "'" + name + "'", did_you_mean(name, names, ""));
+    throw InputError("--collective", "one of " + listed(names), "'" + name + "'", did_you_mean(name, names));
   }
   cluster.all_reduce = name;
   const Answer<CommunicationCost> cost = communication_cost(cluster);
@@ -146,11 +109,31 @@ Profile on_device(const Cluster& cluster, Profile profile, const ClusterFlags& f
 
 }  // namespace
 
+Bytes memory_of(const std::string& text, const char* flag) {
+  const Bytes memory = bytes_of(text, flag);
+  if (memory == Bytes(0)) throw InputError(flag, "a positive size", "'" + text + "'");
+  return memory;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names, const std::string& otherwise) {
+  const std::string near = suggestion_for(word, names);
+  return near.empty() ? otherwise : "did you mean '" + near + "'?";
+}
+
 void note(std::string_view text) { std::cerr << "stepcast: note: " << text << '\n'; }
 
 void add_input_flags(CLI::App& app, InputFlags& flags) {
-  app.add_option("TRACE", flags.files, "Traces, plain or gzip (ranks of one run), or a profile")->required();
-  app.add_option("--model", flags.model, "Shipped description that names the tensors");
+  app.add_option("TRACE", flags.files, "Traces, plain or gzip (ranks of one run), or a profile");
+  app.add_option("--model", flags.model,
+                 "Shipped list that names a trace's tensors; or, without a trace, a description: "
+                 "gpt:hidden=4096,layers=32,heads=32,seq=2048");
+  app.add_option("--device", flags.device, "Device of a described model (list devices) or a JSON file");
   app.add_option("--batch", flags.batch, "Samples per worker and step");
   add_reading_flags(app, flags);
 }
@@ -166,6 +149,7 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
   app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
   app.add_option("--servers", flags.servers, "Machines for parameter servers");
+  app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
   add_cluster_option_flags(app, flags.options);
   add_pipeline_file_flag(app, flags.pipeline);
@@ -204,17 +188,32 @@ Profile profile_in(Documents& documents, const InputFlags& flags) {
   return profile;
 }
 
+/// One device's share of the described model, by its roofline.
+Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
+  const double samples = options_of(flags).batch_samples;
+  return described_profile(model_shape_of(flags.model), device_of_description(flags, cluster),
+                           samples > 0 ? samples : 1);
+}
+
+Documents traced_documents(const InputFlags& flags) {
+  (void)options_of(flags);  // wrong flags are told before a large file is read
+  if (flags.files.empty())
+    throw InputError("", "a trace", "none",
+                     "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");
+  return documents_of(flags.files, flags.strict, flags.kernels);
+}
+
 }  // namespace
 
-Profile profile_of(const InputFlags& flags) {
-  (void)options_of(flags);  // wrong flags are told before a large file is read
-  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
+Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
+  if (is_described(flags)) return described_profile(flags, cluster);
+  Documents documents = traced_documents(flags);
   return profile_in(documents, flags);
 }
 
-Input input_of(const InputFlags& flags) {
-  (void)options_of(flags);
-  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
+Input input_of(const InputFlags& flags, const Cluster& cluster) {
+  if (is_described(flags)) return {described_profile(flags, cluster), {{}, "the model is described, not traced"}};
+  Documents documents = traced_documents(flags);
   Profile profile = profile_in(documents, flags);
   if (documents.profile) return {std::move(profile), {{}, no_replay_of_profile}};
   return {std::move(profile), self_check_of(documents.traces)};
@@ -241,7 +240,7 @@ SelfCheck self_check_of(const Documents& documents) {
 
 std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& cluster) {
   std::vector<std::string> files = input.files;
-  for (const std::string& file : {cluster.cluster, cluster.pipeline.file})
+  for (const std::string& file : {cluster.cluster, cluster.pipeline.file, input.device})
     if (!file.empty()) files.push_back(file);
   return files;
 }
@@ -260,6 +259,7 @@ Cluster cluster_of(const ClusterFlags& flags) {
     cluster = cluster_of_flags(workers, per_node, flags.network);
   }
   if (!flags.servers.empty()) cluster.servers = integer_of(flags.servers, "--servers", 0, most_machines);
+  if (!flags.device_memory.empty()) cluster.device_memory = memory_of(flags.device_memory, "--device-memory");
   cluster = with_options(std::move(cluster), flags.options);
   if (!flags.collective.empty()) set_collective(cluster, flags.collective);
   return cluster;

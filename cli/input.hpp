@@ -1,5 +1,6 @@
 #pragma once
-// Input: the flags that say what was traced and on which cluster to predict, and the values that they stand for.
+// Input: the flags that say what was traced (or which model stands in for a trace) and on which cluster to predict, and
+// the values that they stand for.
 #include "cluster_options.hpp"
 #include "documents.hpp"
 #include "input_options.hpp"
@@ -20,6 +21,7 @@ namespace stepcast::cli {
 struct InputFlags {
   std::vector<std::string> files;  ///< traces (several: ranks of one run) or one profile
   std::string model, batch;
+  std::string device;   ///< roofline of a described model, or of a trace's device
   std::string kernels;  ///< a file of rules for the names of kernels
   bool strict = false;
 };
@@ -29,7 +31,7 @@ void add_input_flags(CLI::App&, InputFlags&);
 
 /// Flags of every verb that predicts.
 struct ClusterFlags {
-  std::string cluster, workers, per_node, network, servers, collective;
+  std::string cluster, workers, per_node, network, servers, collective, device_memory;
   std::string faster_compute;
   bool same_device = false;
   ClusterOptionFlags options;
@@ -53,20 +55,28 @@ struct Input {
   Profile profile;
   SelfCheck check;  ///< a replay of every trace; for a profile the reason why there is none
 };
-/// Reads, and takes the profile of traces. Throws InputError.
-[[nodiscard]] Profile profile_of(const InputFlags&);
+/// Reads, and takes the profile of traces or of a description (on the device of the cluster, unless --device names
+/// one). Throws InputError.
+[[nodiscard]] Profile profile_of(const InputFlags&, const Cluster& = {});
 /// The same, with replays for the verbs that tell how far they can be trusted.
-[[nodiscard]] Input input_of(const InputFlags&);
+[[nodiscard]] Input input_of(const InputFlags&, const Cluster& = {});
 /// Only the replays, for `stepcast replay`.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
 
-/// All files that a command reads: traces, the cluster, the pipeline.
+/// All files that a command reads: traces, the cluster, the pipeline, the device.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);
 [[nodiscard]] Cluster cluster_of(const ClusterFlags&);
 /// The profile as it would be on the cluster's device, and fed as its flags say. Throws InputError when the devices
 /// differ and no flag says what to assume.
 [[nodiscard]] Profile profile_on(const Cluster&, Profile, const ClusterFlags&);
 
+/// A positive size. Throws InputError.
+[[nodiscard]] Bytes memory_of(const std::string& text, const char* flag);
+/// What a name near to `word` is, as a hint: "did you mean 'x'?", else `otherwise`.
+[[nodiscard]] std::string did_you_mean(std::string_view word, const std::vector<std::string>& names,
+                                       const std::string& otherwise = {});
+/// "a, b, c".
+[[nodiscard]] std::string listed(const std::vector<std::string>& names);
 /// One line on stderr.
 void note(std::string_view text);
 

@@ -1,10 +1,14 @@
 #include "rank.hpp"
 
+#include "described.hpp"
 #include "files.hpp"
+#include "layouts.hpp"
 
 #include <stepcast/recommend.hpp>
 #include <stepcast/text.hpp>
 
+#include <algorithm>
+#include <optional>
 #include <sstream>
 
 namespace stepcast::cli {
@@ -15,6 +19,9 @@ Search search_of(const std::string& text) {
   if (text == "bayesian") return Search::bayesian;
   throw InputError("--search", "grid or bayesian", "'" + text + "'");
 }
+
+/// Fewer evaluations for layouts, where one takes longer.
+Search layout_tuning_of(const std::string& text) { return text.empty() ? Search::bayesian : search_of(text); }
 
 RecommendOptions options_of(const RankFlags& flags, const RankOptions& options) {
   RecommendOptions out;
@@ -33,6 +40,45 @@ RecommendOptions options_of(const RankFlags& flags, const RankOptions& options) 
   return out;
 }
 
+/// Plans with a layout, or a batch that is shared out, are compared as layouts; so are those beside them.
+bool names_layouts(const RankFlags& flags) {
+  return !flags.plans.empty() &&
+         (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout));
+}
+
+ExitCode compare_divided(const RankFlags& flags) {
+  for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
+  const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
+  if (!input) return refuse_layout(flags.plans.front(), input.reason(), flags.output);
+  return compare_layouts(*input, flags.plans, flags.output);
+}
+
+ExitCode recommend_divided(const RankFlags& flags) {
+  if (!flags.allow.empty())
+    throw InputError("--allow", "a ranking without layouts", "a search over layouts",
+                     "whose gradients travel by exact strategies only");
+  (void)space_of(flags.layout), (void)search_options_of(flags.layout);
+  const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
+  if (!input) return refuse_layout("layout/ddp", input.reason(), flags.output);
+  return recommend_layout(*input, flags.layout, layout_tuning_of(flags.search), flags.output, "");
+}
+
+/// What to search instead when data parallelism does not fit into the devices' memory, as far as that is known.
+struct Misfit {
+  LayoutInput input;
+  std::string reason;
+};
+std::optional<Misfit> misfit_of(const RankFlags& flags, const Cluster& cluster, const Input& traced) {
+  if (traced.profile.batch_samples <= 0 && flags.input.batch.empty()) return std::nullopt;
+  Answer<LayoutInput> input = layout_input_of(flags.input, cluster, traced, flags.layout);
+  if (!input || input->options.memory_cap == Bytes(0)) return std::nullopt;
+  LayoutEvaluator evaluator(input->workload, input->cluster, input->options);
+  const Answer<LayoutEvaluator::Quick> ddp = evaluator.quick(layout_plan_of("ddp"));
+  if (!ddp || ddp->memory <= input->options.memory_cap) return std::nullopt;
+  return Misfit{*std::move(input), "searched because DDP needs " + text_of(ddp->memory) + " a device and there are " +
+                                       text_of(input->options.memory_cap)};
+}
+
 }  // namespace
 
 void add_rank_flags(CLI::App& app, RankFlags& flags) {
@@ -45,11 +91,19 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
 }
 
 ExitCode rank(const RankFlags& flags, const RankOptions& options) {
+  if (names_layouts(flags)) return compare_divided(flags);
+  const bool described = is_described(flags.input);
+  if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags);
   const RecommendOptions how = options_of(flags, options);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Cluster cluster = cluster_of(flags.cluster);
-  Input input = input_of(flags.input);
-  const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
+  const Cluster cluster = cluster_for(flags.input, flags.cluster);
+  Input input = input_of(flags.input, cluster);
+  input.profile = profile_on(cluster, std::move(input.profile), flags.cluster);
+  const Profile& profile = input.profile;
+  if (options.advice)
+    if (const std::optional<Misfit> misfit = misfit_of(flags, cluster, input))
+      return recommend_layout(misfit->input, flags.layout, layout_tuning_of(flags.search), flags.output,
+                              misfit->reason);
   const Ranking ranking = recommended(profile, cluster, how);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {profile, cluster, input.check, ranking, options.advice});

@@ -2,6 +2,7 @@
 // Ranking: what `recommend` and `compare` share.
 #include "command.hpp"
 #include "input.hpp"
+#include "layout_options.hpp"
 
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@ struct RankFlags {
   InputFlags input;
   ClusterFlags cluster;
   OutputFlags output;
+  LayoutFlags layout;
   std::string allow;
   std::string search;
   std::vector<std::string> plans;

@@ -47,52 +47,59 @@ std::string units_text(const Workload& workload, const StageSummary& stage, std:
   return text;
 }
 
-/// Stages that show the same times stand in one row.
-void write_stages(std::ostream& out, const Workload& workload, const LayoutPrediction& p) {
-  if (p.stages.size() < 2) return;
-  struct Row {
-    std::size_t first = 0, last = 0;
-    std::string units, forward, backward;
-    Seconds end;
-    Bytes least, most;
-  };
-  std::vector<Row> rows;
+/// Neighbouring stages that show the same units and times.
+struct StageRow {
+  std::size_t first = 0, last = 0;
+  std::string units, forward, backward;
+  Seconds end;  ///< of the last one to end
+  Bytes least, most;
+  [[nodiscard]] bool shows_the_same(const StageRow& o) const {
+    return std::tie(units, forward, backward) == std::tie(o.units, o.forward, o.backward);
+  }
+};
+
+std::vector<StageRow> stage_rows(const Workload& workload, const LayoutPrediction& p) {
+  std::vector<StageRow> rows;
   for (std::size_t s = 0; s < p.stages.size(); ++s) {
     const StageSummary& stage = p.stages[s];
     const Bytes memory = stage.memory.total();
-    Row row{s,
-            s,
-            units_text(workload, stage, p.plan.layout.chunks),
-            text_of(stage.forward),
-            text_of(stage.backward),
-            stage.end,
-            memory,
-            memory};
-    Row* before = rows.empty() ? nullptr : &rows.back();
-    if (before &&
-        std::tie(before->units, before->forward, before->backward) == std::tie(row.units, row.forward, row.backward)) {
-      before->last = s;
-      before->end = std::max(before->end, stage.end);
-      before->least = std::min(before->least, memory);
-      before->most = std::max(before->most, memory);
-    } else {
+    StageRow row{s,
+                 s,
+                 units_text(workload, stage, p.plan.layout.chunks),
+                 text_of(stage.forward),
+                 text_of(stage.backward),
+                 stage.end,
+                 memory,
+                 memory};
+    if (rows.empty() || !rows.back().shows_the_same(row)) {
       rows.push_back(std::move(row));
+      continue;
     }
+    StageRow& before = rows.back();
+    before.last = s;
+    before.end = std::max(before.end, row.end);
+    before.least = std::min(before.least, memory);
+    before.most = std::max(before.most, memory);
   }
+  return rows;
+}
+
+void write_stages(std::ostream& out, const Workload& workload, const LayoutPrediction& p) {
+  if (p.stages.size() < 2) return;
   TextTable table({{"stages"},
                    {"units", Align::flexible},
                    {"forward", Align::right},
                    {"backward", Align::right},
                    {"ends", Align::right},
                    {"memory", Align::right}});
-  for (const Row& row : rows) {
+  for (const StageRow& row : stage_rows(workload, p)) {
     const std::string most = text_of(row.most), least = text_of(row.least);
     table.add_row({std::to_string(row.first) + (row.last > row.first ? "-" + std::to_string(row.last) : ""), row.units,
                    row.forward, row.backward, text_of(row.end), least == most ? most : least + " - " + most});
   }
   out << '\n';
   table.write(out);
-  out << "(times of one micro-batch, with its collectives; units of " << workload.units.size() << ")\n";
+  out << "(forward and backward: one micro-batch, with its collectives)\n";
 }
 
 void write_memory(std::ostream& out, const LayoutPrediction& p) {

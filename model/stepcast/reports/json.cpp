@@ -254,7 +254,10 @@ Report json_report() {
           .whatif = write_whatif,
           .inapplicable = write_inapplicable,
           .calibration = write_calibration,
-          .timeline = nullptr};
+          .timeline = nullptr,
+          .layout = write_layout_json,
+          .layout_comparison = write_layout_comparison_json,
+          .layout_search = write_layout_search_json};
 }
 
 }  // namespace stepcast

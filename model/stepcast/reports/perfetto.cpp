@@ -1,5 +1,5 @@
 // The Perfetto report: predicted iterations, or a replayed step beside the measured one, as a Chrome trace for
-// ui.perfetto.dev.
+// ui.perfetto.dev; or the pipeline of a layout, one track a stage.
 //
 // One process a resource class (compute, host, communication, timers), one named track a resource. Tasks that overlap
 // on a resource which serves several at once are spread over further tracks, because slices of one track may only
@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <ostream>
 #include <set>
 #include <utility>
@@ -38,22 +39,27 @@ int process_of(ResourceClass kind) {
   return 0;
 }
 
+/// A timeline with the words that go with it.
+struct Shown {
+  const TaskGraph& graph;
+  const Timeline& timeline;
+  std::vector<std::string> names;                         ///< of each task
+  std::function<std::string(std::size_t instance)> args;  ///< JSON of a slice, or empty
+};
+
 class Writer {
  public:
-  explicit Writer(const TimelineReport& report)
-      : report_(report), graph_(report.detail.graph), timeline_(report.detail.timeline) {
-    for (std::uint32_t t = 0; t < timeline_.tasks; ++t)
-      names_.push_back(json_string(task_name(report.profile, report.detail.plan, graph_, t)));
+  explicit Writer(Shown shown) : args_(std::move(shown.args)), graph_(shown.graph), timeline_(shown.timeline) {
+    for (const std::string& name : shown.names) names_.push_back(json_string(name));
     assign_tracks();
   }
 
-  void write(std::ostream& out) {
+  /// `about`: JSON of what the file says of itself.
+  void write(std::ostream& out, const std::string& about) {
     name_places();
     add_slices();
     add_arrows();
-    trace_.write(out, "{\"producer\":\"stepcast\",\"plan\":" + json_string(text_of(report_.plan)) +
-                          ",\"model\":" + json_string(report_.profile.model) + ",\"iteration_s\":" +
-                          Json((timeline_.iteration_time() / report_.detail.plan.period).value()).dump() + "}");
+    trace_.write(out, about);
   }
 
  private:
@@ -109,18 +115,9 @@ class Writer {
   void add_slices() {
     for (std::size_t i = 0; i < instances(); ++i) {
       if (!visible(i)) continue;
-      const Task& task = task_of(i);
       const Picoseconds duration = timeline_.end[i] - timeline_.start[i];
-      // A plan that repeats every k iterations is scheduled k iterations at a time.
-      std::string args = report_.detail.plan.period == 1 ? "\"iteration\":" : "\"repetition\":";
-      args += std::to_string(i / timeline_.tasks);
-      if (task.kind == TaskKind::transfer) {
-        const Transfer& transfer = report_.detail.plan.transfers[task.index];
-        args += ",\"size_bytes\":" + Json(transfer.size.value()).dump();
-        args += ",\"priority\":" + std::to_string(task.priority);
-      }
-      trace_.add_slice(place_of(i), names_[i % timeline_.tasks], name_of(task.kind), timeline_.start[i], duration,
-                       args);
+      trace_.add_slice(place_of(i), names_[i % timeline_.tasks], name_of(task_of(i).kind), timeline_.start[i], duration,
+                       args_(i));
     }
   }
 
@@ -152,7 +149,7 @@ class Writer {
     trace_.add_arrow(place_of(from), timeline_.start[from], timeline_.end[from], place_of(to), timeline_.start[to]);
   }
 
-  const TimelineReport& report_;
+  std::function<std::string(std::size_t)> args_;
   const TaskGraph& graph_;
   const Timeline& timeline_;
   std::vector<std::string> names_;        // quoted, a task
@@ -162,7 +159,44 @@ class Writer {
   ChromeTrace trace_;
 };
 
-void write_timeline(std::ostream& out, const TimelineReport& report) { Writer(report).write(out); }
+void write_timeline(std::ostream& out, const TimelineReport& report) {
+  const TaskGraph& graph = report.detail.graph;
+  const Timeline& timeline = report.detail.timeline;
+  const CommPlan& plan = report.detail.plan;
+  Shown shown{graph, timeline, {}, [&](std::size_t instance) {
+                // A plan that repeats every k iterations is scheduled k iterations at a time.
+                std::string args = plan.period == 1 ? "\"iteration\":" : "\"repetition\":";
+                args += std::to_string(instance / timeline.tasks);
+                const Task& task = graph.tasks[instance % timeline.tasks];
+                if (task.kind != TaskKind::transfer) return args;
+                args += ",\"size_bytes\":" + Json(plan.transfers[task.index].size.value()).dump();
+                return args + ",\"priority\":" + std::to_string(task.priority);
+              }};
+  for (std::uint32_t t = 0; t < timeline.tasks; ++t) shown.names.push_back(task_name(report.profile, plan, graph, t));
+  const Json about = {{"producer", "stepcast"},
+                      {"plan", text_of(report.plan)},
+                      {"model", report.profile.model},
+                      {"iteration_s", (timeline.iteration_time() / plan.period).value()}};
+  Writer(std::move(shown)).write(out, about.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// One row a stage, and below one a direction of each link between neighbours.
+void write_layout_timeline(std::ostream& out, const LayoutTimelineReport& report) {
+  const LayoutTimeline& detail = report.detail;
+  const std::uint32_t micro_batches = std::max(detail.shape.micro_batches, 1U);
+  Shown shown{detail.graph, detail.timeline, {}, [&](std::size_t instance) {
+                const Task& task = detail.graph.tasks[instance % detail.timeline.tasks];
+                return "\"virtual_stage\":" + std::to_string(task.index / micro_batches) +
+                       ",\"micro_batch\":" + std::to_string(task.index % micro_batches);
+              }};
+  for (std::uint32_t t = 0; t < detail.timeline.tasks; ++t)
+    shown.names.push_back(pipeline_task_name(detail.graph, detail.shape, t));
+  const Json about = {{"producer", "stepcast"},
+                      {"plan", text_of(report.plan)},
+                      {"model", report.workload.name},
+                      {"iteration_s", report.iteration.value()}};
+  Writer(std::move(shown)).write(out, about.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 void add_replay(ChromeTrace& trace, const ReplayTimeline& timeline, int process, const std::string& whose) {
   const auto add = [&](int number, std::string_view name, const std::vector<ReplaySlice>& slices) {
@@ -203,6 +237,7 @@ Report perfetto_report() {
           .inapplicable = nullptr,
           .calibration = nullptr,
           .timeline = write_timeline,
+          .layout_timeline = write_layout_timeline,
           .replay_timeline = write_replay_timeline};
 }
 

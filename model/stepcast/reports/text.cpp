@@ -258,7 +258,10 @@ Report text_report() {
           .whatif = write_whatif_text,
           .inapplicable = write_inapplicable_plan,
           .calibration = write_calibration,
-          .timeline = nullptr};
+          .timeline = nullptr,
+          .layout = write_layout_text,
+          .layout_comparison = write_layout_comparison_text,
+          .layout_search = write_layout_search_text};
 }
 
 }  // namespace stepcast

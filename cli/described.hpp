@@ -1,0 +1,34 @@
+#pragma once
+// Described models: what stands in for a trace, and the device whose roofline gives it times.
+#include "input.hpp"
+
+#include <stepcast/cluster.hpp>
+#include <stepcast/device.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace stepcast::cli {
+
+/// --model describes a model, which stands in for a trace. Throws InputError when there is a trace as well.
+[[nodiscard]] bool is_described(const InputFlags&);
+/// The device that --device names, shipped or in a file; without the flag the shipped one that the cluster has; nothing
+/// if that is unknown, too. Throws InputError.
+[[nodiscard]] std::optional<Device> device_of(const InputFlags&, const Cluster& = {});
+/// The same for a description, which cannot do without one.
+[[nodiscard]] Device device_of_description(const InputFlags&, const Cluster& = {});
+/// The cluster with what the device tells and it leaves open: its name and its memory.
+[[nodiscard]] Cluster with_device(Cluster, const std::optional<Device>&);
+
+/// The cluster of the flags with what its device, or that of --device, tells.
+[[nodiscard]] Cluster cluster_for(const InputFlags&, const ClusterFlags&);
+
+/// "A100" and "NVIDIA A100-SXM4-40GB" are the same device: all words of one name occur in the other.
+[[nodiscard]] bool same_device(std::string_view a, std::string_view b);
+/// The only shipped device of that name or of one that means the same; nothing when there are several.
+[[nodiscard]] std::optional<Device> shipped_device_like(std::string_view name);
+/// Names that only a file has.
+[[nodiscard]] bool looks_like_file(const std::string& name);
+
+}  // namespace stepcast::cli

@@ -1,0 +1,149 @@
+#include "layout_options.hpp"
+
+#include "input.hpp"
+
+#include <stepcast/pipeline.hpp>
+#include <stepcast/tensor_scheme.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace stepcast::cli {
+namespace {
+
+constexpr std::int64_t most_devices = 1'000'000;
+
+/// The words between commas; never empty if `text` is not.
+std::vector<std::string> parts_of(const std::string& text, const char* flag) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == ',') parts.emplace_back();
+    else if (c != ' ') parts.back() += c;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].empty() || std::find(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i), parts[i]) !=
+                                parts.begin() + static_cast<std::ptrdiff_t>(i))
+      throw InputError(flag, "values with commas between them, each once", "'" + text + "'");
+  return parts;
+}
+
+std::vector<std::int64_t> numbers_of(const std::string& text, const char* flag, std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> numbers;
+  if (text.empty()) return numbers;
+  for (const std::string& part : parts_of(text, flag)) numbers.push_back(integer_of(part, flag, low, high));
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+/// Positions in `names` of the words of a list.
+std::vector<std::size_t> choices_of(const std::string& text, const char* flag, const std::vector<std::string>& names) {
+  std::vector<std::size_t> chosen;
+  if (text.empty()) return chosen;
+  for (const std::string& part : parts_of(text, flag)) {
+    const auto found = std::find(names.begin(), names.end(), part);
+    if (found == names.end())
+      throw InputError(flag, "some of " + listed(names), "'" + part + "'", did_you_mean(part, names));
+    chosen.push_back(static_cast<std::size_t>(found - names.begin()));
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+template <class Record>
+std::vector<const Record*> members_of(const std::string& text, const char* flag, std::span<const Record> family) {
+  std::vector<std::string> names;
+  for (const Record& record : family) names.emplace_back(record.name);
+  std::vector<const Record*> members;
+  for (const std::size_t i : choices_of(text, flag, names)) members.push_back(&family[i]);
+  return members;
+}
+
+}  // namespace
+
+void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
+  app.add_option("--global-batch", flags.global_batch,
+                 "Samples a step on all devices, of layouts (default: --batch on each worker)");
+}
+
+void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
+  const std::string group = "Search over layouts";
+  const auto add = [&](const char* name, std::string& value, const char* help) {
+    app.add_option(name, value, help)->group(group);
+  };
+  app.add_flag("--layouts", flags.layouts, "Search layouts (a described model always does; so does any flag below)")
+      ->group(group);
+  add("--objective", flags.objective, "step (default), memory, devices or cost");
+  add("--target-step", flags.target_step, "Longest step that will do: \"20 s\"");
+  add("--price", flags.price, "Of a device-hour: 2.5");
+  add("--memory", flags.memory, "Of a device that may be used (default: all of it): \"70 GB\"");
+  app.add_flag("--frontier", flags.frontier, "Also prove and show the frontier of time and memory")->group(group);
+  add("--time-budget", flags.time_budget, "Stop the search after \"2 s\" and say how far it is from proved");
+  add("--tensor", flags.tensor, "Tensor degrees to try: 1,2,4,8");
+  add("--pipeline", flags.pipeline, "Numbers of pipeline stages to try");
+  add("--context", flags.context, "Context degrees to try");
+  add("--expert", flags.expert, "Expert degrees to try");
+  add("--micro-batch", flags.micro_batch, "Samples of a micro-batch to try");
+  add("--chunks", flags.chunks, "Chunks of a stage to try");
+  add("--schedule", flags.schedule, "Pipeline schedules to try (list schedules)");
+  add("--scheme", flags.scheme, "Tensor schemes to try (list schemes)");
+  add("--recompute", flags.recompute, "none, selective, full");
+  add("--zero", flags.zero, "ZeRO stages to try: 0,1,2,3");
+  add("--sequence-parallel", flags.sequence_parallel, "off, on");
+}
+
+bool asks_for_layouts(const LayoutFlags& flags) {
+  const std::string* all[] = {&flags.global_batch, &flags.objective,   &flags.target_step, &flags.price,
+                              &flags.time_budget,  &flags.tensor,      &flags.pipeline,    &flags.context,
+                              &flags.expert,       &flags.micro_batch, &flags.chunks,      &flags.schedule,
+                              &flags.scheme,       &flags.recompute,   &flags.zero,        &flags.sequence_parallel};
+  return flags.layouts || flags.frontier ||
+         std::any_of(std::begin(all), std::end(all), [](const std::string* value) { return !value->empty(); });
+}
+
+LayoutSpace space_of(const LayoutFlags& flags) {
+  constexpr std::int64_t most_samples = 1'000'000'000;
+  LayoutSpace space;
+  space.tensor = numbers_of(flags.tensor, "--tensor", 1, most_devices);
+  // Degrees that were asked for are tried, even beyond one machine.
+  if (!space.tensor.empty()) space.most_tensor = space.tensor.back();
+  space.pipeline = numbers_of(flags.pipeline, "--pipeline", 1, most_devices);
+  space.context = numbers_of(flags.context, "--context", 1, most_devices);
+  space.expert = numbers_of(flags.expert, "--expert", 1, most_devices);
+  space.micro_batch = numbers_of(flags.micro_batch, "--micro-batch", 1, most_samples);
+  space.chunks = numbers_of(flags.chunks, "--chunks", 1, most_devices);
+  space.schedules = members_of(flags.schedule, "--schedule", pipeline_schedules());
+  space.schemes = members_of(flags.scheme, "--scheme", tensor_schemes());
+  for (const std::int64_t stage : numbers_of(flags.zero, "--zero", 0, 3)) space.zero.push_back(static_cast<int>(stage));
+  for (const std::size_t i : choices_of(flags.recompute, "--recompute", {"none", "selective", "full"}))
+    space.recomputation.push_back(static_cast<Recomputation>(i));
+  for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))
+    space.sequence_parallel.push_back(static_cast<int>(i));
+  return space;
+}
+
+LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
+  LayoutSearchOptions options;
+  options.frontier = flags.frontier;
+  const std::vector<std::string> objectives = {"step", "memory", "devices", "cost"};
+  if (!flags.objective.empty()) {
+    const auto found = std::find(objectives.begin(), objectives.end(), flags.objective);
+    if (found == objectives.end())
+      throw InputError("--objective", "one of " + listed(objectives), "'" + flags.objective + "'",
+                       did_you_mean(flags.objective, objectives));
+    options.objective = static_cast<Objective>(found - objectives.begin());
+  }
+  if (!flags.target_step.empty()) options.target_step = seconds_of(flags.target_step, "--target-step");
+  if (!flags.time_budget.empty()) options.time_budget = seconds_of(flags.time_budget, "--time-budget");
+  if (!flags.price.empty()) {
+    options.price_per_device_hour = number_of(flags.price, "--price");
+    if (!(options.price_per_device_hour > 0)) throw InputError("--price", "a positive price", "'" + flags.price + "'");
+  }
+  if (options.objective == Objective::cheapest && flags.price.empty())
+    throw InputError("--price", "the price of a device-hour, which --objective cost is about", "nothing");
+  if (options.objective == Objective::fewest_devices && flags.target_step.empty())
+    throw InputError("--target-step", "the step that the fewest devices have to reach", "nothing");
+  return options;
+}
+
+}  // namespace stepcast::cli

@@ -1,0 +1,30 @@
+#pragma once
+// Layout options: the flags that say which layouts are asked about, in which space they are searched, and for what.
+#include <stepcast/layout_search.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace stepcast::cli {
+
+struct LayoutFlags {
+  std::string global_batch;
+  bool layouts = false, frontier = false;
+  std::string objective, target_step, price, memory, time_budget;
+  std::string tensor, pipeline, context, expert, micro_batch, chunks, schedule, scheme, recompute, zero,
+      sequence_parallel;
+};
+/// --global-batch, for every verb that predicts layouts.
+void add_global_batch_flag(CLI::App&, LayoutFlags&);
+/// Those of a search over layouts.
+void add_layout_search_flags(CLI::App&, LayoutFlags&);
+
+/// Any of the flags of a search was given; --memory alone is none, it also says what has to fit.
+[[nodiscard]] bool asks_for_layouts(const LayoutFlags&);
+/// The space that the flags leave. Throws InputError.
+[[nodiscard]] LayoutSpace space_of(const LayoutFlags&);
+/// Objective and limits; the batch and the memory are the caller's business. Throws InputError.
+[[nodiscard]] LayoutSearchOptions search_options_of(const LayoutFlags&);
+
+}  // namespace stepcast::cli

@@ -1,0 +1,40 @@
+#pragma once
+// Layouts: what predict, compare and recommend do when the model is divided, too.
+#include "command.hpp"
+#include "input.hpp"
+#include "layout_options.hpp"
+
+#include <stepcast/error.hpp>
+#include <stepcast/layout_advice.hpp>
+#include <stepcast/report.hpp>
+#include <stepcast/workload.hpp>
+
+#include <string>
+#include <vector>
+
+namespace stepcast::cli {
+
+/// A workload on a cluster, ready to be divided.
+struct LayoutInput {
+  Workload workload;
+  Cluster cluster;
+  SelfCheck check;
+  LayoutOptions options;
+
+  [[nodiscard]] LayoutSubject subject() const;
+};
+/// Of what was traced or described. Inapplicable for a model that cannot be divided. Throws InputError.
+[[nodiscard]] Answer<LayoutInput> layout_input_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&);
+/// The same where the profile is at hand.
+[[nodiscard]] Answer<LayoutInput> layout_input_of(const InputFlags&, const Cluster&, const Input&, const LayoutFlags&);
+
+[[nodiscard]] ExitCode predict_layout(const LayoutInput&, const LayoutPlan&, const OutputFlags&,
+                                      const std::string& timeline);
+[[nodiscard]] ExitCode compare_layouts(const LayoutInput&, const std::vector<std::string>& plans, const OutputFlags&);
+/// `reason`: why layouts are searched though nobody asked; may be empty.
+[[nodiscard]] ExitCode recommend_layout(const LayoutInput&, const LayoutFlags&, Search tuning, const OutputFlags&,
+                                        const std::string& reason);
+/// The answer for a model that cannot be divided.
+[[nodiscard]] ExitCode refuse_layout(const std::string& plan, const std::string& reason, const OutputFlags&);
+
+}  // namespace stepcast::cli
