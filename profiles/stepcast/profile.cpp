@@ -120,6 +120,11 @@ void check_layers(const Profile& p, const Checker& check) {
       check.fail(at("layers", i) + "/name", "a name that no other layer has", "'" + layer.name + "' again");
     check.cost(layer.forward, p.has_device(), at("layers", i) + "/forward");
     check.cost(layer.backward, p.has_device(), at("layers", i) + "/backward");
+    for (std::size_t d = 0; d < layer.input_shape.size(); ++d)
+      if (layer.input_shape[d] < 1)
+        check.fail(at("layers", i) + at("input_shape", d), "a dimension >= 1", std::to_string(layer.input_shape[d]));
+    check.size(layer.input_size(), at("layers", i) + "/input_shape");
+    check.size(layer.kept, at("layers", i) + "/kept_bytes");
   }
 }
 
@@ -259,6 +264,13 @@ Answer<DataType> data_type_of(std::string_view name) {
     if (alias.name == word) return alias.type;
   return Inapplicable{"'" + std::string(name) + "' is no known element type"};
 }
+
+double Layer::input_elements() const {
+  double elements = input_shape.empty() ? 0 : 1;
+  for (const std::int64_t extent : input_shape) elements *= double(extent);
+  return elements;
+}
+Bytes Layer::input_size() const { return Bytes(input_elements() * size_of(input_dtype)); }
 
 Bytes Profile::gradient_size() const {
   Bytes sum;

@@ -41,6 +41,13 @@ struct Layer {
   std::string name;  ///< operator or module path; unique within the profile
   PassCost forward;
   PassCost backward;
+  std::vector<std::int64_t> input_shape{};  ///< of the activations that it works on, whole batch; empty: unknown
+  DataType input_dtype = DataType::f32;     ///< of these
+  Bytes kept{};                             ///< activations that its forward pass leaves for the backward pass
+
+  /// 0 when the shape is unknown.
+  [[nodiscard]] double input_elements() const;
+  [[nodiscard]] Bytes input_size() const;
 };
 
 /// A parameter tensor; its gradient has the same shape.
@@ -98,7 +105,7 @@ struct Profile {
   Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
   bool host_waits_for_device = false;         ///< the step synchronises (loss.item()); else the host may run ahead
   double batch_samples = 0;                   ///< samples per worker and step; 0 when unknown
-  Bytes activation_memory;                    ///< 0 when unknown
+  Bytes activation_memory;                    ///< held between forward and backward pass; 0 when unknown
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
   double unclassified_share = -1;       ///< time of trace events of unknown kind / of all events; -1: no trace

@@ -133,13 +133,16 @@ PassCost scaled(const PassCost& cost, double factor) {
   return {cost.host * factor, cost.device * factor, cost.device_gemm * factor, cost.device_memory * factor};
 }
 
-/// Names for further layers: the number of the module, else the last number, counted on until nobody has the name, so
-/// that the copies are recognised as the same block.
+/// Names for further layers and tensors: the number of the module, else the last number, counted on until nobody has
+/// the name, so that the copies are recognised as the same block.
 class Names {
  public:
-  explicit Names(const std::vector<Layer>& layers) {
-    for (const Layer& layer : layers) used_.insert(layer.name);
+  template <class Named>
+  explicit Names(const std::vector<Named>& named) {
+    for (const Named& one : named) used_.insert(one.name);
   }
+  /// True when the name was free; it is no more.
+  bool take(const std::string& name) { return used_.insert(name).second; }
   std::string after(const std::string& name) {
     const auto [begin, end] = number_in(name);
     const std::string before = name.substr(0, begin), rest = name.substr(end);
@@ -181,7 +184,7 @@ class Names {
 class Deeper {
  public:
   Deeper(const Profile& p, std::uint32_t first, std::uint32_t end, std::uint32_t copies)
-      : p_(p), first_(first), end_(end), copies_(copies) {
+      : p_(p), first_(first), end_(end), copies_(copies), tensor_names_(p.tensors) {
     Names names(p.layers);
     for (std::uint32_t c = 0; c < copies; ++c)
       for (std::uint32_t l = first; l < end; ++l) {
@@ -190,7 +193,7 @@ class Deeper {
       }
   }
 
-  Profile result() const {
+  Profile result() {
     Profile out = p_;
     out.layers.insert(out.layers.begin() + end_, added_.begin(), added_.end());
     out.backward_order.clear();
@@ -214,12 +217,15 @@ class Deeper {
       if (within(l, first_, end_)) order.push_back(l + copy * size());
   }
   /// A parameter that is named after its layer keeps to it.
-  std::string tensor_name(const Tensor& t, std::uint32_t layer, std::uint32_t copy) const {
+  std::string tensor_name(const Tensor& t, std::uint32_t layer) {
     const std::string& owner = p_.layers[t.layer].name;
-    if (t.name.starts_with(owner)) return added_[layer - end_].name + t.name.substr(owner.size());
-    return t.name + " copy " + std::to_string(copy);
+    if (t.name.starts_with(owner)) {
+      std::string name = added_[layer - end_].name + t.name.substr(owner.size());
+      if (tensor_names_.take(name)) return name;
+    }
+    return tensor_names_.after(t.name);
   }
-  void add_tensors(Profile& out) const {
+  void add_tensors(Profile& out) {
     std::vector<Tensor> all;
     for (const Tensor& t : p_.tensors) {
       all.push_back(t);
@@ -228,7 +234,7 @@ class Deeper {
       for (std::uint32_t c = 1; c <= copies_; ++c) {
         all.push_back(t);
         all.back().layer = t.layer + c * size();
-        all.back().name = tensor_name(t, all.back().layer, c);
+        all.back().name = tensor_name(t, all.back().layer);
       }
     }
     std::vector<std::uint32_t> position(out.layers.size());
@@ -241,6 +247,7 @@ class Deeper {
   const Profile& p_;
   std::uint32_t first_, end_, copies_;
   std::vector<Layer> added_;
+  Names tensor_names_;
 };
 
 Profile shallower(const Profile& p, std::uint32_t first, std::uint32_t end) {
@@ -285,6 +292,10 @@ Answer<Profile> with_blocks(const Profile& p, std::uint32_t repetitions) {
   out.step_times.clear();
   out.collectives.clear();
   out.activation_memory = Bytes();
+  const bool kept_known =
+      std::any_of(p.layers.begin(), p.layers.end(), [](const Layer& l) { return l.kept > Bytes(); });
+  if (kept_known)
+    for (const Layer& layer : out.layers) out.activation_memory += layer.kept;
   out.assumed.push_back("a depth of " + std::to_string(repetitions) + " blocks in place of " +
                         std::to_string(blocks.repetitions) +
                         ": further ones are like the last one, and the update grows with the parameters");

@@ -67,6 +67,16 @@ Json json_of_rank(const TracedRank& r) {
   return out;
 }
 
+Json json_of_layer(const Layer& layer) {
+  Json out{{"name", layer.name}, {"forward", json_of_cost(layer.forward)}, {"backward", json_of_cost(layer.backward)}};
+  if (!layer.input_shape.empty()) {
+    out["input_shape"] = layer.input_shape;
+    out["input_dtype"] = name_of(layer.input_dtype);
+  }
+  if (layer.kept.value() != 0) out["kept_bytes"] = json_of_number(layer.kept.value());
+  return out;
+}
+
 std::vector<std::uint32_t> reversed(std::size_t n) {
   std::vector<std::uint32_t> order(n);
   std::iota(order.rbegin(), order.rend(), 0u);
@@ -195,6 +205,23 @@ PassCost cost_of_json(Object& parent, std::string_view key) {
   return cost;
 }
 
+std::vector<std::int64_t> shape_of_json(Object& object, std::string_view key) {
+  std::vector<std::int64_t> shape;
+  const Json& extents = object.list(key);
+  for (std::size_t d = 0; d < extents.size(); ++d)
+    shape.push_back(object.integer_of_json(extents[d], Object::entry(key, d)));
+  return shape;
+}
+
+/// f32 where nothing is said.
+DataType data_type_of_json(Object& object, std::string_view key) {
+  const std::string name = object.text(key);
+  if (name.empty()) return DataType::f32;
+  const Answer<DataType> type = data_type_of(name);
+  if (!type) object.fail(key, "an element type such as f32 or bf16", "'" + name + "'");
+  return *type;
+}
+
 std::vector<Layer> layers_of_json(Object& document) {
   std::vector<Layer> layers;
   document.required("layers", "a list of layers");
@@ -205,6 +232,9 @@ std::vector<Layer> layers_of_json(Object& document) {
     layer.name = object.text("name");
     layer.forward = cost_of_json(object, "forward");
     layer.backward = cost_of_json(object, "backward");
+    layer.input_shape = shape_of_json(object, "input_shape");
+    layer.input_dtype = data_type_of_json(object, "input_dtype");
+    layer.kept = Bytes(object.number("kept_bytes"));
     object.finish();
     layers.push_back(std::move(layer));
   }
@@ -243,17 +273,10 @@ class LayerIndex {
 Tensor tensor_of_json(Object object, const LayerIndex& layers) {
   Tensor tensor;
   tensor.name = object.text("name");
-  const Json& shape = object.list("shape");
+  tensor.shape = shape_of_json(object, "shape");
   double elements = 1;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    tensor.shape.push_back(object.integer_of_json(shape[d], Object::entry("shape", d)));
-    elements *= double(tensor.shape.back());
-  }
-  if (const std::string dtype = object.text("dtype"); !dtype.empty()) {
-    const Answer<DataType> type = data_type_of(dtype);
-    if (!type) object.fail("dtype", "an element type such as f32 or bf16", "'" + dtype + "'");
-    tensor.dtype = *type;
-  }
+  for (const std::int64_t extent : tensor.shape) elements *= double(extent);
+  tensor.dtype = data_type_of_json(object, "dtype");
   if (object.find("size_bytes") != nullptr) tensor.size = Bytes(object.number("size_bytes"));
   else if (!tensor.shape.empty()) tensor.size = Bytes(elements * size_of(tensor.dtype));
   else object.fail("size_bytes", "the gradient's size, or a shape", "neither");
@@ -379,9 +402,7 @@ std::string json_of(const Profile& p) {
   out["other"] = json_of_cost(p.other);
   out["step_times_s"] = Json::array();
   for (const Seconds t : p.step_times) out["step_times_s"].push_back(json_of_number(t.value()));
-  for (const Layer& layer : p.layers)
-    out["layers"].push_back(Json{
-        {"name", layer.name}, {"forward", json_of_cost(layer.forward)}, {"backward", json_of_cost(layer.backward)}});
+  for (const Layer& layer : p.layers) out["layers"].push_back(json_of_layer(layer));
   if (p.backward_order != reversed(p.layers.size())) out["backward_order"] = p.backward_order;
   out["tensors"] = Json::array();
   for (const Tensor& tensor : p.tensors) out["tensors"].push_back(json_of_tensor(tensor, p.layers));

@@ -49,7 +49,8 @@ bool operator_equal(const PassCost& a, const PassCost& b) {
          a.device_memory == b.device_memory;
 }
 bool equal(const Layer& a, const Layer& b) {
-  return a.name == b.name && operator_equal(a.forward, b.forward) && operator_equal(a.backward, b.backward);
+  return a.name == b.name && operator_equal(a.forward, b.forward) && operator_equal(a.backward, b.backward) &&
+         a.input_shape == b.input_shape && a.input_dtype == b.input_dtype && a.kept == b.kept;
 }
 bool equal(const Tensor& a, const Tensor& b) {
   return a.name == b.name && a.shape == b.shape && a.dtype == b.dtype && a.size == b.size && a.layer == b.layer;
@@ -88,7 +89,12 @@ class RandomProfiles {
     p.model = text();
     if (whole(0, 1) == 1) p.device = "d" + text();
     const auto n = std::size_t(whole(1, 12));
-    for (std::size_t l = 0; l < n; ++l) p.layers.push_back({std::to_string(l) + text(), any_cost(p), any_cost(p)});
+    for (std::size_t l = 0; l < n; ++l) {
+      p.layers.push_back({std::to_string(l) + text(), any_cost(p), any_cost(p)});
+      if (whole(0, 1) == 1) p.layers.back().input_shape = {whole(1, 64), whole(1, 512)};
+      if (whole(0, 1) == 1 && !p.layers.back().input_shape.empty()) p.layers.back().input_dtype = DataType::bf16;
+      if (whole(0, 2) == 0) p.layers.back().kept = Bytes(double(whole(0, 1 << 30)));
+    }
     p.backward_order.resize(n);
     std::iota(p.backward_order.rbegin(), p.backward_order.rend(), 0u);
     if (whole(0, 2) == 0) std::shuffle(p.backward_order.begin(), p.backward_order.end(), random_);
