@@ -19,7 +19,7 @@ struct Flags {
   std::vector<std::string> files;
   ClusterFlags cluster;
   std::string name;
-  std::string steps, trace, start, plan = "layout(overlap_pp=off, overlap_dp=off)/bsp_a2a";
+  std::string steps, trace, start, plan = "layout(overlap_pp=off, overlap_dp=off)/bsp";
   std::size_t rows = 0;
   bool leave_one_out = true;
   OutputFlags output;
