@@ -10,18 +10,6 @@ namespace {
 
 constexpr std::uint32_t compute_place = 3;  // of a device's four places in state_; the first three are its outputs
 
-// Chunks held by each device at most: from a forward pass until the pass that needs its activations last.
-std::vector<double> kept_chunks(const PipelineOrder& order) {
-  std::vector<std::int64_t> now(order.shape.stages, 0);
-  std::vector<double> most(order.shape.stages, 0);
-  for (const OrderedPass& pass : order.passes) {
-    if (pass.slot.pass == PipelinePass::input_gradient) continue;
-    now[pass.device] += pass.slot.pass == PipelinePass::forward ? 1 : -1;
-    most[pass.device] = std::max(most[pass.device], static_cast<double>(now[pass.device]));
-  }
-  return most;
-}
-
 }  // namespace
 
 const PipelineSchedule* pipeline_schedule(std::string_view name) {
@@ -30,36 +18,67 @@ const PipelineSchedule* pipeline_schedule(std::string_view name) {
   return nullptr;
 }
 
-Answer<PipelineEvaluator> PipelineEvaluator::of(const PipelineSchedule& schedule, const PipelineShape& shape) {
-  const Answer<PipelineOrder> order = pipeline_order(schedule, shape);
-  if (!order) return Inapplicable{order.reason()};
-  PipelineEvaluator made;
-  made.shape_ = shape;
-  made.virtual_stages_ = order->virtual_stages;
-  made.first_ = order->first;
-  made.last_ = order->last;
-  made.entries_.reserve(order->passes.size());
-  const std::uint32_t costs = 4 * order->virtual_stages;
-  std::vector<Work> work(std::size_t{costs} * schedule.copies, Work{0, 0, 0});
-  for (const OrderedPass& pass : order->passes) {
-    const std::uint32_t cost = static_cast<std::uint32_t>(pass.slot.pass) * order->virtual_stages + pass.virtual_stage;
-    static_assert(OrderedPass::none + 1 == 0);  // what waits for nothing reads the zero in front
-    made.entries_.push_back({pass.input + 1, 4 * pass.device + pass.output, cost});
-    const std::uint32_t copy = pass.slot.chunk * schedule.copies / shape.chunks;
-    Work& w = work[copy * costs + cost];
-    w = {pass.device, cost, w.count + 1};
+class PipelineEvaluator::Builder : public PassTaker {
+ public:
+  Builder(const PipelineSchedule& schedule, const PipelineShape& shape) : schedule_(schedule) { made_.shape_ = shape; }
+
+  void expect(std::size_t passes) override {
+    const std::size_t stages = made_.shape_.stages;
+    made_.virtual_stages_ = virtual_stages(schedule_, made_.shape_);
+    costs_ = 4 * std::size_t{made_.virtual_stages_};
+    work_.assign(costs_ * schedule_.copies, {0, 0, 0});
+    held_.resize(stages);
+    made_.cost_.resize(costs_);
+    made_.sent_.resize(costs_);
+    made_.state_.resize(4 * stages);
+    made_.first_.assign(stages, OrderedPass::none);
+    made_.last_.resize(stages);
+    PipelineTimes& times = made_.times_;
+    times.kept.resize(stages);
+    for (auto* v : {&times.first_start, &times.last_backward, &times.busy}) v->resize(stages);
+    made_.entries_.reserve(passes);
   }
-  made.sent_.resize(costs);
-  for (std::size_t i = 0; i < order->passes.size(); ++i)
-    made.sent_[made.entries_[i].cost] = order->passes[i].output != OrderedPass::to_none;
-  std::copy_if(work.begin(), work.end(), std::back_inserter(made.work_), [](const Work& w) { return w.count > 0; });
-  made.cost_.resize(costs);
-  made.state_.resize(4 * std::size_t{shape.stages});
-  made.arrival_.assign(made.entries_.size() + 1, 0);
-  PipelineTimes& times = made.times_;
-  times.kept = kept_chunks(*order);
-  for (auto* v : {&times.first_start, &times.last_backward, &times.busy}) v->resize(shape.stages);
-  return made;
+
+  void take(const OrderedPass& pass) override {
+    const auto number = static_cast<std::uint32_t>(made_.entries_.size());
+    const std::uint32_t cost = static_cast<std::uint32_t>(pass.slot.pass) * made_.virtual_stages_ + pass.virtual_stage;
+    static_assert(OrderedPass::none + 1 == 0);  // what waits for nothing reads the zero in front
+    made_.entries_.push_back({pass.input + 1, 4 * pass.device + pass.output, cost});
+    made_.sent_[cost] = pass.output != OrderedPass::to_none;
+    if (made_.first_[pass.device] == OrderedPass::none) made_.first_[pass.device] = number;
+    made_.last_[pass.device] = number;
+    Work& work = work_[pass.slot.chunk * schedule_.copies / made_.shape_.chunks * costs_ + cost];
+    work = {pass.device, cost, work.count + 1};
+    hold(pass);
+  }
+
+  PipelineEvaluator evaluator() {
+    std::copy_if(work_.begin(), work_.end(), std::back_inserter(made_.work_),
+                 [](const Work& w) { return w.count > 0; });
+    made_.arrival_.assign(made_.entries_.size() + 1, 0);
+    return std::move(made_);
+  }
+
+ private:
+  // From a forward pass until the pass that needs its activations last.
+  void hold(const OrderedPass& pass) {
+    if (pass.slot.pass == PipelinePass::input_gradient) return;
+    double& held = held_[pass.device];
+    held += pass.slot.pass == PipelinePass::forward ? 1 : -1;
+    made_.times_.kept[pass.device] = std::max(made_.times_.kept[pass.device], held);
+  }
+
+  const PipelineSchedule& schedule_;
+  std::size_t costs_ = 0;  // passes of one virtual stage and micro-batch, over all virtual stages
+  PipelineEvaluator made_;
+  std::vector<double> held_;
+  std::vector<Work> work_;  // by copy and cost
+};
+
+Answer<PipelineEvaluator> PipelineEvaluator::of(const PipelineSchedule& schedule, const PipelineShape& shape) {
+  Builder builder(schedule, shape);
+  if (std::string why = order_passes(schedule, shape, builder); !why.empty()) return Inapplicable{std::move(why)};
+  return builder.evaluator();
 }
 
 // Max-plus: a pass starts when its input has come and its device is free; its result leaves when the link is free.

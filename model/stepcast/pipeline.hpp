@@ -110,6 +110,7 @@ class PipelineEvaluator {
   struct Work {
     std::uint32_t device, cost, count;
   };
+  class Builder;
   PipelineEvaluator() = default;
   template <bool overlap>
   void run();

@@ -21,40 +21,28 @@ std::uint32_t index_of(const PipelineShape& shape, const OrderedPass& pass) {
          pass.slot.micro_batch;
 }
 
-class Lowering {
+class Lowering : public PassTaker {
  public:
-  Lowering(const PipelineOrder& order, std::span<const ChunkTimes> chunk, bool overlap)
-      : order_(order), chunk_(chunk), overlap_(overlap) {}
+  Lowering(const PipelineShape& shape, std::span<const ChunkTimes> chunk, bool overlap)
+      : shape_(shape), chunk_(chunk), overlap_(overlap) {}
 
-  TaskGraph graph() {
-    const std::size_t passes = order_.passes.size();
+  void expect(std::size_t passes) override {
     builder_.reserve(2 * passes + 1, 4 * passes);
-    for (std::uint32_t d = 0; d < order_.shape.stages; ++d)
+    for (std::uint32_t d = 0; d < shape_.stages; ++d)
       builder_.add_resource(
           {std::string(stage_word) + std::to_string(d), ResourceClass::compute, Discipline::parallel, 0});
-    links_.assign(order_.shape.stages, {OrderedPass::none, OrderedPass::none});
-    before_.assign(order_.shape.stages, OrderedPass::none);
-    for (const OrderedPass& pass : order_.passes) add(pass);
-    // The next step waits for the end of this one, which takes no time itself.
-    const std::uint32_t end = builder_.add_task({0, 0, 0, 0, TaskKind::other, 0, 1});
-    for (std::uint32_t d = 0; d < order_.shape.stages; ++d) {
-      builder_.add_arc(task_[order_.last[d]], end);
-      builder_.add_arc(end, task_[order_.first[d]], 1);
-    }
-    TaskGraph graph = builder_.build();
-    graph.marker = end;
-    graph.barrier = true;
-    return graph;
+    links_.assign(shape_.stages, {OrderedPass::none, OrderedPass::none});
+    for (auto* tasks : {&first_, &last_, &before_}) tasks->assign(shape_.stages, OrderedPass::none);
   }
 
- private:
-  void add(const OrderedPass& pass) {
+  void take(const OrderedPass& pass) override {
+    assert(pass.virtual_stage < chunk_.size());
     const bool forward = pass.slot.pass == PipelinePass::forward;
     const ChunkTimes& times = chunk_[pass.virtual_stage];
     Task task;
     task.work = picoseconds_of(time_of(pass.slot.pass, times));
     task.resource = pass.device;
-    task.index = index_of(order_.shape, pass);
+    task.index = index_of(shape_, pass);
     task.kind = forward ? TaskKind::forward : TaskKind::backward;
     const std::uint32_t here = builder_.add_task(task);
     if (before_[pass.device] != OrderedPass::none) builder_.add_arc(before_[pass.device], here);
@@ -68,11 +56,26 @@ class Lowering {
       result = builder_.add_task(task);
       builder_.add_arc(here, result);
     }
-    task_.push_back(here);
     result_.push_back(result);
     before_[pass.device] = overlap_ ? here : result;
+    if (first_[pass.device] == OrderedPass::none) first_[pass.device] = here;
+    last_[pass.device] = here;
   }
 
+  TaskGraph graph() {
+    // The next step waits for the end of this one, which takes no time itself.
+    const std::uint32_t end = builder_.add_task({0, 0, 0, 0, TaskKind::other, 0, 1});
+    for (std::uint32_t d = 0; d < shape_.stages; ++d) {
+      builder_.add_arc(last_[d], end);
+      builder_.add_arc(end, first_[d], 1);
+    }
+    TaskGraph graph = builder_.build();
+    graph.marker = end;
+    graph.barrier = true;
+    return graph;
+  }
+
+ private:
   static Seconds time_of(PipelinePass pass, const ChunkTimes& times) {
     switch (pass) {
       case PipelinePass::forward:
@@ -96,23 +99,22 @@ class Lowering {
     return resource;
   }
 
-  const PipelineOrder& order_;
+  PipelineShape shape_;
   std::span<const ChunkTimes> chunk_;
   bool overlap_;
   TaskGraphBuilder builder_;
-  std::vector<std::array<std::uint32_t, 2>> links_;  // of each device: to the next one, to the one before
-  std::vector<std::uint32_t> before_;                // task that the next pass of each device waits for
-  std::vector<std::uint32_t> task_, result_;         // of each pass: itself; when its result has come
+  std::vector<std::array<std::uint32_t, 2>> links_;   // of each device: to the next one, to the one before
+  std::vector<std::uint32_t> first_, last_, before_;  // of each device: its passes; what its next pass waits for
+  std::vector<std::uint32_t> result_;                 // of each pass: the task at whose end its result has come
 };
 
 }  // namespace
 
 Answer<TaskGraph> lowered(const PipelineSchedule& schedule, const PipelineShape& shape,
                           std::span<const ChunkTimes> chunk, bool overlap) {
-  const Answer<PipelineOrder> order = pipeline_order(schedule, shape);
-  if (!order) return Inapplicable{order.reason()};
-  assert(chunk.size() == order->virtual_stages);
-  return Lowering(*order, chunk, overlap).graph();
+  Lowering lowering(shape, chunk, overlap);
+  if (std::string why = order_passes(schedule, shape, lowering); !why.empty()) return Inapplicable{std::move(why)};
+  return lowering.graph();
 }
 
 PipelineTask pipeline_task(const TaskGraph& graph, const PipelineShape& shape, std::uint32_t task) {

@@ -20,18 +20,23 @@ struct OrderedPass {
   PipelineSlot slot;
   std::uint32_t device = 0, virtual_stage = 0;
   std::uint32_t position = 0;  ///< in the order of its device
-  std::uint32_t input = none;  ///< index of the pass whose result it waits for
+  std::uint32_t input = none;  ///< number of the pass whose result it waits for
   std::uint32_t receiver = 0;  ///< device that its result goes to; its own: nothing is sent
   Output output = to_none;     ///< link that takes its result; with two devices there is only `to_next`
 };
 
-struct PipelineOrder {
-  PipelineShape shape;
-  std::uint32_t virtual_stages = 1;
-  std::vector<OrderedPass> passes;
-  std::vector<std::uint32_t> first, last;  ///< pass of each device
+/// Takes the passes in order; they are numbered from 0.
+class PassTaker {
+ public:
+  virtual ~PassTaker() = default;
+  virtual void expect(std::size_t passes) = 0;
+  virtual void take(const OrderedPass&) = 0;
 };
-/// Inapplicable when the schedule does not suit the shape, or if its order were broken.
-[[nodiscard]] Answer<PipelineOrder> pipeline_order(const PipelineSchedule&, const PipelineShape&);
+/// Hands all passes to `taker`. Empty, or why the schedule does not suit the shape (or how its order is broken).
+[[nodiscard]] std::string order_passes(const PipelineSchedule&, const PipelineShape&, PassTaker& taker);
+
+inline std::uint32_t virtual_stages(const PipelineSchedule& schedule, const PipelineShape& shape) {
+  return shape.stages * (shape.chunks / schedule.copies);
+}
 
 }  // namespace stepcast
