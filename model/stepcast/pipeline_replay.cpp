@@ -94,7 +94,7 @@ class WhatIf {
     for (std::size_t w = 0; w < job_.workers.size(); ++w)
       for (std::size_t t = 0; t < job_.types.size(); ++t) {
         if (!computes(job_.types[t].role)) continue;
-        at(workers, w, t) = to_peers(s, w, t);
+        at(workers, w, t) = std::min(1.0, to_peers(s, w, t));
         if (is_pass(job_.types[t].role)) at(stages, w, t) = to_mean_stage(s, w, t);
       }
     out.without_slow_workers = rebuilt_with(s, workers);

@@ -23,7 +23,7 @@ namespace stepcast {
 struct PipelineStepReplay {
   std::int64_t step = 0;
   Seconds measured, rebuilt;
-  Seconds without_slow_workers;  ///< the same work if every worker were like the median of those that do the same
+  Seconds without_slow_workers;  ///< if no worker were slower than the median of those that do the same
   Seconds without_slow_stages;   ///< if every stage took the mean of all stages
   /// All operations of a kind alike: the mean over workers, stages and steps (communication: the median).
   Seconds even;
@@ -57,6 +57,7 @@ struct PipelineReplay {
   double unevenness = 1;
   /// From median pass times of every second step, as the pipeline model has it; what the steps do besides is kept.
   std::vector<ReorderedPipeline> schedules;
+  Seconds held_out;           ///< median of the steps that `schedules` did not use; 0: none
   double schedule_error = 0;  ///< of the recorded schedule against the median of the other steps; 0: none recognised
   std::string cause;          ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
   std::vector<std::string> notes;

@@ -23,6 +23,7 @@ class Reordering {
     std::vector<double> others;
     for (std::size_t s = 0; s < job_.steps.size(); ++s)
       if (!use_[s]) others.push_back(job_.steps[s].measured);
+    if (!others.empty()) out.held_out = Seconds(median(others));
     std::vector<std::vector<PipelineSlot>> known;
     for (const PipelineSchedule& schedule : pipeline_schedules()) {
       // Several copies of the model put its parts on other devices, whose speed for them nobody recorded.
@@ -40,8 +41,7 @@ class Reordering {
         return slot.pass == PipelinePass::input_gradient || slot.pass == PipelinePass::weight_gradient;
       });
       out.schedules.push_back({schedule.name, *step, is_recorded(schedule, shape), halved});
-      if (out.schedules.back().recorded && !others.empty())
-        out.schedule_error = std::abs(step->value() / median(others) - 1);
+      if (out.schedules.back().recorded && !others.empty()) out.schedule_error = std::abs(*step / out.held_out - 1);
       known.push_back(std::move(order));
     }
   }

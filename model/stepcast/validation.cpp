@@ -4,6 +4,7 @@
 #include <stepcast/format.hpp>
 #include <stepcast/layout_prediction.hpp>
 #include <stepcast/number_text.hpp>
+#include <stepcast/pipeline_replay.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/replay.hpp>
@@ -224,6 +225,41 @@ void predict_replay(const ValidationCase& c, const Library& library, CaseResult&
   result.measured = replay->measured.value();
 }
 
+/// What the cases compare of a pipelined job: (predicted, measured); a figure that the job does not have is a reason.
+Answer<std::pair<double, double>> figure_of(const PipelineReplay& replay, const ValidationCase& c) {
+  using Both = std::pair<double, double>;
+  const std::string& figure = c.inputs.figure;
+  if (figure == "rebuilt") return Both{replay.rebuilt.value(), replay.measured.value()};
+  if (figure == "forecast") return Both{replay.forecast.value(), replay.measured.value()};
+  if (figure == "unevenness") return Both{replay.unevenness, c.measured};
+  if (figure == "schedule") {
+    for (const ReorderedPipeline& schedule : replay.schedules)
+      if (schedule.recorded) return Both{schedule.step.value(), replay.held_out.value()};
+    return Inapplicable{"the recorded order of passes is that of no schedule"};
+  }
+  const std::vector<Slowness>& slow = figure == "slow_worker" ? replay.workers : replay.stages_slow;
+  if (slow.empty()) return Inapplicable{"nothing slow was found"};
+  return Both{slow.front().factor, c.measured};
+}
+
+void predict_pipelined(const ValidationCase& c, const Library& library, CaseResult& result) {
+  std::vector<Trace> traces;
+  for (const std::string& path : c.inputs.traces) {
+    const std::string text = library.file(path);
+    for (Trace& trace : reading_of(source_of(path, text)).traces) traces.push_back(std::move(trace));
+  }
+  const Answer<PipelineReplay> replay = pipeline_replay_of(traces);
+  const Answer<std::pair<double, double>> both =
+      replay ? figure_of(*replay, c) : Answer<std::pair<double, double>>(Inapplicable{replay.reason()});
+  if (!both) {
+    result.reason = both.reason();
+    return;
+  }
+  result.predicted_any = true;
+  result.predicted = result.low = result.high = both->first;
+  result.measured = both->second;
+}
+
 CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Library& library) {
   CaseResult result;
   result.measured = c.measured;
@@ -231,7 +267,8 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
     switch (c.subject) {
       case Subject::step:
       case Subject::ratio:
-        if (c.inputs.model.empty()) predict_step(suite, c, library, result);
+        if (!c.inputs.traces.empty()) predict_pipelined(c, library, result);
+        else if (c.inputs.model.empty()) predict_step(suite, c, library, result);
         else predict_layout(suite, c, library, result);
         break;
       case Subject::collective:
@@ -241,7 +278,8 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
         predict_operation(suite, c, library, result);
         break;
       case Subject::replay:
-        predict_replay(c, library, result);
+        if (c.inputs.traces.empty()) predict_replay(c, library, result);
+        else predict_pipelined(c, library, result);
     }
   } catch (const Absent& absent) {
     result.outcome = Outcome::skipped;

@@ -76,24 +76,11 @@ class Object {
   std::string where_;
 };
 
-const std::vector<std::string> input_keys{"profile",
-                                          "cluster",
-                                          "workers",
-                                          "plan",
-                                          "over",
-                                          "model",
-                                          "device",
-                                          "global_batch",
-                                          "single_worker_s",
-                                          "extra_optimizer_s",
-                                          "logs",
-                                          "operation",
-                                          "size_bytes",
-                                          "pipeline",
-                                          "cached_share",
-                                          "loader_workers",
-                                          "steps",
-                                          "part"};
+const std::vector<std::string> input_keys{
+    "profile", "traces",    "figure",     "cluster",      "workers",         "plan",
+    "over",    "model",     "device",     "global_batch", "single_worker_s", "extra_optimizer_s",
+    "logs",    "operation", "size_bytes", "pipeline",     "cached_share",    "loader_workers",
+    "steps",   "part"};
 const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
                                          "inputs",    "measured_s", "measured_ratio", "spread_s",
                                          "tolerance", "split",      "recorded_error", "excluded"};
@@ -161,6 +148,29 @@ void read_feeding(const Object& inputs, CaseInputs& in) {
   if (inputs.has("part")) in.part = part_named(inputs);
 }
 
+std::vector<std::string> paths_at(const Object& object, const char* key) {
+  std::vector<std::string> paths;
+  if (!object.has(key)) return paths;
+  const Json& all = object.at(key, "a list of paths");
+  if (!all.is_array()) object.refuse(key, "a list of paths", all);
+  for (const Json& path : all) {
+    if (!path.is_string()) object.refuse(key, "a list of paths", all);
+    paths.push_back(path.get<std::string>());
+  }
+  return paths;
+}
+
+/// What is compared of a pipelined job.
+std::string figure_of(const Object& inputs) {
+  const std::vector<std::string> known{"rebuilt", "forecast", "schedule", "unevenness", "slow_worker", "slow_stage"};
+  const std::string figure = inputs.text("figure", true);
+  if (std::ranges::find(known, figure) != known.end()) return figure;
+  const std::string near = suggestion_for(figure, known);
+  throw InputError(inputs.place("figure"), "a figure of a pipeline's replay, such as rebuilt", "'" + figure + "'",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
+}
+bool is_ratio(std::string_view figure) { return figure == "unevenness" || figure.starts_with("slow"); }
+
 CaseInputs inputs_of(const Object& object) {
   object.require_keys(input_keys);
   CaseInputs in;
@@ -182,21 +192,24 @@ CaseInputs inputs_of(const Object& object) {
   in.extra_optimizer = Seconds(object.number("extra_optimizer_s", 0));
   in.size = Bytes(object.number("size_bytes", 0));
   if (object.has("operation")) read_operation(object, in);
-  if (!object.has("logs")) return in;
-  const Json& logs = object.at("logs", "a list of paths");
-  if (!logs.is_array()) object.refuse("logs", "a list of paths", logs);
-  for (const Json& log : logs) {
-    if (!log.is_string()) object.refuse("logs", "a list of paths", log);
-    in.logs.push_back(log.get<std::string>());
-  }
+  in.logs = paths_at(object, "logs");
+  in.traces = paths_at(object, "traces");
+  if (object.has("figure")) static_cast<void>(object.at("traces", "the traces of a pipelined job"));
+  if (!in.traces.empty()) in.figure = figure_of(object);
   return in;
 }
 
 Subject subject_of(const Object& inputs, const CaseInputs& in) {
   if (inputs.has("operation")) return Subject::operation;
   if (!in.logs.empty()) return Subject::collective;
+  if (!in.traces.empty()) return is_ratio(in.figure) ? Subject::ratio : Subject::replay;
   if (in.over.strategy) return Subject::ratio;
   return in.plan.strategy ? Subject::step : Subject::replay;
+}
+
+void refuse_beside_traces(const Object& inputs) {
+  for (const char* key : {"profile", "plan", "cluster", "model"})
+    if (inputs.has(key)) inputs.refuse(key, "the traces of a pipelined job alone", inputs.json()[key]);
 }
 
 void require_inputs(const Object& object, const ValidationCase& c) {
@@ -206,11 +219,13 @@ void require_inputs(const Object& object, const ValidationCase& c) {
   if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
     throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
   const bool described = !c.inputs.model.empty() || c.inputs.layout;
-  if (described)
+  const bool pipelined = !c.inputs.traces.empty();
+  if (pipelined) refuse_beside_traces(inputs);
+  else if (described)
     for (const char* key : {"model", "device", "global_batch", "workers"}) require(key);
   else require(communication ? "size_bytes" : "profile");
-  if (c.subject != Subject::replay) require("cluster");
-  if (c.subject == Subject::ratio) require("plan");
+  if (c.subject != Subject::replay && !pipelined) require("cluster");
+  if (c.subject == Subject::ratio && !pipelined) require("plan");
   if (c.subject == Subject::replay) {
     if (object.has("measured_s"))
       throw InputError(object.place("measured_s"), "a plan to predict, or no measured value", "a measured value alone",
