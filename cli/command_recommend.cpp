@@ -11,6 +11,7 @@ Action add_flags(CLI::App& app) {
   add_rank_flags(app, *flags);
   add_global_batch_flag(app, flags->layout);
   add_layout_search_flags(app, flags->layout);
+  add_placement_flags(app, flags->layout);
   return [flags] { return rank(*flags, {.advice = true, .tune = true}); };
 }
 

@@ -86,6 +86,10 @@ Device device_of_description(const InputFlags& flags, const Cluster& cluster) {
                    "'stepcast list devices' names the shipped ones");
 }
 
+std::optional<Device> roofline_of(const InputFlags& input, const Profile& profile) {
+  return input.device.empty() ? shipped_device_like(profile.device) : device_of(input);
+}
+
 Cluster with_device(Cluster cluster, const std::optional<Device>& device) {
   if (!device) return cluster;
   if (cluster.device.empty()) cluster.device = device->name;

@@ -18,6 +18,8 @@ namespace stepcast::cli {
 [[nodiscard]] std::optional<Device> device_of(const InputFlags&, const Cluster& = {});
 /// The same for a description, which cannot do without one.
 [[nodiscard]] Device device_of_description(const InputFlags&, const Cluster& = {});
+/// The roofline that tells how small tiles of a traced model perform: as asked for, else that of the traced device.
+[[nodiscard]] std::optional<Device> roofline_of(const InputFlags&, const Profile&);
 /// The cluster with what the device tells and it leaves open: its name and its memory.
 [[nodiscard]] Cluster with_device(Cluster, const std::optional<Device>&);
 

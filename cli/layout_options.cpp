@@ -92,6 +92,13 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--sequence-parallel", flags.sequence_parallel, "off, on");
 }
 
+void add_placement_flags(CLI::App& app, LayoutFlags& flags) {
+  const std::string group = "Pipeline over unequal devices";
+  app.add_option("--devices", flags.devices, "Unequal devices and the links between them: a JSON file")->group(group);
+  app.add_option("--adatopk", flags.adatopk, "Send 1 of so many values over the slowest link, more over others")
+      ->group(group);
+}
+
 bool asks_for_layouts(const LayoutFlags& flags) {
   const std::string* all[] = {&flags.global_batch, &flags.objective,   &flags.target_step, &flags.price,
                               &flags.time_budget,  &flags.tensor,      &flags.pipeline,    &flags.context,

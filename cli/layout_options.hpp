@@ -14,11 +14,15 @@ struct LayoutFlags {
   std::string objective, target_step, price, memory, time_budget;
   std::string tensor, pipeline, context, expert, micro_batch, chunks, schedule, scheme, recompute, zero,
       sequence_parallel;
+  std::string devices, adatopk;  ///< a pipeline over unequal devices instead
 };
 /// --global-batch, for every verb that predicts layouts.
 void add_global_batch_flag(CLI::App&, LayoutFlags&);
 /// Those of a search over layouts.
 void add_layout_search_flags(CLI::App&, LayoutFlags&);
+
+/// --devices and --adatopk.
+void add_placement_flags(CLI::App&, LayoutFlags&);
 
 /// Any of the flags of a search was given; --memory alone is none, it also says what has to fit.
 [[nodiscard]] bool asks_for_layouts(const LayoutFlags&);

@@ -44,11 +44,6 @@ LayoutOptions layout_options_of(const LayoutFlags& flags, const Cluster& cluster
   return options;
 }
 
-/// The roofline that tells how small tiles of a traced model perform: as asked for, else that of the traced device.
-std::optional<Device> roofline_of(const InputFlags& input, const Profile& profile) {
-  return input.device.empty() ? shipped_device_like(profile.device) : device_of(input);
-}
-
 Answer<LayoutInput> described_input(const InputFlags& input, const Cluster& cluster, const LayoutFlags& flags) {
   const ModelShape shape = model_shape_of(input.model);
   const Device device = device_of_description(input, cluster);

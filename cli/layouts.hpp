@@ -34,6 +34,9 @@ struct LayoutInput {
 /// `reason`: why layouts are searched though nobody asked; may be empty.
 [[nodiscard]] ExitCode recommend_layout(const LayoutInput&, const LayoutFlags&, Search tuning, const OutputFlags&,
                                         const std::string& reason);
+/// A pipeline over the unequal devices of --devices.
+[[nodiscard]] ExitCode recommend_placement(const InputFlags&, const ClusterFlags&, const LayoutFlags&,
+                                           const OutputFlags&);
 /// The answer for a model that cannot be divided.
 [[nodiscard]] ExitCode refuse_layout(const std::string& plan, const std::string& reason, const OutputFlags&);
 

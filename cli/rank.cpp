@@ -91,6 +91,9 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
 }
 
 ExitCode rank(const RankFlags& flags, const RankOptions& options) {
+  if (!flags.layout.devices.empty()) return recommend_placement(flags.input, flags.cluster, flags.layout, flags.output);
+  if (!flags.layout.adatopk.empty())
+    throw InputError("--adatopk", "a pipeline over --devices, whose links it compresses", "none");
   if (names_layouts(flags)) return compare_divided(flags);
   const bool described = is_described(flags.input);
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags);

@@ -22,7 +22,8 @@ set(stepcast_public_headers
   model/stepcast/layout.hpp model/stepcast/layout_advice.hpp model/stepcast/layout_report.hpp
   model/stepcast/layout_memory.hpp model/stepcast/layout_prediction.hpp
   model/stepcast/layout_search.hpp model/stepcast/pipeline.hpp model/stepcast/pipeline_replay.hpp
-  model/stepcast/placement.hpp model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
+  model/stepcast/placement.hpp model/stepcast/placement_report.hpp
+  model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
   model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp)
 install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
 install(TARGETS stepcast EXPORT stepcast ARCHIVE)

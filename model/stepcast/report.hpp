@@ -7,6 +7,7 @@
 #include <stepcast/fit.hpp>
 #include <stepcast/inspection.hpp>
 #include <stepcast/layout_report.hpp>
+#include <stepcast/placement_report.hpp>
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
@@ -76,6 +77,7 @@ struct Report {
   void (*layout)(std::ostream&, const LayoutReport&) = nullptr;
   void (*layout_comparison)(std::ostream&, const LayoutComparisonReport&) = nullptr;
   void (*layout_search)(std::ostream&, const LayoutSearchReport&) = nullptr;
+  void (*placement)(std::ostream&, const PlacementReport&) = nullptr;
   void (*layout_timeline)(std::ostream&, const LayoutTimelineReport&) = nullptr;
   /// One timeline a rank.
   void (*replay_timeline)(std::ostream&, std::span<const ReplayTimeline>) = nullptr;

@@ -257,7 +257,8 @@ Report json_report() {
           .timeline = nullptr,
           .layout = write_layout_json,
           .layout_comparison = write_layout_comparison_json,
-          .layout_search = write_layout_search_json};
+          .layout_search = write_layout_search_json,
+          .placement = write_placement_json};
 }
 
 }  // namespace stepcast

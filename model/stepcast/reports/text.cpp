@@ -261,7 +261,8 @@ Report text_report() {
           .timeline = nullptr,
           .layout = write_layout_text,
           .layout_comparison = write_layout_comparison_text,
-          .layout_search = write_layout_search_text};
+          .layout_search = write_layout_search_text,
+          .placement = write_placement_text};
 }
 
 }  // namespace stepcast

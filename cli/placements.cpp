@@ -1,0 +1,76 @@
+// Placements: what recommend does for unequal devices.
+#include "described.hpp"
+#include "files.hpp"
+#include "layouts.hpp"
+
+#include <stepcast/model_shape.hpp>
+#include <stepcast/text.hpp>
+
+#include <utility>
+
+namespace stepcast::cli {
+namespace {
+
+void refuse_cluster_flags(const ClusterFlags& flags) {
+  for (const auto& [flag, value] : {std::pair{"--cluster", &flags.cluster}, std::pair{"--workers", &flags.workers},
+                                    std::pair{"--network", &flags.network}, std::pair{"--per-node", &flags.per_node}})
+    if (!value->empty())
+      throw InputError(flag, "either equal devices, or --devices", "both", "the file of --devices has the links");
+}
+
+struct Subject {
+  Workload workload;
+  double batch = 0;  ///< samples, of the trace
+};
+Answer<Subject> subject_of(const InputFlags& input, const ClusterFlags& cluster) {
+  if (is_described(input)) return Subject{workload_of(model_shape_of(input.model), device_of_description(input)), 0};
+  const Profile profile = profile_on(Cluster{}, input_of(input).profile, cluster);
+  const std::optional<Device> device = roofline_of(input, profile);
+  const Answer<Workload> workload = workload_of(profile, device ? &*device : nullptr);
+  if (!workload) return Inapplicable{workload.reason()};
+  return Subject{*workload, profile.batch_samples};
+}
+
+std::int64_t batch_of(const InputFlags& input, const LayoutFlags& flags, double traced) {
+  constexpr std::int64_t most = 1'000'000'000;
+  if (!flags.global_batch.empty()) return integer_of(flags.global_batch, "--global-batch", 1, most);
+  if (!input.batch.empty()) return integer_of(input.batch, "--batch", 1, most);
+  if (traced >= 1) return static_cast<std::int64_t>(traced);
+  throw InputError("--global-batch", "samples a step on all devices", "nothing");
+}
+
+PlacementOptions placement_options_of(const LayoutFlags& flags, const LayoutSpace& space) {
+  PlacementOptions options;
+  if (!flags.adatopk.empty()) {
+    options.ratio = number_of(flags.adatopk, "--adatopk");
+    if (!(options.ratio >= 1 && options.ratio <= 1e6))
+      throw InputError("--adatopk", "a ratio from 1 to 1e6", "'" + flags.adatopk + "'");
+  }
+  if (space.schedules.size() > 1) throw InputError("--schedule", "one schedule, beside --devices", "several");
+  if (!space.schedules.empty()) options.schedule = space.schedules.front();
+  return options;
+}
+
+}  // namespace
+
+ExitCode recommend_placement(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags,
+                             const OutputFlags& output) {
+  refuse_cluster_flags(cluster);
+  const LayoutSpace space = space_of(flags);
+  const PlacementOptions options = placement_options_of(flags, space);
+  std::vector<std::string> files = files_of(input, cluster);
+  files.push_back(flags.devices);
+  refuse_overwriting(output.path, files);
+  const UnequalCluster devices = unequal_cluster_of_json(FileBytes(flags.devices).text(), shown_name(flags.devices));
+  const Answer<Subject> subject = subject_of(input, cluster);
+  if (!subject) return refuse_layout("a pipeline over unequal devices", subject.reason(), output);
+  const std::int64_t batch = batch_of(input, flags, subject->batch);
+  const Answer<PlacementChoice> choice = best_placement(subject->workload, devices, batch, space.micro_batch, options);
+  if (!choice) return refuse_layout("a pipeline over unequal devices", choice.reason(), output);
+  write_output(output.path, [&](std::ostream& out) {
+    report_of(output).placement(out, {subject->workload, devices, batch, *choice});
+  });
+  return answered;
+}
+
+}  // namespace stepcast::cli
