@@ -30,7 +30,8 @@ struct MeasuredStep {
 };
 /// A CSV with a header: `model` (a description) or `hidden`, `heads`, `layers`, `seq` columns; `plan` or `tp`, `dp`,
 /// `pp`, `micro batch` columns; `global batch`; `devices`; an iteration time with its unit ("step_s", "iteration time
-/// (ms)"). Names are read word by word, whatever separates them. `defaults` is the plan where columns say nothing.
+/// (ms)"). Names are read word by word, whatever separates them. `defaults` is the plan where columns say nothing;
+/// without a plan column, stages hold equal numbers of blocks.
 /// Throws InputError with line and column.
 [[nodiscard]] std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
                                                               const LayoutPlan& defaults);

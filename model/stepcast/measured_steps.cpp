@@ -84,6 +84,19 @@ std::optional<Meaning> meaning_of(const std::vector<std::string>& words) {
   return {};
 }
 
+/// Megatron-LM's division: equal numbers of blocks, the embedding with the first of them, the head with the last.
+/// Empty where blocks do not divide.
+std::vector<std::uint32_t> equal_blocks(const std::string& model, std::int64_t stages) {
+  const ModelShape shape = model_shape_of(model);
+  const auto blocks = std::max_element(shape.units.begin(), shape.units.end(),
+                                       [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
+  if (stages < 2 || blocks->repetitions % stages != 0) return {};
+  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks->repetitions / stages));
+  for (auto u = shape.units.begin(); u != blocks; ++u) units.front() += std::uint32_t(u->repetitions);
+  for (auto u = blocks + 1; u != shape.units.end(); ++u) units.back() += std::uint32_t(u->repetitions);
+  return units;
+}
+
 class Table {
  public:
   Table(std::string_view header, std::string_view source, const LayoutPlan& defaults)
@@ -117,6 +130,7 @@ class Table {
     MeasuredStep step;
     step.model = model_of(row);
     step.plan = plan_of(row);
+    if (!row.has(Meaning::plan)) step.plan.layout.stage_units = equal_blocks(step.model, step.plan.layout.pipeline);
     step.devices = row.integer(Meaning::devices);
     step.global_batch = static_cast<double>(row.integer(Meaning::global_batch));
     step.source = place(number);
