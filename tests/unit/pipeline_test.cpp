@@ -2,6 +2,7 @@
 // at once. All times are whole microseconds, so that sums are exact in picoseconds.
 #include "graph_text.hpp"
 #include "random_input.hpp"
+#include "shared_data.hpp"
 
 #include <stepcast/pipeline.hpp>
 #include <stepcast/pipeline_order.hpp>
@@ -414,4 +415,52 @@ TEST_CASE("tasks know what they do and where") {
       CHECK((task.from != task.to) == task.transfer);
     }
   });
+}
+
+namespace {
+
+// One line a device, one column a millisecond: forward passes by the digit of their micro-batch, backward passes (or
+// input gradients) by its letter, weight gradients by its capital letter, waiting by a point.
+std::string drawing_of(std::string_view name, const PipelineShape& shape, const ChunkTimes& times) {
+  const PipelineSchedule& schedule = named(name);
+  const std::vector<ChunkTimes> all(virtual_stages(schedule, shape), times);
+  const auto graph = lowered(schedule, shape, all, true);
+  REQUIRE(bool(graph));
+  const Timeline timeline = timeline_of(*graph);
+  constexpr Picoseconds column = 1'000'000'000;
+  std::vector<std::string> lines(shape.stages, std::string(static_cast<std::size_t>(timeline.period / column), '.'));
+  for (std::uint32_t t = 0; t < graph->tasks.size(); ++t) {
+    const PipelineTask task = pipeline_task(*graph, shape, t);
+    if (task.transfer || task.end) continue;
+    const char first = task.slot.pass == PipelinePass::forward           ? '0'
+                       : task.slot.pass == PipelinePass::weight_gradient ? 'A'
+                                                                         : 'a';
+    for (Picoseconds at = timeline.start[t]; at < timeline.end[t]; at += column)
+      lines[task.from][static_cast<std::size_t>(at / column)] = static_cast<char>(first + task.slot.micro_batch);
+  }
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
+// What the member's file shows: the lines that begin with "//     |".
+std::string drawing_in(const std::string& file) {
+  const std::string text =
+      test::text_of_file(std::filesystem::path(STEPCAST_SOURCE_DIR) / "model/stepcast/pipelines" / file);
+  std::string out, line;
+  for (std::istringstream lines(text); std::getline(lines, line);)
+    if (line.starts_with("//     |")) out += line.substr(std::string("//     |").size()) + "\n";
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the drawings in the members' files are what they do") {
+  const Seconds ms(1e-3), half(0.5e-3);
+  const ChunkTimes usual{ms, ms, ms, {}, {}}, even{ms, half, half, {}, {}};
+  CHECK(drawing_in("gpipe.cpp") == drawing_of("gpipe", {4, 1, 4}, usual));
+  CHECK(drawing_in("one_f_one_b.cpp") == drawing_of("1f1b", {4, 1, 6}, usual));
+  CHECK(drawing_in("interleaved.cpp") == drawing_of("interleaved", {4, 2, 4}, usual));
+  CHECK(drawing_in("zb_h1.cpp") == drawing_of("zb_h1", {4, 1, 6}, usual));
+  CHECK(drawing_in("bidirectional.cpp") == drawing_of("bidirectional", {4, 2, 8}, even));
 }

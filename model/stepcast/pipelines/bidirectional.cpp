@@ -10,6 +10,12 @@
 // further unit adds to the bubble, which the paper notes of direct concatenation, too: beyond a few units 1F1B is
 // faster. Other m have no closed form here. Each device holds the weights of two stages, and the copies' gradients have
 // to be added up.
+//
+// 4 stages, 8 micro-batches, 4 to 7 in the other direction, b = f (digits forward, letters backward):
+//     |01.4e5fa2b36g7hc.d
+//     |.0415eafb2637gchd.
+//     |.4051aebf6273cgdh.
+//     |45.0a1be6f72c3dg.h
 #include <stepcast/pipelines/orders.hpp>
 
 #include <limits>

@@ -5,6 +5,12 @@
 // Z stages, m micro-batches, f and b of one stage and micro-batch, b = input and weight gradient. The order of the
 // backward passes is that of the forward passes, so that a stage hands on what the next one waits for first. Needs as
 // much memory as there are micro-batches; 1F1B takes the same time on even stages with less.
+//
+// 4 stages, 4 micro-batches, b = 2 f (digits forward, letters backward):
+//     |0123.........aabbccdd
+//     |.0123......aabbccdd..
+//     |..0123...aabbccdd....
+//     |...0123aabbccdd......
 #include <stepcast/pipelines/orders.hpp>
 
 namespace stepcast {

@@ -8,6 +8,12 @@
 // m v) forward passes ahead of the first backward pass on device d = 0...; m is a multiple of Z, as Megatron-LM
 // demands. With one chunk it is 1F1B, with its fewer forward passes ahead, as there. The number of sends is v times as
 // large.
+//
+// 4 stages of 2 chunks, 4 micro-batches, b = 2 f (digits forward, letters backward):
+//     |01230123......aa.bb.cc.ddaabbccdd
+//     |.01230123...aa.bb.cc.ddaabbccdd..
+//     |..0123012.aa3bb.cc.ddaabbccdd....
+//     |...01230aa1bb2cc3ddaabbccdd......
 #include <stepcast/pipelines/orders.hpp>
 
 namespace stepcast {

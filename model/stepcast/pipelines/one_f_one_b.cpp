@@ -4,6 +4,12 @@
 //   iteration  (m + Z - 1)(f + b)      bubble  (Z - 1)(f + b)      kept  min(Z - s, m) micro-batches on stage s = 0...
 //
 // The time is GPipe's on even stages; what is kept is bounded by the number of stages instead of micro-batches.
+//
+// 4 stages, 6 micro-batches, b = 2 f (digits forward, letters backward):
+//     |0123......aa4bb5cc.dd.ee.ff
+//     |.012....aa3bb4cc5dd.ee.ff..
+//     |..01..aa2bb3cc4dd5ee.ff....
+//     |...0aa1bb2cc3dd4ee5ff......
 #include <stepcast/pipelines/orders.hpp>
 
 namespace stepcast {

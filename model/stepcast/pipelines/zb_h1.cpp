@@ -6,6 +6,12 @@
 // with n = min(Z, m). For m >= Z and w <= f, i that is the paper's (Z - 1)(f + i - w): when the last stage has its last
 // input gradient, it has put off n - 1 weight gradients, and those of the stages before fit into the gaps of f between
 // input gradients. Where w > f they do not and hold up what follows; where w > i the last stage ends last.
+//
+// 4 stages, 6 micro-batches, f = i = w (digits forward, letters input, capitals weight gradients):
+//     |0123...aA4bB5cCdDeEfF
+//     |.012..a3bA4cB5dCeDfEF
+//     |..01.a2b3cA4dB5eCfDEF
+//     |...0a1b2c3dA4eB5fCDEF
 #include <stepcast/pipelines/orders.hpp>
 
 namespace stepcast {
