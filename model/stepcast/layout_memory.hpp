@@ -31,7 +31,7 @@ struct StageMemoryInput {
   double parameters = 0, expert_parameters = 0;  ///< elements on this device before ZeRO
   Bytes kept_per_micro_batch;     ///< activations of all its units (all chunks), under the layout's recomputation
   double micro_batches_kept = 0;  ///< in whole stages (PipelineTimes::kept / chunks)
-  Bytes working;                  ///< largest transient of one unit
+  Bytes working;                  ///< largest transient of one unit, beyond what it keeps
   double largest_unit = 0;        ///< elements of its largest unit, for gathers
   Bytes boundary;                 ///< of one micro-batch
 };

@@ -1,0 +1,143 @@
+#include <stepcast/layout_gradients.hpp>
+#include <stepcast/prediction_parts.hpp>
+#include <stepcast/sharded_pass.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace stepcast {
+namespace {
+
+// Pieces of a unit whose gradients become ready one after the other: a block's four products.
+constexpr std::uint32_t pieces = 4;
+
+/// Gradient bytes of a unit as the data group sees them: those of experts travel in a smaller group, and count as the
+/// bytes that take as long in this one.
+Bytes gradient_bytes(const Workload& w, const PricedSplit& split, const PricedUnit& u) {
+  const Bytes dense((u.parameters - u.expert_parameters) * w.bytes_of_gradient);
+  const Bytes expert(u.expert_parameters * w.bytes_of_gradient);
+  if (expert == Bytes(0) || split.data.members == split.expert_data.members) return dense + expert;
+  const Seconds whole = exchange(split.data, Operation::all_reduce, expert, false);
+  const Seconds part = exchange(split.expert_data, Operation::all_reduce, expert, false);
+  return dense + expert * (whole > Seconds(0) ? part / whole : 0);
+}
+
+Seconds compute_of(const Profile& profile) {
+  Seconds sum;
+  for (const Layer& layer : profile.layers) sum += layer.forward.device + layer.backward.device;
+  return sum;
+}
+
+/// All transfers of the plan one after the other.
+Answer<Seconds> not_overlapped(const Profile& profile, const PricedGroup& group, const CommunicationCost& cost,
+                               const PlanSpec& spec) {
+  const Answer<CommPlan> plan = comm_plan_of(spec, profile, group.cluster, cost);
+  if (!plan) return Inapplicable{plan.reason()};
+  Seconds sum;
+  for (const Transfer& t : plan->transfers) {
+    if (plan->channels[t.channel].discipline == Discipline::parallel) continue;  // timers
+    if (!cost.defines(t.operation))
+      return Inapplicable{"the collective '" + std::string(cost.algorithm()) + "' does not define " +
+                          std::string(name_of(t.operation))};
+    sum += cost(t.operation, t.size) + t.overhead;
+  }
+  for (const Codec& c : plan->codecs) sum += c.time;
+  return sum / static_cast<double>(plan->period);
+}
+
+Answer<Seconds> by_strategy(const Profile& profile, const PricedGroup& group, const Layout& l, const PlanSpec& asked,
+                            Timeline& scratch) {
+  const PlanSpec spec = with_automatic_options_tuned(profile, group.cluster, asked);
+  const Answer<CommunicationCost> cost = communication_cost(group.cluster, collective_of(spec));
+  if (!cost) return Inapplicable{cost.reason()};
+  if (!l.overlap_gradients) return not_overlapped(profile, group, *cost, spec);
+  const Answer<Seconds> iteration = predicted_iteration(profile, group.cluster, *cost, spec, scratch);
+  if (!iteration) return iteration;
+  return std::max(Seconds(0), *iteration - compute_of(profile));
+}
+
+/// The size from which the plan sends a bucket; DDP's standard where it has no such option.
+Bytes bucket_of(const PlanSpec& spec) {
+  for (std::size_t i = 0; i < spec.strategy->options.size(); ++i)
+    if (spec.strategy->options[i].name == "bucket" && spec.options[i] == spec.options[i]) return Bytes(spec.options[i]);
+  return mebibytes(25);
+}
+
+/// Reduce-scatter of buckets under the backward pass of the last micro-batch.
+Seconds scattered(const Profile& profile, const PricedGroup& group, const Layout& l, Bytes bucket) {
+  std::vector<ShardedUnit> passes;
+  ShardedUnit open;
+  Bytes filled;
+  Seconds compute, transfers;
+  auto tensor = profile.tensors.begin();
+  for (const std::uint32_t layer : profile.backward_order) {
+    open.compute += profile.layers[layer].backward.device;
+    compute += profile.layers[layer].backward.device;
+    if (tensor != profile.tensors.end() && tensor->layer == layer) filled += tensor++->size;
+    if (filled < bucket && layer != profile.backward_order.back()) continue;
+    open.reduce = exchange(group, Operation::reduce_scatter, filled, l.overlap_gradients);
+    transfers += open.reduce;
+    passes.push_back(open);
+    open = {};
+    filled = Bytes(0);
+  }
+  return l.overlap_gradients ? sharded_pass(passes, 1) - compute : transfers;
+}
+
+/// What ZeRO takes the place of: all-reduces of gradients as they are.
+std::string unsuitable_for_zero(const PlanSpec& spec) {
+  if (spec.modifiers.empty() && fidelity_of(spec) == Fidelity::exact) return {};
+  return "ZeRO reduces and scatters gradients as they are; " + text_of(spec) +
+         " sends something else (zero=0 allows it)";
+}
+
+Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
+                        std::span<const std::uint32_t> units, const Profile& profile) {
+  if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
+  Seconds time;
+  if (l.zero == 1) time += scattered(profile, split.data, l, bucket_of(spec));
+  if (l.zero == 3) return time;
+  double dense = 0, expert = 0;
+  for (const std::uint32_t kind : units) {
+    dense += split.units[kind].parameters - split.units[kind].expert_parameters;
+    expert += split.units[kind].expert_parameters;
+  }
+  return time + exchange(split.data, Operation::all_gather, Bytes(dense * w.bytes_of_weight), false) +
+         exchange(split.expert_data, Operation::all_gather, Bytes(expert * w.bytes_of_weight), false);
+}
+
+}  // namespace
+
+Profile stage_profile(const Workload& w, const PricedSplit& split, Recomputation r,
+                      std::span<const std::uint32_t> units) {
+  Profile p;
+  p.model = w.name;
+  p.device = "device";
+  const auto count = static_cast<std::uint32_t>(units.size()) * pieces;
+  p.layers.resize(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const UnitPasses passes = unit_passes(split.units[units[i / pieces]], r);
+    Layer& layer = p.layers[i];
+    layer.forward.device = passes.forward / pieces;
+    layer.backward.device = passes.backward / pieces;
+  }
+  p.backward_order.reserve(count);
+  for (std::uint32_t i = count; i-- > 0;) {
+    p.backward_order.push_back(i);
+    const Bytes size = gradient_bytes(w, split, split.units[units[i / pieces]]) / pieces;
+    p.tensors.push_back({.name = {}, .shape = {}, .dtype = w.dtype, .size = size, .layer = i});
+  }
+  std::erase_if(p.tensors, [](const Tensor& t) { return t.size == Bytes(0); });
+  return p;
+}
+
+Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
+                                  std::span<const std::uint32_t> units, Timeline& scratch) {
+  if (split.data.members == 1) return Seconds(0);
+  const Profile profile = stage_profile(w, split, l.recomputation, units);
+  if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
+  if (profile.tensors.empty()) return Seconds(0);
+  return by_strategy(profile, split.data, l, spec, scratch);
+}
+
+}  // namespace stepcast
