@@ -1,8 +1,9 @@
-// Fuzzes the readers of everything but traces: profiles, clusters, benchmark logs, tables and the text of plans. The
+// Fuzzes the readers of everything but traces: profiles, clusters, unequal devices, benchmark logs, tables and the text of plans. The
 // first byte chooses the reader; whatever follows is either read or refused by an InputError. What was read is written
 // and read again: it must be the same.
 #include <stepcast/cluster.hpp>
 #include <stepcast/fit.hpp>
+#include <stepcast/placement.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/strategy.hpp>
 #include <stepcast/text.hpp>
@@ -38,6 +39,9 @@ void read_document(char reader, std::string_view text) {
         if (m.sizes.size() >= 2) (void)piecewise_fit(m.sizes, m.times);
       return;
     }
+    case 'x':
+      (void)link_clusters(unequal_cluster_of_json(text, "fuzz"));
+      return;
     case 's': {
       const std::string once = text_of(plan_spec_of(text));
       require(text_of(plan_spec_of(once)) == once);
