@@ -4,6 +4,7 @@
 #include <stepcast/placement.hpp>
 
 #include <map>
+#include <optional>
 
 namespace stepcast {
 namespace {
@@ -89,14 +90,15 @@ UnequalCluster unequal_cluster_of_json(std::string_view text, std::string_view s
       if (c.bandwidth[c.pair(a->second.first, b->second.first)].value() > 0) node.refuse("one link a pair of groups");
       connect(a->second, b->second, link_of(node.at("link")));
     }
-  const bool others = top.has("other_links");
+  std::optional<Link> other;
+  if (top.has("other_links")) other = link_of(top.at("other_links"));
   for (const auto& [a, first] : groups)
     for (const auto& [b, second] : groups) {
       if (a >= b || c.bandwidth[c.pair(first.first, second.first)].value() > 0) continue;
-      if (!others)
+      if (!other)
         throw InputError(std::string(source) + "#/links", "a link between '" + a + "' and '" + b + "'", "none",
                          "links that are not listed can be given by \"other_links\"");
-      connect(first, second, link_of(top.at("other_links")));
+      connect(first, second, *other);
     }
   return checked(std::move(c), source);
 }

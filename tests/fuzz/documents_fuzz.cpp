@@ -1,6 +1,6 @@
-// Fuzzes the readers of everything but traces: profiles, clusters, unequal devices, benchmark logs, tables and the text of plans. The
-// first byte chooses the reader; whatever follows is either read or refused by an InputError. What was read is written
-// and read again: it must be the same.
+// Fuzzes the readers of everything but traces: profiles, clusters, unequal devices, benchmark logs, tables and the text
+// of plans. The first byte chooses the reader; whatever follows is either read or refused by an InputError. What was
+// read is written and read again: it must be the same.
 #include <stepcast/cluster.hpp>
 #include <stepcast/fit.hpp>
 #include <stepcast/placement.hpp>
