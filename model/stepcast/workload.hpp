@@ -36,7 +36,9 @@ struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
   Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
-  std::vector<TensorTransfer> context_transfers;                ///< per pass, over the context group (ring attention)
+  /// Over the context group: blocks of keys and values around the ring, forward. The backward pass sends their gradients
+  /// with them, twice as much; both run beside `attention`.
+  std::vector<TensorTransfer> context_transfers;
   std::vector<TensorTransfer> expert_transfers;                 ///< per pass, over the expert group
   double parameters = 0;                                        ///< elements on this device, experts included
   double expert_parameters = 0;  ///< of these, elements whose gradients only data / expert replicas share

@@ -105,7 +105,7 @@ class DividedUnit {
     c.kept[std::size_t(Recomputation::none)] = k.divided * divided + repeated;
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + repeated;
     c.kept[std::size_t(Recomputation::full)] = k.input * sequence;
-    c.working = c.kept[std::size_t(Recomputation::none)];
+    c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
     c.boundary = unit_.boundary * sequence;
   }
 

@@ -73,6 +73,7 @@ struct UnitShape {
   double expert_parameters = 0;            ///< elements of all experts, divided by expert (and tensor) parallelism
   double tied_parameters = 0;  ///< elements that it shares with the first unit, and holds again only on another stage
   KeptActivations kept;
+  Bytes transient;            ///< gradients of one sample that are alive at once inside its backward pass, divided
   Bytes boundary;             ///< activations of one sample that it hands to the next unit; of a head: its losses
   int tensor_reductions = 0;  ///< sums over the tensor group per forward pass (Megatron: 2 a block), of `boundary` each
   int expert_exchanges = 0;   ///< all-to-alls of `boundary` times top-k over the expert group per forward pass

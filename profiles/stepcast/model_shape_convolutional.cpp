@@ -39,6 +39,7 @@ class Unit {
 
   void convolution(const std::string& name, std::int64_t to, Window w, bool bias, bool norm) {
     unit_.operators.push_back(product(name, unit_.parameters, image_, to, w, bias));
+    widest_ = std::max(widest_, image_.elements() + image_.after(w, to).elements());
     image_ = image_.after(w, to);
     if (bias) traffic("bias", 2 * image_.elements(), 0.5);
     if (norm) batch_norm(name + ".norm", image_);
@@ -82,6 +83,7 @@ class Unit {
   [[nodiscard]] UnitShape shape(std::int64_t repetitions = 1) {
     unit_.repetitions = repetitions;
     unit_.boundary = size_of_all(image_.elements());
+    unit_.transient = size_of_all(widest_);
     return counted(unit_);
   }
 
@@ -118,6 +120,7 @@ class Unit {
 
   UnitShape unit_;
   double bytes_;
+  double widest_ = 0;  ///< elements on both sides of a convolution
   Image input_, image_;
 };
 

@@ -188,6 +188,13 @@ KeptActivations kept_of_block(const Transformer& t) {
   return kept;
 }
 
+/// The widest pair of gradients: on both sides of the softmax, or of the activation.
+Bytes transient_of_block(const Transformer& t) {
+  const double scores = t.flash ? 0 : 2 * double(t.heads) * t.s();
+  const double copies = t.experts > 0 ? double(t.experts_per_token) : 1;
+  return t.per_token(std::max(scores, copies * double(t.up_width() + t.ffn)));
+}
+
 UnitShape block_of(const Transformer& t) {
   UnitShape block;
   block.name = "block";
@@ -210,6 +217,7 @@ UnitShape block_of(const Transformer& t) {
   if (!before) add_norm(t, "mlp_norm", parameters);
 
   block.kept = kept_of_block(t);
+  block.transient = transient_of_block(t);
   block.boundary = t.per_token(t.h());
   block.tensor_reductions = 2;
   block.expert_exchanges = t.experts > 0 ? 2 : 0;
@@ -283,7 +291,8 @@ UnitShape head_of(const Transformer& t) {
   // sum and quotient forward; a copy with the difference of the right answer, its product and a cast backward.
   unit.operators.push_back(
       memory_bound("cross entropy", Division::elements, Bytes(t.s() * vocabulary * (36 + t.e())), 8, 0.6));
-  unit.kept.divided = Bytes(4 * t.s() * vocabulary);  // in 4-byte numbers
+  unit.kept.divided = Bytes(4 * t.s() * vocabulary);  // in 4-byte numbers, which become their gradient in place
+  unit.transient = t.per_token(vocabulary);
   unit.kept.input = t.per_token(t.h());
   // What leaves it is one 4-byte number a token: of the maximum, of the right answer's logit, of the sum.
   unit.boundary = Bytes(4 * t.s());

@@ -61,6 +61,8 @@ TEST_CASE("kept activations are the forms of Korthikanti et al. 2022, table 2") 
         CHECK(is(sequence.kept[1], sbh * 34 / n));
         CHECK(is(tensor.kept[2], 2 * sbh));
         CHECK(is(sequence.kept[2], 2 * sbh / n));
+        // At work there are also the gradients on both sides of the softmax, and the one that comes in.
+        CHECK(is(tensor.working - tensor.kept[0], b * 4 * a * s * s / n + 2 * sbh));
       }
 }
 
