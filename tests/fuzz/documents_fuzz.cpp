@@ -1,8 +1,10 @@
-// Fuzzes the readers of everything but traces: profiles, clusters, unequal devices, benchmark logs, tables and the text
-// of plans. The first byte chooses the reader; whatever follows is either read or refused by an InputError. What was
-// read is written and read again: it must be the same.
+// Fuzzes the readers of everything but traces: profiles, clusters, devices, unequal devices, benchmark logs, tables and
+// the text of plans and of models. The first byte chooses the reader; whatever follows is either read or refused by an
+// InputError. What was read is written and read again: it must be the same.
 #include <stepcast/cluster.hpp>
+#include <stepcast/device.hpp>
 #include <stepcast/fit.hpp>
+#include <stepcast/model_shape.hpp>
 #include <stepcast/placement.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/strategy.hpp>
@@ -30,6 +32,16 @@ void read_document(char reader, std::string_view text) {
     case 'c': {
       const std::string once = json_of(cluster_of_json(text, "fuzz"));
       require(json_of(cluster_of_json(once, "written")) == once);
+      return;
+    }
+    case 'v': {
+      const std::string once = json_of(device_of_json(text, "fuzz"));
+      require(json_of(device_of_json(once, "written")) == once);
+      return;
+    }
+    case 'm': {
+      const ModelShape once = model_shape_of(text);
+      require(flaw_of(once).empty() && model_shape_of(once.name).name == once.name);
       return;
     }
     case 'n':
