@@ -17,6 +17,10 @@ using namespace pipelined;
 
 constexpr double smallest_cost = 0.01;
 constexpr double noticeable_factor = 1.02;
+constexpr std::size_t most_candidates = 32;
+
+/// 1 where there is nothing to compare with.
+double ratio(Seconds is, Seconds of) { return of > Seconds(0) ? is / of : 1; }
 
 /// Summed work of each type on each worker in one step: [worker * types + type].
 std::vector<double> sums_of(const PipelineJob& job, const JobStep& step) {
@@ -30,6 +34,10 @@ class WhatIf {
  public:
   explicit WhatIf(const PipelineJob& job) : job_(job), half_(job.steps.size()) {
     for (const JobStep& step : job.steps) sums_.push_back(sums_of(job, step));
+    on_stage_.resize(static_cast<std::size_t>(job.stages));
+    for (std::size_t w = 0; w < job.workers.size(); ++w)
+      on_stage_[static_cast<std::size_t>(job.workers[w].stage)].push_back(w);
+    for (std::size_t s = 0; s < job.steps.size(); ++s) stage_sums_.push_back(sums_of_stages(s));
     for (std::size_t s = 0; s < half_.size(); ++s) half_[s] = s % 2 == 0;
     other_half_ = half_;
     if (half_.size() > 1) other_half_.flip();
@@ -52,7 +60,7 @@ class WhatIf {
     const auto error = [](Seconds is, Seconds should) { return std::abs(is / should - 1); };
     out.median_error = over_steps([&](const PipelineStepReplay& s) { return error(s.rebuilt, s.measured); });
     out.forecast_error = over_steps([&](const PipelineStepReplay& s) { return error(s.forecast, s.measured); });
-    out.slowdown = over_steps([](const PipelineStepReplay& s) { return s.measured / s.without_slow_workers; });
+    out.slowdown = over_steps([](const PipelineStepReplay& s) { return ratio(s.measured, s.without_slow_workers); });
     out.measured = Seconds(over_steps([](const PipelineStepReplay& s) { return s.measured.value(); }));
     out.rebuilt = Seconds(over_steps([](const PipelineStepReplay& s) { return s.rebuilt.value(); }));
     out.forecast = Seconds(over_steps([](const PipelineStepReplay& s) { return s.forecast.value(); }));
@@ -108,17 +116,24 @@ class WhatIf {
   /// The same work on the other replicas of the stage over that on this worker; 1 where there are none.
   [[nodiscard]] double to_peers(std::size_t s, std::size_t w, std::size_t t) const {
     std::vector<double> peers;
-    for (std::size_t v = 0; v < job_.workers.size(); ++v)
-      if (v != w && job_.workers[v].stage == job_.workers[w].stage) peers.push_back(sum(s, v, t));
+    for (const std::size_t v : on_stage_[static_cast<std::size_t>(job_.workers[w].stage)])
+      if (v != w) peers.push_back(sum(s, v, t));
     const double own = sum(s, w, t);
     return peers.empty() || own <= 0 ? 1 : median(std::move(peers)) / own;
   }
-  /// Work of a stage: the median of its replicas, so that a slow worker does not make a slow stage.
+  /// Work of the stages: the median of their replicas, so that a slow worker does not make a slow stage.
+  [[nodiscard]] std::vector<double> sums_of_stages(std::size_t s) const {
+    std::vector<double> sums, replicas;
+    for (const std::vector<std::size_t>& workers : on_stage_)
+      for (std::size_t t = 0; t < job_.types.size(); ++t) {
+        replicas.clear();
+        for (const std::size_t w : workers) replicas.push_back(sum(s, w, t));
+        sums.push_back(median(replicas));
+      }
+    return sums;
+  }
   [[nodiscard]] double stage_sum(std::size_t s, std::int64_t stage, std::size_t t) const {
-    std::vector<double> replicas;
-    for (std::size_t w = 0; w < job_.workers.size(); ++w)
-      if (job_.workers[w].stage == stage) replicas.push_back(sum(s, w, t));
-    return median(std::move(replicas));
+    return stage_sums_[s][static_cast<std::size_t>(stage) * job_.types.size() + t];
   }
   [[nodiscard]] double to_mean_stage(std::size_t s, std::size_t w, std::size_t t) const {
     double mean = 0;
@@ -206,7 +221,7 @@ class WhatIf {
       for (std::size_t w = 0; w < job_.workers.size(); ++w)
         for (std::size_t t = 0; t < job_.types.size(); ++t)
           if (computes(job_.types[t].role)) at(factors, w, t) = factor(s, w, t);
-      shares.push_back(1 - rebuilt_with(s, factors) / out.steps[s].rebuilt);
+      shares.push_back(1 - ratio(rebuilt_with(s, factors), out.steps[s].rebuilt));
     }
     return median(std::move(shares));
   }
@@ -225,16 +240,34 @@ class WhatIf {
   }
 
   void find_slow(PipelineReplay& out) {
+    find_slow_workers(out);
+    find_slow_stages(out);
+    for (std::vector<Slowness>* slow : {&out.workers, &out.stages_slow})
+      std::ranges::stable_sort(*slow, [](const Slowness& a, const Slowness& b) { return a.step_cost > b.step_cost; });
+    out.cause = cause_of(out);
+  }
+
+  /// What each costs takes a rebuilt job: of many workers only the slowest are asked.
+  void find_slow_workers(PipelineReplay& out) {
+    std::vector<std::pair<Slowness, std::size_t>> candidates;
     for (std::size_t w = 0; w < job_.workers.size(); ++w) {
       Slowness slow = slowness([&](std::size_t s) {
         return sums([&](std::size_t t) { return sum(s, w, t); }, [&](std::size_t t) { return to_peers(s, w, t); });
       });
-      if (slow.factor < noticeable_factor) continue;
-      slow.worker = job_.workers[w].rank, slow.stage = job_.workers[w].stage, slow.replica = job_.workers[w].replica;
-      slow.step_cost =
-          cost(out, [&](std::size_t s, std::size_t v, std::size_t t) { return v == w ? to_peers(s, v, t) : 1.0; });
+      const JobWorker& worker = job_.workers[w];
+      slow.worker = worker.rank, slow.stage = worker.stage, slow.replica = worker.replica;
+      if (slow.factor >= noticeable_factor) candidates.emplace_back(slow, w);
+    }
+    std::ranges::stable_sort(candidates, [](const auto& a, const auto& b) { return a.first.factor > b.first.factor; });
+    if (candidates.size() > most_candidates) candidates.resize(most_candidates);
+    for (auto& [slow, w] : candidates) {
+      slow.step_cost = cost(
+          out, [this, w = w](std::size_t s, std::size_t v, std::size_t t) { return v == w ? to_peers(s, v, t) : 1.0; });
       if (slow.step_cost >= smallest_cost) out.workers.push_back(slow);
     }
+  }
+
+  void find_slow_stages(PipelineReplay& out) {
     for (std::int64_t stage = 0; stage < job_.stages && job_.stages > 1; ++stage) {
       Slowness slow = slowness([&](std::size_t s) {
         return sums([&](std::size_t t) { return stage_sum(s, stage, t); },
@@ -247,9 +280,6 @@ class WhatIf {
       });
       if (slow.step_cost >= smallest_cost) out.stages_slow.push_back(slow);
     }
-    for (std::vector<Slowness>* slow : {&out.workers, &out.stages_slow})
-      std::ranges::stable_sort(*slow, [](const Slowness& a, const Slowness& b) { return a.step_cost > b.step_cost; });
-    out.cause = cause_of(out);
   }
 
   static std::string times(double factor) { return fixed(factor, 2) + " x"; }
@@ -269,7 +299,9 @@ class WhatIf {
   const PipelineJob& job_;
   std::vector<bool> half_, other_half_;
   std::vector<double> lags_[2];
-  std::vector<std::vector<double>> sums_;
+  std::vector<std::vector<double>> sums_;           // a step
+  std::vector<std::vector<double>> stage_sums_;     // a step: [stage * types + type]
+  std::vector<std::vector<std::size_t>> on_stage_;  // workers
   std::vector<double> even_;
   std::vector<double> work_;
   Rebuilt scratch_;

@@ -51,6 +51,7 @@ class OperationReader {
     if (!passes) return Inapplicable{"the operations hold no forward or backward passes"};
     job_.stages = 1 + std::ranges::max(job_.workers, {}, &JobWorker::stage).stage;
     job_.replicas = 1 + std::ranges::max(job_.workers, {}, &JobWorker::replica).replica;
+    if (std::string missing = missing_worker(); !missing.empty()) return Inapplicable{std::move(missing)};
     for (auto& [number, step] : steps_) finish(number, std::move(step));
     if (job_.steps.empty()) return Inapplicable{"no step holds operations of all workers"};
     return std::move(job_);
@@ -79,6 +80,24 @@ class OperationReader {
     }
   }
 
+  /// Every stage of every replica has to be there once: what is missing cannot be waited for.
+  [[nodiscard]] std::string missing_worker() const {
+    std::set<std::pair<std::int64_t, std::int64_t>> places;
+    for (const JobWorker& worker : job_.workers)
+      if (!places.emplace(worker.replica, worker.stage).second)
+        return "two workers are stage " + std::to_string(worker.stage) + " of replica " +
+               std::to_string(worker.replica) + " (files of stages are told apart by their names: pp_rank_N)";
+    std::pair<std::int64_t, std::int64_t> expected{0, 0};
+    for (const auto& place : places) {
+      if (place != expected) break;
+      expected = expected.second + 1 == job_.stages ? std::pair{expected.first + 1, std::int64_t{0}}
+                                                    : std::pair{expected.first, expected.second + 1};
+    }
+    if (expected == std::pair{job_.replicas, std::int64_t{0}}) return {};
+    return "stage " + std::to_string(expected.second) + " of replica " + std::to_string(expected.first) +
+           " is missing: the files of all workers are needed";
+  }
+
   std::uint32_t type_named(std::string_view name) {
     const auto found = types_.find(name);
     if (found != types_.end()) return found->second;
@@ -105,7 +124,7 @@ class OperationReader {
       }
     }
     step.first_of.push_back(next);
-    job_.steps.push_back(std::move(step));
+    if (step.measured > 0) job_.steps.push_back(std::move(step));
   }
 
   std::span<const Trace> traces_;

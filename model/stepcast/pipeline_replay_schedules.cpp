@@ -19,7 +19,7 @@ class Reordering {
 
   /// Nothing where stages or micro-batches are missing.
   void add_to(PipelineReplay& out) {
-    if (!find_chunks() || !find_rest()) return;
+    if (!has_all_passes() || !find_chunks() || !find_rest()) return;
     std::vector<double> others;
     for (std::size_t s = 0; s < job_.steps.size(); ++s)
       if (!use_[s]) others.push_back(job_.steps[s].measured);
@@ -47,6 +47,16 @@ class Reordering {
   }
 
  private:
+  /// As many passes as the numbers of chunks and micro-batches ask for, and not too many to put in order.
+  [[nodiscard]] bool has_all_passes() const {
+    constexpr std::int64_t most = 1 << 22;
+    if (job_.chunks > most || job_.micro_batches > most || job_.chunks * job_.micro_batches > most) return false;
+    const std::vector<JobOperation>& last = job_.steps.back().operations;
+    const auto passes =
+        std::ranges::count_if(last, [this](const JobOperation& o) { return is_pass(job_.types[o.type].role); });
+    return 2 * job_.chunks * job_.micro_batches * std::ssize(job_.workers) == passes;
+  }
+
   /// Median times of the parts of the model on each replica: [replica][chunk * stages + stage].
   bool find_chunks() {
     const auto parts = static_cast<std::size_t>(job_.stages * job_.chunks);

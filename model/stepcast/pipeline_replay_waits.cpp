@@ -15,6 +15,8 @@ namespace {
 
 // Clocks of different recorders agree to a tenth of a millisecond: less is no overlap.
 constexpr double clock_noise = 2e-4;
+// Beyond what any worker does at once: arcs grow with its square.
+constexpr std::size_t most_side_by_side = 64;
 // Parts of one call carry the same times up to how they were rounded.
 constexpr double same_time = 1e-6;
 
@@ -40,11 +42,14 @@ void find_order(PipelineJob& job) {
       for (const JobOperation& o : operations) {
         if (computes(job.types[o.type].role)) continue;
         ++all[o.type];
-        const auto found = std::ranges::find_if(computation, [&](const JobOperation* c) {
-          const double spare = tolerance(*c, o);
-          return c->end > o.start + spare && c->start < o.end - spare;
-        });
-        beside[o.type] += found != computation.end();
+        // The last one that starts before its end, and the one before that: a worker computes one thing at a time.
+        auto c = std::ranges::lower_bound(computation, o.end, {}, &JobOperation::start);
+        bool together = false;
+        for (int back = 0; back < 2 && c != computation.begin(); ++back) {
+          const double spare = tolerance(**--c, o);
+          together |= (*c)->end > o.start + spare && (*c)->start < o.end - spare;
+        }
+        beside[o.type] += together;
       }
     }
   }
@@ -145,7 +150,7 @@ class StepWaits {
     for (std::uint32_t o = step_.first_of[w]; o < step_.first_of[w + 1]; ++o) {
       if (!type(o).in_order) continue;
       const bool beside =
-          first_to_end != no_index &&
+          first_to_end != no_index && !both_compute(o, first_to_end) && now.size() < most_side_by_side &&
           operation(o).start < operation(first_to_end).end - tolerance(operation(o), operation(first_to_end));
       if (!beside) {
         before = std::exchange(now, {});
@@ -161,53 +166,64 @@ class StepWaits {
 
   /// What runs beside computation waits for its own data, and those who need it wait for it.
   void add_data_waits(std::uint32_t w) {
-    for (std::uint32_t o = step_.first_of[w]; o < step_.first_of[w + 1]; ++o) {
-      if (type(o).in_order) continue;
-      const std::uint32_t source = type(o).role == Role::send ? pass_of(o) : last_pass_before(o);
-      const std::uint32_t earlier = last_of_type_before(o);
-      if (source != no_index && type(o).role != Role::receive) wait_for(o, source);
+    const Beside beside = beside_of(w);
+    if (beside.operations.empty()) return;
+    std::vector<std::uint32_t> last_of(job_.types.size(), no_index);
+    for (const std::uint32_t o : beside.operations) {
+      const Role role = type(o).role;
+      const std::uint32_t source = role == Role::send ? pass_of(o, beside) : last_pass_before(o, beside);
+      const std::uint32_t earlier = std::exchange(last_of[operation(o).type], o);
+      if (source != no_index && role != Role::receive) wait_for(o, source);
       if (earlier != no_index) wait_for(o, earlier);
       if (waits_[o].empty()) wait_for(o, no_index);
-      const std::uint32_t user = type(o).role == Role::receive ? pass_of(o) : user_of(o, source == no_index);
+      const std::uint32_t user = role == Role::receive ? pass_of(o, beside) : user_of(o, source, beside);
       if (user != no_index) wait_for(user, o);
     }
   }
 
-  /// The pass whose result is sent, or that needs what is received: the nth of those that have such a neighbour.
-  [[nodiscard]] std::uint32_t pass_of(std::uint32_t message) const {
-    const Role role = type(message).backward ? Role::backward : Role::forward;
+  /// Of one worker, by start: what runs beside computation, its passes, those of them that have a neighbour to send to
+  /// or to receive from, and what follows passes in order.
+  struct Beside {
+    std::vector<std::uint32_t> operations, passes, others;
+    std::vector<std::uint32_t> with_neighbour[2][2];  // backward, towards the end of the model
+  };
+  [[nodiscard]] Beside beside_of(std::uint32_t w) const {
+    Beside beside;
     const std::int64_t last = job_.stages * job_.chunks - 1;
-    std::uint32_t left = operation(message).nth;
-    const std::uint32_t w = operation(message).worker;
     for (std::uint32_t o = step_.first_of[w]; o < step_.first_of[w + 1]; ++o) {
-      if (type(o).role != role) continue;
+      if (!type(o).in_order) beside.operations.push_back(o);
+      else if (!is_pass(type(o).role) && type(o).peer_stage == 0) beside.others.push_back(o);
+      if (!is_pass(type(o).role)) continue;
+      beside.passes.push_back(o);
       const std::int64_t part = operation(o).chunk * job_.stages + job_.workers[w].stage;
-      const bool goes_down = (type(message).role == Role::send) != type(message).backward;
-      if (part == (goes_down ? last : 0)) continue;
-      if (left-- == 0) return o;
+      const bool backward = type(o).role == Role::backward;
+      if (part > 0) beside.with_neighbour[backward][0].push_back(o);
+      if (part < last) beside.with_neighbour[backward][1].push_back(o);
     }
-    return no_index;
+    return beside;
   }
-  [[nodiscard]] std::uint32_t last_pass_before(std::uint32_t o) const {
-    std::uint32_t last = no_index;
-    for (std::uint32_t p = step_.first_of[operation(o).worker]; p < o; ++p)
-      if (is_pass(type(p).role) && operation(p).end <= operation(o).start + tolerance(operation(p), operation(o)))
-        last = p;
-    return last;
+  /// The pass whose result is sent, or that needs what is received: the nth of those that have such a neighbour.
+  [[nodiscard]] std::uint32_t pass_of(std::uint32_t message, const Beside& beside) const {
+    const bool towards_end = (type(message).role == Role::send) != type(message).backward;
+    const std::vector<std::uint32_t>& passes = beside.with_neighbour[type(message).backward][towards_end];
+    return operation(message).nth < passes.size() ? passes[operation(message).nth] : no_index;
   }
-  [[nodiscard]] std::uint32_t last_of_type_before(std::uint32_t o) const {
-    for (std::uint32_t p = o; p > step_.first_of[operation(o).worker]; --p)
-      if (operation(p - 1).type == operation(o).type) return p - 1;
+  [[nodiscard]] std::uint32_t last_pass_before(std::uint32_t o, const Beside& beside) const {
+    auto pass = std::ranges::upper_bound(beside.passes, o);
+    while (pass != beside.passes.begin())
+      if (operation(*--pass).end <= operation(o).start + tolerance(operation(*pass), operation(o))) return *pass;
     return no_index;
   }
   /// Parameters that come before the first pass are needed by the first forward pass of their part; what follows
   /// passes (sums of gradients) by what comes behind all passes.
-  [[nodiscard]] std::uint32_t user_of(std::uint32_t o, bool before_passes) const {
-    for (std::uint32_t p = o + 1; p < step_.first_of[operation(o).worker + 1]; ++p) {
-      if (!type(p).in_order || operation(p).start < operation(o).end - tolerance(operation(o), operation(p))) continue;
-      if (before_passes ? type(p).role == Role::forward && operation(p).chunk == operation(o).chunk
-                        : !is_pass(type(p).role) && type(p).peer_stage == 0)
-        return p;
+  [[nodiscard]] std::uint32_t user_of(std::uint32_t o, std::uint32_t source, const Beside& beside) const {
+    const std::vector<std::uint32_t>& users = source == no_index ? beside.passes : beside.others;
+    auto user = std::ranges::lower_bound(users, operation(o).end - clock_noise, {},
+                                         [this](std::uint32_t u) { return operation(u).start; });
+    for (; user != users.end(); ++user) {
+      if (*user <= o || operation(*user).start < operation(o).end - tolerance(operation(o), operation(*user))) continue;
+      if (source != no_index || (type(*user).role == Role::forward && operation(*user).chunk == operation(o).chunk))
+        return *user;
     }
     return no_index;
   }

@@ -255,6 +255,28 @@ TEST_CASE("pipeline replay: recordings that contradict themselves have a reason,
   CHECK(!is_pipelined({}));
 }
 
+TEST_CASE("pipeline replay: the whole job is needed") {
+  const auto reason = [](const std::string& rows) {
+    const Answer<PipelineReplay> replay = pipeline_replay_of(traces_in(header + rows));
+    return replay ? std::string() : replay.reason();
+  };
+  const std::string first = row(0, 0, 0, 0, "forward-compute", 0, 1, 0, 0, 0);
+  CHECK(reason(first + row(0, 2, 2, 0, "forward-compute", 1, 1, 0, 0, 0)) ==
+        "stage 1 of replica 0 is missing: the files of all workers are needed");
+  CHECK(reason(first + row(1, 1, 2, 0, "forward-compute", 1, 1, 0, 0, 0)) ==
+        "stage 1 of replica 0 is missing: the files of all workers are needed");
+  CHECK(reason(first + row(0, 2000000000, 1, 0, "forward-compute", 1, 1, 0, 0, 0)) ==
+        "stage 1 of replica 0 is missing: the files of all workers are needed");
+  CHECK(reason(row(0, 1, 1, 0, "forward-compute", 1, 1, 0, 0, 0)) ==
+        "stage 0 of replica 0 is missing: the files of all workers are needed");
+  CHECK(reason(first + row(0, 0, 1, 0, "forward-compute", 1, 1, 0, 0, 0)).starts_with("two workers are stage 0 of"));
+  // Numbers of chunks and micro-batches beyond all passes are no schedule.
+  const Answer<PipelineReplay> odd = pipeline_replay_of(
+      traces_in(header + first + row(0, 0, 0, 0, "backward-compute", 1, 1, 0, 2000000000, 2000000000)));
+  REQUIRE(odd);
+  CHECK(odd->schedules.empty());
+}
+
 TEST_CASE("pipeline replay: a worker that a step lacks, a lone step, and a send without a receive") {
   const std::string one = header + row(0, 0, 0, 3, "forward-compute", 0, 0.1, 0, 0, 0) +
                           row(0, 0, 0, 3, "forward-send", 0.1, 0.1, 0, -1, -1) +
