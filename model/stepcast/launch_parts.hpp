@@ -1,0 +1,30 @@
+#pragma once
+// Parts of launch_settings.hpp: one function a framework. Not public.
+#include <stepcast/launch_settings.hpp>
+
+#include <string>
+
+namespace stepcast {
+
+/// What every framework is asked for.
+struct LaunchInput {
+  const Workload& workload;
+  const LayoutPrediction& prediction;
+  const Layout& layout;
+  std::int64_t micro_batches = 1;  ///< per pipeline and step
+
+  [[nodiscard]] std::int64_t global_batch() const { return layout.micro_batch * micro_batches * layout.data; }
+  [[nodiscard]] std::string_view scheme() const;
+  [[nodiscard]] std::string_view schedule() const;
+  /// Blocks of equal cost (transformer layers) of the model; 0: nothing repeats.
+  [[nodiscard]] std::int64_t blocks() const;
+};
+
+[[nodiscard]] LaunchSettings ddp_settings(const LaunchInput&);
+[[nodiscard]] LaunchSettings fsdp_settings(const LaunchInput&);
+[[nodiscard]] LaunchSettings torch_pipeline_settings(const LaunchInput&);
+[[nodiscard]] LaunchSettings megatron_settings(const LaunchInput&);
+[[nodiscard]] LaunchSettings deepspeed_settings(const LaunchInput&);
+[[nodiscard]] LaunchSettings horovod_settings(const LaunchInput&);
+
+}  // namespace stepcast
