@@ -24,7 +24,7 @@ struct Again {
   UnitExchanges exchanges;
 };
 Again again(const PricedUnit& u, Recomputation r) {
-  if (r == Recomputation::full) return {u.forward, u.forward_exchanges};
+  if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges};
   if (r == Recomputation::selective) return {u.attention, {}};
   return {};
 }

@@ -69,6 +69,7 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.expert_parameters = unit.expert_parameters;
   p.tied_parameters = unit.tied_parameters;
   p.kept = unit.kept;
+  p.checkpointed = unit.checkpointed;
   p.working = unit.working;
   p.boundary = unit.boundary;
   p.send = send_time(cluster, l, unit.boundary, prices);

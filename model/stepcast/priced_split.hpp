@@ -33,6 +33,7 @@ struct PricedUnit {
   UnitExchanges forward_exchanges, backward_exchanges;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, 3> kept{};
+  bool checkpointed = true;
   Bytes working, boundary;
   Seconds send;  ///< of its boundary to the next stage, the gathering at the other end included
 };

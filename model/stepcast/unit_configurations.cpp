@@ -80,7 +80,7 @@ Answer<Seconds> UnitCosts::gradients(const UnitCost& cost, const UnitConfigurati
 
 CostPoint UnitCosts::cost_of(const UnitCost& cost, const UnitConfiguration& c, Seconds forward, Seconds backward,
                              Seconds gradients) const {
-  if (c.recomputation == Recomputation::full) backward += forward;
+  if (c.recomputation == Recomputation::full && cost.checkpointed) backward += forward;
   if (c.recomputation == Recomputation::selective) backward += cost.attention;
   const double share = workload_.parameters() > 0 ? cost.parameters / workload_.parameters() : 0;
   const Seconds update = workload_.update * (share / (c.zero > 0 ? static_cast<double>(c.data) : 1.0));

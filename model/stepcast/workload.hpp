@@ -36,16 +36,17 @@ struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
   Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
-  /// Over the context group: blocks of keys and values around the ring, forward. The backward pass sends their gradients
-  /// with them, twice as much; both run beside `attention`.
+  /// Over the context group: blocks of keys and values around the ring, forward. The backward pass sends their
+  /// gradients with them, twice as much; both run beside `attention`.
   std::vector<TensorTransfer> context_transfers;
-  std::vector<TensorTransfer> expert_transfers;                 ///< per pass, over the expert group
-  double parameters = 0;                                        ///< elements on this device, experts included
+  std::vector<TensorTransfer> expert_transfers;  ///< per pass, over the expert group
+  double parameters = 0;                         ///< elements on this device, experts included
   double expert_parameters = 0;  ///< of these, elements whose gradients only data / expert replicas share
   double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
   std::array<Bytes, 3> kept;     ///< activations between forward and backward, by Recomputation
-  Bytes working;                 ///< the largest transient of its passes (one unit's full activations)
-  Bytes boundary;                ///< that it hands on, per device
+  bool checkpointed = true;  ///< full recomputation does it again; not the first and the last unit, as frameworks do
+  Bytes working;             ///< the largest transient of its passes (one unit's full activations)
+  Bytes boundary;            ///< that it hands on, per device
 };
 
 /// A kind of unit; described or traced.

@@ -23,8 +23,9 @@ class DividedUnit {
     UnitTimes times;
     for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
     c.forward = times.forward.elapsed(device_);
-    c.input_gradient = times.input_gradient.elapsed(device_);
-    c.weight_gradient = times.weight_gradient.elapsed(device_);
+    add_backward(times, c);
+    // Megatron-LM and DeepSpeed checkpoint the blocks.
+    c.checkpointed = shape_.units.size() < 3 || (&unit_ != &shape_.units.front() && &unit_ != &shape_.units.back());
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
     add_parameters(c);
     add_activations(c);
@@ -60,6 +61,11 @@ class DividedUnit {
     LocalWork work = work_of(o, split_.micro_batch);
     const double context = double(split_.context);
     work.traffic *= share(o.division) / context;
+    if (o.fused_multiple > 0 &&
+        std::fmod(split_.micro_batch * double(shape_.heads) / tensor(), o.fused_multiple) != 0) {
+      work.traffic *= o.unfused_traffic;
+      work.steps *= o.unfused_kernels;
+    }
     if (o.product.m == 0) return work;
     MatrixProduct& p = work.product;
     if (o.weighted) {
@@ -97,6 +103,18 @@ class DividedUnit {
     c.tied_parameters = unit_.tied_parameters * share;
   }
 
+  /// Host and device work on both gradients of a unit together, so that the larger of their sums counts.
+  void add_backward(const UnitTimes& times, UnitCost& c) const {
+    PassTime both = times.input_gradient;
+    both.matrix += times.weight_gradient.matrix;
+    both.memory += times.weight_gradient.memory;
+    both.kernels += times.weight_gradient.kernels;
+    const Seconds input = times.input_gradient.elapsed(device_), weight = times.weight_gradient.elapsed(device_);
+    const double scale = input + weight > Seconds(0) ? both.elapsed(device_) / (input + weight) : 0;
+    c.input_gradient = input * scale;
+    c.weight_gradient = weight * scale;
+  }
+
   void add_activations(UnitCost& c) const {
     const double samples = split_.micro_batch / double(split_.context);
     const double divided = samples / tensor(), sequence = samples * repeated_share();
@@ -104,7 +122,8 @@ class DividedUnit {
     const Bytes repeated = k.sequence * sequence;
     c.kept[std::size_t(Recomputation::none)] = k.divided * divided + repeated;
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + repeated;
-    c.kept[std::size_t(Recomputation::full)] = k.input * sequence;
+    c.kept[std::size_t(Recomputation::full)] =
+        c.checkpointed ? k.input * sequence : c.kept[std::size_t(Recomputation::none)];
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
     c.boundary = unit_.boundary * sequence;
   }

@@ -84,7 +84,15 @@ void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& ou
   scores.division = context.division = Division::heads;
   const std::size_t first = out.size();
   out.push_back(scores);
-  out.push_back(memory_bound("softmax", Division::elements, Bytes(2 * t.e() * pairs), 1, 1.5));
+  OperatorShape softmax = memory_bound("softmax", Division::elements, Bytes(2 * t.e() * pairs), 1, 1.5);
+  if (t.family == Family::gpt && t.e() == 2) {
+    // Megatron-LM's fused kernel works on four pairs of sample and head at a time (fused_softmax.py); else the scores
+    // are copied to 4-byte numbers, scaled, masked, taken the softmax of, and copied back: 36 bytes for 4, 6 kernels.
+    softmax.fused_multiple = 4;
+    softmax.unfused_kernels = 6;
+    softmax.unfused_traffic = 9;
+  }
+  out.push_back(softmax);
   if (t.drops())
     out.push_back(memory_bound("attention dropout", Division::elements, Bytes((2 * t.e() + 1) * pairs), 1, 1));
   out.push_back(context);
