@@ -84,7 +84,17 @@ void write_device(const Flags& flags, DeviceFit fit, std::span<const MeasuredSte
   });
 }
 
-ExitCode calibrate_device(const Flags& flags) {
+ExitCode calibrate_from_trace(const Flags& flags) {
+  refuse_overwriting(flags.output.path, {flags.trace, flags.start});
+  const Documents documents = documents_of({flags.trace}, false);
+  if (documents.traces.empty()) throw InputError("--trace " + flags.trace, "a trace", "a profile");
+  Answer<DeviceFit> fit = device_of_trace(start_of(flags), documents.traces.front());
+  if (!fit) throw InputError("--trace " + flags.trace, "a trace that shows a device", fit.reason());
+  write_device(flags, std::move(*fit), {}, {}, {});
+  return answered;
+}
+
+ExitCode calibrate_from_steps(const Flags& flags) {
   refuse_overwriting(flags.output.path, {flags.steps, flags.start});
   const Device start = start_of(flags);
   const Cluster cluster = cluster_of(flags.cluster);
@@ -110,9 +120,10 @@ ExitCode calibrate_device(const Flags& flags) {
 }
 
 ExitCode calibrate(const Flags& flags) {
-  if (!flags.steps.empty()) return calibrate_device(flags);
+  if (!flags.steps.empty()) return calibrate_from_steps(flags);
+  if (!flags.trace.empty()) return calibrate_from_trace(flags);
   if (flags.files.empty())
-    throw InputError("calibrate", "nccl-tests logs or CSV tables of collectives, or --steps", "nothing");
+    throw InputError("calibrate", "nccl-tests logs or CSV tables of collectives, or --steps, or --trace", "nothing");
   refuse_overwriting(flags.output.path, flags.files);
   std::vector<MeasuredCollective> measured = measured_in(flags.files);
   const Cluster base = base_of(flags, measured);
@@ -131,6 +142,9 @@ Action add_flags(CLI::App& app) {
   auto* measured = app.add_option("MEASURED", flags->files, "nccl-tests logs, or CSV with size and time");
   app.add_option("--steps", flags->steps, "Fit a device instead: CSV with model, layout and time of measured steps")
       ->excludes(measured);
+  app.add_option("--trace", flags->trace, "Fit a device instead: a trace whose operators name their shapes")
+      ->excludes(measured)
+      ->excludes("--steps");
   app.add_option("--start", flags->start, "Device to start from (name or file): its data sheet's numbers");
   app.add_option("--plan", flags->plan,
                  "Layout and plan of the steps, where columns say nothing (default " + flags->plan + ")");
