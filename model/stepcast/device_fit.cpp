@@ -109,59 +109,92 @@ class Problem {
   Unknowns origin_, low_, high_;
 };
 
-/// Huber's weights of squared residuals; 0 for the row that is left out.
-Eigen::VectorXd weights_of(const Eigen::VectorXd& errors, Eigen::Index left_out) {
-  Eigen::VectorXd w = errors.unaryExpr([](double r) { return std::min(1.0, outlier / std::max(std::abs(r), 1e-12)); });
-  if (left_out >= 0) w[left_out] = 0;
-  return w;
+/// Huber's weights of squared residuals.
+Eigen::VectorXd weights_of(const Eigen::VectorXd& errors) {
+  return errors.unaryExpr([](double r) { return std::min(1.0, outlier / std::max(std::abs(r), 1e-12)); });
 }
 
-double cost_of(const Eigen::VectorXd& errors, const Unknowns& away, Eigen::Index left_out) {
+double cost_of(const Eigen::VectorXd& errors, const Unknowns& away) {
   double sum = pull * pull * away.squaredNorm();
-  for (Eigen::Index i = 0; i < errors.size(); ++i) {
-    if (i == left_out) continue;
-    const double r = std::abs(errors[i]);
+  for (double r : errors) {
+    r = std::abs(r);
     sum += r <= outlier ? r * r : outlier * (2 * r - outlier);
   }
   return sum;
 }
 
-/// Levenberg-Marquardt from `x`, with Marquardt's scaling and steps cut off at the bounds.
-Answer<Unknowns> least_squares(const Problem& problem, Unknowns x, Eigen::Index left_out, int most_steps) {
+using Slopes = Eigen::Matrix<double, Eigen::Dynamic, unknowns>;
+using Normal = Eigen::Matrix<double, unknowns, unknowns>;
+
+/// Derivatives of the errors, by differences that stay within the bounds.
+Answer<Slopes> slopes_of(const Problem& problem, const Unknowns& x, const Eigen::VectorXd& errors) {
+  constexpr double width = 1e-3;
+  Slopes slopes(errors.size(), unknowns);
+  for (Eigen::Index i = 0; i < unknowns; ++i) {
+    Unknowns beside = x;
+    beside[i] += problem.bounded(x + Unknowns::Unit(i) * width)[i] > x[i] ? width : -width;
+    const Answer<Eigen::VectorXd> moved = problem.errors(beside);
+    if (!moved) return Inapplicable{moved.reason()};
+    slopes.col(i) = (*moved - errors) / (beside[i] - x[i]);
+  }
+  return slopes;
+}
+
+Normal normal_of(const Slopes& slopes, const Eigen::VectorXd& weights) {
+  Normal normal = slopes.transpose() * weights.asDiagonal() * slopes;
+  normal.diagonal().array() += pull * pull;
+  return normal;
+}
+
+/// Where Levenberg-Marquardt ends, with Marquardt's scaling and steps cut off at the bounds.
+struct Optimum {
+  Unknowns x;
+  Eigen::VectorXd errors;
+};
+Answer<Optimum> least_squares(const Problem& problem) {
+  constexpr int most_steps = 60;
+  Unknowns x = problem.origin();
   Answer<Eigen::VectorXd> errors = problem.errors(x);
   if (!errors) return Inapplicable{errors.reason()};
-  double cost = cost_of(*errors, x - problem.origin(), left_out), damping = 1e-2;
+  double cost = cost_of(*errors, x - problem.origin()), damping = 1e-2;
   for (int step = 0; step < most_steps; ++step) {
-    Eigen::Matrix<double, Eigen::Dynamic, unknowns> slopes(errors->size(), unknowns);
-    for (Eigen::Index i = 0; i < unknowns; ++i) {
-      constexpr double width = 1e-3;
-      Unknowns beside = x;
-      beside[i] += problem.bounded(x + Unknowns::Unit(i) * width)[i] > x[i] ? width : -width;
-      const Answer<Eigen::VectorXd> moved = problem.errors(beside);
-      if (!moved) return Inapplicable{moved.reason()};
-      slopes.col(i) = (*moved - *errors) / (beside[i] - x[i]);
-    }
-    const Eigen::VectorXd weights = weights_of(*errors, left_out);
-    Eigen::Matrix<double, unknowns, unknowns> normal = slopes.transpose() * weights.asDiagonal() * slopes;
-    normal.diagonal().array() += pull * pull;
-    const Unknowns gradient = slopes.transpose() * weights.cwiseProduct(*errors) + pull * pull * (x - problem.origin());
+    const Answer<Slopes> slopes = slopes_of(problem, x, *errors);
+    if (!slopes) return Inapplicable{slopes.reason()};
+    const Eigen::VectorXd weights = weights_of(*errors);
+    const Normal normal = normal_of(*slopes, weights);
+    const Unknowns gradient =
+        slopes->transpose() * weights.cwiseProduct(*errors) + pull * pull * (x - problem.origin());
     double gain = 0;
     for (; damping < 1e8; damping *= 4) {
-      Eigen::Matrix<double, unknowns, unknowns> damped = normal;
+      Normal damped = normal;
       damped.diagonal() *= 1 + damping;
       const Unknowns next = problem.bounded(x - damped.ldlt().solve(gradient));
       Answer<Eigen::VectorXd> moved = problem.errors(next);
       if (!moved) return Inapplicable{moved.reason()};
-      const double there = cost_of(*moved, next - problem.origin(), left_out);
+      const double there = cost_of(*moved, next - problem.origin());
       if (!(there < cost)) continue;
       gain = cost - there;
       x = next, cost = there, errors = std::move(moved);
       damping = std::max(damping / 8, 1e-7);
       break;
     }
-    if (gain <= 1e-7 * cost) break;
+    if (gain <= 1e-6 * cost) break;
   }
-  return x;
+  return Optimum{x, std::move(*errors)};
+}
+
+/// Each row's error in a fit without it, to first order (Allen 1974: r / (1 - h), h the row's leverage).
+Answer<Eigen::VectorXd> left_out_errors(const Problem& problem, const Optimum& at) {
+  const Answer<Slopes> slopes = slopes_of(problem, at.x, at.errors);
+  if (!slopes) return Inapplicable{slopes.reason()};
+  const Eigen::VectorXd weights = weights_of(at.errors);
+  const Normal inverse = normal_of(*slopes, weights).inverse();
+  Eigen::VectorXd out = at.errors;
+  for (Eigen::Index i = 0; i < out.size(); ++i) {
+    const double leverage = weights[i] * slopes->row(i) * inverse * slopes->row(i).transpose();
+    out[i] /= 1 - std::min(leverage, 0.95);
+  }
+  return out;
 }
 
 Answer<std::vector<PreparedRow>> prepared(const Cluster& cluster, std::span<const MeasuredStep> steps) {
@@ -198,16 +231,15 @@ Answer<DeviceFit> device_of_steps(const Device& start, const Cluster& cluster, s
   Answer<std::vector<PreparedRow>> rows = prepared(cluster, steps);
   if (!rows) return Inapplicable{rows.reason()};
   const Problem problem(start, std::move(*rows));
-  const Answer<Unknowns> best = least_squares(problem, problem.origin(), -1, 100);
+  const Answer<Optimum> best = least_squares(problem);
   if (!best) return Inapplicable{best.reason()};
   DeviceFit fit;
-  fit.device = problem.device(*best);
-  const Answer<Eigen::VectorXd> errors = problem.errors(*best);
-  for (const double r : *errors) fit.residuals.push_back(relative(r));
-  for (Eigen::Index i = 0; leave_one_out && i < errors->size(); ++i) {
-    const Answer<Unknowns> without = least_squares(problem, *best, i, 6);
+  fit.device = problem.device(best->x);
+  for (const double r : best->errors) fit.residuals.push_back(relative(r));
+  if (leave_one_out) {
+    const Answer<Eigen::VectorXd> without = left_out_errors(problem, *best);
     if (!without) return Inapplicable{without.reason()};
-    fit.left_out.push_back(relative((*problem.errors(*without))[i]));
+    for (const double r : *without) fit.left_out.push_back(relative(r));
   }
   fit.device.relative_error = leave_one_out ? root_mean_square(fit.left_out, steps.size())
                                             : root_mean_square(fit.residuals, steps.size() - free_numbers.size() + 1);

@@ -46,7 +46,8 @@ struct MeasuredStep {
 struct DeviceFit {
   Device device;
   std::vector<double> residuals;  ///< predicted / measured - 1, in the order of the rows
-  std::vector<double> left_out;   ///< the same, each row predicted by a fit without it; empty when not asked for
+  std::vector<double>
+      left_out;  ///< the same, each row predicted by a fit without it, to first order; empty: not asked for
   std::vector<std::string> notes;
 };
 /// `start`: what is known beforehand (peaks from a data sheet). Inapplicable with fewer rows than free numbers.
