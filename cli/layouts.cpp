@@ -12,16 +12,8 @@
 namespace stepcast::cli {
 namespace {
 
-/// Flags that a layout does not know are refused, not ignored.
-void refuse_foreign_flags(const ClusterFlags& flags, bool described) {
-  const auto refuse = [](const char* flag, const char* why) {
-    throw InputError(flag, "a plan without a layout", "a layout", why);
-  };
-  if (!flags.options.slow_worker.empty()) refuse("--slow-worker", "slow workers are not modelled in layouts");
-  if (!flags.options.late_worker.empty()) refuse("--late-worker", "slow workers are not modelled in layouts");
-  if (!flags.options.degraded_link.empty()) refuse("--degraded-link", "slow workers are not modelled in layouts");
-  if (!flags.options.jitter.empty()) refuse("--jitter", "slow workers are not modelled in layouts");
-  if (!described) return;
+/// Flags that change a trace are refused where there is none, not ignored.
+void refuse_flags_of_traces(const ClusterFlags& flags) {
   if (!flags.faster_compute.empty())
     throw InputError("--faster-compute", "a trace, whose times it changes", "a described model",
                      "give another --device");
@@ -67,9 +59,8 @@ LayoutSubject LayoutInput::subject() const {
 }
 
 Answer<LayoutInput> layout_input_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout) {
-  const bool described = is_described(input);
-  refuse_foreign_flags(flags, described);
-  if (described) {
+  if (is_described(input)) {
+    refuse_flags_of_traces(flags);
     const Cluster cluster = cluster_of(flags);
     const Device device = device_of_description(input, cluster);
     if (!flags.same_device && !cluster.device.empty() && !same_device(cluster.device, device.name))

@@ -183,11 +183,12 @@ void write_timeline(std::ostream& out, const TimelineReport& report) {
 /// One row a stage, and below one a direction of each link between neighbours.
 void write_layout_timeline(std::ostream& out, const LayoutTimelineReport& report) {
   const LayoutTimeline& detail = report.detail;
-  const std::uint32_t micro_batches = std::max(detail.shape.micro_batches, 1U);
   Shown shown{detail.graph, detail.timeline, {}, [&](std::size_t instance) {
-                const Task& task = detail.graph.tasks[instance % detail.timeline.tasks];
-                return "\"virtual_stage\":" + std::to_string(task.index / micro_batches) +
-                       ",\"micro_batch\":" + std::to_string(task.index % micro_batches);
+                const auto number = static_cast<std::uint32_t>(instance % detail.timeline.tasks);
+                const PipelineTask task = pipeline_task(detail.graph, detail.shape, number);
+                return "\"virtual_stage\":" + std::to_string(task.virtual_stage) +
+                       ",\"chunk\":" + std::to_string(task.slot.chunk) +
+                       ",\"micro_batch\":" + std::to_string(task.slot.micro_batch);
               }};
   for (std::uint32_t t = 0; t < detail.timeline.tasks; ++t)
     shown.names.push_back(pipeline_task_name(detail.graph, detail.shape, t));
