@@ -51,7 +51,8 @@ void write_what_ifs(std::ostream& out, const PipelineReplay& replay) {
         text_of(median_of(replay, &PipelineStepReplay::without_slow_stages)) + " if every stage took the mean of all");
   write_labelled(out, "even",
                  text_of(median_of(replay, &PipelineStepReplay::even)) +
-                     " if all operations of a kind were alike; host aside " + times(replay.unevenness));
+                     " if all operations of a kind were alike: the host's lags aside, the job is slowed down " +
+                     times(replay.unevenness));
 }
 
 void write_slow(std::ostream& out, const PipelineReplay& replay) {
