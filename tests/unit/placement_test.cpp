@@ -3,6 +3,7 @@
 
 #include <stepcast/placement.hpp>
 #include <stepcast/placement_cuts.hpp>
+#include <stepcast/workload.hpp>
 
 #include <doctest/doctest.h>
 
@@ -354,4 +355,28 @@ TEST_CASE("impossible placements are refused") {
   options.ratio = 1;
   options.micro_batches = 0;
   CHECK(!placed(units, cluster, options));
+}
+
+TEST_CASE("a described model is placed: its units are what they cost on one device") {
+  Device device;
+  device.name = "made up";
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  device.matrix_rate.fill(1e14);
+  const Workload workload = workload_of(model_shape_of("gpt:hidden=1024,layers=6,heads=16,seq=1024"), device);
+  const auto units = placed_units(workload, 2, 4);
+  REQUIRE(bool(units));
+  REQUIRE(units->size() == workload.units.size());
+  const auto once = placed_units(workload, 2, 1);
+  for (std::size_t i = 0; i < units->size(); ++i) {
+    Split split;
+    split.micro_batch = 2;
+    const auto cost = unit_cost(workload, workload.units[i], split);
+    CHECK((*units)[i].forward == cost->forward);
+    CHECK((*units)[i].backward == cost->input_gradient + cost->weight_gradient);
+    CHECK((*units)[i].boundary == cost->boundary);
+    CHECK(((*units)[i].memory - (*once)[i].memory).value() == doctest::Approx(3 * cost->kept[0].value()));
+  }
+  const auto found = placed(*units, grouped({{2, 1}, {2, 0.5}}, fast, slow));
+  REQUIRE(bool(found));
+  CHECK(std::accumulate(found->units.begin(), found->units.end(), 0u) == units->size());
 }
