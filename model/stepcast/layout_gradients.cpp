@@ -11,6 +11,17 @@ namespace {
 // Pieces of a unit whose gradients become ready one after the other: a block's four products.
 constexpr std::uint32_t pieces = 4;
 
+/// Shares of a unit's gradients in its tensors, in forward order; equal pieces where the tensors are not known.
+std::vector<double> tensor_shares(const UnitKind& kind) {
+  std::vector<double> shares;
+  double sum = 0;
+  if (kind.shape)
+    for (const ParameterShape& p : kind.shape->parameters) sum += shares.emplace_back(p.elements());
+  if (!(sum > 0)) return std::vector<double>(pieces, 1.0 / pieces);
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
 /// Gradient bytes of a unit as the data group sees them: those of experts travel in a smaller group, and count as the
 /// bytes that take as long in this one.
 Bytes gradient_bytes(const Workload& w, const PricedSplit& split, const PricedUnit& u) {
@@ -73,7 +84,7 @@ Seconds scattered(const Profile& profile, const PricedGroup& group, const Layout
   for (const std::uint32_t layer : profile.backward_order) {
     open.compute += profile.layers[layer].backward.device;
     compute += profile.layers[layer].backward.device;
-    if (tensor != profile.tensors.end() && tensor->layer == layer) filled += tensor++->size;
+    while (tensor != profile.tensors.end() && tensor->layer == layer) filled += tensor++->size;
     if (filled < bucket && layer != profile.backward_order.back()) continue;
     open.reduce = exchange(group, Operation::reduce_scatter, filled, l.overlap_gradients);
     transfers += open.reduce;
@@ -122,12 +133,16 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, Recomputation
     layer.backward.device = passes.backward / pieces;
   }
   p.backward_order.reserve(count);
-  for (std::uint32_t i = count; i-- > 0;) {
-    p.backward_order.push_back(i);
-    const Bytes size = gradient_bytes(w, split, split.units[units[i / pieces]]) / pieces;
-    p.tensors.push_back({.name = {}, .shape = {}, .dtype = w.dtype, .size = size, .layer = i});
+  for (std::uint32_t i = count; i-- > 0;) p.backward_order.push_back(i);
+  for (std::size_t u = units.size(); u-- > 0;) {
+    const std::vector<double> shares = tensor_shares(w.kinds[units[u]]);
+    const Bytes size = gradient_bytes(w, split, split.units[units[u]]);
+    for (std::size_t t = shares.size(); t-- > 0;) {
+      const auto layer = static_cast<std::uint32_t>(u * pieces + t * pieces / shares.size());
+      if (size * shares[t] > Bytes(0))
+        p.tensors.push_back({.name = {}, .shape = {}, .dtype = w.dtype, .size = size * shares[t], .layer = layer});
+    }
   }
-  std::erase_if(p.tensors, [](const Tensor& t) { return t.size == Bytes(0); });
   return p;
 }
 

@@ -10,8 +10,7 @@ namespace stepcast {
 namespace {
 
 /// The parts of the step of one device; they sum to it.
-LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std::uint32_t d,
-                             Seconds gradients) {
+LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std::uint32_t d, Seconds gradients) {
   const PipelineDevice& device = e.pipeline->devices[d];
   const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   LayoutBreakdown b;
@@ -33,7 +32,7 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std:
   PipelineEvaluator& pipeline = *state.evaluator(*e.layout.schedule, e.pipeline->shape, why);
   const Seconds without_sends = pipeline(free, e.layout.overlap_pipeline).last_backward[d];
   b.pipeline = std::clamp(last - without_sends, Seconds(0), std::max(Seconds(0), last - working));
-  b.bubble = last - working - b.pipeline;
+  b.bubble = std::max(Seconds(0), last - working - b.pipeline);  // sums in another order may differ in the last digit
   return b;
 }
 
