@@ -44,7 +44,7 @@ void write_what_ifs(std::ostream& out, const PipelineReplay& replay) {
   if (replay.replicas > 1)
     write_labelled(out, "workers",
                    text_of(median_of(replay, &PipelineStepReplay::without_slow_workers)) +
-                       " if every worker were like its peers: the job is slowed down " + times(replay.slowdown));
+                       " if no worker were slower than its peers: the job is slowed down " + times(replay.slowdown));
   if (replay.stages > 1)
     write_labelled(
         out, "stages",

@@ -113,6 +113,7 @@ TEST_CASE("pipeline replay: a job by hand, one worker twice as slow") {
   CHECK(replay->workers[0].replica == 1);
   CHECK(replay->workers[0].factor == Approx(2));
   CHECK(replay->workers[0].step_cost == Approx(40.0 / 143));
+  CHECK(replay->stages_slow.empty());  // a slow worker is no slow stage
   CHECK(replay->cause == "worker 1 (replica 1, stage 0): its passes take 2.00 x those of its peers");
   // From the other steps alone: their times are the first and the last one's, or the mean with the slower one.
   CHECK(replay->steps[1].forecast.value() == Approx(0.143));
