@@ -150,10 +150,10 @@ Normal normal_of(const Slopes& slopes, const Eigen::VectorXd& weights) {
 struct Optimum {
   Unknowns x;
   Eigen::VectorXd errors;
+  double cost = 0;
 };
-Answer<Optimum> least_squares(const Problem& problem) {
+Answer<Optimum> least_squares(const Problem& problem, Unknowns x) {
   constexpr int most_steps = 60;
-  Unknowns x = problem.origin();
   Answer<Eigen::VectorXd> errors = problem.errors(x);
   if (!errors) return Inapplicable{errors.reason()};
   double cost = cost_of(*errors, x - problem.origin()), damping = 1e-2;
@@ -178,9 +178,26 @@ Answer<Optimum> least_squares(const Problem& problem) {
       damping = std::max(damping / 8, 1e-7);
       break;
     }
-    if (gain <= 1e-6 * cost) break;
+    if (gain <= 1e-8 * cost) break;
   }
-  return Optimum{x, std::move(*errors)};
+  return Optimum{x, std::move(*errors), cost};
+}
+
+/// The best of several starts: where host and device change places as the larger of the two, the cost has kinks in
+/// which a descent may end.
+Answer<Optimum> best_optimum(const Problem& problem) {
+  constexpr Eigen::Index half_output = 1, host_issue = 5;
+  Answer<Optimum> best = least_squares(problem, problem.origin());
+  for (const double issue : {0.25, 1.0, 4.0})
+    for (const double output : {1.0, 8.0}) {
+      if (!best || (issue == 1 && output == 1)) continue;
+      Unknowns x = problem.origin();
+      x[host_issue] += std::log(issue);
+      x[half_output] += std::log(output);
+      Answer<Optimum> next = least_squares(problem, problem.bounded(x));
+      if (!next || next->cost < best->cost) best = std::move(next);
+    }
+  return best;
 }
 
 /// Each row's error in a fit without it, to first order (Allen 1974: r / (1 - h), h the row's leverage).
@@ -231,7 +248,7 @@ Answer<DeviceFit> device_of_steps(const Device& start, const Cluster& cluster, s
   Answer<std::vector<PreparedRow>> rows = prepared(cluster, steps);
   if (!rows) return Inapplicable{rows.reason()};
   const Problem problem(start, std::move(*rows));
-  const Answer<Optimum> best = least_squares(problem);
+  const Answer<Optimum> best = best_optimum(problem);
   if (!best) return Inapplicable{best.reason()};
   DeviceFit fit;
   fit.device = problem.device(best->x);
