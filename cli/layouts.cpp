@@ -120,6 +120,7 @@ ExitCode recommend_layout(const LayoutInput& input, const LayoutFlags& flags, Se
   LayoutAdviceOptions options;
   options.search = search_options_of(flags);
   options.search.layout = input.options;
+  options.search.best = 20;  // half of them often differ in switches only
   options.tuning = tuning;
   Answer<LayoutAdvice> advice = Inapplicable{};
   {

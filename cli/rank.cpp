@@ -4,6 +4,7 @@
 #include "files.hpp"
 #include "layouts.hpp"
 
+#include <stepcast/number_text.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/text.hpp>
 
@@ -19,9 +20,6 @@ Search search_of(const std::string& text) {
   if (text == "bayesian") return Search::bayesian;
   throw InputError("--search", "grid or bayesian", "'" + text + "'");
 }
-
-/// Fewer evaluations for layouts, where one takes longer.
-Search layout_tuning_of(const std::string& text) { return text.empty() ? Search::bayesian : search_of(text); }
 
 RecommendOptions options_of(const RankFlags& flags, const RankOptions& options) {
   RecommendOptions out;
@@ -60,7 +58,7 @@ ExitCode recommend_divided(const RankFlags& flags) {
   (void)space_of(flags.layout), (void)search_options_of(flags.layout);
   const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
   if (!input) return refuse_layout("layout/ddp", input.reason(), flags.output);
-  return recommend_layout(*input, flags.layout, layout_tuning_of(flags.search), flags.output, "");
+  return recommend_layout(*input, flags.layout, search_of(flags.search), flags.output, "");
 }
 
 /// What to search instead when data parallelism does not fit into the devices' memory, as far as that is known.
@@ -75,8 +73,9 @@ std::optional<Misfit> misfit_of(const RankFlags& flags, const Cluster& cluster, 
   LayoutEvaluator evaluator(input->workload, input->cluster, input->options);
   const Answer<LayoutEvaluator::Quick> ddp = evaluator.quick(layout_plan_of("ddp"));
   if (!ddp || ddp->memory <= input->options.memory_cap) return std::nullopt;
-  return Misfit{*std::move(input), "searched because DDP needs " + text_of(ddp->memory) + " a device and there are " +
-                                       text_of(input->options.memory_cap)};
+  const Bytes cap = input->options.memory_cap;
+  return Misfit{*std::move(input), "searched because DDP needs " + percent(ddp->memory / cap) + " of the " +
+                                       text_of(cap) + " that a device has"};
 }
 
 }  // namespace
@@ -105,8 +104,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   const Profile& profile = input.profile;
   if (options.advice)
     if (const std::optional<Misfit> misfit = misfit_of(flags, cluster, input))
-      return recommend_layout(misfit->input, flags.layout, layout_tuning_of(flags.search), flags.output,
-                              misfit->reason);
+      return recommend_layout(misfit->input, flags.layout, search_of(flags.search), flags.output, misfit->reason);
   const Ranking ranking = recommended(profile, cluster, how);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {profile, cluster, input.check, ranking, options.advice});

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -41,13 +42,16 @@ bool only_data_parallel(const LayoutPrediction& p) {
   return l.tensor * l.context * l.pipeline * l.expert == 1;
 }
 
-std::string gain_text(const LayoutAdvice& advice) {
+std::string gain_text(const LayoutAdvice& advice, Objective objective) {
   const LayoutPrediction& best = advice.best.front();
   if (only_data_parallel(best)) return "none over data parallelism alone, which is best";
   if (!advice.data_parallel) return "data parallelism alone does not work: " + advice.no_data_parallel;
   const LayoutPrediction& alone = *advice.data_parallel;
-  std::string text = fixed(alone.iteration / best.iteration, 2) + "x over the best with data parallelism alone, " +
-                     text_of(alone.plan) + " (" + text_of(alone.iteration) + ", " + text_of(alone.memory.total()) + ")";
+  const bool by_time = objective == Objective::shortest_step;
+  std::string text =
+      (by_time ? fixed(alone.iteration / best.iteration, 2) + "x over the best with" : std::string("over")) +
+      " data parallelism alone, " + text_of(alone.plan) + " (" + text_of(alone.iteration) + ", " +
+      text_of(alone.memory.total()) + ")";
   return text + (alone.devices == best.devices ? "" : " on " + counted(alone.devices, "device"));
 }
 
@@ -66,7 +70,7 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   if (report.options.objective != Objective::shortest_step || report.options.price_per_device_hour > 0)
     write_labelled(out, "objective", objective_text(report, best));
   write_labelled(out, "search", search_text(advice.search));
-  write_labelled(out, "gain", gain_text(advice));
+  write_labelled(out, "gain", gain_text(advice, report.options.objective));
   if (advice.untuned)
     write_labelled(out, "gradients",
                    "tuned after the search, which found " + text_of(advice.untuned->plan) + ", " +
@@ -78,30 +82,71 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   write_layout_breakdown(out, best);
 }
 
+/// The same but for what overlaps: one of them is enough to look at.
+bool same_but_for_overlap(Layout a, Layout b) {
+  a.overlap_pipeline = b.overlap_pipeline;
+  a.overlap_gradients = b.overlap_gradients;
+  return a == b;
+}
+
+std::vector<const LayoutPrediction*> shown_layouts(const std::vector<LayoutPrediction>& best) {
+  constexpr std::size_t most = 10;
+  std::vector<const LayoutPrediction*> shown;
+  for (const LayoutPrediction& p : best)
+    if (shown.size() < most && std::none_of(shown.begin(), shown.end(), [&](const LayoutPrediction* before) {
+          return same_but_for_overlap(before->plan.layout, p.plan.layout);
+        }))
+      shown.push_back(&p);
+  return shown;
+}
+
 void write_best(std::ostream& out, const LayoutSearchReport& report) {
-  const bool devices =
-      report.options.objective == Objective::fewest_devices || report.options.objective == Objective::cheapest;
+  const Objective objective = report.options.objective;
+  const bool devices = objective == Objective::fewest_devices || objective == Objective::cheapest;
   const double price = report.options.price_per_device_hour;
-  std::vector<TextTable::Column> columns = {{"#", Align::right},      {"layout", Align::flexible},
-                                            {"step", Align::right},   {"memory", Align::right},
-                                            {"bubble", Align::right}, {"MFU", Align::right}};
+  const std::vector<const LayoutPrediction*> layouts = shown_layouts(report.advice.best);
+  const bool utilization = layouts.front()->model_flops_utilization > 0;
+  std::vector<TextTable::Column> columns = {{"#", Align::right},
+                                            {"layout", Align::flexible},
+                                            {"step", Align::right},
+                                            {"memory", Align::right},
+                                            {"bubble", Align::right}};
+  if (utilization) columns.push_back({"MFU", Align::right});
   if (devices) columns.push_back({"devices", Align::right});
   if (price > 0) columns.push_back({"cost", Align::right});
   TextTable table(columns);
-  for (std::size_t i = 0; i < report.advice.best.size(); ++i) {
-    const LayoutPrediction& p = report.advice.best[i];
-    std::vector<std::string> row = {std::to_string(i + 1),
-                                    text_of(p.plan),
-                                    text_of(p.iteration),
-                                    text_of(p.memory.total()),
-                                    percent(p.breakdown.bubble / p.iteration),
-                                    p.model_flops_utilization > 0 ? percent(p.model_flops_utilization) : ""};
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const LayoutPrediction& p = *layouts[i];
+    std::vector<std::string> row = {std::to_string(i + 1), text_of(p.plan), text_of(p.iteration),
+                                    text_of(p.memory.total()), percent(p.breakdown.bubble / p.iteration)};
+    if (utilization) row.push_back(percent(p.model_flops_utilization));
     if (devices) row.push_back(std::to_string(p.devices));
     if (price > 0) row.push_back(fixed(cost_of(p, price), 4));
     table.add_row(std::move(row));
   }
   out << '\n';
   table.write(out);
+}
+
+bool any_framework_runs(const std::vector<LaunchSettings>& all) {
+  return std::any_of(all.begin(), all.end(), [](const LaunchSettings& s) { return !s.text.empty(); });
+}
+
+/// The settings of the best layout; where no framework runs it, of the best one that some framework does.
+void write_best_settings(std::ostream& out, const LayoutSearchReport& report) {
+  const LayoutAdvice& advice = report.advice;
+  if (advice.settings.empty()) return;
+  out << '\n';
+  if (any_framework_runs(advice.settings)) return write_launch_settings(out, advice.settings);
+  for (const LayoutPrediction& p : advice.best) {
+    const std::vector<LaunchSettings> settings = launch_settings(report.subject.workload, p);
+    if (!any_framework_runs(settings)) continue;
+    write_labelled(out, "settings",
+                   "no framework runs the best layout; the next that one does is " + text_of(p.plan) + ", " +
+                       percent(p.iteration / advice.best.front().iteration - 1) + " slower");
+    return write_launch_settings(out, settings);
+  }
+  write_launch_settings(out, advice.settings);
 }
 
 void write_frontier(std::ostream& out, const std::vector<FrontierPoint>& frontier) {
@@ -128,7 +173,7 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
     write_best(out, report);
   }
   if (report.frontier && !advice.search.frontier.empty()) write_frontier(out, advice.search.frontier);
-  if (any && !advice.settings.empty()) out << '\n', write_launch_settings(out, advice.settings);
+  if (any) write_best_settings(out, report);
 }
 
 }  // namespace stepcast

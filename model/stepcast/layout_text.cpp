@@ -15,16 +15,16 @@ namespace {
 using Align = TextTable::Align;
 
 /// "529.6 billion".
-std::string large_count_text(double n) {
+std::string count_text(double n) {
   constexpr std::pair<double, std::string_view> scales[] = {{1e12, " trillion"}, {1e9, " billion"}, {1e6, " million"}};
   for (const auto& [scale, word] : scales)
     if (n >= scale) return fixed(n / scale, 1) + std::string(word);
-  return fixed(n, 0);
+  return grouped_digits(static_cast<std::uint64_t>(n));
 }
 
 std::string workload_text(const Workload& workload) {
   std::string text = workload.name.empty() ? "unnamed" : workload.name;
-  text += ", " + large_count_text(workload.parameters()) + " parameters";
+  text += ", " + count_text(workload.parameters()) + " parameters";
   return text + (workload.shape ? "; described, not measured" : "");
 }
 
@@ -178,14 +178,13 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
                      text_of(p.interval_high) + ")");
   const double sequence = subject.workload.sequence;
   if (p.throughput_samples_per_s > 0)
-    write_labelled(
-        out, "throughput",
-        fixed(p.throughput_samples_per_s, 1) + " samples/s" +
-            (sequence > 0 ? ", " + large_count_text(p.throughput_samples_per_s * sequence) + " tokens/s" : "") +
-            " on all devices");
+    write_labelled(out, "throughput",
+                   fixed(p.throughput_samples_per_s, 1) + " samples/s" +
+                       (sequence > 0 ? ", " + count_text(p.throughput_samples_per_s * sequence) + " tokens/s" : "") +
+                       " on all devices");
   if (p.model_flops_utilization > 0)
     write_labelled(out, "MFU",
-                   percent(p.model_flops_utilization) + " of the devices' peak does the model's operations");
+                   percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices");
   write_labelled(out, "bound", p.bound);
   write_labelled(out, "memory",
                  memory_text(p.memory.total(), subject.memory_cap) + " a device" +
@@ -210,20 +209,26 @@ void write_layout_breakdown(std::ostream& out, const LayoutPrediction& p) {
                {"other", b.other, false}};
   TextTable table({{"part of the step"}, {"time", Align::right}, {"share", Align::right}});
   for (const auto& part : parts)
-    if (part.always || part.time > Seconds(0))
-      table.add_row({std::string(part.name), text_of(part.time), percent(part.time / p.iteration)});
+    if (part.always || part.time > 1e-9 * p.iteration)  // less is rounding
+      table.add_row({std::string(part.name), text_of(part.time > 1e-9 * p.iteration ? part.time : Seconds(0)),
+                     percent(part.time / p.iteration)});
   table.write(out);
 }
 
 void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>& all) {
+  std::vector<std::pair<std::string, std::string>> refusals;  // reason, frameworks
   for (const LaunchSettings& settings : all) {
-    if (settings.text.empty()) continue;
+    if (settings.text.empty()) {
+      const auto same = std::find_if(refusals.begin(), refusals.end(),
+                                     [&](const auto& refusal) { return refusal.first == settings.cannot; });
+      if (same != refusals.end()) same->second += ", " + std::string(settings.framework);
+      else refusals.emplace_back(settings.cannot, settings.framework);
+      continue;
+    }
     write_labelled(out, "settings", "for " + std::string(settings.framework) + ":");
     write_settings(out, settings.text);
   }
-  for (const LaunchSettings& settings : all)
-    if (settings.text.empty())
-      write_labelled(out, "settings", "not for " + std::string(settings.framework) + ": " + settings.cannot);
+  for (const auto& [reason, frameworks] : refusals) write_labelled(out, "not with", frameworks + ": " + reason);
 }
 
 void write_layout_text(std::ostream& out, const LayoutReport& report) {

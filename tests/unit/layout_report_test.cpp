@@ -114,7 +114,7 @@ TEST_CASE("layout report: words, parts and stages of one layout") {
   // Stages 1 and 2 show the same and stand in one row; the others do not.
   CHECK(says(text, "1-2 3 x block"));
   CHECK(says(text, "--tensor-model-parallel-size 8"));
-  CHECK(says(text, "not for Horovod: it divides no layer"));
+  CHECK(says(text, "not with Horovod: it divides no layer"));
   CHECK(says(text, "a device"));
   // What does not occur is not listed.
   CHECK_FALSE(says(text, "expert exchanges"));
