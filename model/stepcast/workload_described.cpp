@@ -15,8 +15,13 @@ namespace {
 /// A unit under a split, on one device.
 class DividedUnit {
  public:
-  DividedUnit(const Workload& workload, const UnitShape& unit, const Split& split)
-      : device_(*workload.device), dtype_(workload.dtype), shape_(*workload.shape), unit_(unit), split_(split) {}
+  DividedUnit(const Workload& workload, std::uint32_t kind, const Split& split)
+      : device_(*workload.device),
+        dtype_(workload.dtype),
+        shape_(*workload.shape),
+        unit_(*workload.kinds[kind].shape),
+        split_(split),
+        is_end_(kind == 0 || kind + 1 == workload.kinds.size()) {}
 
   [[nodiscard]] UnitCost cost() const {
     UnitCost c;
@@ -25,7 +30,7 @@ class DividedUnit {
     c.forward = times.forward.elapsed(device_);
     add_backward(times, c);
     // Megatron-LM and DeepSpeed checkpoint the blocks.
-    c.checkpointed = shape_.units.size() < 3 || (&unit_ != &shape_.units.front() && &unit_ != &shape_.units.back());
+    c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
     add_parameters(c);
     add_activations(c);
@@ -58,14 +63,10 @@ class DividedUnit {
   }
 
   [[nodiscard]] LocalWork local_work(const OperatorShape& o) const {
-    LocalWork work = work_of(o, split_.micro_batch);
+    const double pairs = split_.micro_batch * double(shape_.heads) / tensor();
+    LocalWork work = work_of(o, split_.micro_batch).for_pairs(o, pairs);
     const double context = double(split_.context);
     work.traffic *= share(o.division) / context;
-    if (o.fused_multiple > 0 &&
-        std::fmod(split_.micro_batch * double(shape_.heads) / tensor(), o.fused_multiple) != 0) {
-      work.traffic *= o.unfused_traffic;
-      work.steps *= o.unfused_kernels;
-    }
     if (o.product.m == 0) return work;
     MatrixProduct& p = work.product;
     if (o.weighted) {
@@ -192,6 +193,7 @@ class DividedUnit {
   const ModelShape& shape_;
   const UnitShape& unit_;
   const Split& split_;
+  bool is_end_;  ///< embedding or head
 };
 
 std::string whole_number_flaw(std::string_view what, std::int64_t number, std::int64_t parts, std::string_view by) {
@@ -270,7 +272,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
 
 Answer<UnitCost> described_unit_cost(const Workload& workload, std::uint32_t kind, const Split& split) {
   if (const std::string flaw = flaw_of(*workload.shape, split); !flaw.empty()) return Inapplicable{flaw};
-  return DividedUnit(workload, *workload.kinds[kind].shape, split).cost();
+  return DividedUnit(workload, kind, split).cost();
 }
 
 }  // namespace stepcast

@@ -20,7 +20,8 @@ PassTime sum_of(const PassTime& a, const PassTime& b) {
 
 Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& device, double samples) {
   UnitTimes times;
-  for (const OperatorShape& o : unit.operators) times.add(device, model.dtype, o, work_of(o, samples));
+  for (const OperatorShape& o : unit.operators)
+    times.add(device, model.dtype, o, work_of(o, samples).for_pairs(o, samples * double(model.heads)));
   Layer layer;
   layer.forward = cost_of(times.forward, device);
   layer.backward = cost_of(sum_of(times.input_gradient, times.weight_gradient), device);

@@ -43,6 +43,14 @@ void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o
   else add_traffic(*this, device, o, local);
 }
 
+LocalWork LocalWork::for_pairs(const OperatorShape& o, double pairs) const {
+  LocalWork work = *this;
+  if (o.fused_multiple == 0 || std::fmod(pairs, o.fused_multiple) == 0) return work;
+  work.traffic *= o.unfused_traffic;
+  work.steps *= o.unfused_kernels;
+  return work;
+}
+
 UpdateShape update_of(const ModelShape& model) {
   const double parameters = model.parameters(), element = size_of(model.dtype);
   const bool transformer = model.heads > 0, mixed = element < 4;

@@ -26,6 +26,9 @@ struct LocalWork {
   MatrixProduct product;
   Bytes traffic;
   double steps = 1;  ///< launches of every kernel (ring attention: one a block)
+
+  /// With the operator's separate kernels, if its fused one does not serve so many pairs of sample and head.
+  [[nodiscard]] LocalWork for_pairs(const OperatorShape&, double pairs) const;
 };
 
 struct UnitTimes {

@@ -141,7 +141,7 @@ TEST_CASE("on an ideal device a block takes its operations, and its backward pas
 
 TEST_CASE("a small model is launch-bound: its time is the host's, however fast the device") {
   Device device = test::roofline_device();
-  const ModelShape shape = model_shape_of("gpt:hidden=64,layers=2,heads=2,seq=16,vocab=100");
+  const ModelShape shape = model_shape_of("gpt:hidden=64,layers=2,heads=4,seq=16,vocab=100");
   const UnitCost slow = cost(workload_of(shape, device), block, split_of(1));
   device.memory_bandwidth *= 10;
   CHECK(cost(workload_of(shape, device), block, split_of(1)).forward == slow.forward);
@@ -151,13 +151,35 @@ TEST_CASE("a small model is launch-bound: its time is the host's, however fast t
   CHECK(slow.forward.value() == doctest::Approx(15 * 6e-6));
 }
 
+TEST_CASE("Megatron's fused softmax serves four pairs of sample and head at a time; else it is six kernels") {
+  const Workload w = workload("gpt:hidden=128,layers=1,heads=4,seq=16");
+  const auto kernels = [&](const Split& split) { return cost(w, block, split).forward.value() / 6e-6; };
+  CHECK(kernels(split_of(1)) == doctest::Approx(15));
+  CHECK(kernels(split_of(2)) == doctest::Approx(20));
+  CHECK(kernels(split_of(2, 2)) == doctest::Approx(15));
+  // A described profile launches the same kernels.
+  const Device device = test::roofline_device();
+  const Layer layer = described_profile(model_shape_of("gpt:hidden=130,layers=1,heads=5,seq=16"), device, 1).layers[1];
+  CHECK(layer.forward.host / device.issue == doctest::Approx(20));
+}
+
+TEST_CASE("full recomputation is of blocks; embedding and head keep what they need") {
+  const Workload w = workload(gpt3);
+  CHECK(cost(w, block, split_of(8)).checkpointed);
+  for (const std::uint32_t kind : {embedding, head}) {
+    const UnitCost c = cost(w, kind, split_of(8));
+    CHECK(!c.checkpointed);
+    CHECK(c.kept[2] == c.kept[0]);
+  }
+}
+
 TEST_CASE("more samples take longer but less each; more devices take less but no less than their share") {
   std::mt19937 random(11);
   const auto any = [&](std::initializer_list<int> values) {
     return *(values.begin() + std::ptrdiff_t(random() % values.size()));
   };
   for (int round = 0; round < 200; ++round) {
-    const int heads = any({8, 16, 32}), hidden = heads * any({64, 80, 128}), seq = any({128, 512, 2048});
+    const int heads = any({32, 64, 96}), hidden = heads * any({64, 80, 128}), seq = any({128, 512, 2048});
     std::string text = std::string(any({0, 1}) ? "gpt" : "llama") + ":hidden=" + std::to_string(hidden) +
                        ",layers=2,heads=" + std::to_string(heads) + ",seq=" + std::to_string(seq);
     if (any({0, 1}) != 0) text += ",attention=flash";
@@ -168,7 +190,7 @@ TEST_CASE("more samples take longer but less each; more devices take less but no
     for (const std::uint32_t kind : {embedding, block, head}) {
       const UnitCost one = cost(w, kind, split_of(1, b)), two = cost(w, kind, split_of(1, 2 * b));
       const auto time = [](const UnitCost& c) { return (c.forward + c.input_gradient + c.weight_gradient).value(); };
-      CHECK(time(two) >= time(one));
+      CHECK(time(two) >= time(one) * (1 - 1e-12));
       CHECK(time(two) <= 2 * time(one) * (1 + 1e-12));
       CHECK(two.kept[0] == one.kept[0] * 2);
       CHECK(two.parameters == one.parameters);
