@@ -134,8 +134,10 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, Recomputation
   }
   p.backward_order.reserve(count);
   for (std::uint32_t i = count; i-- > 0;) p.backward_order.push_back(i);
+  std::vector<std::vector<double>> of_kind(w.kinds.size());
   for (std::size_t u = units.size(); u-- > 0;) {
-    const std::vector<double> shares = tensor_shares(w.kinds[units[u]]);
+    std::vector<double>& shares = of_kind[units[u]];
+    if (shares.empty()) shares = tensor_shares(w.kinds[units[u]]);
     const Bytes size = gradient_bytes(w, split, split.units[units[u]]);
     for (std::size_t t = shares.size(); t-- > 0;) {
       const auto layer = static_cast<std::uint32_t>(u * pieces + t * pieces / shares.size());

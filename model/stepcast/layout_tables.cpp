@@ -7,8 +7,8 @@
 namespace stepcast {
 namespace {
 
-// When tables are thrown away: some hundred MB.
-constexpr std::size_t most_entries = 50'000, most_passes = 12'000'000;
+// When tables are thrown away: a few hundred MB.
+constexpr std::size_t most_entries = 400'000, most_stages = 1'000'000, most_passes = 12'000'000;
 
 std::uint64_t word(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 std::uint64_t word(std::int64_t high, std::int64_t low) {
@@ -71,15 +71,13 @@ Answer<Layout> LayoutTables::resolved(const Layout& l) const {
 }
 
 void LayoutTables::forget_if_full() {
-  if (pipelines_.size() < most_entries && staged_.size() < most_entries && gradients_.size() < 8 * most_entries &&
-      evaluated_passes_ < most_passes)
-    return;
+  if (gradients_.size() < most_entries && held_stages_ < most_stages && evaluated_passes_ < most_passes) return;
   // Numbers go on, so that what stays (splits, contents) never meets an old key.
   staged_.clear();
   pipelines_.clear();
   gradients_.clear();
   evaluators_.clear();
-  evaluated_passes_ = 0;
+  evaluated_passes_ = held_stages_ = 0;
 }
 
 const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout& l) {
@@ -109,13 +107,19 @@ PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, con
 
 std::uint64_t LayoutTables::content_of(const std::vector<VirtualStage>& stages,
                                        const std::vector<std::uint32_t>& held) {
-  StageContent content;
+  StageContent& content = scratch_content_;
+  content.clear();
   for (const std::uint32_t v : held)
     content.insert(content.end(), workload.units.begin() + stages[v].first,
                    workload.units.begin() + stages[v].first + stages[v].units);
-  const auto [found, added] = contents_.try_emplace(std::move(content), contents_.size());
-  if (added) content_list_.push_back(&found->first);
-  return found->second;
+  // Neighbouring stages are mostly alike.
+  if (!content_list_.empty() && *content_list_[last_content_] == content) return last_content_;
+  auto found = contents_.find(content);
+  if (found == contents_.end()) {
+    found = contents_.emplace(content, contents_.size()).first;
+    content_list_.push_back(&found->first);
+  }
+  return last_content_ = found->second;
 }
 
 void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& out) {
@@ -123,6 +127,7 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
   const auto last = static_cast<std::uint32_t>(stages.size() - 1);
   const double tied = stages[last].tied_parameters;
   out.devices.resize(out.shape.stages);
+  held_stages_ += out.shape.stages;
   for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
     PipelineDevice& device = out.devices[d];
     for (std::uint32_t c = 0; c < out.shape.chunks; ++c)
@@ -178,7 +183,10 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
                             sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
                             sharded && l.zero == 3 ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
                             division};
-  const auto& staged = staged_(staged_key, [&] { return staged_split(workload, *e.split, l, virtual_stages_of(l)); });
+  const auto& staged = staged_(staged_key, [&] {
+    held_stages_ += virtual_stages_of(l);
+    return staged_split(workload, *e.split, l, virtual_stages_of(l));
+  });
   e.staged = &staged.value;
   const TableKey key{staged.number, word(l.schedule), static_cast<std::uint64_t>(e.micro_batches),
                      static_cast<std::uint64_t>(l.chunks << 1 | int{l.overlap_pipeline})};

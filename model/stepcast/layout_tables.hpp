@@ -124,8 +124,11 @@ struct LayoutTables {
   NumberedTable<ExposedGradients> gradients_;
   NumberedTable<Answer<PipelineEvaluator>> evaluators_;
   std::size_t evaluated_passes_ = 0;  ///< held by evaluators_
+  std::size_t held_stages_ = 0;       ///< by staged_ and pipelines_
   std::map<StageContent, std::uint64_t> contents_;
   std::vector<const StageContent*> content_list_;
+  StageContent scratch_content_;
+  std::uint64_t last_content_ = 0;
   std::map<std::vector<std::uint32_t>, std::uint64_t> divisions_;
   std::vector<PlanSpec> plans_;
   std::size_t last_plan_ = 0;

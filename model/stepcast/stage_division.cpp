@@ -47,6 +47,27 @@ double shortest_longest(const Runs& runs, std::uint32_t stages) {
   return good;
 }
 
+/// Units before the end of each run (index: runs done) that leave all runs within the limit: least and most.
+struct Window {
+  std::vector<std::uint32_t> least, most;
+};
+Window window_of(const Runs& runs, std::uint32_t stages, double limit) {
+  const std::uint32_t n = runs.count();
+  Window w{std::vector<std::uint32_t>(stages + 1, 0), std::vector<std::uint32_t>(stages + 1, 0)};
+  for (std::uint32_t s = 1; s <= stages; ++s) {
+    std::uint32_t to = w.most[s - 1] + 1;
+    while (to < n - (stages - s) && runs.sum(w.most[s - 1], to + 1) <= limit) ++to;
+    w.most[s] = to;
+  }
+  w.least[stages] = n;
+  for (std::uint32_t s = stages; s > 1; --s) {
+    std::uint32_t from = w.least[s] - 1;
+    while (from > s - 1 && runs.sum(from - 1, w.least[s]) <= limit) --from;
+    w.least[s - 1] = from;
+  }
+  return w;
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::uint32_t stages) {
@@ -54,25 +75,29 @@ std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::ui
   const std::uint32_t n = runs.count();
   assert(stages >= 1 && stages <= n);
   const double limit = shortest_longest(runs, stages);
+  const Window window = window_of(runs, stages, limit);
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const std::size_t width = std::size_t{n} + 1;
-  // least[s][u]: smallest sum of squares of s runs over the first u units.
-  std::vector<double> least((std::size_t{stages} + 1) * width, infinity);
-  std::vector<std::uint32_t> cut(least.size(), 0);
+  // Rows of the window: the smallest sum of squares of s runs over the first u units, and where the last run begins.
+  std::vector<std::size_t> row(stages + 2, 0);
+  for (std::uint32_t s = 0; s <= stages; ++s) row[s + 1] = row[s] + (window.most[s] - window.least[s] + 1);
+  std::vector<double> least(row.back(), infinity);
+  std::vector<std::uint32_t> cut(row.back(), 0);
   least[0] = 0;
   for (std::uint32_t s = 1; s <= stages; ++s)
-    for (std::uint32_t u = s; u <= n - (stages - s); ++u)
-      for (std::uint32_t from = u; from-- >= s;) {  // the last run is [from, u)
-        const double run = runs.sum(from, u);
+    for (std::uint32_t u = window.least[s]; u <= window.most[s]; ++u) {
+      const std::size_t here = row[s] + (u - window.least[s]);
+      for (std::uint32_t from = std::min(u, window.most[s - 1] + 1); from-- > window.least[s - 1];) {
+        const double run = runs.sum(from, u);  // the last run is [from, u)
         if (run > limit) break;
-        const double squares = least[(s - 1) * width + from] + run * run;
-        if (squares >= least[s * width + u]) continue;
-        least[s * width + u] = squares;
-        cut[s * width + u] = from;
+        const double squares = least[row[s - 1] + (from - window.least[s - 1])] + run * run;
+        if (squares >= least[here]) continue;
+        least[here] = squares;
+        cut[here] = from;
       }
+    }
   std::vector<std::uint32_t> first(stages + 1);
   first[stages] = n;
-  for (std::uint32_t s = stages; s > 0; --s) first[s - 1] = cut[s * width + first[s]];
+  for (std::uint32_t s = stages; s > 0; --s) first[s - 1] = cut[row[s] + (first[s] - window.least[s])];
   return first;
 }
 
