@@ -46,6 +46,7 @@ bool names_layouts(const RankFlags& flags) {
 
 ExitCode compare_divided(const RankFlags& flags) {
   for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
   if (!input) return refuse_layout(flags.plans.front(), input.reason(), flags.output);
   return compare_layouts(*input, flags.plans, flags.output);
@@ -56,6 +57,7 @@ ExitCode recommend_divided(const RankFlags& flags) {
     throw InputError("--allow", "a ranking without layouts", "a search over layouts",
                      "whose gradients travel by exact strategies only");
   (void)space_of(flags.layout), (void)search_options_of(flags.layout);
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
   if (!input) return refuse_layout("layout/ddp", input.reason(), flags.output);
   return recommend_layout(*input, flags.layout, search_of(flags.search), flags.output, "");

@@ -16,6 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
 OTHER = ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz"
 CLUSTER = ["--workers", "16", "--per-node", "4", "--network", "10GbE"]
+DEVICE = ROOT / "tests/data/example-device.json"
+GPT = ["--model", "gpt:hidden=1024,layers=8,heads=16,seq=512", "--device", str(DEVICE)]
 
 
 def event(**changes) -> dict:
@@ -124,6 +126,45 @@ def bad_flags() -> list[list[str]]:
     ]
 
 
+def bad_layouts() -> list[list[str]]:
+    """Wrong flags of layouts, of described models and of unequal devices."""
+    search = ["recommend", *GPT, *CLUSTER, "--global-batch", "64"]
+    predict = ["predict", *GPT, *CLUSTER, "--global-batch", "64", "--plan"]
+    devices = ["recommend", *GPT, "--global-batch", "64", "--devices", str(DEVICE.with_name("two-sites.devices.json"))]
+    model, device = GPT[:2], GPT[2:]
+    values = {
+        "--objective": ["speed"], "--target-step": ["20", "fast"], "--price": ["0", "-1", "cheap"],
+        "--memory": ["80", "0 GB", "lots"], "--time-budget": ["2", "-1 s"], "--device-memory": ["80", "0 GB"],
+        "--tensor": ["0", "-1", "1,,2", "2,2", "two", ",", "1e9"], "--pipeline": ["0", "1.5"], "--context": ["0"],
+        "--expert": ["x"], "--micro-batch": ["0"], "--chunks": ["0"], "--schedule": ["gpip", "1f1b,1f1b"],
+        "--scheme": ["4d"], "--recompute": ["some"], "--zero": ["4", "-1"], "--sequence-parallel": ["yes"],
+        "--global-batch": ["0", "1.5", "-8", "many", "1e300"], "--allow": ["lossy"], "--adatopk": ["10"],
+        "--faster-compute": ["2"], "--input": [str(DEVICE)], "--device": ["no-such-device", "/nonexistent.json"],
+    }
+    plans = ["layout", "layout()", "layout(tp=2)", "layout(tp=2/ddp", "layout(tp=0)/ddp", "layout(tp=two)/ddp",
+             "layout(tpp=2)/ddp", "layout(tp=2, tp=2)/ddp", "layout(order=tp-tp)/ddp", "layout(zero=4)/ddp",
+             "layout(schedule=gpip)/ddp", "layout(scheme=4d)/ddp", "layout(recompute=some)/ddp", "layout(tp=2)/",
+             "layout(tp=2)/daer", "layout(stages=0+4)/ddp", "layout(tp=99999999999999999999)/ddp", "layout(" * 10_000]
+    descriptions = ["gpt:", "gpt:hidden=1024", "gpt:hidden=0,layers=8,heads=16,seq=512",
+                    "gpt:hidden=1000,layers=8,heads=16,seq=512", "gpt:hiden=1024,layers=8,heads=16,seq=512",
+                    "gpt:hidden=1e99,layers=8,heads=16,seq=512", "gtp:hidden=1024,layers=8,heads=16,seq=512"]
+    return [
+        *([*search, flag, value] for flag, texts in values.items() for value in texts if flag != "--device"),
+        *(["recommend", *model, *CLUSTER, "--global-batch", "64", "--device", value] for value in values["--device"]),
+        *([*predict, plan] for plan in plans),
+        *(["profile", "--model", text, *device] for text in descriptions),
+        ["recommend", *model, *CLUSTER, "--global-batch", "64"], ["recommend", *GPT, *CLUSTER],
+        ["recommend", *GPT, "--global-batch", "64"], ["recommend", str(EXAMPLE), *GPT, *CLUSTER, "--global-batch", "64"],
+        ["profile", str(EXAMPLE), *device], [*search, "--objective", "cost"], [*search, "--objective", "devices"],
+        ["recommend", *GPT, *CLUSTER, "--global-batch", "64", "-o", str(DEVICE)],
+        [*predict, "ddp", "--timeline", "-"], [*predict, "ddp", "--timeline", str(DEVICE)],
+        [*devices, *CLUSTER], [*devices, "--adatopk", "0"], [*devices, "--adatopk", "many"],
+        [*devices, "--schedule", "gpipe,1f1b"], [*devices, "-o", devices[-1]],
+        ["recommend", *GPT, "--global-batch", "64", "--devices", str(DEVICE)],
+        ["recommend", *GPT, "--global-batch", "64", "--devices", "/nonexistent.json"],
+    ]
+
+
 class Checker:
     def __init__(self, program: pathlib.Path):
         self.program, self.passed, self.failed = program, 0, 0
@@ -204,8 +245,12 @@ def main() -> int:
         for name, content in bad_clusters().items():
             path.write_bytes(content)
             checker.check(f"cluster: {name}", ["recommend", str(EXAMPLE), "--cluster", str(path)])
-        for flags in bad_flags():
+        device = DEVICE.read_bytes()
+        for flags in bad_flags() + bad_layouts():
             checker.check("flags: " + " ".join(flags)[:120], flags)
+        if DEVICE.read_bytes() != device:
+            checker.failed += 1
+            print("an input was overwritten")
         path = pathlib.Path(folder) / "measured"
         for name, content in {"empty": b"", "text": b"hello\n", "a header only": b"size,time_s\n",
                               "words": b"size,time_s\nbig,long\n", "negative": b"size,time_s\n1024,-1\n2048,1\n",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks a timeline that stepcast wrote: a valid Chrome trace whose slices nest, whose tracks have names, whose arrows
-lead forward in time from slice to slice, and whose iterations are one predicted step apart; and a replay's, in which
-the rebuilt step has the rows and the work of the measured one."""
+lead forward in time from slice to slice, and whose iterations are one predicted step apart; a replay's, in which the
+rebuilt step has the rows and the work of the measured one; and a layout's, whose stages run every pass of every
+micro-batch once, in an order that the model allows."""
 import argparse
 import collections
 import json
@@ -19,6 +20,9 @@ if PUBLIC.is_dir():  # traces of devices and of several threads
                           "-chrome-trace.json.gz",
                  PUBLIC / "facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
                  PUBLIC / "pytorch__kineto/resnet50_num_workers_0__worker0.pt.trace.json.gz"]
+DEVICE = ROOT / "tests/data/example-device.json"
+LAYOUTS = {"layout(pp=4)/ddp": 1, "layout(pp=4, chunks=2)/ddp": 2, "layout(tp=2, pp=4, schedule=gpipe)/ddp": 1,
+           "layout(pp=4, schedule=zb_h1)/ddp": 1, "layout(pp=4, overlap_pp=off)/ddp": 1}
 PLANS = ["ddp", "wfbp", "dear", "mg_wfbp", "bytescheduler", "horovod", "byteps"]
 
 
@@ -103,6 +107,47 @@ def faults_of(trace: dict, iteration_s: float) -> list[str]:
     return faults
 
 
+def layout_faults_of(trace: dict, answer: dict, chunks: int) -> list[str]:
+    faults = basic_faults_of(trace)
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+    ends = collections.defaultdict(dict)  # of each pass, by virtual stage and micro-batch
+    busy = collections.defaultdict(list)
+    for e in trace["traceEvents"]:
+        if e["ph"] != "X":
+            continue
+        row = rows[e["pid"], e["tid"]]
+        busy[row].append((e["ts"], e["ts"] + e["dur"]))
+        if e["cat"] in ("forward", "backward"):
+            key = (e["cat"], e["name"][0])
+            passes = ends[key]
+            place = (e["args"]["virtual_stage"], e["args"]["micro_batch"])
+            if place in passes:
+                faults.append(f"{e['name']} runs twice")
+            passes[place] = (e["ts"], e["ts"] + e["dur"], row)
+    stages = answer["layout"]["pipeline"]
+    if {name for name in rows.values() if "->" not in name} != {f"stage {s}" for s in range(stages)}:
+        faults.append(f"rows {sorted(rows.values())}")
+    if not any("->" in name for name in rows.values()):
+        faults.append("no transfers")
+    for row, slices in busy.items():
+        slices.sort()
+        if any(a[1] > b[0] + 1e-5 for a, b in zip(slices, slices[1:])):
+            faults.append(f"slices overlap on {row}")
+    forward = next(passes for (kind, _), passes in ends.items() if kind == "forward")
+    for (kind, letter), passes in ends.items():
+        if len(passes) != stages * chunks * answer["micro_batches"]:
+            faults.append(f"{len(passes)} passes {letter}")
+        for (stage, batch), (start, _, _) in passes.items():
+            if kind == "forward" and stage > 0 and start < forward[stage - 1, batch][1] - 1e-5:
+                faults.append(f"forward of {batch} on {stage} starts before its input is there")
+            if kind == "backward" and start < forward[stage, batch][1] - 1e-5:
+                faults.append(f"backward of {batch} on {stage} starts before its forward pass ends")
+    last = max(end for slices in busy.values() for _, end in slices)
+    if last * 1e-6 > answer["iteration_s"] * (1 + 1e-6) or last * 1e-6 < 0.5 * answer["iteration_s"]:
+        faults.append(f"the passes end at {last * 1e-6} s, the step takes {answer['iteration_s']} s")
+    return faults
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--program", type=pathlib.Path, required=True, help="the stepcast to test")
@@ -114,6 +159,15 @@ def main() -> int:
             done = subprocess.run([program, "predict", EXAMPLE, "--workers", "8", "--network", "5GbE", "--plan", plan,
                                    "--timeline", out, "--json"], capture_output=True, check=True, timeout=60)
             faults = faults_of(json.loads(out.read_text()), json.loads(done.stdout)["iteration_s"])
+            passed, failed = passed + (not faults), failed + bool(faults)
+            for fault in faults[:5]:
+                print(f"{plan}: {fault}")
+        for plan, chunks in LAYOUTS.items():
+            done = subprocess.run([program, "predict", "--model", "gpt:hidden=1024,layers=8,heads=16,seq=512", "--device",
+                                   DEVICE, "--workers", "16", "--per-node", "4", "--network", "100GbE", "--plan", plan,
+                                   "--global-batch", "64", "--timeline", out, "--json"], capture_output=True,
+                                  check=True, timeout=60)
+            faults = layout_faults_of(json.loads(out.read_text()), json.loads(done.stdout), chunks)
             passed, failed = passed + (not faults), failed + bool(faults)
             for fault in faults[:5]:
                 print(f"{plan}: {fault}")
