@@ -6,8 +6,11 @@
 #include <stepcast/workload.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
@@ -34,6 +37,8 @@ class Recognition {
     w_.hidden = shapes_.hidden;
     w_.sequence = shapes_.hidden > 0 ? shapes_.sequence : 0;
     find_types();
+    spread_parameters();
+    take_error();
     keep_activations();
     const std::uint32_t end = blocks_.before + blocks_.repetitions * blocks_.layers;
     if (blocks_.repetitions > 1) {
@@ -116,8 +121,8 @@ class Recognition {
     const double forward = time_of_forward();
     for (std::size_t l = 0; l < p_.layers.size(); ++l) {
       const Layer& layer = p_.layers[l];
-      const double whole = p_.activation_memory.value();
-      if (sum > 0) kept_[l] = layer.kept.value();
+      const double whole = p_.activation_memory.value();  // what-if questions change it, and not the layers' parts
+      if (sum > 0) kept_[l] = layer.kept.value() * (whole > 0 ? whole / sum : 1);
       else if (all_inputs && inputs > 0) kept_[l] = whole * layer.input_size().value() / inputs;
       else if (forward > 0) kept_[l] = whole * slower(layer.forward).value() / forward;
     }
@@ -237,6 +242,33 @@ class Recognition {
       const Bytes output(layer.product.m * layer.product.n * size_of(w_.dtype));
       kind.kept.attention += std::max(Bytes(), kept - output);
     }
+  }
+
+  /// A layer that was cut into slices has its parameters in the first: each slice holds an equal part of them.
+  void spread_parameters() {
+    std::map<std::string, std::vector<std::uint32_t>> slices;
+    for (std::uint32_t l = 0; l < p_.layers.size(); ++l) {
+      const std::string& name = p_.layers[l].name;
+      const std::size_t slash = name.rfind('/');
+      if (slash == std::string::npos || slash + 1 == name.size()) continue;
+      if (name.find_first_not_of("0123456789", slash + 1) == std::string::npos)
+        slices[name.substr(0, slash)].push_back(l);
+    }
+    for (const auto& [name, layers] : slices)
+      for (double TracedLayer::*part : {&TracedLayer::divided_parameters, &TracedLayer::other_parameters}) {
+        double sum = 0;
+        for (const std::uint32_t l : layers) sum += shapes_.layers[l].*part;
+        for (const std::uint32_t l : layers) shapes_.layers[l].*part = sum / double(layers.size());
+      }
+  }
+
+  /// What measured steps differ by, relative to their mean.
+  void take_error() {
+    const std::size_t n = p_.step_times.size();
+    double mean = 0, squares = 0;
+    for (const Seconds t : p_.step_times) mean += t.value() / double(n);
+    for (const Seconds t : p_.step_times) squares += (t.value() - mean) * (t.value() - mean);
+    if (n > 2 && mean > 0) w_.relative_error = std::sqrt(squares / double(n - 1)) / mean;
   }
 
   /// Update and everything else, in the stream that sets the pace of the traced step.

@@ -81,9 +81,15 @@ void slice_fused_layers(Profile& p, const StepAnatomy& step) {
     const AnatomyLayer& traced = step.layers[l];
     const bool large = std::max(traced.forward.device.pieces, traced.backward.device.pieces) >= many_kernels;
     if (large) count[l] = slices;
-    for (std::uint32_t k = 0; k < count[l]; ++k)
-      layers.push_back({count[l] == 1 ? whole.name : whole.name + "/" + std::to_string(k + 1),
-                        part_of(whole.forward, count[l]), part_of(whole.backward, count[l])});
+    for (std::uint32_t k = 0; k < count[l]; ++k) {
+      Layer part = whole;
+      if (count[l] > 1) part.name += "/" + std::to_string(k + 1);
+      part.forward = part_of(whole.forward, count[l]);
+      part.backward = part_of(whole.backward, count[l]);
+      if (k > 0) part.input_shape.clear(), part.input_dtype = DataType::f32;
+      part.kept = whole.kept / double(count[l]);
+      layers.push_back(std::move(part));
+    }
   }
   if (layers.size() == p.layers.size()) return;
   for (const std::uint32_t l : p.backward_order)

@@ -1,6 +1,7 @@
 // profile_of: windows (step_windows.hpp) -> anatomy of each step (step_anatomy.hpp) -> median step -> profile whose
 // parts sum to the measured step.
 #include <stepcast/gradient_tensors.hpp>
+#include <stepcast/layer_activations.hpp>
 #include <stepcast/number_text.hpp>
 #include <stepcast/phase_profile.hpp>
 #include <stepcast/profile_closing.hpp>
@@ -93,12 +94,9 @@ double batch_of(const TraceIndex& index, const StepAnatomy& step) {
     if (layer.anchor == no_index) continue;
     const Event& e = index.trace.events[layer.anchor];
     const std::vector<TensorShape> dims = shapes_of(index.trace.text(e.shapes));
-    const std::string key = naming::operator_key(index.trace.text(e.name));
-    const bool second = key == "embedding" || key == "addmm";  // weight, indices; bias, input, weight
-    const bool first = key.starts_with("conv") || key == "linear" || key.find("norm") != std::string::npos;
-    if (!first && !second) continue;
-    const std::size_t input = second ? 1 : 0;
-    if (input < dims.size() && !dims[input].empty()) return double(dims[input][0]);
+    if (naming::operator_key(index.trace.text(e.name)) == "mm") continue;  // its rows are those of all samples
+    const std::optional<std::size_t> input = activation_argument(index.trace.text(e.name));
+    if (input && *input < dims.size() && !dims[*input].empty()) return double(dims[*input][0]);
   }
   return 0;
 }
@@ -126,6 +124,7 @@ class Assembly {
       size_by_gradients(collectives[s], trace_, chosen_.steps[s], p_.tensors);
     p_.collectives = observed_collectives(collectives);
     take_costs();
+    take_activations();
     describe();
     slice_fused_layers(p_, chosen_.steps.front());
     sum_to_measured_step(p_, index_.distributed);
@@ -204,6 +203,24 @@ class Assembly {
     p_.host_waits_for_device = p_.has_device() && waiting_share_ > 0.005;
   }
 
+  /// Of the step that stands for all: shapes and allocations are the same in each.
+  void take_activations() {
+    const LayerActivations found = layer_activations(index_, chosen_.steps.front());
+    for (std::size_t l = 0; l < p_.layers.size(); ++l) {
+      p_.layers[l].input_shape = found.inputs[l].shape;
+      p_.layers[l].input_dtype = found.inputs[l].shape.empty() ? DataType::f32 : found.inputs[l].dtype;
+      p_.layers[l].kept = found.kept[l];
+      p_.activation_memory += found.kept[l];
+    }
+    const std::string size = text_of(p_.activation_memory);
+    if (found.source == KeptSource::allocations)
+      p_.recognised.push_back(size + " of activations kept for the backward pass, from the allocator's events");
+    else if (found.source == KeptSource::shapes)
+      p_.assumed.push_back("about " + size + " of activations kept for the backward pass: what operators save of " +
+                           "arguments with these shapes");
+    else p_.missing.push_back("activation memory");
+  }
+
   void describe() {
     const StepAnatomy& step = chosen_.steps.front();
     append(p_.missing, trace_.report.missing);
@@ -221,7 +238,6 @@ class Assembly {
       p_.assumed.push_back("batch of " + std::to_string(std::int64_t(p_.batch_samples)) +
                            ": first dimension of the first layer's input");
     if (p_.batch_samples == 0) p_.missing.push_back("batch size");
-    p_.missing.push_back("activation memory");
     if (p_.step_times.empty()) p_.missing.push_back("a measured step time");
     const std::int64_t device_ns = index_.linked_device_ns + index_.unlinked_device_ns;
     if (device_ns > 0 && index_.unlinked_device_ns > device_ns / 1000)

@@ -26,6 +26,7 @@ class Dissection {
     form_layers();
     assign_backward_layers();
     order_backward();
+    list_forward();
     deal_out_time();
     return out_;
   }
@@ -133,6 +134,15 @@ class Dissection {
     for (std::size_t i = 0; i < n; ++i) position[out_.backward_order[i]] = i;
     std::stable_sort(out_.gradients.begin(), out_.gradients.end(),
                      [&](const auto& a, const auto& b) { return position[a.layer] < position[b.layer]; });
+  }
+
+  void list_forward() {
+    bool in_backward = false;
+    for (const StepOperator& o : step_.list) {
+      if (o.phase == Phase::forward) out_.forward.push_back({o.event, o.layer, o.linked});
+      if (o.phase == Phase::backward && !in_backward) out_.backward_starts_ns.push_back(event(o).start_ns);
+      in_backward = o.phase == Phase::backward;
+    }
   }
 
   // ---- time ----

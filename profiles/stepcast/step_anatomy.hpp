@@ -32,8 +32,16 @@ struct AnatomyGradient {
   std::uint32_t layer = 0;
 };
 
+/// An operator of the forward pass; `saves`: some backward node belongs to it.
+struct AnatomyOperator {
+  std::uint32_t event = no_index, layer = 0;
+  bool saves = false;
+};
+
 struct StepAnatomy {
-  std::vector<AnatomyLayer> layers;  ///< in forward order
+  std::vector<AnatomyLayer> layers;              ///< in forward order
+  std::vector<AnatomyOperator> forward;          ///< in order of time
+  std::vector<std::int64_t> backward_starts_ns;  ///< of each backward pass
   std::vector<std::uint32_t> backward_order;
   std::vector<AnatomyGradient> gradients;  ///< in the order of readiness
   Cost optimizer, other;

@@ -60,6 +60,17 @@ std::vector<double> elements_of_arguments(std::string_view dims) {
   return arguments;
 }
 
+Answer<DataType> type_of_argument(std::string_view types, std::size_t argument) {
+  std::size_t at = types.find('"');
+  for (std::size_t i = 0; at != std::string_view::npos; ++i) {
+    const std::size_t end = types.find('"', at + 1);
+    if (end == std::string_view::npos) break;
+    if (i == argument) return data_type_of(types.substr(at + 1, end - at - 1));
+    at = types.find('"', end + 1);
+  }
+  return Inapplicable{"no such argument has a type"};
+}
+
 Answer<DataType> known_type_of(std::string_view types) {
   std::size_t at = types.find('"');
   while (at != std::string_view::npos) {

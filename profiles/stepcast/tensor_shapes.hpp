@@ -20,6 +20,8 @@ using TensorShape = std::vector<std::int64_t>;
 /// Elements of each argument, the tensors of a list summed: "[[[64,3],[64]],[5]]" -> {256, 5}; an argument without
 /// shape, such as a scalar, counts 0.
 [[nodiscard]] std::vector<double> elements_of_arguments(std::string_view dims);
+/// The element type of one argument in ["float","c10::Half",...].
+[[nodiscard]] Answer<DataType> type_of_argument(std::string_view types, std::size_t argument);
 /// The first known element type of ["float","c10::Half",...].
 [[nodiscard]] Answer<DataType> known_type_of(std::string_view types);
 /// The first known element type of ["float","c10::Half",...]; f32 when there is none.

@@ -5,8 +5,8 @@
 // the links between them. Invariants: events are sorted by (start_ns, longer first, file order); every duration is >=
 // 0; all times are integer nanoseconds on one clock; every index is in range. A trace holds what was recorded and what
 // the reader had to assume, nothing derived: layers, steps and costs are the business of profile_of.hpp. Clocks of
-// different ranks differ; ranks.hpp brings them together. Not modelled: memory events, Python frames (counted, then
-// dropped), hardware counters.
+// different ranks differ; ranks.hpp brings them together. Not modelled: Python frames (counted, then dropped), hardware
+// counters, what an allocator reserves beyond what it gave out.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -101,6 +101,12 @@ struct OperationArguments {
   std::int32_t step = -1, micro_batch = -1, chunk = -1, stage = -1, data_rank = -1, sequence = -1;
 };
 
+/// The allocator of a device or of the host gave memory out (bytes > 0) or got it back (< 0).
+struct Allocation {
+  std::int64_t time_ns = 0, bytes = 0;
+  bool on_device = false;
+};
+
 /// A process group as the file describes it.
 struct ProcessGroup {
   std::string name, description;
@@ -141,7 +147,8 @@ struct Trace {
   std::vector<Dependency> dependencies;
   std::vector<OperationArguments> operations;  ///< sorted by event
   std::vector<ProcessGroup> groups;
-  std::string device_name;  ///< first entry of deviceProperties; empty: no device or not said
+  std::vector<Allocation> allocations;  ///< in order of time; of files with several ranks none
+  std::string device_name;              ///< first entry of deviceProperties; empty: no device or not said
   std::int64_t device_memory_bytes = -1;
   std::int64_t rank = -1;  ///< from distributedInfo, else -1
   std::int64_t world_size = -1;

@@ -57,6 +57,7 @@ Profile fitted(const Profile& a, const Profile& b, double to) {
   for (std::size_t l = 0; l < out.layers.size(); ++l) {
     out.layers[l].forward = fit(a.layers[l].forward, b.layers[l].forward);
     out.layers[l].backward = fit(a.layers[l].backward, b.layers[l].backward);
+    out.layers[l].kept = Bytes(fit(a.layers[l].kept.value(), b.layers[l].kept.value()));
   }
   out.optimizer = fit(a.optimizer, b.optimizer);
   out.other = fit(a.other, b.other);
@@ -76,6 +77,7 @@ Profile proportional(const Profile& p, double to) {
   out.input *= factor;
   out.input_period *= factor;
   out.activation_memory *= factor;
+  for (Layer& layer : out.layers) layer.kept *= factor;
   out.assumed.push_back("batch " + number_text(to) + " instead of " + number_text(p.batch_samples) + ": " +
                         (p.has_device() ? "device time of the layers proportional to it, host time, optimizer"
                                         : "time of the layers proportional to it, optimizer") +
@@ -92,6 +94,12 @@ Answer<Profile> at_batch(const WhatIfInput& in) {
     if (const std::string why = difference(p, *in.other_batch); !why.empty()) return Inapplicable{why};
   }
   Profile changed = in.other_batch != nullptr ? fitted(p, *in.other_batch, to) : proportional(p, to);
+  // Samples are the leading extent, alone or times the rows of each.
+  for (Layer& layer : changed.layers) {
+    if (layer.input_shape.empty()) continue;
+    std::int64_t& leading = layer.input_shape.front();
+    leading = std::max<std::int64_t>(1, std::llround(double(leading) * to / p.batch_samples));
+  }
   changed.batch_samples = to;
   return changed;
 }

@@ -64,6 +64,7 @@ void EventShard::add(const KinetoEvent& event) {
       ++block_.counts.begin_end;
       return add_end(event);
     case 'i':  // instants, counters, asynchronous and object events: known, but without a place on a thread
+      return add_allocation(event);
     case 'I':
     case 'R':
     case 'C':
@@ -250,6 +251,15 @@ void EventShard::add_arrow(const KinetoEvent& event) {
   if (!read_time(event.start, std::int64_t{1} << 62, "a time stamp", arrow.time)) return;
   arrow.track = key_of(content_of(event.process), content_of(event.thread), launch && arrow.end, event);
   block_.arrows.push_back(arrow);
+}
+
+void EventShard::add_allocation(const KinetoEvent& event) {
+  if (!event.has_rare || event.rare.bytes.empty() || content_of(event.name) != "[memory]") return;
+  Allocation allocation;
+  if (!read_time(event.start, latest_time, "a time stamp", allocation.time_ns)) return;
+  allocation.bytes = number_of(event.rare.bytes);
+  allocation.on_device = content_of(event.rare.memory_of) != "0";  // c10::DeviceType: 0 is the host
+  block_.allocations.push_back(allocation);
 }
 
 void EventShard::add_label(const KinetoEvent& event) {

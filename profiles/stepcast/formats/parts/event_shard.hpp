@@ -83,6 +83,7 @@ struct EventBlock {
   std::vector<KinetoMark> marks;
   std::vector<UnknownCategory> unknown;
   std::vector<SyncRecord> syncs;
+  std::vector<Allocation> allocations;
   std::vector<RegularGroup> regular_groups;
   StringId rank_group = 0;  ///< a group of which some collective said this process' place
   std::int64_t rank_in_group = -1;
@@ -119,6 +120,7 @@ class EventShard final : public KinetoSink {
   void count_unknown(std::string_view category, std::int64_t duration_ns);
   [[nodiscard]] StringId lane_of(const KinetoEvent&);
   void add_arrow(const KinetoEvent&);
+  void add_allocation(const KinetoEvent&);
   void add_label(const KinetoEvent&);
   void add_links(const KinetoEvent&, Event&);
   void add_collective(const KinetoEvent&, Event&);

@@ -59,12 +59,15 @@ template <Key key>
 
 using Rare = KinetoEvent::Rare;
 
-// The same for what an entry says of a collective or of a synchronisation.
+// The same for what an entry says of a collective, of a synchronisation or of an allocation.
 [[gnu::noinline]] Text* rare_field(const char* raw, KinetoEvent& event) {
   switch (raw[0]) {
+    case 'B':
+      return is_key<"Bytes">(raw) ? event.rare_field(&Rare::bytes) : nullptr;
     case 'C':
       return is_key<"Collective name">(raw) ? event.rare_field(&Rare::collective) : nullptr;
     case 'D':
+      if (is_key<"Device Type">(raw)) return event.rare_field(&Rare::memory_of);
       return is_key<"Dst Rank">(raw) ? event.rare_field(&Rare::destination_rank) : nullptr;
     case 'G':
       if (is_key<"Group size">(raw)) return event.rare_field(&Rare::group_size);
@@ -126,6 +129,7 @@ using Rare = KinetoEvent::Rare;
       return is_key<"device">(raw) ? &event.device : rare_field(raw, event);
     case 'n':
       return is_key<"name">(raw) ? &event.label : nullptr;
+    case 'B':
     case 'C':
     case 'D':
     case 'G':

@@ -25,6 +25,7 @@ struct KinetoEvent : KinetoFields {
     Text collective, dtype, in_elements, out_elements, in_split, out_split, collective_sequence;
     Text group, group_description, group_size, ranks, first_rank, rank_stride, rank, source_rank, destination_rank;
     Text sync_kind, waited_stream, waited_record;  ///< of cuda_sync: which stream, which record of an event
+    Text bytes, memory_of;                         ///< of an allocation; the kind of device
     Text event_rank;                               ///< "rank": of the whole event, in merged files
   };
   Rare rare;

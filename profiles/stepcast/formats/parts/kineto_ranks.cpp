@@ -18,6 +18,7 @@ Trace part_of(const Trace& whole, std::span<const std::int64_t> parts, std::int6
   out.collectives.clear();
   out.forward_backward.clear();
   out.dependencies.clear();
+  out.allocations.clear();
   std::vector<std::uint32_t> track(whole.tracks.size(), no_index), place(whole.events.size(), no_index);
   for (std::size_t i = 0; i < whole.tracks.size(); ++i) {
     if (parts[i] != part) continue;

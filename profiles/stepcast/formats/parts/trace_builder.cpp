@@ -142,6 +142,8 @@ void TraceBuilder::add_around(ShardNumbers& numbers, EventBlock& block) {
   }
   for (const SyncRecord& sync : block.syncs)
     if (stretch_.keeps(sync.start_ns)) syncs_.push_back(sync);
+  for (const Allocation& allocation : block.allocations)
+    if (stretch_.keeps(allocation.time_ns)) trace_.allocations.push_back(allocation);
   if (rank_in_group_ < 0 && block.rank_in_group >= 0) {
     rank_group_ = string_of(numbers, block.rank_group);
     rank_in_group_ = block.rank_in_group;
@@ -173,6 +175,7 @@ void TraceBuilder::leave_out() {
   left_out_ += before - events.size();
   std::erase_if(arrows_, [&](const KinetoArrow& arrow) { return !stretch_.keeps(arrow.time); });
   std::erase_if(syncs_, [&](const SyncRecord& sync) { return !stretch_.keeps(sync.start_ns); });
+  std::erase_if(trace_.allocations, [&](const Allocation& a) { return !stretch_.keeps(a.time_ns); });
   std::vector<CollectiveArguments> collectives;
   const auto keep_collective = [&](Event& event) {
     if (event.collective == no_index) return;

@@ -72,6 +72,7 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   if (trace_.events.empty())
     throw InputError(source_, "operators or kernels", "Python frames only", "record CPU or CUDA activities");
   sort_events();
+  std::ranges::stable_sort(trace_.allocations, {}, &Allocation::time_ns);
   add_base(header.base_ns);
   resolve_arrows();
   label_tracks();
@@ -192,6 +193,7 @@ void TraceBuilder::add_base(std::int64_t base) {
     event.start_ns += base;
   }
   for (SyncRecord& sync : syncs_) sync.start_ns += base;
+  for (Allocation& a : trace_.allocations) a.time_ns = base > latest - a.time_ns ? latest : a.time_ns + base;
   for (KinetoArrow& arrow : arrows_) arrow.time = base > latest - arrow.time ? latest : arrow.time + base;
 }
 
