@@ -63,7 +63,8 @@ struct LayoutPlan {
 [[nodiscard]] LayoutPlan layout_plan_of(std::string_view text);
 /// True when the text has a layout in front.
 [[nodiscard]] bool has_layout(std::string_view text);
-/// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value.
+/// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value, where the names of default
+/// scheme and schedule ("1d", "1f1b") count as none.
 [[nodiscard]] std::string text_of(const Layout&);
 [[nodiscard]] std::string text_of(const LayoutPlan&);
 /// What can be said of a layout in its text, with the default behind a semicolon.

@@ -23,6 +23,7 @@ Layout fixed_fields(const Layout& l, bool sequence_parallel) {
 /// Sums and extremes over the units of a model.
 struct Whole {
   Seconds passes, largest, send;
+  Seconds path;  ///< forward and back again: weight gradients may run beside it
   double parameters = 0, expert_parameters = 0;
   Bytes kept;
 };
@@ -34,6 +35,7 @@ Whole whole_of(const Workload& w, const PricedSplit& split, Recomputation r) {
     const UnitPasses passes = unit_passes(u, Recomputation::none);
     sum.passes += passes.forward + passes.backward;
     sum.largest = std::max(sum.largest, passes.forward + passes.backward);
+    sum.path += passes.forward + passes.backward - u.weight_gradient;
     sum.send = std::min(sum.send, u.send);
     sum.parameters += u.parameters;
     sum.expert_parameters += u.expert_parameters;
@@ -67,7 +69,7 @@ Seconds LayoutEvaluator::lower_bound(const LayoutPlan& plan) {
     const Seconds mean = whole.passes * (count / stages);
     const Seconds unit = whole.largest * std::ceil(count / 2);
     // One micro-batch crosses all stages and comes back.
-    const Seconds path = whole.passes + whole.send * (2 * (stages - 1));
+    const Seconds path = whole.path + whole.send * (2 * (stages - 1));
     least = std::min(least, std::max({mean, unit, path}));
   });
   return least + state_->workload.step_overhead + state_->delay;

@@ -73,10 +73,13 @@ class LayoutEvaluator {
     Bytes memory;
   };
   [[nodiscard]] Answer<Quick> quick(const LayoutPlan&);
-  /// Never above the iteration of any layout that agrees with this one in the fields that a search has fixed already:
-  /// the largest of compute per device, each link's load, and the critical path of one micro-batch.
+  /// Never above the iteration of any layout with the same degrees (tp, cp, dp, pp, ep), tensor scheme, order and
+  /// micro-batch, whatever its schedule, chunks, stages, recomputation, ZeRO stage, sequence parallelism, overlap and
+  /// gradient plan: the largest of the mean compute of the devices, the load of the largest unit, and the way of one
+  /// micro-batch there and back. Infinite where no such layout works.
   [[nodiscard]] Seconds lower_bound(const LayoutPlan&);
-  /// Never above its memory: parameters and state alone, or with the activations of one micro-batch.
+  /// The same of memory, but recomputation and ZeRO stage count as they are (a search that has not fixed them asks with
+  /// full and 3): the mean over the devices of parameters, state, and the activations of one micro-batch.
   [[nodiscard]] Bytes least_memory(const LayoutPlan&);
 
  private:

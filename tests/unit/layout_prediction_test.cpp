@@ -1,6 +1,7 @@
 // Layout predictions: parts that sum, bounds that hold, and agreement with what is known of simple layouts.
 #include "random_input.hpp"
 
+#include <stepcast/embedded.hpp>
 #include <stepcast/layout_prediction.hpp>
 
 #include <doctest/doctest.h>
@@ -74,14 +75,17 @@ std::string random_plan(test::Draw& draw) {
 TEST_CASE("The parts of the step sum to it, and no bound is above it") {
   const Workload w = gpt();
   const Cluster c = machines(4, 8);
-  LayoutOptions options;
-  options.global_batch = 128;
-  LayoutEvaluator evaluator(w, c, options);
+  LayoutOptions many, few;
+  many.global_batch = 128;
+  few.global_batch = 32;  // down to one micro-batch
+  LayoutEvaluator evaluators[] = {{w, c, many}, {w, c, few}};
   test::Draw draw(17);
   int worked = 0;
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 800; ++i) {
+    LayoutEvaluator& evaluator = evaluators[i % 2];
     const std::string text = random_plan(draw);
     CAPTURE(text);
+    CAPTURE(i);
     const LayoutPlan plan = layout_plan_of(text);
     const Answer<LayoutPrediction> p = evaluator.predicted(plan);
     const auto quick = evaluator.quick(plan);
@@ -151,6 +155,32 @@ TEST_CASE("Data parallelism alone is what the model of gradients predicts") {
       const Seconds layout = step(w, c, std::string("layout(mb=4)/") + strategy, 4 * devices);
       CHECK(layout.value() == Approx(flat->iteration.value()).epsilon(0.03));
     }
+}
+
+TEST_CASE("A traced profile under a layout of data parallelism takes what it takes without one") {
+  // Units are coarser than layers and their tensors even pieces; messages of fixed size hardly see it.
+  int compared = 0;
+  for (const EmbeddedFile& file : shipped_profile_texts()) {
+    CAPTURE(std::string(file.name));
+    const Profile profile = profile_of_json(file.text, file.name);
+    const Answer<Workload> w = workload_of(profile);
+    if (!w) continue;
+    for (const Cluster& c : {machines(1, 1), machines(1, 4), machines(4, 8)})
+      for (const char* strategy : {"ddp", "dear", "bsp"}) {
+        const Answer<Prediction> flat = predicted(profile, c, plan_spec_of(strategy));
+        REQUIRE(flat);
+        const double batch = w->traced_batch * static_cast<double>(c.workers());
+        LayoutOptions options;
+        options.global_batch = batch;
+        options.memory_cap = Bytes(1e15);
+        const Answer<LayoutPrediction> layout = predicted(*w, c, layout_plan_of(strategy), options);
+        REQUIRE(layout);
+        const double tolerance = c.workers() == 1 ? 1e-4 : 0.03;
+        CHECK(layout->iteration.value() == Approx(flat->iteration.value()).epsilon(tolerance));
+        ++compared;
+      }
+  }
+  CHECK(compared >= 18);
 }
 
 TEST_CASE("Switches that hide work never cost time, those that repeat it never save it") {
