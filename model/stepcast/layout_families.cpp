@@ -146,6 +146,8 @@ class Families {
     std::vector<int> sequence_parallel = or_all(space_.sequence_parallel, {0, 1});
     if (family_.tensor == 1) sequence_parallel.resize(1);
     for (const int s : sequence_parallel) {
+      if (s != 0 && family_.tensor > 1 && family_.scheme->name != "1d")
+        continue;  // others divide activations themselves
       family_.sequence_parallel = s != 0;
       found_.push_back(family_);
     }

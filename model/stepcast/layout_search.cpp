@@ -1,24 +1,20 @@
-#include <stepcast/layout_bounds.hpp>
 #include <stepcast/layout_families.hpp>
 #include <stepcast/layout_incumbents.hpp>
 #include <stepcast/layout_search.hpp>
+#include <stepcast/layout_search_nodes.hpp>
 #include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <barrier>
 #include <chrono>
-#include <exception>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <queue>
 #include <thread>
 
 namespace stepcast {
 namespace {
 
+constexpr std::uint32_t families_of_a_node = 32;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // A part of the cluster with its space: the whole of it, unless the objective asks for fewer devices.
@@ -26,28 +22,6 @@ struct Part {
   Cluster cluster;
   std::unique_ptr<LayoutFamilies> families;
   std::uint64_t first = 0;  // place of its first layout in the order of all parts
-};
-
-// A branch of the search: all families of a part, all members of a family, or one layout.
-struct Node {
-  enum class Kind : std::uint8_t { part, family, layout };
-  LayoutScore bound;
-  LayoutBound least;
-  std::uint64_t layouts = 1;
-  std::uint32_t part = 0, family = 0, switches = 0;
-  Kind kind = Kind::part;
-};
-struct Later {
-  bool operator()(const Node& a, const Node& b) const { return b.bound < a.bound; }
-};
-using Queue = std::priority_queue<Node, std::vector<Node>, Later>;
-
-// What became of a node: branches below it, or a layout with its time and memory, or neither.
-struct Outcome {
-  std::vector<Node> branches;
-  std::optional<LayoutCandidate> evaluated;
-  std::uint64_t unsuitable = 0;
-  std::string reason;
 };
 
 // The scales by which layouts are compared.
@@ -77,62 +51,6 @@ class Scale {
  private:
   Objective objective_;
   double price_;
-};
-
-// Evaluates the nodes of a batch on several threads. Which thread takes which node does not matter: a node's outcome
-// depends on the node alone.
-class Workers {
- public:
-  using Work = std::function<Outcome(unsigned worker, const Node&)>;
-  Workers(unsigned threads, Work work) : work_(std::move(work)), start_(threads), end_(threads) {
-    for (unsigned w = 1; w < threads; ++w)
-      threads_.emplace_back([this, w] {
-        for (;;) {
-          start_.arrive_and_wait();
-          if (stop_) return;
-          run(w);
-          end_.arrive_and_wait();
-        }
-      });
-  }
-  ~Workers() {
-    stop_ = true;
-    start_.arrive_and_wait();
-  }
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
-
-  std::vector<Outcome>& operator()(const std::vector<Node>& batch) {
-    batch_ = &batch;
-    outcomes_.clear();
-    outcomes_.resize(batch.size());
-    next_ = 0;
-    start_.arrive_and_wait();
-    run(0);
-    end_.arrive_and_wait();
-    if (failure_) std::rethrow_exception(failure_);
-    return outcomes_;
-  }
-
- private:
-  void run(unsigned worker) {
-    try {
-      for (std::size_t i = next_++; i < batch_->size(); i = next_++) outcomes_[i] = work_(worker, (*batch_)[i]);
-    } catch (...) {
-      if (!failed_.exchange(true)) failure_ = std::current_exception();
-      next_ = batch_->size();
-    }
-  }
-
-  Work work_;
-  const std::vector<Node>* batch_ = nullptr;
-  std::vector<Outcome> outcomes_;
-  std::atomic<std::size_t> next_ = 0;
-  std::atomic<bool> failed_ = false;
-  std::exception_ptr failure_;
-  bool stop_ = false;
-  std::barrier<> start_, end_;
-  std::vector<std::jthread> threads_;  // last: joined before the barriers go
 };
 
 // Numbers of devices that a job may ask for: parts of a machine that divide it, then whole machines.
@@ -168,27 +86,27 @@ class LayoutSearch {
 
  private:
   struct Tools {  // of one worker for one part
-    LayoutEvaluator evaluator;
+    LayoutTables tables;
     LayoutBounds bounds;
     std::vector<LayoutPlan> plans;
     Tools(const Workload& w, const Part& part, const LayoutOptions& o)
-        : evaluator(w, part.cluster, o), bounds(*part.families, evaluator) {
+        : tables(w, part.cluster, o), bounds(*part.families, tables) {
       for (const PlanSpec& g : part.families->gradients()) plans.push_back({{}, g});
     }
   };
   Tools& tools(unsigned worker, std::uint32_t part);
-  Outcome outcome(unsigned worker, const Node&);
-  void expand_part(Tools&, const Node&, Outcome&) const;
-  void expand_family(Tools&, const Node&, Outcome&) const;
-  void evaluate(Tools&, const Node&, Outcome&) const;
-  [[nodiscard]] Node node(Node::Kind, const LayoutBound&, std::uint32_t part, std::uint32_t family,
-                          std::uint32_t switches) const;
+  SearchOutcome outcome(unsigned worker, const SearchNode&);
+  void expand_families(Tools&, const SearchNode&, SearchOutcome&) const;
+  void expand_family(Tools&, const SearchNode&, SearchOutcome&) const;
+  void evaluate(Tools&, const SearchNode&, SearchOutcome&) const;
+  [[nodiscard]] SearchNode node(SearchNode::Kind, const LayoutBound&, std::uint32_t part, std::uint32_t family,
+                                std::uint32_t switches) const;
 
-  [[nodiscard]] bool left_out(const Node&) const;
-  void leave_out(const Node&);
-  void push(const Node&);
-  void take(Outcome&);
-  std::vector<Node> next_batch();
+  [[nodiscard]] bool left_out(const SearchNode&) const;
+  void leave_out(const SearchNode&);
+  void push(const SearchNode&);
+  void take(SearchOutcome&);
+  std::vector<SearchNode> next_batch();
   bool stopped();
   void finish();
   [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
@@ -200,7 +118,7 @@ class LayoutSearch {
   std::vector<Part> parts_;
   std::vector<std::vector<std::unique_ptr<Tools>>> tools_;  // by worker and part
   LayoutIncumbents found_;
-  Queue branches_, layouts_;
+  SearchQueue branches_, layouts_;
   LayoutSearchResult result_;
   std::string reason_;  // of the first unsuitable layout
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -213,29 +131,29 @@ LayoutSearch::Tools& LayoutSearch::tools(unsigned worker, std::uint32_t part) {
   return *slot;
 }
 
-Node LayoutSearch::node(Node::Kind kind, const LayoutBound& least, std::uint32_t part, std::uint32_t family,
-                        std::uint32_t switches) const {
+SearchNode LayoutSearch::node(SearchNode::Kind kind, const LayoutBound& least, std::uint32_t part, std::uint32_t family,
+                              std::uint32_t switches) const {
   const Part& p = parts_[part];
-  Node n{{}, least, 1, part, family, switches, kind};
-  std::uint64_t order = p.first + switches;
-  if (kind == Node::Kind::part) {
-    n.layouts = p.families->size();
-  } else {
-    const LayoutFamily& f = p.families->families()[family];
-    order += f.first;
-    if (kind == Node::Kind::family) n.layouts = p.families->switches(f).size();
+  const std::vector<LayoutFamily>& families = p.families->families();
+  const LayoutFamily& f = families[family];
+  SearchNode n{{}, least, 1, part, family, switches, kind};
+  if (kind == SearchNode::Kind::family) n.layouts = p.families->switches(f).size();
+  if (kind == SearchNode::Kind::families) {
+    const std::size_t end = family + families_of_a_node;
+    n.layouts = (end < families.size() ? families[end].first : p.families->size()) - f.first;
   }
-  n.bound = scale_.score(least.iteration, least.memory, p.cluster.workers(), order);
+  n.bound = scale_.score(least.iteration, least.memory, p.cluster.workers(), p.first + f.first + switches);
   return n;
 }
 
-void LayoutSearch::expand_part(Tools& tools, const Node& n, Outcome& outcome) const {
+void LayoutSearch::expand_families(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
   const LayoutFamilies& families = *parts_[n.part].families;
-  for (std::uint32_t f = 0; f < families.families().size(); ++f) {
+  const auto end = std::min(n.family + families_of_a_node, static_cast<std::uint32_t>(families.families().size()));
+  for (std::uint32_t f = n.family; f < end; ++f) {
     const LayoutFamily& family = families.families()[f];
     const Answer<LayoutBound> least = tools.bounds.of(family);
     if (least) {
-      outcome.branches.push_back(node(Node::Kind::family, *least, n.part, f, 0));
+      outcome.branches.push_back(node(SearchNode::Kind::family, *least, n.part, f, 0));
     } else {
       outcome.unsuitable += families.switches(family).size();
       if (outcome.reason.empty()) outcome.reason = least.reason();
@@ -243,77 +161,77 @@ void LayoutSearch::expand_part(Tools& tools, const Node& n, Outcome& outcome) co
   }
 }
 
-void LayoutSearch::expand_family(Tools& tools, const Node& n, Outcome& outcome) const {
+void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
   const LayoutFamilies& families = *parts_[n.part].families;
   const LayoutFamily& family = families.families()[n.family];
   const std::vector<LayoutSwitches>& switches = families.switches(family);
   for (std::uint32_t s = 0; s < switches.size(); ++s) {
-    const Answer<LayoutBound> least = tools.bounds.of(family, switches[s]);
-    if (least) {
-      outcome.branches.push_back(node(Node::Kind::layout, *least, n.part, n.family, s));
-    } else {
-      ++outcome.unsuitable;
-      if (outcome.reason.empty()) outcome.reason = least.reason();
+    SearchNode member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
+    if (!left_out(member)) {
+      const Answer<LayoutBound> least = tools.bounds.with_gradients(family, switches[s]);
+      if (!least) {
+        ++outcome.unsuitable;
+        if (outcome.reason.empty()) outcome.reason = least.reason();
+        continue;
+      }
+      member = node(SearchNode::Kind::layout, *least, n.part, n.family, s);
     }
+    outcome.branches.push_back(member);
   }
 }
 
-void LayoutSearch::evaluate(Tools& tools, const Node& n, Outcome& outcome) const {
+void LayoutSearch::evaluate(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
   const LayoutFamilies& families = *parts_[n.part].families;
   const LayoutFamily& family = families.families()[n.family];
   const LayoutSwitches& switches = families.switches(family)[n.switches];
   LayoutPlan& plan = tools.plans[switches.gradients];
   plan.layout = layout_of(family, switches);
-  const Answer<LayoutEvaluator::Quick> quick = tools.evaluator.quick(plan);
-  if (quick) {
-    outcome.evaluated =
-        LayoutCandidate{scale_.score(quick->iteration, quick->memory, parts_[n.part].cluster.workers(), n.bound.order),
-                        quick->iteration,
-                        quick->memory,
-                        n.part,
-                        n.family,
-                        n.switches};
-  } else {
+  const Answer<EvaluatedLayout> e = tools.tables.evaluated(plan);
+  if (!e) {
     outcome.unsuitable = 1;
-    outcome.reason = quick.reason();
+    outcome.reason = e.reason();
+    return;
   }
+  const Bytes memory = e->memory.total();
+  const LayoutScore score = scale_.score(e->iteration, memory, parts_[n.part].cluster.workers(), n.bound.order);
+  outcome.evaluated = LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches};
 }
 
-Outcome LayoutSearch::outcome(unsigned worker, const Node& n) {
-  Outcome outcome;
+SearchOutcome LayoutSearch::outcome(unsigned worker, const SearchNode& n) {
+  SearchOutcome outcome;
   Tools& own = tools(worker, n.part);
   switch (n.kind) {
-    case Node::Kind::part:
-      expand_part(own, n, outcome);
+    case SearchNode::Kind::families:
+      expand_families(own, n, outcome);
       break;
-    case Node::Kind::family:
+    case SearchNode::Kind::family:
       expand_family(own, n, outcome);
       break;
-    case Node::Kind::layout:
+    case SearchNode::Kind::layout:
       evaluate(own, n, outcome);
       break;
   }
   return outcome;
 }
 
-bool LayoutSearch::left_out(const Node& n) const {
+bool LayoutSearch::left_out(const SearchNode& n) const {
   if (n.least.memory > cap_) return true;
   const bool too_long = options_.target_step > Seconds(0) && n.least.iteration > options_.target_step;
   if (!too_long && !found_.excluded(n.bound)) return false;
   return !options_.frontier || found_.dominated(n.least.iteration, n.least.memory, n.bound.order);
 }
 
-void LayoutSearch::leave_out(const Node& n) {
+void LayoutSearch::leave_out(const SearchNode& n) {
   (n.least.memory > cap_ ? result_.too_large : result_.bounded) += n.layouts;
 }
 
-void LayoutSearch::push(const Node& n) {
+void LayoutSearch::push(const SearchNode& n) {
   if (left_out(n)) leave_out(n);
-  else (n.kind == Node::Kind::layout ? layouts_ : branches_).push(n);
+  else (n.kind == SearchNode::Kind::layout ? layouts_ : branches_).push(n);
 }
 
-void LayoutSearch::take(Outcome& outcome) {
-  for (const Node& branch : outcome.branches) push(branch);
+void LayoutSearch::take(SearchOutcome& outcome) {
+  for (const SearchNode& branch : outcome.branches) push(branch);
   result_.unsuitable += outcome.unsuitable;
   if (reason_.empty()) reason_ = std::move(outcome.reason);
   if (!outcome.evaluated) return;
@@ -328,13 +246,13 @@ void LayoutSearch::take(Outcome& outcome) {
 
 // The most promising nodes, of constant total weight whatever the number of threads. As long as nothing was found,
 // layouts come before branches: a first one makes bounds count.
-std::vector<Node> LayoutSearch::next_batch() {
+std::vector<SearchNode> LayoutSearch::next_batch() {
   constexpr int most = 64, of_layout = 4;
-  std::vector<Node> batch;
+  std::vector<SearchNode> batch;
   for (int weight = 0; weight < most && !(branches_.empty() && layouts_.empty());) {
     const bool layout = branches_.empty() ||
                         (!layouts_.empty() && (found_.best().empty() || layouts_.top().bound < branches_.top().bound));
-    Queue& queue = layout ? layouts_ : branches_;
+    SearchQueue& queue = layout ? layouts_ : branches_;
     if (left_out(queue.top())) {
       leave_out(queue.top());
     } else {
@@ -368,13 +286,15 @@ LayoutSearchResult LayoutSearch::run() {
   const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   tools_.resize(threads);
   for (auto& of_worker : tools_) of_worker.resize(parts_.size());
-  Workers workers(threads, [this](unsigned worker, const Node& n) { return outcome(worker, n); });
-  for (std::uint32_t p = 0; p < parts_.size(); ++p) push(node(Node::Kind::part, {}, p, 0, 0));
+  SearchWorkers workers(threads, [this](unsigned worker, const SearchNode& n) { return outcome(worker, n); });
+  for (std::uint32_t p = 0; p < parts_.size(); ++p)
+    for (std::uint32_t f = 0; f < parts_[p].families->families().size(); f += families_of_a_node)
+      push(node(SearchNode::Kind::families, {}, p, f, 0));
   for (;;) {
     if (stopped()) break;
-    const std::vector<Node> batch = next_batch();
+    const std::vector<SearchNode> batch = next_batch();
     if (batch.empty()) break;
-    for (Outcome& o : workers(batch)) take(o);
+    for (SearchOutcome& o : workers(batch)) take(o);
   }
   finish();
   return std::move(result_);
@@ -382,9 +302,9 @@ LayoutSearchResult LayoutSearch::run() {
 
 void LayoutSearch::finish() {
   double open = infinite;
-  for (Queue* queue : {&branches_, &layouts_})
+  for (SearchQueue* queue : {&branches_, &layouts_})
     for (; !queue->empty(); queue->pop()) {
-      const Node& n = queue->top();
+      const SearchNode& n = queue->top();
       if (left_out(n)) {
         leave_out(n);
         continue;
@@ -401,7 +321,8 @@ void LayoutSearch::finish() {
     }
   }
   for (const LayoutCandidate& c : found_.best())
-    if (Answer<LayoutPrediction> p = tools(0, c.part).evaluator.predicted(plan_of(c))) result_.best.push_back(*p);
+    if (Answer<LayoutPrediction> p = predicted(workload_, parts_[c.part].cluster, plan_of(c), options_.layout))
+      result_.best.push_back(*p);
   for (const LayoutCandidate& c : found_.frontier()) result_.frontier.push_back({c.memory, c.iteration, plan_of(c)});
   if (!found_.best().empty()) {
     const LayoutCandidate& c = found_.best().front();

@@ -3,12 +3,12 @@
 //
 // Branch and bound over the product of tensor, pipeline, context and expert degrees, micro-batch, chunks, schedule,
 // recomputation, ZeRO stage, sequence parallelism and overlap switches. Branches are taken in the order of their
-// bounds (layout_bounds.hpp); a branch whose bound is not below the last of the best layouts found (or whose least
-// memory does not fit) is left out with all that it contains. The result is the optimum of the model over the space:
-// `proved` says that nothing was left open, else `gap` is (best - smallest open bound) / best. Deterministic at any
-// number of threads, counts included, unless it is stopped: of equal steps the one with less memory, then the first in
-// the order of the space. The frontier of time and memory is what was found on the way, attained but perhaps beaten by
-// a layout left out; with the option `frontier` a branch is left out only if one layout found is as good in both, so
+// bounds (layout_search_bounds.hpp); a branch whose bound is not below the last of the best layouts found (or whose
+// least memory does not fit) is left out with all that it contains. The result is the optimum of the model over the
+// space: `proved` says that nothing was left open, else `gap` is (best - smallest open bound) / best. Deterministic at
+// any number of threads, counts included, unless it is stopped: of equal steps the one with less memory, then the first
+// in the order of the space. The frontier of time and memory is what was found on the way, attained but perhaps beaten
+// by a layout left out; with the option `frontier` a branch is left out only if one layout found is as good in both, so
 // that it is the frontier of the whole space. Invariant: evaluated + bounded + too large + unsuitable + open = total.
 // Not modelled: layouts outside the space; the options of the gradient plan, which are tuned for the winners
 // afterwards.
