@@ -365,3 +365,40 @@ TEST_CASE("reports: the page shows every predicted case once, escapes what it qu
   for (const std::string tag : {"section", "table", "svg", "tr", "td", "div", "html"})
     CHECK(count("<" + tag + ">") + count("<" + tag + " ") == count("</" + tag + ">"));
 }
+
+TEST_CASE("tables of measured steps become cases, rows in the suite before those of files") {
+  const std::string text = R"({"schema": "stepcast.cases/1", "suite": "t", "published": {"mean_absolute_error": 0.001,
+    "source": "somebody"}, "defaults": {"source": "s", "grade": "measured", "split": "held_out", "tolerance": 1e9,
+    "inputs": {"cluster": "32x8-a100-800gbib", "device": "NVIDIA A100-SXM4-80GB", "plan": "layout(overlap_dp=off)/bsp"}},
+    "tables": [{"split": "calibration", "rows": ["hidden,heads,layers,seq,tp,mb,global batch,devices,step_s",
+    "1024,16,4,512,1,2,8,2,1.0"]}, {"file": "more.csv"}]})";
+  const ValidationSuite suite = suite_of_json(text, "t");
+  REQUIRE(suite.cases.size() == 1);
+  CHECK(suite.cases[0].split == CaseSplit::calibration);
+  CHECK(suite.cases[0].inputs.global_batch == 8);
+  REQUIRE(suite.tables.size() == 1);
+
+  ValidationOptions options;
+  SUBCASE("a file that is absent is one case, which is skipped") {
+    const SuiteResult result = validated({suite}, options).front();
+    CHECK(result.statistics.skipped == 1);
+    CHECK(result.statistics.failed == 0);
+    CHECK(result.statistics.held_out == 0);
+  }
+  SUBCASE("rows that the suite has are left out, and a mean error above the published one fails") {
+    options.file = [](const std::string& path) -> std::optional<std::string> {
+      if (path != "more.csv") return std::nullopt;
+      return "hidden,heads,layers,seq,tp,mb,global batch,devices,step_s\n"
+             "1024,16,4,512,1,2,8,2,1.0\n"
+             "1024,16,4,512,2,2,8,2,1.0\n";
+    };
+    const SuiteResult result = validated({suite}, options).front();
+    CHECK(result.suite.cases.size() == 2);
+    CHECK(result.statistics.held_out == 1);
+    CHECK(result.statistics.worse_than_published);
+    CHECK(result.statistics.failed == 1);
+    REQUIRE_FALSE(result.statistics.groups.empty());
+    CHECK(result.statistics.groups.front().by == "tp");
+    CHECK(result.statistics.groups.front().value == 2);
+  }
+}
