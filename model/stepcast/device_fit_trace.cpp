@@ -199,6 +199,10 @@ Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
   else fit.notes.emplace_back("memory bandwidth: no large element-wise kernels with shapes; as in the start");
   if (const auto issue = samples.issue()) d.issue = Seconds(*issue);
   fit_curve(d, products);
+  if (d.matrix_efficiency >= 0.999)
+    fit.notes.emplace_back(
+        "products are faster than the start's peak for their data type: another device's start, or "
+        "4-byte numbers that were multiplied as tf32");
   double squares = 0;
   for (const double e : product_errors(d, products)) {
     fit.residuals.push_back(std::exp(e) - 1);
