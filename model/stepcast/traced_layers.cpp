@@ -188,7 +188,9 @@ class Shapes {
       TracedLayer& layer = out_.layers[l];
       const bool columns = layer.division == Division::columns;
       for (const Tensor* t : of_layer_[l]) {
-        const bool divided = layer.division != Division::none && (t->shape.size() == 2 || columns);
+        // A vector between columns and rows, a bias on its own say, has an entry for each column.
+        const bool between = layer.divided && !layer.has_product;
+        const bool divided = between || (layer.division != Division::none && (t->shape.size() == 2 || columns));
         (divided ? layer.divided_parameters : layer.other_parameters) += elements_of(*t);
       }
     }
