@@ -99,23 +99,59 @@ LayoutSpace data_parallel_part(LayoutSpace space) {
   return space;
 }
 
+/// The best few layouts of a part of the space whose gradients any strategy can carry: ZeRO's stages fix how they
+/// travel. With the strategy that is searched with they may be beaten by a layout that its own strategy cannot help.
+std::vector<LayoutPrediction> open_to_strategies(const Workload& workload, const Cluster& cluster, LayoutSpace space,
+                                                 const LayoutAdviceOptions& options) {
+  const bool allowed = space.zero.empty() || std::find(space.zero.begin(), space.zero.end(), 0) != space.zero.end();
+  if (!allowed || options.tuned_layouts == 0 || options.search.objective == Objective::least_memory) return {};
+  space.zero = {0};
+  LayoutSearchOptions search = options.search;
+  search.best = options.tuned_layouts;
+  search.frontier = false;
+  search.progress = nullptr;
+  Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
+  return found ? std::move(found->best) : std::vector<LayoutPrediction>{};
+}
+
+/// The best of a part of the space, tuned, best first.
+std::vector<LayoutPrediction> tuned_best(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                         const LayoutAdviceOptions& options, std::vector<LayoutPrediction> best) {
+  best = with_tuned_gradients(workload, cluster, std::move(best), options);
+  const auto known = [&](const LayoutPrediction& p) {
+    return std::any_of(best.begin(), best.end(),
+                       [&](const LayoutPrediction& b) { return b.plan.layout == p.plan.layout; });
+  };
+  std::vector<LayoutPrediction> more = open_to_strategies(workload, cluster, space, options);
+  std::erase_if(more, known);
+  more = with_tuned_gradients(workload, cluster, std::move(more), options);
+  best.insert(best.end(), more.begin(), more.end());
+  sort_by(options.search.objective, best);
+  return best;
+}
+
 void add_data_parallel(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                        const LayoutAdviceOptions& options, LayoutAdvice& advice) {
-  LayoutSearchOptions search = options.search;
-  search.best = 1;
-  search.progress = nullptr;
-  const Answer<LayoutSearchResult> alone = best_layouts(workload, cluster, data_parallel_part(space), search);
-  if (!alone) {
-    advice.no_data_parallel = alone.reason();
+  LayoutAdviceOptions few = options;
+  few.search.best = std::max(options.tuned_layouts, 1U);
+  few.search.frontier = false;
+  few.search.progress = nullptr;
+  const LayoutSpace part = data_parallel_part(space);
+  const Answer<LayoutSearchResult> alone = best_layouts(workload, cluster, part, few.search);
+  if (!alone || alone->best.empty()) {
+    advice.no_data_parallel = alone ? alone->nothing : alone.reason();
     return;
   }
-  if (alone->best.empty()) {
-    advice.no_data_parallel = alone->nothing;
-    return;
-  }
-  LayoutAdviceOptions one = options;
-  one.tuned_layouts = std::min(options.tuned_layouts, 1U);
-  advice.data_parallel = with_tuned_gradients(workload, cluster, alone->best, one).front();
+  advice.data_parallel = tuned_best(workload, cluster, part, few, alone->best).front();
+}
+
+/// Puts the best data-parallel layout, which was tuned beyond what the search saw, to its place.
+void merge_data_parallel(LayoutAdvice& advice, Objective objective) {
+  if (!advice.data_parallel) return;
+  const LayoutPrediction& alone = *advice.data_parallel;
+  std::erase_if(advice.best, [&](const LayoutPrediction& p) { return p.plan.layout == alone.plan.layout; });
+  advice.best.push_back(alone);
+  sort_by(objective, advice.best);
 }
 
 Seconds time_on(const Workload& workload, const Cluster& cluster, const LayoutPrediction& layout,
@@ -152,6 +188,15 @@ BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const 
   return check;
 }
 
+/// Degrees of one are among those that were asked for.
+bool allows_data_parallelism_alone(const LayoutSpace& space) {
+  const auto allowed = [](const std::vector<std::int64_t>& degrees) {
+    return degrees.empty() || std::find(degrees.begin(), degrees.end(), 1) != degrees.end();
+  };
+  return allowed(space.tensor) && allowed(space.pipeline) && allowed(space.context) && allowed(space.expert) &&
+         allowed(space.chunks);
+}
+
 }  // namespace
 
 double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
@@ -180,7 +225,9 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.search = std::move(*search);
   add_data_parallel(workload, cluster, space, options, advice);
   if (advice.search.best.empty()) return advice;
-  advice.best = with_tuned_gradients(workload, cluster, advice.search.best, options);
+  advice.best = tuned_best(workload, cluster, space, options, advice.search.best);
+  if (allows_data_parallelism_alone(space)) merge_data_parallel(advice, options.search.objective);
+  advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
   const LayoutPrediction& before = advice.search.best.front();
   if (text_of(before.plan) != text_of(advice.best.front().plan)) advice.untuned = before;
   advice.settings = launch_settings(workload, advice.best.front());
