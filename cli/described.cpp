@@ -68,7 +68,11 @@ std::optional<Device> shipped_device_like(std::string_view name) {
 }
 
 bool is_described(const InputFlags& flags) {
-  if (!describes_model(flags.model)) return false;
+  if (!describes_model(flags.model)) {
+    if (!flags.files.empty()) return false;
+    throw InputError("", "a trace", "none",
+                     "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");
+  }
   if (!flags.files.empty())
     throw InputError("--model", "either a trace or the description of a model", "both",
                      "a description stands in for a trace");

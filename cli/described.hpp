@@ -11,7 +11,8 @@
 
 namespace stepcast::cli {
 
-/// --model describes a model, which stands in for a trace. Throws InputError when there is a trace as well.
+/// --model describes a model, which stands in for a trace. Throws InputError when there is a trace
+/// as well, or neither of them.
 [[nodiscard]] bool is_described(const InputFlags&);
 /// The device that --device names, shipped or in a file; without the flag the shipped one that the cluster has; nothing
 /// if that is unknown, too. Throws InputError.

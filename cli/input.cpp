@@ -197,9 +197,6 @@ Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
 
 Documents traced_documents(const InputFlags& flags) {
   (void)options_of(flags);  // wrong flags are told before a large file is read
-  if (flags.files.empty())
-    throw InputError("", "a trace", "none",
-                     "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");
   return documents_of(flags.files, flags.strict, flags.kernels);
 }
 
