@@ -216,7 +216,7 @@ class Assembly {
     if (found.source == KeptSource::allocations)
       p_.recognised.push_back(size + " of activations kept for the backward pass, from the allocator's events");
     else if (found.source == KeptSource::shapes)
-      p_.assumed.push_back("about " + size + " of activations kept for the backward pass: what operators save of " +
+      p_.recognised.push_back("about " + size + " of activations kept for the backward pass: what operators save of " +
                            "arguments with these shapes");
     else p_.missing.push_back("activation memory");
   }

@@ -62,7 +62,7 @@ TEST_CASE("layer activations: inputs with their types, kept from what operators 
   CHECK(p.layers[0].kept == Bytes(8 * 32 * (16 * 4 + 64 * 2 + 64 * 4)));
   CHECK(p.layers[1].kept == Bytes(8 * 32 * 64 * 4));
   CHECK(p.activation_memory == p.layers[0].kept + p.layers[1].kept);
-  CHECK(test::mentions(p.assumed, "what operators save"));
+  CHECK(test::mentions(p.recognised, "what operators save"));
   CHECK_FALSE(test::mentions(p.missing, "activation memory"));
 }
 
