@@ -109,7 +109,7 @@ class OperationCsvReader {
     if (cells_.size() == 1 && cells_[0].empty()) return;
     if (lines_ == 1) return read_header();
     ++rows_;
-    Operation row;
+    OperationRecord row;
     if (cells_.size() != width_ || !read_row(row)) {
       ++unreadable_;
       return;
@@ -146,7 +146,7 @@ class OperationCsvReader {
     return true;
   }
 
-  bool read_row(Operation& row) {
+  bool read_row(OperationRecord& row) {
     constexpr std::int64_t latest = std::int64_t{1} << 61, longest = std::int64_t{1} << 53;
     if (!read_seconds(cell(start_ts), latest, row.start_ns) || !read_seconds(cell(duration), longest, row.duration_ns))
       return false;
@@ -168,7 +168,7 @@ class OperationCsvReader {
   // Steps that overlap in time cannot be on one clock.
   [[nodiscard]] bool is_relative() const {
     std::map<std::int32_t, std::pair<std::int64_t, std::int64_t>> span;
-    for (const Operation& row : table_.operations) {
+    for (const OperationRecord& row : table_.operations) {
       const auto [entry, is_new] = span.try_emplace(row.step, row.start_ns, row.start_ns + row.duration_ns);
       entry->second.first = std::min(entry->second.first, row.start_ns);
       entry->second.second = std::max(entry->second.second, row.start_ns + row.duration_ns);

@@ -68,7 +68,7 @@ class OperationTimelineReader {
       return;
     }
     if (event.kind() != 'X') return;
-    Operation row;
+    OperationRecord row;
     if (!times_.start(event, row.start_ns) || !times_.duration(event, row.duration_ns)) return;
     const auto number = [&](std::string_view key) {
       const std::int64_t value = integer_member(event.arguments, key);
@@ -99,7 +99,7 @@ class OperationTimelineReader {
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       const auto stage = stages_.find(threads_[i]);
       const auto data_rank = data_ranks_.find(threads_[i].first);
-      Operation& row = table_.operations[i];
+      OperationRecord& row = table_.operations[i];
       named &= stage != stages_.end() && stage->second >= 0;
       row.stage = stage == stages_.end() ? -1 : stage->second;
       const bool small = threads_[i].first >= 0 && threads_[i].first < (1 << 20);
@@ -112,7 +112,7 @@ class OperationTimelineReader {
       table_.report.missing.push_back("stages (names of the threads)");
       repairs_.say("threads without a name: what has none is taken for one worker a process");
     }
-    for (Operation& row : table_.operations)
+    for (OperationRecord& row : table_.operations)
       row.rank = std::int64_t{std::max(row.stage, 0)} * data_ranks + std::max(row.data_rank, 0);
     table_.report.assumed.push_back("workers are numbered by stage, then by data-parallel rank");
   }

@@ -22,7 +22,7 @@ using JobSteps = std::map<std::int32_t, JobStep>;
 
 JobSteps steps_in(const OperationTable& table, const std::string& source) {
   JobSteps steps;
-  for (const Operation& operation : table.operations) {
+  for (const OperationRecord& operation : table.operations) {
     if (operation.step < 0) continue;
     JobStep& step = steps[operation.step];
     step.first_ns = std::min(step.first_ns, operation.start_ns);
@@ -46,7 +46,7 @@ class Worker {
       add_step(draft_, number, step.first_ns + step.shift_ns, step.last_ns + step.shift_ns);
   }
 
-  void add(const Operation& operation, std::int64_t peer, std::int64_t data_ranks) {
+  void add(const OperationRecord& operation, std::int64_t peer, std::int64_t data_ranks) {
     const auto step = steps_.find(operation.step);
     Event event;
     event.start_ns = operation.start_ns + (step == steps_.end() ? 0 : step->second.shift_ns);
@@ -83,7 +83,7 @@ class Worker {
     return stream;
   }
 
-  std::uint32_t collective(const OperationRole& role, const Operation& operation, std::int64_t peer,
+  std::uint32_t collective(const OperationRole& role, const OperationRecord& operation, std::int64_t peer,
                            std::int64_t data_ranks) {
     CollectiveArguments arguments;
     arguments.name = draft_.text(role.operation);
@@ -145,10 +145,10 @@ std::vector<Trace> traces_of(OperationTable table, const Source& source) {
   if (table.relative)
     table.report.assumed.push_back(
         "times count from the start of each step; the steps follow each other without a gap");
-  std::map<std::int64_t, std::vector<const Operation*>> of_rank;
+  std::map<std::int64_t, std::vector<const OperationRecord*>> of_rank;
   std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> rank_at;  // data rank, stage -> rank
   std::int64_t data_ranks = 0;
-  for (const Operation& operation : table.operations) {
+  for (const OperationRecord& operation : table.operations) {
     of_rank[operation.rank].push_back(&operation);
     rank_at.try_emplace({operation.data_rank, operation.stage}, operation.rank);
     data_ranks = std::max<std::int64_t>(data_ranks, operation.data_rank + 1);
@@ -165,7 +165,7 @@ std::vector<Trace> traces_of(OperationTable table, const Source& source) {
   std::vector<Trace> traces;
   for (const auto& [rank, operations] : of_rank) {
     Worker worker(table, steps, source, rank);
-    for (const Operation* operation : operations) {
+    for (const OperationRecord* operation : operations) {
       const int offset = role_of_operation(table.types[static_cast<std::size_t>(operation->type)]).peer_stage;
       const auto peer = rank_at.find({operation->data_rank, operation->stage + offset});
       worker.add(*operation, peer == rank_at.end() ? -1 : peer->second, data_ranks > 0 ? data_ranks : -1);

@@ -17,7 +17,7 @@
 namespace stepcast {
 
 /// One row; -1: not said. `rank` tells workers apart.
-struct Operation {
+struct OperationRecord {
   std::int64_t start_ns = 0, duration_ns = 0;
   std::int64_t rank = -1;
   std::int32_t type = 0;  ///< index into OperationTable::types
@@ -25,7 +25,7 @@ struct Operation {
 };
 
 struct OperationTable {
-  std::vector<Operation> operations;
+  std::vector<OperationRecord> operations;
   std::vector<std::string> types;  ///< "forward-compute", "grads-reduce-scatter", ...
   bool relative = false;           ///< times count from the start of each step
   ReadReport report;               ///< what the reader has to say of itself; the same for every worker
