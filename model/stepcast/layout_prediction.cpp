@@ -32,7 +32,8 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std:
   PipelineEvaluator& pipeline = *state.evaluator(*e.layout.schedule, e.pipeline->shape, why);
   const Seconds without_sends = pipeline(free, e.layout.overlap_pipeline).last_backward[d];
   b.pipeline = std::clamp(last - without_sends, Seconds(0), std::max(Seconds(0), last - working));
-  b.bubble = std::max(Seconds(0), last - working - b.pipeline);  // sums in another order may differ in the last digit
+  b.bubble = last - working - b.pipeline;
+  if (b.bubble < last * 1e-12) b.bubble = Seconds(0);  // sums in another order may differ in the last digit
   return b;
 }
 

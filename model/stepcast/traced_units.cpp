@@ -204,6 +204,7 @@ class Recognition {
   }
 
   void take_shares(Range range, UnitKind& kind) const {
+    const double pace = pace_of_products(range);
     double outside = 0, divided = 0, products = 0, all = 0, forward = 0, attention = 0;
     for (std::uint32_t l = range.begin; l < range.end; ++l) {
       const TracedLayer& layer = shapes_.layers[l];
@@ -218,12 +219,30 @@ class Recognition {
       if (product) products += time;
       outside += rest;
       if (layer.divided) divided += rest;
-      forward += f.device.value();
-      if (before_attention_output(range, l)) attention += (f.device - f.device_gemm).value();
+      const double pass = (p_.has_device() ? f.device : f.host).value();
+      forward += pass;
+      if (before_attention_output(range, l))
+        attention += pace > 0          ? std::max(0.0, pass - pace * layer.product.operations() * samples_)
+                     : p_.has_device() ? (f.device - f.device_gemm).value()
+                                       : 0;
     }
     kind.divided_share = outside > 0 ? divided / outside : 0;
     kind.product_share = !p_.has_device() && all > 0 ? products / all : 0;
-    kind.attention_share = p_.has_device() && forward > 0 ? attention / forward : 0;
+    kind.attention_share = forward > 0 ? attention / forward : 0;
+  }
+  /// Seconds per operation of the quickest product of the range that is not followed by the core of attention: what
+  /// such a layer takes beyond its own product at that pace is the core.
+  [[nodiscard]] double pace_of_products(Range range) const {
+    double pace = 0;
+    for (std::uint32_t l = range.begin; l < range.end; ++l) {
+      const TracedLayer& layer = shapes_.layers[l];
+      const PassCost& f = p_.layers[l].forward;
+      const double time = (p_.has_device() ? f.device_gemm : f.host).value();
+      const double operations = layer.product.operations() * samples_;
+      if (!layer.has_product || before_attention_output(range, l) || !(time > 0) || !(operations > 0)) continue;
+      pace = pace > 0 ? std::min(pace, time / operations) : time / operations;
+    }
+    return pace;
   }
   /// The last product by columns in front of the output of attention: softmax and the rest of the core follow it.
   bool before_attention_output(Range range, std::uint32_t l) const {
