@@ -104,12 +104,25 @@ std::string fill_scheme(Layout& l) {
   if (l.sequence_parallel && l.scheme->name != "1d")
     return "sequence parallelism belongs to the 1-D scheme; " + std::string(l.scheme->name) +
            " divides activations by itself";
+  if (l.overlap_tensor && l.scheme->name != "1d")
+    return "overlap_tp belongs to the 1-D scheme; " + std::string(l.scheme->name) + " has no sums to hide";
   return {};
+}
+
+// Whether weight gradients are passes of their own, as the order of a small pipeline tells.
+bool delays_weight_gradients(const PipelineSchedule& schedule) {
+  const PipelineShape small{2, schedule.copies, 2};
+  if (!schedule.unsuitable(small).empty()) return false;
+  const std::vector<PipelineSlot> order = schedule.order(small, 0);
+  return std::any_of(order.begin(), order.end(),
+                     [](const PipelineSlot& slot) { return slot.pass == PipelinePass::weight_gradient; });
 }
 
 // Empty, or why the pipeline schedule does not work. Fills it in.
 std::string fill_schedule(Layout& l, double global_batch) {
   if (l.schedule == nullptr) l.schedule = pipeline_schedule(l.chunks > 1 ? "interleaved" : "1f1b");
+  if (l.overlap_tensor && delays_weight_gradients(*l.schedule))
+    return std::string(l.schedule->name) + " delays the weight gradients beside which overlap_tp runs";
   if (l.pipeline * l.chunks > 1'000'000) return "more than a million pipeline stages";
   const std::int64_t count = micro_batches(l, global_batch);
   if (count > 100'000'000) return "more than a hundred million micro-batches";

@@ -40,6 +40,7 @@ struct Layout {
   Recomputation recomputation = Recomputation::none;
   bool sequence_parallel = false;
   bool overlap_pipeline = true;                ///< sends between stages run beside compute
+  bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients
   bool overlap_gradients = true;               ///< gradients travel while the last micro-batch is in its backward pass
   const TensorScheme* scheme = nullptr;        ///< null: "1d"
   std::int64_t depth = 1;                      ///< of scheme 2.5d

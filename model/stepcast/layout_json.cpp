@@ -39,6 +39,7 @@ Json layout_json(const Layout& l) {
           {"units_in_flight", l.units_in_flight},
           {"recomputation", name_of(l.recomputation)},
           {"sequence_parallel", l.sequence_parallel},
+          {"overlap_tensor", l.overlap_tensor},
           {"overlap_pipeline", l.overlap_pipeline},
           {"overlap_gradients", l.overlap_gradients},
           {"scheme", l.scheme ? l.scheme->name : "1d"},

@@ -1,5 +1,6 @@
 // Bounds for searches: what every layout that shares the degrees and the micro-batch of this one takes at least.
 #include <stepcast/layout_tables.hpp>
+#include <stepcast/tensor_scheme.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +18,7 @@ Layout fixed_fields(const Layout& l, bool sequence_parallel) {
   fixed.schedule = nullptr;
   fixed.stage_units.clear();
   fixed.sequence_parallel = sequence_parallel;
+  fixed.overlap_tensor = l.scheme == nullptr || l.scheme->name == "1d";
   return fixed;
 }
 

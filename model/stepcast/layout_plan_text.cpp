@@ -132,7 +132,7 @@ std::string stages_text(const Layout& l) {
   return out;
 }
 
-constexpr std::array<Field, 18> fields{{
+constexpr std::array<Field, 19> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
@@ -161,6 +161,8 @@ constexpr std::array<Field, 18> fields{{
        return l.recomputation == Recomputation::none ? std::string() : std::string(name_of(l.recomputation));
      }},
     toggle<&Layout::sequence_parallel, false>("sp", "sequence parallelism beside 1-D tensor parallelism: on, off; off"),
+    toggle<&Layout::overlap_tensor, false>("overlap_tp",
+                                           "sums of input gradients run beside weight gradients: on, off; off"),
     toggle<&Layout::overlap_pipeline, true>("overlap_pp", "sends between stages run beside compute: on, off; on"),
     toggle<&Layout::overlap_gradients, true>("overlap_dp",
                                              "gradients travel during the last backward pass: on, off; on"),

@@ -86,7 +86,8 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
                      word(l.expert, l.depth),
                      static_cast<std::uint64_t>(l.micro_batch),
                      word(l.scheme),
-                     order_word(l) << 1 | static_cast<std::uint64_t>(l.sequence_parallel)};
+                     order_word(l) << 2 | static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
+                         static_cast<std::uint64_t>(l.sequence_parallel)};
   return splits_(key, [&] { return priced_split(workload, cluster, l); });
 }
 

@@ -68,6 +68,8 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
   std::vector<std::string> out = w.assumed;
   if (l.pipeline > 1 && l.tensor > 1 && !l.sequence_parallel && l.scheme->name == "1d")
     out.push_back("stages send a part of the activations per device and gather them (Megatron-LM's scatter-gather)");
+  if (l.overlap_tensor && l.tensor > 1 && !w.shape)
+    out.push_back("overlap_tp hides nothing: a trace does not tell the weight gradients of single products");
   if (l.zero == 1 && !plan.strategy->name.starts_with("ddp"))
     out.push_back("zero=1 sends buckets of " + std::string(plan.strategy->name) +
                   "'s size by reduce-scatter and all-gather");

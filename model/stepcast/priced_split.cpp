@@ -18,17 +18,30 @@ class GroupPrices {
   /// `stride` and `members` within the group along `axis`.
   Seconds sum(const std::vector<TensorTransfer>& transfers, RankAxis axis) {
     Seconds total;
-    for (const TensorTransfer& t : transfers) {
+    for (const TensorTransfer& t : transfers)
+      if (t.members > 1) total += cost(t, axis)(t.operation, t.size) * t.count;
+    return total;
+  }
+  /// What runs beside weight gradients, at the pace that the links have under compute.
+  Seconds hidden(const std::vector<InputSum>& sums, RankAxis axis) {
+    Seconds total;
+    for (const InputSum& s : sums) {
+      const TensorTransfer& t = s.transfer;
       if (t.members <= 1) continue;
-      const auto key = std::pair(axis.stride * t.stride, t.members);
-      auto found = groups_.find(key);
-      if (found == groups_.end()) found = groups_.emplace(key, group({{key.first, key.second}})).first;
-      total += found->second.cost(t.operation, t.size) * t.count;
+      const CommunicationCost& price = cost(t, axis);
+      total += std::min(price(t.operation, t.size) * t.count, s.weight_gradient / price.slow_down(t.operation, t.size));
     }
     return total;
   }
 
  private:
+  const CommunicationCost& cost(const TensorTransfer& t, RankAxis axis) {
+    const auto key = std::pair(axis.stride * t.stride, t.members);
+    auto found = groups_.find(key);
+    if (found == groups_.end()) found = groups_.emplace(key, group({{key.first, key.second}})).first;
+    return found->second.cost;
+  }
+
   const Cluster& cluster_;
   const Layout& layout_;
   std::map<std::pair<std::int64_t, std::int64_t>, PricedGroup> groups_;
@@ -65,6 +78,7 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
   p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context, expert};
   p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context * 2, expert};
+  if (l.overlap_tensor) p.backward_exchanges.tensor -= prices.hidden(unit.input_sums, tensor);
   p.parameters = unit.parameters;
   p.expert_parameters = unit.expert_parameters;
   p.tied_parameters = unit.tied_parameters;

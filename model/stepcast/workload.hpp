@@ -31,11 +31,18 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
+/// A sum of input gradients that can run beside the weight gradient of the same product.
+struct InputSum {
+  TensorTransfer transfer;
+  Seconds weight_gradient;
+};
+
 /// One unit, one micro-batch, one device.
 struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
   Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
+  std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
   /// Over the context group: blocks of keys and values around the ring, forward. The backward pass sends their
   /// gradients with them, twice as much; both run beside `attention`.
   std::vector<TensorTransfer> context_transfers;

@@ -146,14 +146,21 @@ class DividedUnit {
     }
   }
 
+  /// Divided by columns: every device needs the whole input, and has a part of its gradient's sum.
+  [[nodiscard]] static bool enters(const OperatorShape& o) { return o.weighted && o.division == Division::columns; }
+  [[nodiscard]] Seconds weight_gradient(const OperatorShape& o) const {
+    UnitTimes alone;
+    alone.add(device_, dtype_, o, local_work(o));
+    return alone.weight_gradient.device();
+  }
+
   /// 1-D: forward a sum after each product that is divided by rows, backward one before each that is divided by
-  /// columns. With sequence parallelism a sum is a reduce-scatter, and the other end an all-gather.
+  /// columns; the latter can run beside that product's weight gradient. With sequence parallelism a sum is a
+  /// reduce-scatter, and the other end an all-gather.
   void add_tensor_transfers(UnitCost& c) const {
     const double samples = split_.micro_batch / double(split_.context);
     const Bytes input = unit_.kept.input * samples, output = unit_.boundary * samples;
-    const double entries =
-        double(std::count_if(unit_.operators.begin(), unit_.operators.end(),
-                             [](const OperatorShape& o) { return o.weighted && o.division == Division::columns; }));
+    const double entries = double(std::count_if(unit_.operators.begin(), unit_.operators.end(), enters));
     const double sums = unit_.tensor_reductions;
     if (!one_dimensional()) {
       const double h2 = double(shape_.hidden) * double(shape_.hidden), weights = divided_weights();
@@ -167,6 +174,10 @@ class DividedUnit {
     const auto add = [&](std::vector<TensorTransfer>& to, Operation operation, Bytes size, double count) {
       if (count > 0 && size.value() > 0) to.push_back({operation, split_.grid.devices, size, count});
     };
+    const Operation of_inputs = split_.sequence_parallel ? Operation::reduce_scatter : Operation::all_reduce;
+    for (const OperatorShape& o : unit_.operators)
+      if (enters(o) && input.value() > 0)
+        c.input_sums.push_back({{of_inputs, split_.grid.devices, input, 1}, weight_gradient(o)});
     const bool head = sums > entries && entries > 0;  // its sums are of losses, which nothing divides
     if (!split_.sequence_parallel || head) add(c.forward_tensor, Operation::all_reduce, output, sums);
     if (!split_.sequence_parallel) {

@@ -64,6 +64,7 @@ std::string random_plan(test::Draw& draw) {
   text += ",mb=" + one_of({"1", "2", "4"}) + ",zero=" + one_of({"0", "1", "2", "3"});
   text += ",recompute=" + one_of({"none", "selective", "full"}) + ",sp=" + one_of({"on", "off"});
   text += ",overlap_dp=" + one_of({"on", "off"}) + ",overlap_pp=" + one_of({"on", "off"});
+  text += one_of({"", ",overlap_tp=on"});
   text += ",order=" + one_of({"tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "pp-tp-dp"});
   text += one_of({"", "", ",cp=2", ",chunks=2", ",schedule=gpipe", ",schedule=zb_h1", ",schedule=bidirectional",
                   ",scheme=2d", ",scheme=3d", ",in_flight=1"});
@@ -183,6 +184,37 @@ TEST_CASE("A traced profile under a layout of data parallelism takes what it tak
   CHECK(compared >= 18);
 }
 
+TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gradients, and nothing else") {
+  const Workload w = gpt();
+  Cluster c = machines(1, 8);
+  const auto parts = [&](const std::string& more) {
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(tp=8,mb=4" + more + ")/ddp", 16);
+    REQUIRE(p);
+    return p->breakdown;
+  };
+  // Two of a block's four sums, and one of the logits', over links so fast that weight gradients cover them all.
+  c.inside.bandwidth = BytesPerSecond(1e14);
+  c.inside.latency = Seconds(0);
+  const LayoutBreakdown apart = parts(""), beside = parts(",overlap_tp=on");
+  CHECK(beside.compute == apart.compute);
+  const double blocks = 14, losses = apart.tensor.value() -
+                                     (4 * blocks + 2) * (apart.tensor - beside.tensor).value() / (2 * blocks + 1);
+  CHECK(losses >= 0);
+  CHECK(losses < 0.01 * apart.tensor.value());
+  // Over slow ones the weight gradients are all that is saved.
+  c.inside.bandwidth = BytesPerSecond(1e8);
+  const Seconds saved = parts("").tensor - parts(",overlap_tp=on").tensor;
+  CHECK(saved > Seconds(0));
+  CHECK(saved < apart.compute / 3);
+  c.inside.bandwidth = BytesPerSecond(1e9);
+  CHECK((parts("").tensor - parts(",overlap_tp=on").tensor).value() == Approx(saved.value()).epsilon(1e-9));
+  // With sequence parallelism half of the bytes of a sum wait for the next product.
+  c.inside.bandwidth = BytesPerSecond(1e14);
+  CHECK(parts(",sp=on,overlap_tp=on").tensor > parts(",overlap_tp=on").tensor * 0.99);
+  for (const std::string no : {"tp=4,scheme=2d", "tp=2,pp=2,schedule=zb_h1"})
+    CHECK(!predict(w, machines(1, 4), "layout(" + no + ",overlap_tp=on)/ddp", 16));
+}
+
 TEST_CASE("Switches that hide work never cost time, those that repeat it never save it") {
   const Workload w = gpt();
   const Cluster c = machines(4, 8);
@@ -191,6 +223,7 @@ TEST_CASE("Switches that hide work never cost time, those that repeat it never s
     const auto time = [&](const std::string& more) { return step(w, c, "layout(" + base + more + ")/ddp", 128); };
     CHECK(time("") <= time(",overlap_dp=off"));
     CHECK(time("") <= time(",overlap_pp=off"));
+    CHECK(time(",overlap_tp=on") <= time(""));
     CHECK(time("") <= time(",recompute=selective"));
     CHECK(time(",recompute=selective") <= time(",recompute=full"));
     CHECK(time(",zero=3") <= time(",zero=3,in_flight=1"));

@@ -36,6 +36,7 @@ Layout random_layout(test::Draw& draw) {
   l.units_in_flight = count(3);
   l.recomputation = static_cast<Recomputation>(draw.whole(0, 2));
   l.sequence_parallel = draw.whole(0, 1) == 1;
+  l.overlap_tensor = draw.whole(0, 1) == 1;
   l.overlap_pipeline = draw.whole(0, 1) == 1;
   l.overlap_gradients = draw.whole(0, 1) == 1;
   for (int i = draw.whole(0, 3); i > 0; --i)
@@ -64,6 +65,7 @@ TEST_CASE("A layout stands in front of a plan and shows what differs from the de
   CHECK(round_trip("layout(order=pp-tp-dp, stages=3+4)/ddp") == "layout(order=pp-tp-dp, stages=3+4)/ddp");
   CHECK(round_trip("layout(overlap_dp=off,overlap_pp=off,sp=on,recompute=full)/ddp@ring") ==
         "layout(recompute=full, sp=on, overlap_pp=off, overlap_dp=off)/ddp@ring");
+  CHECK(round_trip("layout(overlap_tp=on, tp=2)/ddp") == "layout(tp=2, overlap_tp=on)/ddp");
 }
 
 TEST_CASE("Only texts with a layout have one") {
