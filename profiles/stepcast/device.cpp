@@ -22,8 +22,6 @@ void require(bool holds, std::string_view source, std::string_view key, std::str
   throw InputError(std::string(source) + "#/" + std::string(key), std::move(expected), shown(found));
 }
 
-bool is_finite_and_not_negative(double number) { return std::isfinite(number) && number >= 0; }
-
 const std::vector<std::string>& data_type_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
@@ -37,25 +35,29 @@ const std::vector<std::string>& data_type_names() {
 }  // namespace
 
 Device checked(Device device, std::string_view source) {
-  const auto not_negative = [&](std::string_view key, double number) {
-    require(is_finite_and_not_negative(number), source, key, "a finite number >= 0", number);
+  // Far beyond every device, and so that no time of a kernel becomes infinite or none.
+  constexpr double most_bytes = 1e18, most_rate = 1e24, most_extent = 1e12, most_seconds = 1e3;
+  const auto up_to = [&](std::string_view key, double number, double most) {
+    require(number >= 0 && number <= most, source, key, "a number from 0 to " + shown(most), number);
   };
-  not_negative("memory", device.memory.value());
-  require(std::isfinite(device.memory_bandwidth.value()) && device.memory_bandwidth.value() > 0, source,
-          "memory_bandwidth", "a rate above zero", device.memory_bandwidth.value());
+  const auto rate = [&](std::string_view key, double number, double most) {
+    require(number >= 1 && number <= most, source, key, "a rate from 1 to " + shown(most), number);
+  };
+  up_to("memory", device.memory.value(), most_bytes);
+  rate("memory_bandwidth", device.memory_bandwidth.value(), most_bytes);
   for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
-    not_negative("matrix_rate/" + data_type_names()[i], device.matrix_rate[i]);
-  if (std::all_of(device.matrix_rate.begin(), device.matrix_rate.end(), [](double rate) { return rate == 0; }))
+    if (device.matrix_rate[i] != 0) rate("matrix_rate/" + data_type_names()[i], device.matrix_rate[i], most_rate);
+  if (std::all_of(device.matrix_rate.begin(), device.matrix_rate.end(), [](double r) { return r == 0; }))
     throw InputError(std::string(source) + "#/matrix_rate", "the rate of at least one data type", "none");
-  require(device.matrix_efficiency > 0 && device.matrix_efficiency <= 1, source, "matrix_efficiency",
-          "a share above 0 and at most 1", device.matrix_efficiency);
-  not_negative("half_m", device.half_m);
-  not_negative("half_n", device.half_n);
-  not_negative("half_k", device.half_k);
-  not_negative("half_output", device.half_output);
-  not_negative("kernel_floor", device.kernel_floor.value());
-  not_negative("issue", device.issue.value());
-  not_negative("relative_error", device.relative_error);
+  require(device.matrix_efficiency >= 1e-9 && device.matrix_efficiency <= 1, source, "matrix_efficiency",
+          "a share from 1e-9 to 1", device.matrix_efficiency);
+  up_to("half_m", device.half_m, most_extent);
+  up_to("half_n", device.half_n, most_extent);
+  up_to("half_k", device.half_k, most_extent);
+  up_to("half_output", device.half_output, 1e18);
+  up_to("kernel_floor", device.kernel_floor.value(), most_seconds);
+  up_to("issue", device.issue.value(), most_seconds);
+  up_to("relative_error", device.relative_error, 100);
   return device;
 }
 

@@ -88,6 +88,20 @@ def bad_clusters() -> dict[str, bytes]:
     }
 
 
+def bad_devices() -> dict[str, bytes]:
+    """Files that are no device, and devices whose numbers make times infinite or nothing."""
+    device = json.loads(DEVICE.read_bytes())
+    changes = {
+        "a crawling memory": {"memory_bandwidth": "1e-300 B/s"}, "a memory too fast": {"memory_bandwidth": "1e300 B/s"},
+        "a crawling product": {"matrix_rate": {"f16": 1e-300}}, "a product too fast": {"matrix_rate": {"f16": 1e300}},
+        "no efficiency": {"matrix_efficiency": 1e-320}, "products never wide enough": {"half_n": 1e300},
+        "kernels that do not end": {"kernel_floor": "1e300 s"}, "a host that never issues": {"issue": "1e300 s"},
+        "an error beyond all": {"relative_error": 1e300}, "a memory beyond all": {"memory": "1e300 B"},
+    }
+    return {"empty": b"", "a list": b"[]", "cut": DEVICE.read_bytes()[:-20],
+            **{name: json.dumps({**device, **change}).encode() for name, change in changes.items()}}
+
+
 def bad_flags() -> list[list[str]]:
     example = str(EXAMPLE)
     predict = ["predict", example, *CLUSTER]
@@ -245,6 +259,12 @@ def main() -> int:
         for name, content in bad_clusters().items():
             path.write_bytes(content)
             checker.check(f"cluster: {name}", ["recommend", str(EXAMPLE), "--cluster", str(path)])
+        path = pathlib.Path(folder) / "device.json"
+        for name, content in bad_devices().items():
+            path.write_bytes(content)
+            checker.check(f"device: {name}", ["predict", *GPT[:2], "--device", str(path), *CLUSTER, "--global-batch", "64",
+                                              "--plan", "layout(pp=2)/ddp"])
+        path.unlink()
         device = DEVICE.read_bytes()
         for flags in bad_flags() + bad_layouts():
             checker.check("flags: " + " ".join(flags)[:120], flags)

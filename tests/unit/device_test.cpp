@@ -100,10 +100,15 @@ TEST_CASE("what is no device is refused with its place") {
   CHECK(refusal(with("stepcast.device/1", "stepcast.device/2")) ==
         "device.json#/schema: expected 'stepcast.device/1', found \"stepcast.device/2\"");
   CHECK(refusal(with("\"matrix_efficiency\": 0.8", "\"matrix_efficiency\": 1.5")) ==
-        "device.json#/matrix_efficiency: expected a share above 0 and at most 1, found 1.5");
+        "device.json#/matrix_efficiency: expected a share from 1e-9 to 1, found 1.5");
   CHECK(refusal(with("\"half_m\": 64.0", "\"half_m\": -1")) ==
-        "device.json#/half_m: expected a finite number >= 0, found -1.0");
+        "device.json#/half_m: expected a number from 0 to 1000000000000.0, found -1.0");
   CHECK(refusal(with("\"1500000000000 B/s\"", "1500")).find("a string with number and unit") != std::string::npos);
+  // Numbers of no device, with which times become infinite.
+  CHECK(refusal(with("\"half_m\": 64.0", "\"half_m\": 1e300")) != "accepted");
+  CHECK(refusal(with("\"matrix_efficiency\": 0.8", "\"matrix_efficiency\": 1e-320")) != "accepted");
+  CHECK(refusal(with("1500000000000 B/s", "1e-300 B/s")) != "accepted");
+  CHECK(refusal(with("1500000000000 B/s", "1e300 B/s")) != "accepted");
   Device none = test::roofline_device();
   none.matrix_rate = {};
   CHECK(refusal(json_of(none)) == "device.json#/matrix_rate: expected the rate of at least one data type, found none");
