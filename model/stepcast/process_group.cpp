@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 #include <vector>
 
 namespace stepcast {
@@ -30,17 +29,35 @@ std::int64_t even_members_per_machine(std::int64_t machine, std::span<const Rank
   return members;
 }
 
-/// Most machines that a group reaches over, by looking at every rank.
-std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span<const RankAxis> axes) {
-  std::unordered_map<std::int64_t, std::pair<std::int64_t, std::int64_t>> seen;  // group -> last machine, machines
-  std::int64_t most = 1;
-  for (std::int64_t rank = 0; rank < devices; ++rank) {
-    std::int64_t group = rank;
-    for (const RankAxis& a : axes) group -= rank / a.stride % a.degree * a.stride;
-    auto& [last, machines] = seen.try_emplace(group, -1, 0).first->second;
-    if (last != rank / machine) ++machines;
+/// Machines that the group from `base` on reaches over: its members that there are, in the order of their ranks.
+std::int64_t machines_from(std::int64_t base, std::int64_t machine, std::int64_t devices,
+                           std::span<const RankAxis> axes) {
+  std::int64_t last = base / machine, machines = 1;
+  for (std::int64_t member = 1, members = members_of(axes); member < members; ++member) {
+    std::int64_t rank = base, left = member;
+    for (const RankAxis& a : axes) rank += left % a.degree * a.stride, left /= a.degree;
+    if (rank >= devices) break;
+    machines += last != rank / machine ? 1 : 0;
     last = rank / machine;
-    most = std::max(most, machines);
+  }
+  return machines;
+}
+
+/// Most machines that a group reaches over. Groups that begin at the same place of their machines reach over the same;
+/// the first of them has the most members.
+std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span<const RankAxis> given) {
+  if (devices <= machine) return 1;
+  std::vector<RankAxis> axes(given.begin(), given.end());
+  std::sort(axes.begin(), axes.end(), [](const RankAxis& a, const RankAxis& b) { return a.stride < b.stride; });
+  std::vector<bool> seen(static_cast<std::size_t>(machine), false);
+  std::int64_t most = 1, places = 0;
+  for (std::int64_t rank = 0; rank < devices && places < machine; ++rank) {
+    const auto place = static_cast<std::size_t>(rank % machine);
+    const auto begins = [rank](const RankAxis& a) { return rank / a.stride % a.degree == 0; };
+    if (seen[place] || !std::all_of(axes.begin(), axes.end(), begins)) continue;
+    seen[place] = true;
+    ++places;
+    most = std::max(most, machines_from(rank, machine, devices, axes));
   }
   return most;
 }
