@@ -3,6 +3,7 @@
 
 #include <stepcast/profile_blocks.hpp>
 #include <stepcast/profile_of.hpp>
+#include <stepcast/whatif.hpp>
 
 #include <doctest/doctest.h>
 
@@ -139,6 +140,32 @@ TEST_CASE("depth: questions without an answer") {
   CHECK_FALSE(with_blocks(model_of("a:1 b:2"), 2));
   CHECK_FALSE(with_blocks(model_of(transformer(4)), 0));
   CHECK_FALSE(with_blocks(model_of(transformer(4)), 4000000000u));
+}
+
+TEST_CASE("what-if: another depth is the profile with so many blocks, its measured steps in proportion") {
+  Profile p = model_of(transformer(4));
+  p.step_times = {lone_step_time(p), lone_step_time(p) * 1.5};
+  for (const std::uint32_t blocks : {1u, 3u, 12u}) {
+    const Answer<Profile> changed = profile_after(scenario_of("depth(blocks=" + std::to_string(blocks) + ")"), p);
+    REQUIRE(changed);
+    CHECK(changed->layers.size() == with_blocks(p, blocks)->layers.size());
+    REQUIRE(changed->step_times.size() == 2);
+    CHECK(changed->step_times[0].value() == doctest::Approx(lone_step_time(*changed).value()));
+    CHECK(changed->step_times[1].value() == doctest::Approx(1.5 * lone_step_time(*changed).value()));
+  }
+  CHECK(json_of(*profile_after(scenario_of("depth(blocks=4)"), p)) == json_of(p));
+  // There and back: the same costs, whatever the copies are called.
+  const Answer<Profile> back = profile_after(scenario_of("depth(blocks=9)+depth(blocks=4)"), p);
+  REQUIRE(back);
+  CHECK(lone_step_time(*back).value() == doctest::Approx(lone_step_time(p).value()));
+  CHECK(back->gradient_size() == p.gradient_size());
+  CHECK(text_of(scenario_of("depth(blocks=48)")) == "depth(blocks=48)");
+  const auto reason = [](const std::string& text, const Profile& of) {
+    return profile_after(scenario_of(text), of).reason();
+  };
+  CHECK(reason("depth(blocks=2.5)", p).find("whole numbers") != std::string::npos);
+  CHECK(reason("depth(blocks=2)", model_of("a:1 b:2")).find("repeats") != std::string::npos);
+  CHECK_THROWS_AS((void)scenario_of("depth"), InputError);
 }
 
 TEST_CASE("blocks of real profiles") {

@@ -71,7 +71,8 @@ std::string numbers_of(Profile p) {
 }  // namespace
 
 TEST_CASE("what-if: every member of the family has words, valid defaults, and a test") {
-  std::set<std::string_view> named{"subnet"};  // of fully-connected layers: its tests are with the strategy
+  // Subnets are of fully-connected layers (tested with the strategy), depth is of blocks that repeat (profile_blocks).
+  std::set<std::string_view> named{"subnet", "depth"};
   for (const char* text : examples) named.insert(scenario_of(text)[0].what->name);
   Draw draw(10);
   const Profile p = complete_profile(draw);
