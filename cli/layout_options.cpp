@@ -59,6 +59,27 @@ std::vector<const Record*> members_of(const std::string& text, const char* flag,
   return members;
 }
 
+/// What restricts or directs a search.
+struct SearchFlag {
+  const char* name;
+  std::string LayoutFlags::*value;
+};
+constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
+                                       {"--target-step", &LayoutFlags::target_step},
+                                       {"--price", &LayoutFlags::price},
+                                       {"--time-budget", &LayoutFlags::time_budget},
+                                       {"--tensor", &LayoutFlags::tensor},
+                                       {"--pipeline", &LayoutFlags::pipeline},
+                                       {"--context", &LayoutFlags::context},
+                                       {"--expert", &LayoutFlags::expert},
+                                       {"--micro-batch", &LayoutFlags::micro_batch},
+                                       {"--chunks", &LayoutFlags::chunks},
+                                       {"--schedule", &LayoutFlags::schedule},
+                                       {"--scheme", &LayoutFlags::scheme},
+                                       {"--recompute", &LayoutFlags::recompute},
+                                       {"--zero", &LayoutFlags::zero},
+                                       {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
+
 }  // namespace
 
 void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
@@ -78,6 +99,9 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--price", flags.price, "Of a device-hour: 2.5");
   add("--memory", flags.memory, "Of a device that may be used (default: all of it): \"70 GB\"");
   app.add_flag("--frontier", flags.frontier, "Also prove and show the frontier of time and memory")->group(group);
+  app.add_flag("--unit-frontier", flags.unit_frontier,
+               "Instead: the frontier where each layer has its own degrees, ZeRO stage and recomputation (TensorOpt)")
+      ->group(group);
   add("--time-budget", flags.time_budget, "Stop the search after \"2 s\" and say how far it is from proved");
   add("--tensor", flags.tensor, "Tensor degrees to try: 1,2,4,8");
   add("--pipeline", flags.pipeline, "Numbers of pipeline stages to try");
@@ -100,12 +124,19 @@ void add_placement_flags(CLI::App& app, LayoutFlags& flags) {
 }
 
 bool asks_for_layouts(const LayoutFlags& flags) {
-  const std::string* all[] = {&flags.global_batch, &flags.objective,   &flags.target_step, &flags.price,
-                              &flags.time_budget,  &flags.tensor,      &flags.pipeline,    &flags.context,
-                              &flags.expert,       &flags.micro_batch, &flags.chunks,      &flags.schedule,
-                              &flags.scheme,       &flags.recompute,   &flags.zero,        &flags.sequence_parallel};
-  return flags.layouts || flags.frontier ||
-         std::any_of(std::begin(all), std::end(all), [](const std::string* value) { return !value->empty(); });
+  return flags.layouts || flags.frontier || flags.unit_frontier || !flags.global_batch.empty() ||
+         std::any_of(std::begin(search_flags), std::end(search_flags),
+                     [&](const SearchFlag& f) { return !(flags.*f.value).empty(); });
+}
+
+void refuse_search_flags(const LayoutFlags& flags, const char* flag, std::initializer_list<std::string_view> but) {
+  const auto refuse = [&](const std::string& name) {
+    throw InputError(name, "a search over layouts", std::string(flag), "leave one of them out");
+  };
+  if (flags.frontier) refuse("--frontier");
+  if (flags.unit_frontier && std::string_view(flag) != "--unit-frontier") refuse("--unit-frontier");
+  for (const SearchFlag& f : search_flags)
+    if (!(flags.*f.value).empty() && std::find(but.begin(), but.end(), f.name) == but.end()) refuse(f.name);
 }
 
 LayoutSpace space_of(const LayoutFlags& flags) {

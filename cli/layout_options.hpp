@@ -4,13 +4,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace stepcast::cli {
 
 struct LayoutFlags {
   std::string global_batch;
-  bool layouts = false, frontier = false;
+  bool layouts = false, frontier = false, unit_frontier = false;
   std::string objective, target_step, price, memory, time_budget;
   std::string tensor, pipeline, context, expert, micro_batch, chunks, schedule, scheme, recompute, zero,
       sequence_parallel;
@@ -26,6 +28,8 @@ void add_placement_flags(CLI::App&, LayoutFlags&);
 
 /// Any of the flags of a search was given; --memory alone is none, it also says what has to fit.
 [[nodiscard]] bool asks_for_layouts(const LayoutFlags&);
+/// Flags of the search that mean nothing beside `flag` are refused, not ignored; `but`: those that do.
+void refuse_search_flags(const LayoutFlags&, const char* flag, std::initializer_list<std::string_view> but = {});
 /// The space that the flags leave. Throws InputError.
 [[nodiscard]] LayoutSpace space_of(const LayoutFlags&);
 /// Objective and limits; the batch and the memory are the caller's business. Throws InputError.

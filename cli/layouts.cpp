@@ -137,4 +137,12 @@ ExitCode recommend_layout(const LayoutInput& input, const LayoutFlags& flags, Se
   return advice->best.empty() ? answer_is_no : answered;
 }
 
+ExitCode recommend_units(const LayoutInput& input, const OutputFlags& output) {
+  const Answer<UnitFrontier> found = unit_frontier(input.workload, input.cluster, input.options);
+  if (!found) return refuse_layout("a configuration for each unit", found.reason(), output);
+  const UnitFrontierReport report{input.subject(), *found};
+  write_output(output.path, [&](std::ostream& out) { report_of(output).unit_frontier(out, report); });
+  return fastest_within(found->frontier, input.options.memory_cap) ? answered : answer_is_no;
+}
+
 }  // namespace stepcast::cli

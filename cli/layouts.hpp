@@ -34,6 +34,8 @@ struct LayoutInput {
 /// `reason`: why layouts are searched though nobody asked; may be empty.
 [[nodiscard]] ExitCode recommend_layout(const LayoutInput&, const LayoutFlags&, Search tuning, const OutputFlags&,
                                         const std::string& reason);
+/// The frontier of memory and time where each unit chooses for itself.
+[[nodiscard]] ExitCode recommend_units(const LayoutInput&, const OutputFlags&);
 /// A pipeline over the unequal devices of --devices.
 [[nodiscard]] ExitCode recommend_placement(const InputFlags&, const ClusterFlags&, const LayoutFlags&,
                                            const OutputFlags&);

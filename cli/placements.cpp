@@ -56,6 +56,7 @@ PlacementOptions placement_options_of(const LayoutFlags& flags, const LayoutSpac
 ExitCode recommend_placement(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags,
                              const OutputFlags& output) {
   refuse_cluster_flags(cluster);
+  refuse_search_flags(flags, "--devices", {"--schedule", "--micro-batch"});
   const LayoutSpace space = space_of(flags);
   const PlacementOptions options = placement_options_of(flags, space);
   std::vector<std::string> files = files_of(input, cluster);

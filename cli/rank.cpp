@@ -56,10 +56,12 @@ ExitCode recommend_divided(const RankFlags& flags) {
   if (!flags.allow.empty())
     throw InputError("--allow", "a ranking without layouts", "a search over layouts",
                      "whose gradients travel by exact strategies only");
+  if (flags.layout.unit_frontier) refuse_search_flags(flags.layout, "--unit-frontier");
   (void)space_of(flags.layout), (void)search_options_of(flags.layout);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
   if (!input) return refuse_layout("layout/ddp", input.reason(), flags.output);
+  if (flags.layout.unit_frontier) return recommend_units(*input, flags.output);
   return recommend_layout(*input, flags.layout, search_of(flags.search), flags.output, "");
 }
 

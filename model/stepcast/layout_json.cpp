@@ -2,6 +2,7 @@
 #include <stepcast/layout_report.hpp>
 #include <stepcast/pipeline.hpp>
 #include <stepcast/report.hpp>
+#include <stepcast/unit_frontier.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -187,6 +188,31 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
                                 {"better", check.better.empty() ? Json(nullptr) : Json(check.better)},
                                 {"whole_space", check.whole_space}});
   json["settings"] = settings_json(advice.settings);
+  write(out, json);
+}
+
+void write_unit_frontier_json(std::ostream& out, const UnitFrontierReport& report) {
+  const AssignmentFrontier& frontier = report.found.frontier;
+  Json json = {{"schema", "stepcast.unit_frontier/1"}};
+  add_subject(json, report.subject);
+  json["exact"] = frontier.exact;
+  json["units"] = report.found.units.of.size();
+  json["best"] = nullptr;
+  json["frontier"] = Json::array();
+  const Assignment* best = fastest_within(frontier, report.subject.memory_cap);
+  for (const Assignment& point : frontier.points) {
+    if (&point == best) json["best"] = json["frontier"].size();
+    Json runs = Json::array();
+    for (const UnitRun& run : runs_of(report.found.units, point))
+      runs.push_back({{"first_unit", run.first},
+                      {"units", run.units},
+                      {"tensor", run.configuration.tensor},
+                      {"data", run.configuration.data},
+                      {"zero", run.configuration.zero},
+                      {"recomputation", name_of(run.configuration.recomputation)}});
+    json["frontier"].push_back(
+        {{"memory_bytes", point.memory}, {"iteration_s", point.time}, {"runs", std::move(runs)}});
+  }
   write(out, json);
 }
 

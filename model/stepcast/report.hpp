@@ -7,11 +7,12 @@
 #include <stepcast/fit.hpp>
 #include <stepcast/inspection.hpp>
 #include <stepcast/layout_report.hpp>
-#include <stepcast/placement_report.hpp>
 #include <stepcast/pipeline_replay.hpp>
+#include <stepcast/placement_report.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/replay.hpp>
+#include <stepcast/unit_frontier.hpp>
 #include <stepcast/whatif_report.hpp>
 
 #include <iosfwd>
@@ -78,6 +79,7 @@ struct Report {
   void (*layout_comparison)(std::ostream&, const LayoutComparisonReport&) = nullptr;
   void (*layout_search)(std::ostream&, const LayoutSearchReport&) = nullptr;
   void (*placement)(std::ostream&, const PlacementReport&) = nullptr;
+  void (*unit_frontier)(std::ostream&, const UnitFrontierReport&) = nullptr;
   void (*layout_timeline)(std::ostream&, const LayoutTimelineReport&) = nullptr;
   /// One timeline a rank.
   void (*replay_timeline)(std::ostream&, std::span<const ReplayTimeline>) = nullptr;

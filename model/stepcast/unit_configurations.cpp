@@ -186,8 +186,11 @@ Answer<UnitGraph> unit_graph(const Workload& workload, const Cluster& cluster, c
       op.configurations.insert(op.configurations.end(), d.costs.begin(), d.costs.end());
       configurations.insert(configurations.end(), d.configurations.begin(), d.configurations.end());
     }
-    if (result.of.empty())  // what the framework holds, whatever the configuration
-      for (CostPoint& p : op.configurations) p.memory += options.memory.framework.value();
+    if (result.of.empty())  // what the framework holds and every step takes, whatever the configuration
+      for (CostPoint& p : op.configurations) {
+        p.memory += options.memory.framework.value();
+        p.time += workload.step_overhead.value();
+      }
     result.graph.operators.push_back(std::move(op));
     result.of.push_back(std::move(configurations));
   }

@@ -258,7 +258,8 @@ Report json_report() {
           .layout = write_layout_json,
           .layout_comparison = write_layout_comparison_json,
           .layout_search = write_layout_search_json,
-          .placement = write_placement_json};
+          .placement = write_placement_json,
+          .unit_frontier = write_unit_frontier_json};
 }
 
 }  // namespace stepcast

@@ -262,7 +262,8 @@ Report text_report() {
           .layout = write_layout_text,
           .layout_comparison = write_layout_comparison_text,
           .layout_search = write_layout_search_text,
-          .placement = write_placement_text};
+          .placement = write_placement_text,
+          .unit_frontier = write_unit_frontier_text};
 }
 
 }  // namespace stepcast
