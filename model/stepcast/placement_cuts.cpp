@@ -76,12 +76,6 @@ class Cuts {
     }
   }
 
-  bool like_one_before(std::uint32_t k) const {
-    for (std::uint32_t before = 0; before < k; ++before)
-      if (in_.like[in_.order[before]] == in_.like[in_.order[k]]) return true;
-    return false;
-  }
-
   void consider(const Part& p, std::uint32_t j) {
     const double rest = (work_[n_] - work_[j]) / fastest_;
     if (closed_form(p) + rest < in_.worth_less_than.value()) candidates_.push_back(p);

@@ -5,9 +5,9 @@
 //              (q-1)/q^3 x (16 b s h + 12 h^2) elements a device (block with an MLP of 4 h)
 //   backward   all-gather the outputs' gradients, reduce-scatter those of inputs and weights: the same
 //
-// The gathered operands stay until the backward pass, which therefore
-// does not gather them again; weights and activations at rest are 1/q^3 each, as in Colossal-AI's table. Bounds: the
-// least volume of the schemes for large activations; grids are cubes.
+// The gathered operands stay until the backward pass, which therefore does not gather them again; weights and
+// activations at rest are 1/q^3 each, as in Colossal-AI's table. Bounds: the least volume of the schemes for large
+// activations; grids are cubes.
 #include <stepcast/summa.hpp>
 
 #include <cmath>
