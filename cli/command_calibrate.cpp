@@ -1,6 +1,7 @@
 // stepcast calibrate: the links of a cluster from measured collectives, or a device from measured training steps or a
 // trace, with residuals.
 #include "command.hpp"
+#include "described.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace stepcast::cli {
 namespace {
@@ -68,7 +71,8 @@ Device start_of(const Flags& flags) {
   if (flags.start.empty())
     throw InputError("--start", "a device to start from: a shipped name, or a file with the numbers of its data sheet",
                      "nothing", "stepcast list devices");
-  if (const Device* shipped = shipped_device(flags.start)) return *shipped;
+  if (!looks_like_file(flags.start))
+    if (std::optional<Device> shipped = shipped_device_like(flags.start)) return *std::move(shipped);
   return device_of_json(FileBytes(flags.start).text(), shown_name(flags.start));
 }
 
@@ -162,8 +166,10 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb calibrate_verb = {"calibrate",
-                             "Fit links to measured collectives, or a device to measured steps, with residuals",
-                             "stepcast calibrate nccl-tests.log --workers 16 --per-node 8 -o cluster.json", add_flags};
+const Verb calibrate_verb = {
+    "calibrate", "Fit links to measured collectives, or a device to measured steps, with residuals",
+    "stepcast calibrate nccl-tests.log --workers 16 --per-node 8 -o cluster.json\n"
+    "  stepcast calibrate --steps steps.csv --start a100-sxm4-80gb --cluster cluster.json -o device.json",
+    add_flags};
 
 }  // namespace stepcast::cli

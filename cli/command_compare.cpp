@@ -22,7 +22,12 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb compare_verb = {"compare", "Predict every strategy side by side",
-                           "stepcast compare trace.json.gz --workers 8 --network 25GbE", add_flags};
+const Verb compare_verb = {
+    "compare", "Predict every strategy side by side",
+    "stepcast compare trace.json.gz --workers 8 --network 25GbE\n"
+    "  stepcast compare --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device a100-sxm4-80gb \\\n"
+    "      --plan 'layout(zero=3)/ddp' --plan 'layout(tp=8)/ddp' --global-batch 512 --workers 64 \\\n"
+    "      --per-node 8 --network '800 Gb/s'",
+    add_flags};
 
 }  // namespace stepcast::cli

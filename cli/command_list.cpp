@@ -6,6 +6,7 @@
 #include <stepcast/device.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/layout.hpp>
+#include <stepcast/model_description.hpp>
 #include <stepcast/number_text.hpp>
 #include <stepcast/pipeline.hpp>
 #include <stepcast/profile_of.hpp>
@@ -141,6 +142,15 @@ std::vector<Item> model_items() {
                      std::to_string(m.parameters.size()) + " parameter tensors, " + text_of(size),
                      {{"from", m.provenance}}});
   }
+  const std::string shape = "described by hidden, layers, heads, seq; unless given ";
+  const std::string more = ", kv_heads=heads, experts=0, topk=2, attention=standard (or flash, with causal=yes), ";
+  items.push_back({"gpt:", shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16", {}});
+  items.push_back({"llama:", shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16", {}});
+  items.push_back({"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16", {}});
+  std::string networks;
+  for (const std::string& family : model_families())
+    if (is_convolutional(family) && family != "resnet50") networks += (networks.empty() ? "" : ", ") + family + ":";
+  items.push_back({"resnet50:", "described; unless given image=224, classes=1000, dtype=tf32; so are " + networks, {}});
   return items;
 }
 

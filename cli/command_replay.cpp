@@ -68,6 +68,8 @@ Action add_flags(CLI::App& app) {
 }  // namespace
 
 const Verb replay_verb = {"replay", "Check the model: rebuild a trace's step from one step, score it on the others",
-                          "stepcast replay trace.json.gz --timeline out.json", add_flags};
+                          "stepcast replay trace.json.gz --timeline out.json\n"
+                          "  stepcast replay pipeline.csv  # of a pipelined job: which worker or stage is slow",
+                          add_flags};
 
 }  // namespace stepcast::cli

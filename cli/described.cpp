@@ -3,6 +3,7 @@
 #include "files.hpp"
 
 #include <stepcast/error.hpp>
+#include <stepcast/model_description.hpp>
 #include <stepcast/model_shape.hpp>
 
 #include <algorithm>
@@ -70,6 +71,11 @@ std::optional<Device> shipped_device_like(std::string_view name) {
 bool is_described(const InputFlags& flags) {
   if (!describes_model(flags.model)) {
     if (!flags.files.empty()) return false;
+    const std::vector<std::string> families = model_families();
+    if (std::find(families.begin(), families.end(), flags.model) != families.end())
+      throw InputError(
+          "--model", "a description, or a trace beside it", "'" + flags.model + "'",
+          "with a colon it is a description: '" + flags.model + ":'; 'stepcast list models' says the rest");
     throw InputError("", "a trace", "none",
                      "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");
   }

@@ -71,6 +71,7 @@ Cluster named_or_read_cluster(const std::string& name) {
 }
 
 Cluster cluster_of_name(const ClusterFlags& flags) {
+  if (!flags.inside.empty()) throw InputError("--inside", "either --cluster or the flags of its links", "both");
   if (!flags.network.empty() || !flags.per_node.empty())
     throw InputError(flags.network.empty() ? "--per-node" : "--network", "either --cluster or the flags of a network",
                      "both");
@@ -148,6 +149,7 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--workers", flags.workers, "Devices in all");
   app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
   app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
+  app.add_option("--inside", flags.inside, "Link between devices of a machine: 250GB/s (default 20GB/s: PCIe 4.0 x16)");
   app.add_option("--servers", flags.servers, "Machines for parameter servers");
   app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
@@ -242,6 +244,29 @@ std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& c
   return files;
 }
 
+namespace {
+
+Cluster cluster_of_links(std::int64_t workers, std::int64_t per_node, const ClusterFlags& flags) {
+  const auto forget = [](Cluster& cluster, std::string_view link) {
+    std::erase_if(cluster.provenance, [&](const std::string& line) { return line.starts_with(link); });
+  };
+  const bool one_machine = workers <= per_node;
+  if (flags.network.empty() && !one_machine) throw InputError("--network", "a bandwidth such as '25GbE'", "nothing");
+  Cluster cluster = cluster_of_flags(workers, per_node, flags.network.empty() ? "10GbE" : flags.network);
+  if (flags.network.empty()) {  // nothing goes over it
+    forget(cluster, "network: ");
+    cluster.name = std::to_string(workers) + (workers == 1 ? " device" : " devices");
+  }
+  if (flags.inside.empty()) return cluster;
+  cluster.inside.bandwidth = bandwidth_of(flags.inside, "--inside");
+  forget(cluster, "inside: ");
+  cluster.provenance.push_back("inside: " + flags.inside + " as given; assumed: " + text_of(cluster.inside.latency) +
+                               " a step");
+  return cluster;
+}
+
+}  // namespace
+
 Cluster cluster_of(const ClusterFlags& flags) {
   Cluster cluster;
   if (!flags.cluster.empty()) {
@@ -252,8 +277,7 @@ Cluster cluster_of(const ClusterFlags& flags) {
     const std::int64_t workers = integer_of(flags.workers, "--workers", 1, most_machines);
     const std::int64_t per_node =
         flags.per_node.empty() ? 1 : integer_of(flags.per_node, "--per-node", 1, most_machines);
-    if (flags.network.empty()) throw InputError("--network", "a bandwidth such as '25GbE'", "nothing");
-    cluster = cluster_of_flags(workers, per_node, flags.network);
+    cluster = cluster_of_links(workers, per_node, flags);
   }
   if (!flags.servers.empty()) cluster.servers = integer_of(flags.servers, "--servers", 0, most_machines);
   if (!flags.device_memory.empty()) cluster.device_memory = memory_of(flags.device_memory, "--device-memory");

@@ -31,7 +31,7 @@ void add_input_flags(CLI::App&, InputFlags&);
 
 /// Flags of every verb that predicts.
 struct ClusterFlags {
-  std::string cluster, workers, per_node, network, servers, collective, device_memory;
+  std::string cluster, workers, per_node, network, inside, servers, collective, device_memory;
   std::string faster_compute;
   bool same_device = false;
   ClusterOptionFlags options;

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 namespace stepcast {
@@ -21,18 +20,16 @@ std::string why_not(const LaunchInput& in) {
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
+  if (!own_way_of(in, "DeepSpeed").empty())
+    return "gradients travel as it sends them, not by " + text_of(in.prediction.plan.gradients);
   return {};
 }
 
-/// The bucket of the plan, if it has one, in elements.
+/// The bucket of the plan, or else DeepSpeed's own, in elements.
 double bucket_elements(const LaunchInput& in) {
   constexpr double standard = 5e8;
-  const PlanSpec& plan = in.prediction.plan.gradients;
-  if (plan.strategy == nullptr || in.workload.bytes_of_gradient <= 0) return standard;
-  for (std::size_t i = 0; i < plan.strategy->options.size(); ++i)
-    if (plan.strategy->options[i].name == "bucket" && std::isfinite(plan.options[i]) && plan.options[i] >= 1)
-      return std::floor(plan.options[i] / in.workload.bytes_of_gradient);
-  return standard;
+  const double bucket = in.bucket_elements();
+  return bucket > 0 ? bucket : standard;
 }
 
 Json zero_of(const LaunchInput& in) {

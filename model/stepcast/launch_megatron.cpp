@@ -60,6 +60,7 @@ void add_model(const LaunchInput& in, Arguments& out) {
   const std::int64_t width = mlp_width(m);
   if (width > 0 && width != 4 * m.hidden) out.option("ffn-hidden-size", width);
   if (m.name.starts_with("llama")) {
+    out.flag("untie-embeddings-and-output-weights");
     out.flag("swiglu");
     out.option("normalization", "RMSNorm");
     out.option("position-embedding-type", "rope");
@@ -92,7 +93,8 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
   if (l.order == outermost_data && l.pipeline > 1 && l.data > 1) out.flag("use-tp-pp-dp-mapping");
 }
 
-void add_state(const Layout& l, Arguments& out) {
+void add_state(const LaunchInput& in, Arguments& out) {
+  const Layout& l = in.layout;
   if (l.zero == 1) out.flag("use-distributed-optimizer");
   if (l.zero > 1) {
     out.flag("use-distributed-optimizer");
@@ -102,6 +104,8 @@ void add_state(const Layout& l, Arguments& out) {
   if (l.overlap_gradients) {
     out.flag("overlap-grad-reduce");
     if (l.zero > 0) out.flag("overlap-param-gather");
+    if (const double bucket = in.bucket_elements(); bucket > 0 && l.data > 1 && l.zero <= 1)
+      out.option("ddp-bucket-size", std::int64_t(bucket));
   }
   if (l.recomputation == Recomputation::selective) out.option("recompute-granularity", "selective");
   if (l.recomputation == Recomputation::full) {
@@ -109,6 +113,10 @@ void add_state(const Layout& l, Arguments& out) {
     out.option("recompute-method", "uniform");
     out.option("recompute-num-layers", 1);
   }
+}
+
+std::string program_of(const LaunchInput& in) {
+  return in.workload.shape && in.workload.shape->name.starts_with("bert") ? "pretrain_bert.py" : "pretrain_gpt.py";
 }
 
 }  // namespace
@@ -119,9 +127,10 @@ LaunchSettings megatron_settings(const LaunchInput& in) {
   Arguments arguments;
   add_model(in, arguments);
   add_degrees(in, arguments);
-  add_state(in.layout, arguments);
-  out.text = "torchrun ... pretrain_gpt.py  # on " + std::to_string(in.prediction.devices) + " devices" +
-             (in.workload.shape ? "" : ", with the arguments of your model's shape") + "\n" + arguments.text();
+  add_state(in, arguments);
+  out.text = "# on " + std::to_string(in.prediction.devices) + " devices, with your data" +
+             (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" +
+             own_way_of(in, "Megatron-LM") + "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <stepcast/launch_settings.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace stepcast {
 
@@ -18,7 +19,12 @@ struct LaunchInput {
   [[nodiscard]] std::string_view schedule() const;
   /// Blocks of equal cost (transformer layers) of the model; 0: nothing repeats.
   [[nodiscard]] std::int64_t blocks() const;
+  /// The buckets in which all-reduce sends gradients, in elements; 0: the plan sends them otherwise.
+  [[nodiscard]] double bucket_elements() const;
 };
+
+/// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
+[[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
 
 [[nodiscard]] LaunchSettings ddp_settings(const LaunchInput&);
 [[nodiscard]] LaunchSettings fsdp_settings(const LaunchInput&);

@@ -1,6 +1,7 @@
 // PyTorch: DistributedDataParallel, FullyShardedDataParallel and torch.distributed.pipelining.
 #include <stepcast/launch_parts.hpp>
 #include <stepcast/recommend.hpp>
+#include <stepcast/report_text.hpp>
 
 #include <string>
 
@@ -26,16 +27,18 @@ std::string recomputation_lines(const Layout& l) {
          (full ? "the class of the model's blocks" : "the class of the core of attention: softmax(Q K) V") + "\n";
 }
 
-std::string accumulation_lines(const LaunchInput& in, bool overlap) {
-  const std::string micro = std::to_string(in.layout.micro_batch), count = std::to_string(in.micro_batches);
-  if (in.micro_batches == 1) return "# batches of " + micro + " samples a device";
-  return "for i, batch in enumerate(micro_batches):  # " + count + " a step, of " + micro +
-         " samples a device\n"
-         "    with contextlib.nullcontext() if i == " +
-         std::to_string(in.micro_batches - 1) +
-         " else model.no_sync():\n"
-         "        (loss_of(model, batch) / " +
-         count + ").backward()" + (overlap ? "" : "\n# no overlap was assumed") + "\noptimizer.step()";
+std::string accumulation_lines(const LaunchInput& in) {
+  const std::string samples = counted(in.layout.micro_batch, "sample"), count = std::to_string(in.micro_batches);
+  const std::string overlap = in.layout.overlap_gradients ? "" : "\n# no overlap was assumed";
+  if (in.micro_batches == 1) return "# batches of " + samples + " a device" + overlap;
+  std::string text = "for i, batch in enumerate(micro_batches):  # " + count + " a step, of " + samples + " a device\n";
+  // no_sync() would keep whole gradients on every device: what is divided is reduced in every micro-batch.
+  const bool divided = in.layout.zero >= 2;
+  if (!divided)
+    text += "    with contextlib.nullcontext() if i == " + std::to_string(in.micro_batches - 1) +
+            " else model.no_sync():\n    ";
+  return text + "    (loss_of(model, batch) / " + count + ").backward()" +
+         (divided ? "  # without no_sync(), which would hold whole gradients" : "") + overlap + "\noptimizer.step()";
 }
 
 }  // namespace
@@ -52,7 +55,7 @@ LaunchSettings ddp_settings(const LaunchInput& in) {
   out.text += "\n";
   if (in.layout.zero == 1)
     out.text += "optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)\n";
-  out.text += accumulation_lines(in, in.layout.overlap_gradients);
+  out.text += accumulation_lines(in);
   return out;
 }
 
@@ -73,7 +76,7 @@ LaunchSettings fsdp_settings(const LaunchInput& in) {
       "    backward_prefetch=" +
       (prefetch ? "BackwardPrefetch.BACKWARD_PRE" : "None") + ", forward_prefetch=" + (prefetch ? "True" : "False") +
       ", limit_all_gathers=" + (l.units_in_flight <= 2 ? "True" : "False") + ")\n";
-  out.text += recomputation_lines(l) + accumulation_lines(in, l.overlap_gradients);
+  out.text += recomputation_lines(l) + accumulation_lines(in);
   return out;
 }
 

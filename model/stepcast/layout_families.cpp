@@ -160,15 +160,26 @@ class Families {
   std::vector<LayoutFamily> found_;
 };
 
-std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, std::size_t gradients, bool replicas, bool pipeline) {
+/// Without a core of attention selective recomputation is none.
+bool has_attention(const Workload& workload) {
+  return std::any_of(workload.kinds.begin(), workload.kinds.end(), [](const UnitKind& kind) {
+    const bool described = kind.shape && std::any_of(kind.shape->operators.begin(), kind.shape->operators.end(),
+                                                     [](const OperatorShape& o) { return o.attention; });
+    return described || kind.attention_share > 0 || kind.kept.attention > Bytes(0);
+  });
+}
+
+std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, std::size_t gradients,
+                                        bool replicas, bool pipeline) {
   std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
   std::vector<int> overlap_gradients = or_all(space.overlap_gradients, {1, 0});
   std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, {1, 0});
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
+  std::vector<Recomputation> recomputation = {Recomputation::none, Recomputation::selective, Recomputation::full};
+  if (!has_attention(workload)) std::erase(recomputation, Recomputation::selective);
   std::vector<LayoutSwitches> all;
-  for (const Recomputation r :
-       or_all(space.recomputation, {Recomputation::none, Recomputation::selective, Recomputation::full}))
+  for (const Recomputation r : or_all(space.recomputation, recomputation))
     for (const int z : zero)
       for (const int g : overlap_gradients)
         for (const int p : overlap_pipeline)
@@ -183,7 +194,7 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
     : families_(Families(space, workload, cluster, global_batch).all()),
       gradients_(or_all(space.gradients, {plan_spec_of("ddp")})) {
   for (std::size_t i = 0; i < switches_.size(); ++i)
-    switches_[i] = switches_of(space, gradients_.size(), i >= 2, i % 2 == 1);
+    switches_[i] = switches_of(space, workload, gradients_.size(), i >= 2, i % 2 == 1);
   for (LayoutFamily& f : families_) {
     f.first = size_;
     size_ += switches(f).size();

@@ -28,6 +28,14 @@ std::string workload_text(const Workload& workload) {
   return text + (workload.shape ? "; described, not measured" : "");
 }
 
+/// The links that tensor parallelism depends on most.
+std::string inside_text(const Cluster& cluster) {
+  const bool assumed = std::any_of(cluster.provenance.begin(), cluster.provenance.end(),
+                                   [](const std::string& line) { return line.starts_with("inside: assumed"); });
+  return text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency) +
+         (assumed ? "; assumed (PCIe 4.0 x16), --inside says otherwise" : "");
+}
+
 void add(std::vector<std::string>& parts, bool wanted, const std::string& part) {
   if (wanted) parts.push_back(part);
 }
@@ -159,6 +167,7 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
   write_labelled(out, "model", workload_text(workload));
   if (workload.device) write_labelled(out, "device", workload.device->name);
   write_labelled(out, "cluster", cluster_text(subject.cluster));
+  if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
   write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
   std::vector<std::string> assumed = workload.assumed;
   for (const std::string& text : also)

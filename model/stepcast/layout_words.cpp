@@ -57,10 +57,13 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
       {"work of every step outside the model", b.other}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& x, const auto& y) { return x.second < y.second; });
-  // Compute is never waited for by itself: the largest of the others is what can be improved, if there is one.
+  // Beside compute the largest of the others is what can be improved, if there is one.
   if (!(largest->second >= 0.01 * p.iteration)) return "compute";
-  return largest->first + " (" + percent(largest->second / p.iteration) + " of the step; compute " +
-         percent(b.compute / p.iteration) + ")";
+  const auto part = [&](const std::string& name, Seconds time) {
+    return name + " (" + percent(time / p.iteration) + ")";
+  };
+  const std::string compute = part("compute", b.compute), other = part(largest->first, largest->second);
+  return b.compute > largest->second ? compute + ", then " + other : other + ", then " + compute;
 }
 
 std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, const PlanSpec& plan,

@@ -126,6 +126,37 @@ TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP
   CHECK(contains(text, "--swiglu"));
 }
 
+TEST_CASE("launch settings: Megatron-LM's programs by model, its buckets in elements") {
+  const LayoutPrediction p = prediction(layout(1, 8, 1), 1);
+  CHECK(contains(settings("Megatron-LM", p).text, "pretrain_gpt.py \\\n--num-layers"));
+  CHECK(contains(settings("Megatron-LM", p, "bert:hidden=1024,layers=24,heads=16,seq=512").text, "pretrain_bert.py"));
+  CHECK(
+      contains(settings("Megatron-LM", p, "llama:hidden=4096,layers=32,heads=32,seq=4096").text, "--untie-embeddings"));
+  // 25 MiB of gradients in half precision.
+  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == 25 * 1024 * 1024 / 2);
+}
+
+TEST_CASE("launch settings: a framework that sends gradients its own way says so") {
+  LayoutPrediction p = prediction(layout(1, 8, 1), 1);
+  CHECK_FALSE(contains(settings("Megatron-LM", p).text, "not by"));
+  p.plan.gradients = plan_spec_of("dear(bucket=8 MiB)");
+  CHECK(contains(settings("Megatron-LM", p).text, "not by dear(bucket=8 MiB)"));
+  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == -1);
+  CHECK(contains(settings("DeepSpeed", p).cannot, "not by dear(bucket=8 MiB)"));
+  CHECK(contains(settings("Horovod", p).text, "not by dear(bucket=8 MiB)"));
+  p.plan.gradients = plan_spec_of("horovod");
+  CHECK_FALSE(contains(settings("Horovod", p).text, "not by"));
+}
+
+TEST_CASE("launch settings: divided gradients are reduced in every micro-batch, others in the last") {
+  for (const int zero : {2, 3}) {
+    Layout l = layout(1, 8, 1);
+    l.zero = zero;
+    CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 4)).text, "else model.no_sync"));
+  }
+  CHECK(contains(settings("PyTorch DDP", prediction(layout(1, 8, 1, 1), 4)).text, "of 1 sample a device"));
+}
+
 TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches multiply") {
   for (const int zero : {0, 1, 2, 3})
     for (const std::int64_t pipeline : {1, 4})

@@ -356,3 +356,21 @@ TEST_CASE("a search that is stopped says how far it may be from the best") {
   CHECK(nothing->gap == 1);
   CHECK(nothing->nothing == "nothing was found in the time given");
 }
+
+TEST_CASE("layout search: without attention selective recomputation is no choice of its own") {
+  Device device;
+  device.name = "accelerator";
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  device.matrix_rate.fill(1e14);
+  const Cluster cluster = cluster_of_flags(4, 4, "10GbE");
+  const auto selective = [&](const std::string& model, const LayoutSpace& space) {
+    const std::vector<LayoutPlan> all = layouts_of(space, workload_of(model_shape_of(model), device), cluster, 64);
+    return std::count_if(all.begin(), all.end(),
+                         [](const LayoutPlan& plan) { return plan.layout.recomputation == Recomputation::selective; });
+  };
+  LayoutSpace space;
+  CHECK(selective("resnet50:", space) == 0);
+  CHECK(selective("gpt:hidden=256,layers=4,heads=4,seq=128", space) > 0);
+  space.recomputation = {Recomputation::selective};
+  CHECK(selective("resnet50:", space) > 0);
+}
