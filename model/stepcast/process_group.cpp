@@ -48,13 +48,19 @@ std::int64_t machines_from(std::int64_t base, std::int64_t machine, std::int64_t
 std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span<const RankAxis> given) {
   if (devices <= machine) return 1;
   std::vector<RankAxis> axes(given.begin(), given.end());
-  std::sort(axes.begin(), axes.end(), [](const RankAxis& a, const RankAxis& b) { return a.stride < b.stride; });
+  const auto extent = [](const RankAxis& a) { return a.stride * a.degree; };
+  std::sort(axes.begin(), axes.end(), [&](const RankAxis& a, const RankAxis& b) { return extent(a) < extent(b); });
+  // After so many ranks groups begin at the same places of machines again.
+  const std::int64_t period = std::lcm(machine, extent(axes.back()));
   std::vector<bool> seen(static_cast<std::size_t>(machine), false);
   std::int64_t most = 1, places = 0;
-  for (std::int64_t rank = 0; rank < devices && places < machine; ++rank) {
+  for (std::int64_t rank = 0, next = 0; rank < std::min(devices, period) && places < machine; rank = next) {
+    next = rank + 1;
+    bool begins = true;
+    for (const RankAxis& a : axes)
+      if (rank / a.stride % a.degree != 0) begins = false, next = std::max(next, (rank / extent(a) + 1) * extent(a));
     const auto place = static_cast<std::size_t>(rank % machine);
-    const auto begins = [rank](const RankAxis& a) { return rank / a.stride % a.degree == 0; };
-    if (seen[place] || !std::all_of(axes.begin(), axes.end(), begins)) continue;
+    if (!begins || seen[place]) continue;
     seen[place] = true;
     ++places;
     most = std::max(most, machines_from(rank, machine, devices, axes));

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -147,4 +148,24 @@ TEST_CASE("A group of one sends nothing") {
   const auto cost = communication_cost(group_cluster(c, shape));
   REQUIRE(cost);
   CHECK((*cost)(Operation::all_reduce, Bytes(1e9)) == Seconds(0));
+}
+
+TEST_CASE("Groups that machines cut unevenly reach over as many machines as their ranks say") {
+  for (const std::int64_t machine : {2, 3, 4, 6, 7, 10})
+    for (const std::int64_t tensor : {1, 2, 4, 5})
+      for (const std::int64_t data : {1, 3, 4, 6})
+        for (const std::int64_t stages : {1, 2, 5}) {
+          const Layout l = layout_of(tensor, data, stages);
+          for (const Dimension d : {Dimension::tensor, Dimension::data, Dimension::pipeline}) {
+            const RankAxis axis = rank_axis(l, d);
+            std::map<std::int64_t, std::set<std::int64_t>> reached;  // first rank of a group -> its machines
+            for (std::int64_t rank = 0; rank < l.devices(); ++rank)
+              reached[rank - rank / axis.stride % axis.degree * axis.stride].insert(rank / machine);
+            std::size_t most = 1;
+            for (const auto& [first, machines_of_group] : reached) most = std::max(most, machines_of_group.size());
+            const GroupShape shape = group_shape(machines(l.devices() / machine + 1, machine, 1), l, d);
+            CHECK((shape.nodes == 1) == (most == 1));
+            CHECK(shape.nodes >= static_cast<std::int64_t>(most));
+          }
+        }
 }
