@@ -11,15 +11,59 @@ namespace {
 // Pieces of a unit whose gradients become ready one after the other: a block's four products.
 constexpr std::uint32_t pieces = 4;
 
-/// Shares of a unit's gradients in its tensors, in forward order; equal pieces where the tensors are not known.
-std::vector<double> tensor_shares(const UnitKind& kind) {
-  std::vector<double> shares;
+/// A tensor as its share of the unit's gradients, in the order in which they become ready.
+struct PieceTensor {
+  double share = 0;
+  std::uint32_t piece = 0;  // of the unit, in forward order
+};
+
+/// Of a described unit: its parameters, dealt to the pieces; equal pieces where they are not known.
+std::vector<PieceTensor> described_tensors(const UnitKind& kind) {
+  std::vector<double> sizes;
   double sum = 0;
   if (kind.shape)
-    for (const ParameterShape& p : kind.shape->parameters) sum += shares.emplace_back(p.elements());
-  if (!(sum > 0)) return std::vector<double>(pieces, 1.0 / pieces);
-  for (double& share : shares) share /= sum;
-  return shares;
+    for (const ParameterShape& p : kind.shape->parameters) sum += sizes.emplace_back(p.elements());
+  if (!(sum > 0)) {
+    sizes.assign(pieces, 1);
+    sum = pieces;
+  }
+  std::vector<PieceTensor> out;
+  for (std::size_t t = sizes.size(); t-- > 0;)
+    out.push_back({sizes[t] / sum, static_cast<std::uint32_t>(t * pieces / sizes.size())});
+  return out;
+}
+
+/// Of a traced unit: its own tensors, of which tensor parallelism leaves a device `parameters` elements.
+std::vector<PieceTensor> tensors_of(const UnitKind& kind, double parameters) {
+  const double divided = kind.divided_parameters;
+  const double part = divided > 0 ? std::max(0.0, (parameters - kind.other_parameters) / divided) : 1;
+  std::vector<PieceTensor> out;
+  double sum = 0;
+  for (const TracedTensor& t : kind.inside.tensors) {
+    out.push_back({t.divided * part + t.other, t.layer});
+    sum += out.back().share;
+  }
+  if (!(sum > 0)) {
+    out = described_tensors(kind);
+    const auto layers = static_cast<std::uint32_t>(kind.inside.layers.size());
+    if (layers > 0)
+      for (PieceTensor& t : out) t.piece = t.piece * layers / pieces;
+    return out;
+  }
+  for (PieceTensor& t : out) t.share /= sum;
+  return out;
+}
+
+/// The layers of a unit: as traced, else equal pieces.
+void add_layers(Profile& p, const TracedInside& inside, const UnitPasses& passes) {
+  const std::size_t count = inside.layers.empty() ? pieces : inside.layers.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const TracedInside::Shares share =
+        inside.layers.empty() ? TracedInside::Shares{1.0 / pieces, 1.0 / pieces} : inside.layers[i];
+    Layer& layer = p.layers.emplace_back();
+    layer.forward.device = passes.forward * share.forward;
+    layer.backward.device = passes.backward * share.backward;
+  }
 }
 
 /// Gradient bytes of a unit as the data group sees them: those of experts travel in a smaller group, and count as the
@@ -124,26 +168,26 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, Recomputation
   Profile p;
   p.model = w.name;
   p.device = "device";
-  const auto count = static_cast<std::uint32_t>(units.size()) * pieces;
-  p.layers.resize(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const UnitPasses passes = unit_passes(split.units[units[i / pieces]], r);
-    Layer& layer = p.layers[i];
-    layer.forward.device = passes.forward / pieces;
-    layer.backward.device = passes.backward / pieces;
+  std::vector<std::uint32_t> first(units.size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    first[u] = static_cast<std::uint32_t>(p.layers.size());
+    add_layers(p, w.kinds[units[u]].inside, unit_passes(split.units[units[u]], r));
   }
-  p.backward_order.reserve(count);
-  for (std::uint32_t i = count; i-- > 0;) p.backward_order.push_back(i);
-  std::vector<std::vector<double>> of_kind(w.kinds.size());
+  p.backward_order.reserve(p.layers.size());
+  std::vector<std::vector<PieceTensor>> of_kind(w.kinds.size());
   for (std::size_t u = units.size(); u-- > 0;) {
-    std::vector<double>& shares = of_kind[units[u]];
-    if (shares.empty()) shares = tensor_shares(w.kinds[units[u]]);
-    const Bytes size = gradient_bytes(w, split, split.units[units[u]]);
-    for (std::size_t t = shares.size(); t-- > 0;) {
-      const auto layer = static_cast<std::uint32_t>(u * pieces + t * pieces / shares.size());
-      if (size * shares[t] > Bytes(0))
-        p.tensors.push_back({.name = {}, .shape = {}, .dtype = w.dtype, .size = size * shares[t], .layer = layer});
-    }
+    const UnitKind& kind = w.kinds[units[u]];
+    const PricedUnit& priced = split.units[units[u]];
+    std::vector<PieceTensor>& tensors = of_kind[units[u]];
+    if (tensors.empty()) tensors = tensors_of(kind, priced.parameters);
+    if (kind.inside.layers.empty())
+      for (std::uint32_t i = pieces; i-- > 0;) p.backward_order.push_back(first[u] + i);
+    for (const std::uint32_t layer : kind.inside.backward_order) p.backward_order.push_back(first[u] + layer);
+    const Bytes size = gradient_bytes(w, split, priced);
+    for (const PieceTensor& t : tensors)
+      if (size * t.share > Bytes(0))
+        p.tensors.push_back(
+            {.name = {}, .shape = {}, .dtype = w.dtype, .size = size * t.share, .layer = first[u] + t.piece});
   }
   return p;
 }

@@ -37,6 +37,8 @@ class Recognition {
     w_.hidden = shapes_.hidden;
     w_.sequence = shapes_.hidden > 0 ? shapes_.sequence : 0;
     find_types();
+    find_pace();
+    look_inside();
     spread_parameters();
     take_error();
     keep_activations();
@@ -145,6 +147,10 @@ class Recognition {
       add(kind.backward, other.backward);
       for (const auto part : {&KeptActivations::divided, &KeptActivations::sequence, &KeptActivations::attention})
         kind.kept.*part += other.kept.*part;
+      for (std::size_t l = 0; l < kind.inside.layers.size(); ++l) {
+        kind.inside.layers[l].forward += other.inside.layers[l].forward;
+        kind.inside.layers[l].backward += other.inside.layers[l].backward;
+      }
       kind.divided_share += other.divided_share;
       kind.product_share += other.product_share;
       kind.attention_share += other.attention_share;
@@ -155,6 +161,10 @@ class Recognition {
       for (Seconds* part : {&c->host, &c->device, &c->device_gemm, &c->device_memory}) *part /= n;
     for (const auto part : {&KeptActivations::divided, &KeptActivations::sequence, &KeptActivations::attention})
       kind.kept.*part /= n;
+    for (TracedInside::Shares& s : kind.inside.layers) {
+      s.forward /= n;
+      s.backward /= n;
+    }
     for (double* share : {&kind.divided_share, &kind.product_share, &kind.attention_share, &kind.divided_parameters,
                           &kind.other_parameters})
       *share /= n;
@@ -191,6 +201,7 @@ class Recognition {
     }
     take_shares(range, kind);
     take_kept(range, kind);
+    take_inside(range, kind);
     kind.kept.input = Bytes(boundary_at(range.begin));
     kind.boundary = Bytes(range.end < p_.layers.size() ? boundary_at(range.end) : 0);
     return kind;
@@ -201,6 +212,60 @@ class Recognition {
     const Layer& layer = p_.layers[l];
     if (!layer.input_shape.empty()) return layer.input_size().value() / samples_;
     return l == 0 ? 0 : w_.hidden * w_.sequence * size_of(w_.dtype);
+  }
+
+  /// The stream with the larger sum sets the pace of a step, or where the host waits, of each pass
+  /// (workload_traced.cpp).
+  void find_pace() {
+    PassCost forward, backward;
+    for (const Layer& layer : p_.layers) {
+      add(forward, layer.forward);
+      add(backward, layer.backward);
+    }
+    const bool whole = forward.host + backward.host > forward.device + backward.device;
+    host_forward_ = p_.host_waits_for_device ? forward.host > forward.device : whole;
+    host_backward_ = p_.host_waits_for_device ? backward.host > backward.device : whole;
+  }
+
+  /// Tensors and backward order of every layer, before parameters are spread over slices.
+  void look_inside() {
+    tensors_of_.resize(p_.layers.size());
+    for (const Tensor& t : p_.tensors) {
+      const TracedLayer& layer = shapes_.layers[t.layer];
+      const double elements = t.size.value() / size_of(t.dtype);
+      const double all = layer.divided_parameters + layer.other_parameters;
+      const double divided = all > 0 ? elements * (layer.divided_parameters / all) : 0;
+      tensors_of_[t.layer].push_back({0, divided, elements - divided});
+    }
+    backward_place_.resize(p_.layers.size());
+    for (std::uint32_t i = 0; i < p_.backward_order.size(); ++i) backward_place_[p_.backward_order[i]] = i;
+  }
+
+  void take_inside(Range range, UnitKind& kind) const {
+    const std::uint32_t n = range.end - range.begin;
+    TracedInside& in = kind.inside;
+    in.layers.resize(n);
+    double forward = 0, backward = 0;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const Layer& layer = p_.layers[range.begin + i];
+      const PassCost &f = layer.forward, &b = layer.backward;
+      in.layers[i] = {(host_forward_ ? f.host : f.device).value(), (host_backward_ ? b.host : b.device).value()};
+      forward += in.layers[i].forward;
+      backward += in.layers[i].backward;
+      in.backward_order.push_back(i);
+    }
+    for (TracedInside::Shares& s : in.layers) {
+      s.forward = forward > 0 ? s.forward / forward : 1.0 / n;
+      s.backward = backward > 0 ? s.backward / backward : 1.0 / n;
+    }
+    std::sort(in.backward_order.begin(), in.backward_order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return backward_place_[range.begin + a] < backward_place_[range.begin + b];
+    });
+    for (const std::uint32_t i : in.backward_order)
+      for (TracedTensor t : tensors_of_[range.begin + i]) {
+        t.layer = i;
+        in.tensors.push_back(t);
+      }
   }
 
   void take_shares(Range range, UnitKind& kind) const {
@@ -328,6 +393,9 @@ class Recognition {
   double samples_;
   TracedShapes shapes_;
   std::vector<double> kept_;
+  bool host_forward_ = false, host_backward_ = false;  // sets the pace
+  std::vector<std::vector<TracedTensor>> tensors_of_;  // by layer
+  std::vector<std::uint32_t> backward_place_;          // of each layer
   Workload w_;
 };
 

@@ -56,11 +56,27 @@ struct UnitCost {
   Bytes boundary;            ///< that it hands on, per device
 };
 
+/// A parameter tensor of a traced unit.
+struct TracedTensor {
+  std::uint32_t layer = 0;        ///< its gradient is ready when the backward pass of this layer ends; in the unit
+  double divided = 0, other = 0;  ///< elements, as those of the unit
+};
+/// A traced unit from within: its layers in forward order, and its tensors in the order of their gradients.
+struct TracedInside {
+  struct Shares {
+    double forward = 0, backward = 0;
+  };
+  std::vector<Shares> layers;                 ///< of the passes' time
+  std::vector<std::uint32_t> backward_order;  ///< of these
+  std::vector<TracedTensor> tensors;
+};
+
 /// A kind of unit; described or traced.
 struct UnitKind {
   std::string name;
   std::optional<UnitShape> shape;     ///< described
   std::vector<std::uint32_t> layers;  ///< traced: the layers of the first unit of this kind
+  TracedInside inside;                ///< of these
   PassCost forward, backward;         ///< traced: mean over the units of this kind, for `traced_batch`
   double divided_parameters = 0, other_parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::vector<MatrixProduct> products;  ///< traced: forward products that the tensors' shapes tell, for one sample

@@ -159,7 +159,7 @@ TEST_CASE("Data parallelism alone is what the model of gradients predicts") {
 }
 
 TEST_CASE("A traced profile under a layout of data parallelism takes what it takes without one") {
-  // Units are coarser than layers and their tensors even pieces; messages of fixed size hardly see it.
+  // What remains: layouts update after the last gradient, strategies such as dear layer by layer under transfers.
   int compared = 0;
   for (const EmbeddedFile& file : shipped_profile_texts()) {
     CAPTURE(std::string(file.name));
@@ -167,21 +167,25 @@ TEST_CASE("A traced profile under a layout of data parallelism takes what it tak
     const Answer<Workload> w = workload_of(profile);
     if (!w) continue;
     for (const Cluster& c : {machines(1, 1), machines(1, 4), machines(4, 8)})
-      for (const char* strategy : {"ddp", "dear", "bsp"}) {
-        const Answer<Prediction> flat = predicted(profile, c, plan_spec_of(strategy));
-        REQUIRE(flat);
+      for (const Strategy& strategy : strategies()) {
+        if (strategy.fidelity != Fidelity::exact) continue;
+        const PlanSpec spec{&strategy, standard_options(strategy)};
+        CAPTURE(std::string(strategy.name));
+        const Answer<Prediction> flat = predicted(profile, c, spec);
+        if (!flat) continue;
         const double batch = w->traced_batch * static_cast<double>(c.workers());
         LayoutOptions options;
         options.global_batch = batch;
         options.memory_cap = Bytes(1e15);
-        const Answer<LayoutPrediction> layout = predicted(*w, c, layout_plan_of(strategy), options);
+        const Answer<LayoutPrediction> layout = predicted(*w, c, LayoutPlan{{}, spec}, options);
         REQUIRE(layout);
-        const double tolerance = c.workers() == 1 ? 1e-4 : 0.03;
+        // A strategy with a timer waits for it on a lone worker, too; a layout has nothing to send there.
+        const double tolerance = c.workers() > 1 ? 0.02 : strategy.phases > 1 ? 0.003 : 1e-4;
         CHECK(layout->iteration.value() == Approx(flat->iteration.value()).epsilon(tolerance));
         ++compared;
       }
   }
-  CHECK(compared >= 18);
+  CHECK(compared >= 80);
 }
 
 TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gradients, and nothing else") {
