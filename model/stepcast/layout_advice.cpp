@@ -2,6 +2,7 @@
 #include <stepcast/recommend.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,28 @@ namespace {
 
 constexpr double indifference = 0.005;  // layouts and strategies closer than this count as equal
 constexpr Seconds never{std::numeric_limits<double>::infinity()};
+
+/// What is left of the time that was given for everything; no limit: nothing is given to any search, either.
+class TimeLeft {
+ public:
+  explicit TimeLeft(Seconds budget) : budget_(budget) {}
+  [[nodiscard]] bool limited() const { return budget_ > Seconds(0); }
+  [[nodiscard]] bool over() const { return limited() && spent() >= budget_; }
+  /// The budget of one search, which stops at once where nothing is left.
+  [[nodiscard]] Seconds part(double share) const {
+    if (!limited()) return {};
+    return std::max(Seconds(1e-9), (budget_ - spent()) * share);
+  }
+
+ private:
+  [[nodiscard]] Seconds spent() const {
+    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
+  }
+  Seconds budget_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+// Of a limited time the search over all layouts may take so much; of what is then left each smaller search half.
+constexpr double first_share = 0.7, next_share = 0.5;
 
 /// The part of the cluster that a layout occupies.
 Cluster part_of(const Cluster& cluster, std::int64_t devices) {
@@ -32,10 +55,11 @@ std::vector<PlanSpec> exact_strategies() {
 
 /// The same layout with the gradient plan that shortens its step most, if that is worth a change.
 LayoutPrediction with_best_gradients(LayoutEvaluator& evaluator, const LayoutPrediction& start, Bytes cap,
-                                     Search search) {
+                                     Search search, const TimeLeft& left) {
   // No strategy can hide more than what is exposed.
   if (start.breakdown.gradients <= indifference * start.iteration) return start;
   const auto time_of = [&](const PlanSpec& gradients) {
+    if (left.over()) return never;
     const Answer<LayoutEvaluator::Quick> quick = evaluator.quick({start.plan.layout, gradients});
     const bool fits = quick && (cap == Bytes(0) || quick->memory <= cap);
     return fits ? quick->iteration : never;
@@ -81,11 +105,11 @@ void sort_by(Objective objective, std::vector<LayoutPrediction>& layouts) {
 
 std::vector<LayoutPrediction> with_tuned_gradients(const Workload& workload, const Cluster& cluster,
                                                    std::vector<LayoutPrediction> layouts,
-                                                   const LayoutAdviceOptions& options) {
-  for (std::size_t i = 0; i < std::min<std::size_t>(options.tuned_layouts, layouts.size()); ++i) {
+                                                   const LayoutAdviceOptions& options, const TimeLeft& left) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(options.tuned_layouts, layouts.size()) && !left.over(); ++i) {
     const Cluster part = part_of(cluster, layouts[i].devices);
     LayoutEvaluator evaluator(workload, part, options.search.layout);
-    layouts[i] = with_best_gradients(evaluator, layouts[i], cap_of(part, options.search.layout), options.tuning);
+    layouts[i] = with_best_gradients(evaluator, layouts[i], cap_of(part, options.search.layout), options.tuning, left);
   }
   sort_by(options.search.objective, layouts);
   return layouts;
@@ -102,12 +126,14 @@ LayoutSpace data_parallel_part(LayoutSpace space) {
 /// The best few layouts of a part of the space whose gradients any strategy can carry: ZeRO's stages fix how they
 /// travel. With the strategy that is searched with they may be beaten by a layout that its own strategy cannot help.
 std::vector<LayoutPrediction> open_to_strategies(const Workload& workload, const Cluster& cluster, LayoutSpace space,
-                                                 const LayoutAdviceOptions& options) {
+                                                 const LayoutAdviceOptions& options, const TimeLeft& left) {
   const bool allowed = space.zero.empty() || std::find(space.zero.begin(), space.zero.end(), 0) != space.zero.end();
-  if (!allowed || options.tuned_layouts == 0 || options.search.objective == Objective::least_memory) return {};
+  if (!allowed || left.over() || options.tuned_layouts == 0 || options.search.objective == Objective::least_memory)
+    return {};
   space.zero = {0};
   LayoutSearchOptions search = options.search;
   search.best = options.tuned_layouts;
+  search.time_budget = left.part(next_share);
   search.frontier = false;
   search.progress = nullptr;
   Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
@@ -116,33 +142,35 @@ std::vector<LayoutPrediction> open_to_strategies(const Workload& workload, const
 
 /// The best of a part of the space, tuned, best first.
 std::vector<LayoutPrediction> tuned_best(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                                         const LayoutAdviceOptions& options, std::vector<LayoutPrediction> best) {
-  best = with_tuned_gradients(workload, cluster, std::move(best), options);
+                                         const LayoutAdviceOptions& options, const TimeLeft& left,
+                                         std::vector<LayoutPrediction> best) {
+  best = with_tuned_gradients(workload, cluster, std::move(best), options, left);
   const auto known = [&](const LayoutPrediction& p) {
     return std::any_of(best.begin(), best.end(),
                        [&](const LayoutPrediction& b) { return b.plan.layout == p.plan.layout; });
   };
-  std::vector<LayoutPrediction> more = open_to_strategies(workload, cluster, space, options);
+  std::vector<LayoutPrediction> more = open_to_strategies(workload, cluster, space, options, left);
   std::erase_if(more, known);
-  more = with_tuned_gradients(workload, cluster, std::move(more), options);
+  more = with_tuned_gradients(workload, cluster, std::move(more), options, left);
   best.insert(best.end(), more.begin(), more.end());
   sort_by(options.search.objective, best);
   return best;
 }
 
 void add_data_parallel(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                       const LayoutAdviceOptions& options, LayoutAdvice& advice) {
+                       const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
   LayoutAdviceOptions few = options;
   few.search.best = std::max(options.tuned_layouts, 1U);
   few.search.frontier = false;
   few.search.progress = nullptr;
+  few.search.time_budget = left.part(next_share);
   const LayoutSpace part = data_parallel_part(space);
   const Answer<LayoutSearchResult> alone = best_layouts(workload, cluster, part, few.search);
   if (!alone || alone->best.empty()) {
     advice.no_data_parallel = alone ? alone->nothing : alone.reason();
     return;
   }
-  advice.data_parallel = tuned_best(workload, cluster, part, few, alone->best).front();
+  advice.data_parallel = tuned_best(workload, cluster, part, few, left, alone->best).front();
 }
 
 /// Puts the best data-parallel layout, which was tuned beyond what the search saw, to its place.
@@ -182,6 +210,7 @@ BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const 
   if (!check.whole_space) return check;
   LayoutSearchOptions search = options.search;
   search.best = 1;
+  search.frontier = false;
   search.progress = nullptr;
   const Answer<LayoutSearchResult> there = best_layouts(workload, scaled, space, search);
   if (there && !there->best.empty()) consider(there->best.front().plan, there->best.front().iteration);
@@ -219,13 +248,16 @@ std::string_view words_of(Objective objective) {
 
 Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                    const LayoutAdviceOptions& options) {
-  Answer<LayoutSearchResult> search = best_layouts(workload, cluster, space, options.search);
+  const TimeLeft left(options.search.time_budget);
+  LayoutSearchOptions first = options.search;
+  first.time_budget = left.part(first_share);
+  Answer<LayoutSearchResult> search = best_layouts(workload, cluster, space, first);
   if (!search) return Inapplicable{search.reason()};
   LayoutAdvice advice;
   advice.search = std::move(*search);
-  add_data_parallel(workload, cluster, space, options, advice);
+  add_data_parallel(workload, cluster, space, options, left, advice);
   if (advice.search.best.empty()) return advice;
-  advice.best = tuned_best(workload, cluster, space, options, advice.search.best);
+  advice.best = tuned_best(workload, cluster, space, options, left, advice.search.best);
   if (allows_data_parallelism_alone(space)) merge_data_parallel(advice, options.search.objective);
   advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
   const LayoutPrediction& before = advice.search.best.front();

@@ -4,9 +4,11 @@
 // The best layouts are searched with one gradient strategy; for the first few of them the strategy of the data-parallel
 // dimension and its options are then tuned over everything that is exact, and the order is made anew. Beside them
 // stands what data parallelism alone (with ZeRO and recomputation) would reach, whether the winner stays best on half
-// and on twice the network, and the settings of the frameworks. Invariant: tuning never makes a layout slower; a
-// strategy is only changed for more than half a per cent. Not modelled: gradient strategies in the proof of the search
-// (where the exposed time of the winner is below half a per cent, no strategy could change its place).
+// and on twice the network, and the settings of the frameworks. The search's time budget bounds all of this together:
+// seven tenths of it go to the first search, and what is not reached in the rest is left as it was searched. Invariant:
+// tuning never makes a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient
+// strategies in the proof of the search (where the exposed time of the winner is below half a per cent, no strategy
+// could change its place).
 #include <stepcast/launch_settings.hpp>
 #include <stepcast/layout_search.hpp>
 #include <stepcast/tuning.hpp>

@@ -334,11 +334,12 @@ void LayoutSearch::finish() {
 
 // Why there is no layout: what the smallest one takes, or how long the fastest.
 std::string why_nothing(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                        const LayoutSearchOptions& options, const LayoutSearchResult& result) {
+                        const LayoutSearchOptions& options, const LayoutSearchResult& result, Seconds left) {
   if (result.open > 0) return "nothing was found in the time given";
   if (result.unsuitable == result.total) return "no layout works: " + result.nothing;
   LayoutSearchOptions other = options;
   other.target_step = Seconds(0);
+  other.time_budget = left;
   other.best = 1;
   other.frontier = false;
   other.progress = nullptr;
@@ -364,13 +365,18 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
 
 Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                                         const LayoutSearchOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
   LayoutSearch search(workload, cluster, space, options);
   if (search.empty())
     return Inapplicable{"no layout in the space: nothing divides " + std::to_string(cluster.workers()) +
                         " devices and a global batch of " +
                         fixed(global_batch_of(workload, cluster, options.layout), 0) + " as asked for"};
   LayoutSearchResult result = search.run();
-  if (result.best.empty()) result.nothing = why_nothing(workload, cluster, space, options, result);
+  if (!result.best.empty()) return result;
+  const Seconds spent(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  const bool limited = options.time_budget > Seconds(0);
+  const Seconds left = limited ? std::max(Seconds(1e-9), options.time_budget - spent) : Seconds(0);
+  result.nothing = why_nothing(workload, cluster, space, options, result, left);
   return result;
 }
 
