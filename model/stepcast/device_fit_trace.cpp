@@ -14,9 +14,11 @@
 #include <stepcast/trace_index.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace stepcast {
 namespace {
@@ -177,6 +179,37 @@ void fit_curve(Device& d, const std::vector<ProductSample>& products) {
   d = best;
 }
 
+/// Why no product can be fitted to.
+std::string nothing_to_fit(const Samples& samples, const Device& d) {
+  const std::size_t count = samples.products().size(), kernels = samples.durations().size();
+  if (kernels == 0) return "the trace has no kernels: it was recorded without the activities of the device";
+  if (count == 0)
+    return "none of the trace's " + std::to_string(kernels) +
+           " kernels belongs to a matrix product that names its shapes (record_shapes=True)";
+  std::string types;
+  for (const ProductSample& s : samples.products()) {
+    const std::string name(name_of(s.type));
+    if (d.matrix_rate[std::size_t(s.type)] > 0)
+      return "all " + std::to_string(count) +
+             " matrix products of the trace take less than twice the shortest kernel (" + text_of(d.kernel_floor) +
+             "), which says nothing of the rate";
+    if (types.find(name) == std::string::npos) types += (types.empty() ? "" : ", ") + name;
+  }
+  return "the trace's matrix products are of " + types + ", whose peak rate the start does not state";
+}
+
+/// What the fit rests on too little for.
+void note_what_is_thin(const Samples& samples, const std::vector<ProductSample>& products, DeviceFit& fit) {
+  std::set<std::array<double, 4>> shapes;
+  for (const ProductSample& s : products) shapes.insert({s.product.batch, s.product.m, s.product.n, s.product.k});
+  constexpr std::size_t enough = 4;  // one more than the curve's numbers
+  if (shapes.size() < enough)
+    fit.notes.push_back("efficiency: " + std::to_string(shapes.size()) +
+                        (shapes.size() == 1 ? " shape" : " different shapes") +
+                        " of products cannot tell the peak's share from where small products lose it");
+  if (!samples.issue()) fit.notes.emplace_back("host issue: no operators that launched kernels; as in the start");
+}
+
 }  // namespace
 
 Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
@@ -190,14 +223,12 @@ Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
   std::erase_if(products, [&](const ProductSample& s) {
     return !(d.matrix_rate[std::size_t(s.type)] > 0) || s.seconds < 2 * d.kernel_floor.value();
   });
-  if (products.empty())
-    return Inapplicable{
-        "the trace has no matrix products with shapes (record_shapes=True) and a data type whose peak "
-        "rate the start states"};
+  if (products.empty()) return Inapplicable{nothing_to_fit(samples, d)};
   if (const auto rate = bandwidth_of(samples.traffic(), d.kernel_floor.value()))
     d.memory_bandwidth = BytesPerSecond(*rate);
   else fit.notes.emplace_back("memory bandwidth: no large element-wise kernels with shapes; as in the start");
   if (const auto issue = samples.issue()) d.issue = Seconds(*issue);
+  note_what_is_thin(samples, products, fit);
   fit_curve(d, products);
   if (d.matrix_efficiency >= 0.999)
     fit.notes.emplace_back(
