@@ -107,6 +107,8 @@ struct ValidationSuite {
   std::vector<ValidationCase> cases;
   std::vector<MeasuredStepTable> tables;
   PublishedError published;
+  /// Mean of |error| over the held-out cases when last recorded: the ratchet of rows in tables.
+  std::optional<double> recorded_mean_error;
 };
 
 /// Reads schema "stepcast.cases/1": one object per case, `defaults` for what the cases share. Throws InputError (JSON
@@ -167,6 +169,7 @@ struct SuiteStatistics {
   std::vector<Regret> regrets;
   std::vector<ErrorGroup> groups;     ///< of layouts, by degree and by model
   bool worse_than_published = false;  ///< counted in `failed`
+  bool worse_than_recorded = false;   ///< the mean error, likewise; not judged where a case was skipped
 };
 [[nodiscard]] SuiteStatistics statistics_of(const ValidationSuite&, std::span<const CaseResult>);
 

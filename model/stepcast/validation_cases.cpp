@@ -360,7 +360,7 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed(text, source);
   const Object document(json, std::string(source) + "#");
   document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "devices", "pipelines",
-                         "cases", "tables", "published"});
+                         "cases", "tables", "published", "recorded_mean_error"});
   if (document.text("schema", true) != schema)
     document.refuse("schema", "'" + std::string(schema) + "'", json["schema"]);
   ValidationSuite suite;
@@ -380,6 +380,7 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Object published = document.child("published");
   published.require_keys({"mean_absolute_error", "source"});
   suite.published = {published.number("mean_absolute_error", 0), published.text("source")};
+  if (document.has("recorded_mean_error")) suite.recorded_mean_error = document.number("recorded_mean_error", 0);
   const Object defaults = document.child("defaults");
   static const Json none = Json::array();
   const Json& tables = document.has("tables") ? json["tables"] : none;

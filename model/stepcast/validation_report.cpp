@@ -114,6 +114,11 @@ void write_failures(std::ostream& out, std::span<const SuiteResult> results) {
                      r.suite.name + ": mean error " + points(r.statistics.mean) + " %, " + published.source + " " +
                          fixed(100 * published.mean, 2) + " %",
                      11);
+    if (r.statistics.worse_than_recorded)
+      write_labelled(out, "failed:",
+                     r.suite.name + ": mean error " + fixed(100 * r.statistics.mean, 2) + " %, recorded " +
+                         fixed(100 * *r.suite.recorded_mean_error, 2) + " %",
+                     11);
   }
   for (const SuiteResult& r : results)
     for (std::size_t i = 0; i < r.results.size(); ++i)

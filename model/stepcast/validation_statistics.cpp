@@ -185,6 +185,9 @@ SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const Case
   add_error_groups(suite, results, s);
   s.worse_than_published = suite.published.mean > 0 && s.mean > suite.published.mean;
   if (s.worse_than_published) ++s.failed;
+  const std::optional<double>& recorded = suite.recorded_mean_error;
+  s.worse_than_recorded = recorded && s.held_out > 0 && s.skipped == 0 && !(s.mean <= *recorded + ratchet_slack);
+  if (s.worse_than_recorded) ++s.failed;
   return s;
 }
 

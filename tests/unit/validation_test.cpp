@@ -397,6 +397,13 @@ TEST_CASE("tables of measured steps become cases, rows in the suite before those
     CHECK(result.statistics.held_out == 1);
     CHECK(result.statistics.worse_than_published);
     CHECK(result.statistics.failed == 1);
+    for (const double slack : {2 * ratchet_slack, -0.5 * ratchet_slack}) {
+      ValidationSuite recorded = suite;
+      recorded.published = {};
+      recorded.recorded_mean_error = result.statistics.mean - slack;
+      CHECK(validated({recorded}, options).front().statistics.worse_than_recorded == (slack > ratchet_slack));
+      CHECK(validated({recorded}, options).front().statistics.failed == (slack > ratchet_slack ? 1 : 0));
+    }
     REQUIRE_FALSE(result.statistics.groups.empty());
     CHECK(result.statistics.groups.front().by == "tp");
     CHECK(result.statistics.groups.front().value == 2);
