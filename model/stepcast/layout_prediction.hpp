@@ -73,14 +73,6 @@ class LayoutEvaluator {
     Bytes memory;
   };
   [[nodiscard]] Answer<Quick> quick(const LayoutPlan&);
-  /// Never above the iteration of any layout with the same degrees (tp, cp, dp, pp, ep), tensor scheme, order and
-  /// micro-batch, whatever its schedule, chunks, stages, recomputation, ZeRO stage, sequence parallelism, overlap and
-  /// gradient plan: the largest of the mean compute of the devices, the load of the largest unit, and the way of one
-  /// micro-batch there and back. Infinite where no such layout works.
-  [[nodiscard]] Seconds lower_bound(const LayoutPlan&);
-  /// The same of memory, but recomputation and ZeRO stage count as they are (a search that has not fixed them asks with
-  /// full and 3): the mean over the devices of parameters, state, and the activations of one micro-batch.
-  [[nodiscard]] Bytes least_memory(const LayoutPlan&);
 
  private:
   struct State;

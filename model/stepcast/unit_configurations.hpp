@@ -29,8 +29,8 @@ struct UnitGraph {
   OperatorGraph graph;                             ///< one operator a unit
   std::vector<std::vector<UnitConfiguration>> of;  ///< the configurations of each unit
 };
-/// Inapplicable when no configuration works for some unit. `overlap_gradients`: the gradients of a unit travel under its
-/// own backward pass, and only what is longer than that is exposed.
+/// Inapplicable when no configuration works for some unit. `overlap_gradients`: the gradients of a unit travel under
+/// its own backward pass, and only what is longer than that is exposed.
 [[nodiscard]] Answer<UnitGraph> unit_graph(const Workload&, const Cluster&, const LayoutOptions&,
                                            bool overlap_gradients = false);
 

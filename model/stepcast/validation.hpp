@@ -65,9 +65,9 @@ struct CaseInputs {
   /// "schedule" (Subject::replay), "unevenness", "slow_worker", "slow_stage" (Subject::ratio).
   std::vector<std::string> traces;
   std::string figure;
-  Operation operation{};          ///< Subject::operation
-  std::string algorithm;          ///< Subject::operation: that of the cluster where it is empty
-  Bytes size;                     ///< Subject::collective, operation
+  Operation operation{};  ///< Subject::operation
+  std::string algorithm;  ///< Subject::operation: that of the cluster where it is empty
+  Bytes size;             ///< Subject::collective, operation
 };
 
 struct ValidationCase {

@@ -1,5 +1,6 @@
 #pragma once
-// Parts of workload.hpp: one unit's cost where its kind was described by its shape, and where it was traced. Not public.
+// Parts of workload.hpp: one unit's cost where its kind was described by its shape, and where it was traced. Not
+// public.
 #include <stepcast/workload.hpp>
 
 #include <cstdint>

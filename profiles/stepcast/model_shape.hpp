@@ -34,14 +34,15 @@ enum class Division : std::uint8_t {
 struct OperatorShape {
   std::string name;
   Division division = Division::none;
-  bool weighted = false;   ///< with a parameter
-  MatrixProduct product;   ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
-                           ///< `weighted`, else `batch` grows
-  Bytes traffic;           ///< memory-bound: bytes read and written, forward
-  double kernels = 1;      ///< forward
-  double backward = 2;     ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
-  bool attention = false;  ///< part of the core of attention: what selective recomputation does again
-  bool expert = false;     ///< works only on the tokens of its expert
+  bool weighted = false;     ///< with a parameter
+  MatrixProduct product;     ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
+                             ///< `weighted`, else `batch` grows
+  Bytes traffic;             ///< memory-bound: bytes read and written, forward
+  double kernels = 1;        ///< forward
+  double backward = 2;       ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
+  bool attention = false;    ///< part of the core of attention: what selective recomputation does again
+  bool convolution = false;  ///< its weight's gradient is shared out by samples
+  bool expert = false;       ///< works only on the tokens of its expert
   /// A fused kernel that serves only whole multiples of so many pairs of sample and head on a device (0: any); for
   /// others it is so many times the kernels and the traffic.
   double fused_multiple = 0, unfused_kernels = 1, unfused_traffic = 1;

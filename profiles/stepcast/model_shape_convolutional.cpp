@@ -96,7 +96,7 @@ class Unit {
     const Image out = from.after(w, to);
     OperatorShape o;
     o.name = name;
-    o.weighted = true;
+    o.weighted = o.convolution = true;
     const double pixels = double(out.side) * double(out.side), terms = double(from.channels * w.size * w.size);
     o.product = {1, pixels, double(to), terms, std::max(0.0, pixels * terms - from.elements())};
     parameters.push_back({name + ".weight", {to, from.channels, w.size, w.size}});

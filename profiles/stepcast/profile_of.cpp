@@ -217,7 +217,7 @@ class Assembly {
       p_.recognised.push_back(size + " of activations kept for the backward pass, from the allocator's events");
     else if (found.source == KeptSource::shapes)
       p_.recognised.push_back("about " + size + " of activations kept for the backward pass: what operators save of " +
-                           "arguments with these shapes");
+                              "arguments with these shapes");
     else p_.missing.push_back("activation memory");
   }
 

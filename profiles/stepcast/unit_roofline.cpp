@@ -1,5 +1,6 @@
 #include <stepcast/unit_roofline.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stepcast {
@@ -7,6 +8,15 @@ namespace {
 
 MatrixProduct left_gradient(const MatrixProduct& p) { return {p.batch, p.m, p.k, p.n, p.repeated}; }
 MatrixProduct right_gradient(const MatrixProduct& p) { return {p.batch, p.k, p.n, p.m, p.repeated}; }
+
+/// The gradient of a convolution's weight sums over samples. Its results are few and the sums long, so that its kernels
+/// give parts of each sum to different tiles of the device, as many as are fastest (split-k).
+Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixProduct& p, double samples) {
+  Seconds best = matrix_time(device, dtype, p);
+  for (double parts = 2; parts <= samples; parts *= 2)
+    best = std::min(best, matrix_time(device, dtype, {p.batch * parts, p.m, p.n, p.k / parts, p.repeated / parts}));
+  return best;
+}
 
 void add_products(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
                   const LocalWork& local) {
@@ -19,8 +29,10 @@ void add_products(UnitTimes& times, const Device& device, DataType dtype, const 
   if (o.attention) add(times.attention, local.product, kernels);
   add(times.input_gradient, left_gradient(local.product), kernels);
   // Without a parameter both gradients are of inputs; flash attention has one kernel for all of it.
-  add(o.weighted ? times.weight_gradient : times.input_gradient, right_gradient(local.product),
-      o.recomputed ? 0 : kernels);
+  PassTime& right = o.weighted ? times.weight_gradient : times.input_gradient;
+  right.matrix += weight_gradient_time(device, dtype, right_gradient(local.product),
+                                       o.convolution ? local.product.m / o.product.m : 1);
+  right.kernels += o.recomputed ? 0 : kernels;
   if (o.recomputed) add(times.input_gradient, local.product, 0);
 }
 
