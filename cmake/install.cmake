@@ -24,7 +24,8 @@ set(stepcast_public_headers
   model/stepcast/layout_search.hpp model/stepcast/pipeline.hpp model/stepcast/pipeline_replay.hpp
   model/stepcast/placement.hpp model/stepcast/placement_report.hpp
   model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
-  model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp)
+  model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp
+  model/stepcast/unit_frontier.hpp)
 install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
 install(TARGETS stepcast EXPORT stepcast ARCHIVE)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)

@@ -4,7 +4,6 @@
 // with broken records, to see whether validation notices.
 #include <stepcast/collective.hpp>
 #include <stepcast/modifier.hpp>
-#include <stepcast/pipeline.hpp>
 #include <stepcast/strategy.hpp>
 
 namespace stepcast {
@@ -43,19 +42,6 @@ std::span<const Modifier> modifiers() {
   static const Modifier all[] = {
 #define STEPCAST_MEMBER(name) name##_modifier,
 #include <stepcast/modifiers/modifiers.inc>
-#undef STEPCAST_MEMBER
-  };
-  return all;
-}
-
-#define STEPCAST_MEMBER(member) extern const PipelineSchedule pipeline_##member;
-#include <stepcast/pipelines/pipelines.inc>
-#undef STEPCAST_MEMBER
-
-std::span<const PipelineSchedule> pipeline_schedules() {
-  static const PipelineSchedule all[] = {
-#define STEPCAST_MEMBER(member) pipeline_##member,
-#include <stepcast/pipelines/pipelines.inc>
 #undef STEPCAST_MEMBER
   };
   return all;

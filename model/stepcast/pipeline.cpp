@@ -127,4 +127,17 @@ const PipelineTimes& PipelineEvaluator::operator()(std::span<const ChunkTimes> c
   return times_;
 }
 
+#define STEPCAST_MEMBER(member) extern const PipelineSchedule pipeline_##member;
+#include <stepcast/pipelines/pipelines.inc>
+#undef STEPCAST_MEMBER
+
+std::span<const PipelineSchedule> pipeline_schedules() {
+  static const PipelineSchedule all[] = {
+#define STEPCAST_MEMBER(member) pipeline_##member,
+#include <stepcast/pipelines/pipelines.inc>
+#undef STEPCAST_MEMBER
+  };
+  return all;
+}
+
 }  // namespace stepcast
