@@ -28,7 +28,6 @@ struct Split {
   TensorGrid grid{};
   bool sequence_parallel = false;
   std::int64_t context = 1, expert = 1;
-  bool operator==(const Split&) const = default;
 };
 
 /// A sum of input gradients that can run beside the weight gradient of the same product.
