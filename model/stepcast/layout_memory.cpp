@@ -34,14 +34,13 @@ Bytes buffers_of(const Workload& w, const Layout& l, const StageMemoryInput& in)
 
 }  // namespace
 
-MemoryUse memory_of(const Workload& w, const Layout& l, const StageMemoryInput& in, const MemoryOptions& options,
-                    double copies) {
+MemoryUse memory_of(const Workload& w, const Layout& l, const StageMemoryInput& in, const MemoryOptions& options) {
   const Held held = held_of(l, in);
   const double bytes_of_optimizer = std::max(0.0, w.bytes_of_state - w.bytes_of_weight - w.bytes_of_gradient);
   MemoryUse use;
-  use.parameters = Bytes(copies * held.at(l.zero >= 3) * w.bytes_of_weight);
-  use.gradients = Bytes(copies * held.at(l.zero >= 2) * w.bytes_of_gradient);
-  use.optimizer = Bytes(copies * held.at(l.zero >= 1) * bytes_of_optimizer);
+  use.parameters = Bytes(held.at(l.zero >= 3) * w.bytes_of_weight);
+  use.gradients = Bytes(held.at(l.zero >= 2) * w.bytes_of_gradient);
+  use.optimizer = Bytes(held.at(l.zero >= 1) * bytes_of_optimizer);
   use.activations = in.kept_per_micro_batch * in.micro_batches_kept + in.working;
   use.buffers = buffers_of(w, l, in);
   use.margin = options.framework + use.total() * options.fragmentation;

@@ -35,8 +35,8 @@ struct StageMemoryInput {
   double largest_unit = 0;        ///< elements of its largest unit, for gathers
   Bytes boundary;                 ///< of one micro-batch
 };
-/// `copies`: of the model on each device (bidirectional schedules hold two).
+/// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.
 [[nodiscard]] MemoryUse memory_of(const Workload&, const Layout& resolved, const StageMemoryInput&,
-                                  const MemoryOptions& = {}, double copies = 1);
+                                  const MemoryOptions& = {});
 
 }  // namespace stepcast

@@ -195,15 +195,7 @@ void LayoutBounds::bound_memory(const LayoutFamily& family, const Layout& layout
     for (std::uint32_t c = 0; c < shape.chunks; ++c) held[c] = family.schedule->place(shape, d, c);
     std::sort(held.begin(), held.end());
     StageMemoryInput in;
-    for (const std::uint32_t v : held) {
-      const VirtualStage& stage = s.split.stages[v];
-      in.parameters += stage.parameters;
-      in.expert_parameters += stage.expert_parameters;
-      in.kept_per_micro_batch += stage.kept;
-      in.working = std::max(in.working, stage.working);
-      in.largest_unit = std::max(in.largest_unit, stage.largest_unit);
-      in.boundary = std::max(in.boundary, stage.boundary);
-    }
+    for (const std::uint32_t v : held) add(in, s.split.stages[v]);
     if (held.back() == last && held.front() != 0) in.parameters += s.split.stages[last].tied_parameters;
     in.micro_batches_kept = kept_at_least(*family.schedule, shape, first_kept, d);
     s.memory = std::max(s.memory, memory_of(tables_.workload, layout, in, tables_.options.memory).total());

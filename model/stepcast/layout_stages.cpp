@@ -122,6 +122,15 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
 
 }  // namespace
 
+void add(StageMemoryInput& device, const VirtualStage& stage) {
+  device.parameters += stage.parameters;
+  device.expert_parameters += stage.expert_parameters;
+  device.kept_per_micro_batch += stage.kept;
+  device.working = std::max(device.working, stage.working);
+  device.largest_unit = std::max(device.largest_unit, stage.largest_unit);
+  device.boundary = std::max(device.boundary, stage.boundary);
+}
+
 UnitPasses unit_passes(const PricedUnit& u, Recomputation r) {
   const Again a = again(u, r);
   return {u.forward + u.forward_exchanges.sum(),

@@ -4,6 +4,7 @@
 // The parts of both passes of one micro-batch sum to them: compute, recomputation, collectives on the critical path,
 // and what sharding (ZeRO-2 and 3) adds beyond what its transfers hide under compute. Internal to the layout
 // prediction.
+#include <stepcast/layout_memory.hpp>
 #include <stepcast/pipeline.hpp>
 #include <stepcast/priced_split.hpp>
 
@@ -23,6 +24,8 @@ struct VirtualStage {
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< of one micro-batch; `working` beyond what is kept
 };
+/// Adds what a stage holds to what its device does.
+void add(StageMemoryInput& device, const VirtualStage&);
 struct StagedSplit {
   std::vector<VirtualStage> stages;
   std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline

@@ -139,12 +139,7 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
     for (const std::uint32_t v : device.virtual_stages) {
       const VirtualStage& s = stages[v];
       device.parts += s.parts;
-      memory.parameters += s.parameters;
-      memory.expert_parameters += s.expert_parameters;
-      memory.kept_per_micro_batch += s.kept;
-      memory.working = std::max(memory.working, s.working);
-      memory.largest_unit = std::max(memory.largest_unit, s.largest_unit);
-      memory.boundary = std::max(memory.boundary, s.boundary);
+      add(memory, s);
     }
     // A head that shares its weights with the embedding holds a copy of them, unless it is on the same device.
     if (last_held && !first_held) memory.parameters += tied;
@@ -239,7 +234,6 @@ Answer<EvaluatedLayout> LayoutTables::evaluated(const LayoutPlan& plan) {
   if (!pipeline) return Inapplicable{e.split->unsuitable};
   if (!pipeline->value.unsuitable.empty()) return Inapplicable{pipeline->value.unsuitable};
   e.pipeline = &pipeline->value;
-  const double no_copies = 1;  // every copy's chunks are counted by the devices that hold them
   for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
     const PipelineDevice& device = e.pipeline->devices[d];
     const Answer<Seconds> exposed = gradients(e, plan.gradients, device);
@@ -249,7 +243,7 @@ Answer<EvaluatedLayout> LayoutTables::evaluated(const LayoutPlan& plan) {
       e.iteration = end;
       e.last_device = d;
     }
-    const MemoryUse memory = memory_of(workload, e.layout, device.memory, options.memory, no_copies);
+    const MemoryUse memory = memory_of(workload, e.layout, device.memory, options.memory);
     if (d == 0 || memory.total() > e.memory.total()) {
       e.memory = memory;
       e.fullest_device = d;
