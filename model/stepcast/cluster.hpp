@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct Link {
   Seconds latency;           ///< start-up time of one communication step

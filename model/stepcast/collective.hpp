@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 enum class Operation : std::uint8_t {
   all_reduce,

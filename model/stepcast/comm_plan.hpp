@@ -28,7 +28,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 enum class NodeKind : std::uint8_t {
   forward_entry,  ///< forward pass of layer `index` is about to start (a point in time); only as a source

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// A measured training step of a described model.
 struct MeasuredStep {

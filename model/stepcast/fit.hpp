@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// A line for sizes in [from, to].
 struct FittedPiece {

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct CostPoint {
   double memory = 0, time = 0;  ///< bytes, seconds

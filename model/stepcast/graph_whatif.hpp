@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// Numbers of the tasks for which `wanted` is true.
 [[nodiscard]] std::vector<std::uint32_t> selected_tasks(const TaskGraph&,

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// What memory keeps of the data set.
 enum class CachePolicy : std::uint8_t {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct InspectedTrace {
   TraceSummary summary;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct LaunchSettings {
   std::string_view framework;  ///< "Megatron-LM"

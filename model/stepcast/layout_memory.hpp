@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations, buffers, margin;

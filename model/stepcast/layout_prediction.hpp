@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct LayoutBreakdown {
   Seconds compute;  ///< forward and backward passes

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// Values tried in each dimension; empty: all that divide what they have to.
 struct LayoutSpace {

@@ -13,7 +13,7 @@
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/task_graph.hpp>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct LowerOptions {
   bool merge = true;  ///< false: one task per layer and pass, for timelines

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct ModifierInput {
   const Profile& profile;

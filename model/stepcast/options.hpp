@@ -10,7 +10,7 @@
 #include <span>
 #include <string_view>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// What a plan does to the mathematics of training, in the order in which it departs from synchronous SGD.
 enum class Fidelity : std::uint8_t { exact, lossy, stale, periodic };

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 enum class PipelinePass : std::uint8_t {
   forward,

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct PipelineStepReplay {
   std::int64_t step = 0;

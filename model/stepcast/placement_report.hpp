@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct PlacementChoice {
   Placement placement;

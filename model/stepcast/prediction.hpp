@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct Breakdown {
   Seconds compute, exposed_communication, hidden_communication, codec, input_stall, bubble, idle;
@@ -54,6 +54,10 @@ struct Prediction {
 
 /// Predicts one plan. Inapplicable when the strategy or the collective is.
 [[nodiscard]] Answer<Prediction> predicted(const Profile&, const Cluster&, const PlanSpec&);
+/// Predicts a plan that the caller made itself, such as that of a strategy under development, on a collective ("" for
+/// the cluster's default). `name` stands for it in reports. Inapplicable with its flaw, or as above.
+[[nodiscard]] Answer<Prediction> predicted(const Profile&, const Cluster&, const CommPlan&, std::string_view name,
+                                           std::string_view collective = {});
 /// Only the iteration time of workers that are all like `profile` (stragglers: ask for slowest_worker's): the hot path
 /// of tuners. `timeline` is scratch space.
 [[nodiscard]] Answer<Seconds> predicted_iteration(const Profile&, const Cluster&, const CommunicationCost&,

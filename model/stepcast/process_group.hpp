@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct GroupShape {
   std::int64_t members = 1;

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct RankedPlan {
   Prediction prediction;      ///< with tuned options

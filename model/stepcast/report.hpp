@@ -12,6 +12,7 @@
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/replay.hpp>
+#include <stepcast/self_check.hpp>
 #include <stepcast/unit_frontier.hpp>
 #include <stepcast/whatif_report.hpp>
 
@@ -21,25 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
-
-/// How well the model reproduces the very trace that it predicts from, one replay a rank; or why that is not known.
-struct SelfCheck {
-  std::vector<Replay> ranks;
-  std::string missing;                 ///< why there is no replay
-  std::vector<TracedRank> together{};  ///< several ranks: who waited for whom (ranks.hpp)
-  std::string lateness{};              ///< the same in words
-
-  /// The scored replay with the largest error; null when there is none.
-  [[nodiscard]] const Replay* worst() const;
-  /// False when the baseline is not reproduced, or the recording lost events: advice from such a trace is marked.
-  [[nodiscard]] bool trusted() const;
-  /// Why not to trust it, for people; empty when it is trusted or nothing is known.
-  [[nodiscard]] std::string caution() const;
-  /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few
-  /// per cent, and the plans worth choosing between are seldom less than this apart.
-  static constexpr double largest_trusted_error = 0.10;
-};
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct PredictionReport {
   const Profile& profile;

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct ScheduleOptions {
   std::uint32_t most_iterations = 64;

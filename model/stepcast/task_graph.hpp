@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 using Picoseconds = std::int64_t;
 constexpr Seconds seconds_of(Picoseconds ps) { return Seconds(static_cast<double>(ps) * 1e-12); }

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct TensorGrid {
   std::int64_t devices = 1;

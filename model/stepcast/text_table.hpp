@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 inline constexpr std::size_t page_width = 80;
 

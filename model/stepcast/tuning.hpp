@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <functional>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// How options are searched.
 enum class Search : std::uint8_t {

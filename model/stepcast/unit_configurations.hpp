@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct UnitConfiguration {
   std::int64_t tensor = 1, data = 1;

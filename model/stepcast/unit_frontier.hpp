@@ -12,7 +12,7 @@
 #include <iosfwd>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct UnitFrontier {
   UnitGraph units;

@@ -28,7 +28,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 enum class CaseSplit : std::uint8_t { calibration, held_out };
 [[nodiscard]] std::string_view name_of(CaseSplit);

@@ -6,7 +6,7 @@
 #include <iosfwd>
 #include <span>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// A line a suite, the regret of its choices, and the cases that failed or were skipped; `in_full`: every case.
 void write_validation_text(std::ostream&, std::span<const SuiteResult>, bool in_full = false);

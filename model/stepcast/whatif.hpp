@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// What the value of an option is. The options of plans are numbers that can be tuned; these also name layers.
 enum class WhatIfValue : std::uint8_t { number, duration, size, rate, layers };

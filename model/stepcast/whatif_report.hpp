@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct SelfCheck;
 

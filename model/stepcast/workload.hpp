@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// How one unit is divided, and for how many samples it works.
 struct Split {

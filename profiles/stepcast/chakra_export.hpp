@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct ChakraExport {
   std::string bytes;

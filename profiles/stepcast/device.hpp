@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// `batch` products of an m x k with a k x n matrix.
 struct MatrixProduct {

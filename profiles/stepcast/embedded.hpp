@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct EmbeddedFile {
   std::string_view name;  ///< file name without extension

@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// Input that cannot be used. `what()` is one line: "where: expected X, found Y; hint".
 class InputError : public std::exception {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// A tensor as the file writes it: (tensor id, storage id, offset, elements, bytes per element, device).
 struct ExecutionTensor {

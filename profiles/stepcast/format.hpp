@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// The bytes of one input file. The span must outlive the call; nothing is kept.
 struct Source {

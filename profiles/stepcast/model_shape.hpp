@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// What tensor parallelism of degree t does to an operator.
 enum class Division : std::uint8_t {

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 enum class DataType : std::uint8_t { f64, f32, tf32, f16, bf16, i64, i32, i16, i8, u8, boolean, f8 };
 /// Bytes per element.

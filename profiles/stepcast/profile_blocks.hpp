@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 struct ProfileBlocks {
   std::uint32_t before = 0;  ///< layers before the first block

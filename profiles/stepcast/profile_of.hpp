@@ -13,7 +13,7 @@
 #include <optional>
 #include <span>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// A training step in a trace.
 struct Step {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// The parts of a step that have a cost of their own.
 enum class Pass : std::uint8_t { forward, backward, optimizer, other };

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// "5 us", "0.3ms", "2 s". Throws InputError naming `where` for anything else, negative and non-finite values included.
 [[nodiscard]] Seconds seconds_of(std::string_view text, std::string_view where);

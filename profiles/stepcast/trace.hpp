@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// Index into `Trace::strings`; 0 is the empty string.
 using StringId = std::uint32_t;

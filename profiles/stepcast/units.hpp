@@ -7,7 +7,7 @@
 // Not modelled: currency, energy, and operation counts, which are plain doubles where they occur.
 #include <compare>
 
-namespace stepcast {
+namespace [[gnu::visibility("default")]] stepcast {
 
 /// One physical quantity; `Tag` only keeps the dimensions apart.
 template <class Tag>
