@@ -238,11 +238,33 @@ class CommPlan:
     def flaw(self) -> str:
         """What is wrong with the plan, in words; empty if nothing is."""
 
+class Option:
+    """A value that a strategy or a modifier takes: its type, default, accepted range, and what to search (SI units)."""
+
+    name: str
+    kind: Literal["size", "duration", "count", "number", "choice"]
+    summary: str
+    standard: float
+    low: float
+    high: float
+    choices: tuple[str, ...]
+    """Of a choice: how its values are written; empty otherwise. The default is `choices[int(standard)]`."""
+    tuned: bool
+    """Searched by `recommend`."""
+    tune_low: float
+    tune_high: float
+    """Range worth searching; low to high where nothing narrower is known."""
+
 class Listed:
     name: str
     title: str
     summary: str
     reference: str
+    fidelity: Literal["exact", "lossy", "stale", "periodic"]
+    """What it does to the arithmetic of training (exact for collectives)."""
+    options: tuple[Option, ...]
+    usual_base: str
+    """Of a modifier: the strategy that it is offered with; empty otherwise."""
 
 def strategies() -> tuple[Listed, ...]: ...
 def modifiers() -> tuple[Listed, ...]: ...
