@@ -76,12 +76,29 @@ std::string flaw_of_coverage(const CommPlan& plan, const Profile& profile) {
 
 }  // namespace
 
+CommPlan emptied(CommPlan used) {
+  CommPlan plan;
+  const auto hand_on = [](auto& from, auto& to) { from.clear(), to = std::move(from); };
+  hand_on(used.channels, plan.channels);
+  hand_on(used.transfers, plan.transfers);
+  hand_on(used.edges, plan.edges);
+  hand_on(used.codecs, plan.codecs);
+  hand_on(used.order, plan.order);
+  return plan;
+}
+
 std::string flaw_of(const CommPlan& plan, const Profile& profile) {
+  constexpr std::size_t most_channels = 256, most_passes = std::size_t{1} << 23;
+  if (plan.channels.size() > most_channels) return "more channels than transfers can name";
   if (!plan.order.empty() && !is_permutation(plan.order, profile.tensors.size()))
     return "the order of the tensors is no permutation of them";
   for (std::size_t x = 0; x < plan.transfers.size(); ++x)
     if (std::string flaw = flaw_of_transfer(plan.transfers[x], x, plan, profile); !flaw.empty()) return flaw;
   if (plan.period < 1) return "the plan repeats after no iteration";
+  if (plan.period > most_passes / std::max<std::size_t>(1, profile.layers.size()))
+    return "the plan repeats after more iterations than can be written down";
+  if (!(plan.update_per_tensor >= Seconds(0)) || !(plan.update_per_tensor < Seconds(1e5)))
+    return "the update of a tensor takes no time that is finite";
   for (std::size_t c = 0; c < plan.codecs.size(); ++c)
     if (!(plan.codecs[c].time >= Seconds(0))) return "codec " + std::to_string(c) + " has a negative time";
   std::vector<bool> waits(plan.transfers.size(), false), codec_waits(plan.codecs.size(), false);

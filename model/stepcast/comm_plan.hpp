@@ -132,6 +132,8 @@ struct CommPlan {
   }
 };
 
+/// An empty plan that keeps the storage of this one.
+[[nodiscard]] CommPlan emptied(CommPlan);
 /// What is wrong with the plan for this profile, in words; empty if nothing is.
 [[nodiscard]] std::string flaw_of(const CommPlan&, const Profile&);
 

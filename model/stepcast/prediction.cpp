@@ -239,9 +239,9 @@ Seconds longest_repetition(const Profile& profile, const Cluster& cluster, const
 }
 
 // The plan, if the collective defines every operation of it.
-Answer<CommPlan> applicable_plan(const PlanSpec& spec, const Profile& profile, const Cluster& cluster,
+Answer<CommPlan> applicable_plan(const AskedPlan& asked, const Profile& profile, const Cluster& cluster,
                                  const CommunicationCost& cost, double phase) {
-  Answer<CommPlan> plan = comm_plan_of(spec, profile, cluster, cost, phase);
+  Answer<CommPlan> plan = asked.given ? *asked.given : comm_plan_of(asked.spec, profile, cluster, cost, phase);
   if (!plan) return plan;
   for (const Transfer& t : plan->transfers)
     if (plan->channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
@@ -264,8 +264,8 @@ struct Outcome {
 };
 
 Answer<Outcome> outcome_of(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
-                           const PlanSpec& spec, double phase, bool merge, const ScheduleOptions& options) {
-  Answer<CommPlan> plan = applicable_plan(spec, profile, cluster, cost, phase);
+                           const AskedPlan& asked, double phase, bool merge, const ScheduleOptions& options) {
+  Answer<CommPlan> plan = applicable_plan(asked, profile, cluster, cost, phase);
   if (!plan) return Inapplicable{plan.reason()};
   Outcome outcome{std::move(*plan), {}, {}};
   outcome.graph = lowered(profile, outcome.plan, cost, cluster.contention, {.merge = merge});
@@ -324,6 +324,17 @@ void name_critical_path(const Profile& profile, const Outcome& outcome, const Cr
   }
 }
 
+Answer<DetailedTimeline> detailed_timeline_of(const Profile& traced, const Cluster& cluster, const AskedPlan& asked,
+                                              std::uint32_t iterations) {
+  const Profile profile = slowest_worker(traced, cluster);
+  const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(asked.spec));
+  if (!cost) return Inapplicable{cost.reason()};
+  Answer<Outcome> outcome =
+      outcome_of(profile, cluster, *cost, asked, 0.5, false, {.least_iterations = std::max(1u, iterations)});
+  if (!outcome) return Inapplicable{outcome.reason()};
+  return DetailedTimeline{std::move(outcome->graph), std::move(outcome->timeline), std::move(outcome->plan)};
+}
+
 // " first tensor .. last tensor" of a run; empty for none.
 std::string run_name(const Profile& profile, const CommPlan& plan, std::uint32_t first, std::uint32_t count) {
   if (count == 0) return {};
@@ -334,17 +345,23 @@ std::string run_name(const Profile& profile, const CommPlan& plan, std::uint32_t
 
 }  // namespace
 
-Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
-                                    const PlanSpec& spec, Timeline& timeline) {
+Answer<Seconds> iteration_alike(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
+                                const AskedPlan& asked, Timeline& timeline) {
   Seconds sum;
-  for (std::uint32_t k = 0; k < spec.strategy->phases; ++k) {
-    const double phase = phase_of(k, spec.strategy->phases);
-    const Answer<CommPlan> plan = applicable_plan(spec, profile, cluster, cost, phase);
+  const std::uint32_t phases = asked.spec.strategy->phases;
+  for (std::uint32_t k = 0; k < phases; ++k) {
+    const double phase = phase_of(k, phases);
+    const Answer<CommPlan> plan = applicable_plan(asked, profile, cluster, cost, phase);
     if (!plan) return Inapplicable{plan.reason()};
     schedule(lowered(profile, *plan, cost, cluster.contention), timeline);
     sum += timeline.iteration_time() / plan->period;
   }
-  return sum / spec.strategy->phases;
+  return sum / phases;
+}
+
+Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
+                                    const PlanSpec& spec, Timeline& timeline) {
+  return iteration_alike(profile, cluster, cost, {spec}, timeline);
 }
 
 PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
@@ -353,7 +370,8 @@ PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& clu
   return automatic ? tuned(profile, cluster, asked) : asked;
 }
 
-Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluster, const PlanSpec& spec) {
+Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluster, const AskedPlan& asked) {
+  const PlanSpec& spec = asked.spec;
   const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(spec));
   if (!cost) return Inapplicable{cost.reason()};
   Prediction out;
@@ -362,7 +380,7 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
   Breakdown& parts = out.breakdown;
   Seconds half;
   for (std::uint32_t k = 0; k < phases; ++k) {
-    const Answer<Outcome> outcome = outcome_of(profile, cluster, *cost, spec, phase_of(k, phases), true,
+    const Answer<Outcome> outcome = outcome_of(profile, cluster, *cost, asked, phase_of(k, phases), true,
                                                {.least_iterations = iterations_scheduled});
     if (!outcome) return Inapplicable{outcome.reason()};
     const Timeline& timeline = outcome->timeline;
@@ -403,14 +421,13 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
 
 Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const PlanSpec& asked,
                                            std::uint32_t iterations) {
-  const PlanSpec spec = with_automatic_options_tuned(traced, cluster, asked);
-  const Profile profile = slowest_worker(traced, cluster);
-  const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(spec));
-  if (!cost) return Inapplicable{cost.reason()};
-  Answer<Outcome> outcome =
-      outcome_of(profile, cluster, *cost, spec, 0.5, false, {.least_iterations = std::max(1u, iterations)});
-  if (!outcome) return Inapplicable{outcome.reason()};
-  return DetailedTimeline{std::move(outcome->graph), std::move(outcome->timeline), std::move(outcome->plan)};
+  return detailed_timeline_of(traced, cluster, {with_automatic_options_tuned(traced, cluster, asked)}, iterations);
+}
+
+Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const CommPlan& plan,
+                                           std::string_view collective, std::uint32_t iterations) {
+  if (std::string flaw = flaw_of(plan, traced); !flaw.empty()) return Inapplicable{std::move(flaw)};
+  return detailed_timeline_of(traced, cluster, {spec_named({}, collective), &plan}, iterations);
 }
 
 std::string task_name(const Profile& profile, const CommPlan& plan, const TaskGraph& graph, std::uint32_t number) {

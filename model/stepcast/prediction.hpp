@@ -17,6 +17,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -69,6 +70,10 @@ struct DetailedTimeline {
   CommPlan plan;
 };
 [[nodiscard]] Answer<DetailedTimeline> detailed_timeline(const Profile&, const Cluster&, const PlanSpec&,
+                                                         std::uint32_t iterations = 4);
+/// Of a plan that the caller made itself.
+[[nodiscard]] Answer<DetailedTimeline> detailed_timeline(const Profile&, const Cluster&, const CommPlan&,
+                                                         std::string_view collective = {},
                                                          std::uint32_t iterations = 4);
 /// "all_reduce bucket 3", "forward layer4.1.conv2": the name of a task in reports.
 [[nodiscard]] std::string task_name(const Profile&, const CommPlan&, const TaskGraph&, std::uint32_t task);

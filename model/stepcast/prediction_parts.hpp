@@ -7,8 +7,18 @@
 
 namespace stepcast {
 
+/// A plan that is asked for by its spec, or one that was given and that the spec only names.
+struct AskedPlan {
+  PlanSpec spec;
+  const CommPlan* given = nullptr;
+};
+/// A spec that only names a plan: its strategy has that name and cannot plan anything itself.
+[[nodiscard]] PlanSpec spec_named(std::string_view name, std::string_view collective);
 /// One worker among others of its kind, on the links of `cluster`'s slowest worker.
-[[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const PlanSpec&);
+[[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&);
+/// Its iteration time alone.
+[[nodiscard]] Answer<Seconds> iteration_alike(const Profile&, const Cluster&, const CommunicationCost&,
+                                              const AskedPlan&, Timeline& scratch);
 /// `asked`, or if it leaves options open (`auto`), the best values for them.
 [[nodiscard]] PlanSpec with_automatic_options_tuned(const Profile&, const Cluster&, const PlanSpec& asked);
 

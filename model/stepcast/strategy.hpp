@@ -14,9 +14,12 @@
 #include <stepcast/profile.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -27,6 +30,12 @@ struct StrategyInput {
   const CommunicationCost& cost;
   OptionValues options{};
   double phase = 0.5;  ///< position of a free-running timer within its period, 0..1
+  /// Where arrays may live that are only needed while the plan is written: std::pmr::vector<Group> groups(in.memory).
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();
+  CommPlan* recycled = nullptr;  ///< a plan that is no longer needed, whose storage `blank` hands on
+
+  /// An empty plan to begin with.
+  [[nodiscard]] CommPlan blank() const { return recycled ? emptied(std::move(*recycled)) : CommPlan(); }
 };
 
 struct Strategy {
@@ -60,6 +69,8 @@ struct PlanSpec {
   OptionValues options{};
   std::string collective{};               ///< "" = the cluster's default
   std::vector<ModifierSpec> modifiers{};  ///< applied in this order
+  /// Keeps `strategy` where it is none of strategies(), but stands for a plan that the caller made itself.
+  std::shared_ptr<const Strategy> own{};
 };
 /// The collective that a plan runs on: its own, else its strategy's, else "", the cluster's default.
 [[nodiscard]] inline std::string_view collective_of(const PlanSpec& spec) {
