@@ -42,11 +42,12 @@ std::vector<std::string> expanded(const std::vector<std::string>& names) {
   return files;
 }
 
-InspectedFile inspected_file(const std::string& file, const InputFlags& flags,
+InspectedFile inspected_file(const std::string& file, bool strict, const Source& kernels,
                              const std::function<void(double)>& show) {
   try {
-    Reading reading = reading_of_file(file, {.strict = flags.strict, .progress = show});
-    use_kernel_rules(flags.kernels, reading.traces);
+    const OpenFiles opened({file});
+    Reading reading = document_of(opened.source(), {.strict = strict, .progress = show});
+    use_kernel_rules(kernels, reading.traces);
     return inspected(shown_name(file), reading);
   } catch (const InputError& refusal) {
     InspectedFile refused;
@@ -59,14 +60,14 @@ InspectedFile inspected_file(const std::string& file, const InputFlags& flags,
 ExitCode inspect(const Flags& flags) {
   const std::vector<std::string> files = expanded(flags.input.files);
   refuse_overwriting(flags.output.path, files);
-  std::vector<Trace> none;
-  use_kernel_rules(flags.input.kernels, none);  // a fault in the rules is not the fault of every trace
+  const OpenFiles rules(named(flags.input.kernels));
+  use_kernel_rules(rules.source(), {});  // a fault in the rules is not the fault of every trace
   Inspection inspection;
   inspection.in_full = flags.in_full;
   {
     Progress progress("reading");
     for (std::size_t i = 0; i < files.size(); ++i)
-      inspection.files.push_back(inspected_file(files[i], flags.input, [&](double share) {
+      inspection.files.push_back(inspected_file(files[i], flags.input.strict, rules.source(), [&](double share) {
         progress.show((static_cast<double>(i) + share) / static_cast<double>(files.size()));
       }));
   }

@@ -5,6 +5,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/model_description.hpp>
 #include <stepcast/model_shape.hpp>
+#include <stepcast/suggestion.hpp>
 
 #include <algorithm>
 #include <cctype>

@@ -1,30 +1,40 @@
 #pragma once
-// Documents: what the input files hold together: the traces of a run's ranks, or one profile.
+// Documents: the input files of a command as the sources of a library that opens none.
 //
-// A file is a trace, a part of one, an archive of traces, an execution trace that is joined with the trace of its run,
-// a table of layers, or a profile that stepcast wrote. What was repaired or left out is said on stderr.
-#include <stepcast/format.hpp>
-#include <stepcast/profile.hpp>
-#include <stepcast/trace.hpp>
+// Files are mapped; what was repaired or left out is said on stderr, and how far reading got is shown there.
+#include "files.hpp"
 
-#include <optional>
+#include <stepcast/documents.hpp>
+
+#include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace stepcast::cli {
 
-struct Documents {
-  std::vector<Trace> traces;
-  std::optional<Profile> profile;  ///< then there are no traces
+/// Files that are open, and their bytes as sources, in their order.
+class OpenFiles {
+ public:
+  /// Throws InputError when one of them cannot be read.
+  explicit OpenFiles(const std::vector<std::string>& files);
+  OpenFiles(const OpenFiles&) = delete;
+  OpenFiles& operator=(const OpenFiles&) = delete;
+  [[nodiscard]] std::span<const Source> sources() const { return sources_; }
+  /// The first of them; one that has neither a name nor bytes when there are none.
+  [[nodiscard]] Source source() const { return sources_.empty() ? Source{} : sources_.front(); }
+
+ private:
+  std::deque<FileBytes> files_;
+  std::vector<Source> sources_;
 };
 
+/// The file of a flag that may be empty.
+[[nodiscard]] std::vector<std::string> named(const std::string& file);
+
 /// Throws InputError for files that cannot be read or do not belong together. `kernels`: a file of rules for the names
-/// of kernels (kernel_table.hpp) to put in front of the shipped ones, or empty.
+/// of kernels to put in front of the shipped ones, or empty.
 [[nodiscard]] Documents documents_of(const std::vector<std::string>& files, bool strict,
                                      const std::string& kernels = {});
-/// What one file holds, a profile that stepcast wrote included. Throws InputError.
-[[nodiscard]] Reading reading_of_file(const std::string& file, const ReadOptions&);
-/// Gives the traces the rules of this file, if it has a name. Throws InputError.
-void use_kernel_rules(const std::string& file, std::vector<Trace>& traces);
 
 }  // namespace stepcast::cli

@@ -5,10 +5,9 @@
 #include "files.hpp"
 
 #include <stepcast/model_shape.hpp>
-#include <stepcast/pipeline_replay.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/profile_whatif.hpp>
-#include <stepcast/ranks.hpp>
+#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -20,43 +19,13 @@ namespace stepcast::cli {
 namespace {
 
 ProfileOptions options_of(const InputFlags& flags) {
-  ProfileOptions options;
+  double samples = 0;
   if (!flags.batch.empty()) {
-    options.batch_samples = number_of(flags.batch, "--batch");
-    if (options.batch_samples <= 0) throw InputError("--batch", "a positive number of samples", flags.batch);
-    if (options.batch_samples > 1e12) throw InputError("--batch", "at most 1e12 samples", flags.batch);
+    samples = number_of(flags.batch, "--batch");
+    if (samples <= 0) throw InputError("--batch", "a positive number of samples", flags.batch);
+    if (samples > 1e12) throw InputError("--batch", "at most 1e12 samples", flags.batch);
   }
-  if (flags.model.empty() || is_described(flags)) return options;
-  const ModelDescription* model = shipped_model(flags.model);
-  if (!model) {
-    std::vector<std::string> names;
-    for (const ModelDescription& m : shipped_models()) names.push_back(m.name);
-    throw InputError("--model", "one of " + listed(names) + ", or a description such as 'gpt:layers=24,...'",
-                     "'" + flags.model + "'", did_you_mean(flags.model, names));
-  }
-  options.model = model->name;
-  options.parameters = model->parameters;
-  return options;
-}
-
-SelfCheck self_check_of(const std::vector<Trace>& traces) {
-  SelfCheck check;
-  for (const Trace& trace : traces) {
-    Answer<Replay> replay = replay_of(trace);
-    if (replay) check.ranks.push_back(std::move(*replay));
-    else if (check.missing.empty()) check.missing = replay.reason();
-  }
-  return check;
-}
-
-const std::string no_replay_of_profile = "the input is a profile, which has no events to replay; give the trace";
-
-/// "runs/gpt2.pt.trace.json.gz" names the model gpt2.
-std::string stem_of(std::string_view path) {
-  path.remove_prefix(path.rfind('/') + 1);  // npos + 1 = 0
-  for (const std::string_view ending : {".gz", ".json", ".trace", ".pt"})
-    if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
-  return std::string(path);
+  return profile_options_of(is_described(flags) ? "" : flags.model, samples, "--model");
 }
 
 constexpr std::int64_t most_machines = 1'000'000;
@@ -116,17 +85,6 @@ Bytes memory_of(const std::string& text, const char* flag) {
   return memory;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& names, const std::string& otherwise) {
-  const std::string near = suggestion_for(word, names);
-  return near.empty() ? otherwise : "did you mean '" + near + "'?";
-}
-
 void note(std::string_view text) { std::cerr << "stepcast: note: " << text << '\n'; }
 
 void add_input_flags(CLI::App& app, InputFlags& flags) {
@@ -172,24 +130,6 @@ const Report& report_of(const OutputFlags& flags) { return *report_named(flags.j
 
 namespace {
 
-/// The profile that the documents hold or that their traces give.
-Profile profile_in(Documents& documents, const InputFlags& flags) {
-  const ProfileOptions options = options_of(flags);
-  if (is_pipelined(documents.traces))
-    throw InputError(documents.traces.front().source, "a trace of a framework",
-                     "the passes of a pipelined job, which hold no layers",
-                     "'stepcast replay' rebuilds its steps and says which worker or stage is slow");
-  if (documents.profile) {
-    if (!flags.model.empty()) throw InputError("--model", "a trace to apply it to", "a profile, which has its tensors");
-    if (options.batch_samples > 0) documents.profile->batch_samples = options.batch_samples;
-    return std::move(*documents.profile);
-  }
-  Profile profile = documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
-                                                 : profile_of(documents.traces, options);
-  if (profile.model == documents.traces.front().source) profile.model = stem_of(profile.model);
-  return profile;
-}
-
 /// One device's share of the described model, by its roofline.
 Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
   const double samples = options_of(flags).batch_samples;
@@ -206,16 +146,14 @@ Documents traced_documents(const InputFlags& flags) {
 
 Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
   if (is_described(flags)) return described_profile(flags, cluster);
-  Documents documents = traced_documents(flags);
-  return profile_in(documents, flags);
+  const Documents documents = traced_documents(flags);
+  return profile_of(documents, options_of(flags), "--model");
 }
 
 Input input_of(const InputFlags& flags, const Cluster& cluster) {
   if (is_described(flags)) return {described_profile(flags, cluster), {{}, "the model is described, not traced"}};
-  Documents documents = traced_documents(flags);
-  Profile profile = profile_in(documents, flags);
-  if (documents.profile) return {std::move(profile), {{}, no_replay_of_profile}};
-  return {std::move(profile), self_check_of(documents.traces)};
+  const Documents documents = traced_documents(flags);
+  return {profile_of(documents, options_of(flags), "--model"), self_check_of(documents)};
 }
 
 void check_outputs(const OutputFlags& output, const std::string& timeline, const std::vector<std::string>& inputs) {
@@ -225,16 +163,6 @@ void check_outputs(const OutputFlags& output, const std::string& timeline, const
   refuse_overwriting(timeline, inputs);
   if (!timeline.empty() && timeline == output.path)
     throw InputError("--timeline", "another file than the result's", "'" + timeline + "' for both");
-}
-
-SelfCheck self_check_of(const Documents& documents) {
-  if (documents.profile) return {{}, no_replay_of_profile};
-  SelfCheck check = self_check_of(documents.traces);
-  if (documents.traces.size() < 2) return check;
-  const RunOfRanks run = run_of(documents.traces);
-  check.together = figures_of(run);
-  check.lateness = run.verdict();
-  return check;
 }
 
 std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& cluster) {

@@ -60,8 +60,6 @@ struct Input {
 [[nodiscard]] Profile profile_of(const InputFlags&, const Cluster& = {});
 /// The same, with replays for the verbs that tell how far they can be trusted.
 [[nodiscard]] Input input_of(const InputFlags&, const Cluster& = {});
-/// Only the replays, for `stepcast replay`.
-[[nodiscard]] SelfCheck self_check_of(const Documents&);
 
 /// All files that a command reads: traces, the cluster, the pipeline, the device.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);
@@ -72,11 +70,6 @@ struct Input {
 
 /// A positive size. Throws InputError.
 [[nodiscard]] Bytes memory_of(const std::string& text, const char* flag);
-/// What a name near to `word` is, as a hint: "did you mean 'x'?", else `otherwise`.
-[[nodiscard]] std::string did_you_mean(std::string_view word, const std::vector<std::string>& names,
-                                       const std::string& otherwise = {});
-/// "a, b, c".
-[[nodiscard]] std::string listed(const std::vector<std::string>& names);
 /// One line on stderr.
 void note(std::string_view text);
 

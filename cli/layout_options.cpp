@@ -3,6 +3,7 @@
 #include "input.hpp"
 
 #include <stepcast/pipeline.hpp>
+#include <stepcast/suggestion.hpp>
 #include <stepcast/tensor_scheme.hpp>
 #include <stepcast/text.hpp>
 

@@ -310,13 +310,6 @@ class WhatIf {
 
 }  // namespace
 
-bool is_pipelined(std::span<const Trace> traces) {
-  // A trace of a framework may know steps; only tables of pipelined jobs say which micro-batch a pass belongs to.
-  return !traces.empty() && std::ranges::all_of(traces, [](const Trace& trace) {
-    return std::ranges::any_of(trace.operations, [](const OperationArguments& o) { return o.micro_batch >= 0; });
-  });
-}
-
 Answer<PipelineReplay> pipeline_replay_of(std::span<const Trace> traces) {
   const Answer<PipelineJob> job = job_of(traces);
   if (!job) return Inapplicable{job.reason()};

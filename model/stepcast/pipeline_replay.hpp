@@ -62,8 +62,7 @@ struct PipelineReplay {
   std::string cause;          ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
   std::vector<std::string> notes;
 };
-/// True when the traces hold operations of a pipelined job.
-[[nodiscard]] bool is_pipelined(std::span<const Trace>);
+/// Of traces that are the passes of a pipelined job (is_pipelined, documents.hpp).
 [[nodiscard]] Answer<PipelineReplay> pipeline_replay_of(std::span<const Trace>);
 
 }  // namespace stepcast
