@@ -77,29 +77,13 @@ std::string number_text(double number) {
   return std::to_string(number);
 }
 
-std::string value_text(const OptionSpec& spec, double value) {
-  if (std::isnan(value)) return "auto";
-  switch (spec.kind) {
-    case OptionKind::size:
-      return size_text(value);
-    case OptionKind::duration:
-      return duration_text(value);
-    case OptionKind::count:
-      return std::to_string(static_cast<long long>(value));
-    case OptionKind::number:
-      return number_text(value);
-    case OptionKind::choice:
-      return std::string(spec.choices[static_cast<std::size_t>(value)]);
-  }
-  return {};
-}
-
 // The options that differ from their defaults, in parentheses.
 std::string options_text(std::span<const OptionSpec> options, const OptionValues& values) {
   std::string inner;
   for (std::size_t i = 0; i < options.size(); ++i) {
     if (values[i] == options[i].standard) continue;
-    inner += (inner.empty() ? "" : ", ") + std::string(options[i].name) + "=" + value_text(options[i], values[i]);
+    inner +=
+        (inner.empty() ? "" : ", ") + std::string(options[i].name) + "=" + option_value_text(options[i], values[i]);
   }
   return inner.empty() ? inner : "(" + inner + ")";
 }
@@ -243,7 +227,8 @@ class PlanReader {
         break;
     }
     if (!(value >= spec.low && value <= spec.high))
-      throw InputError(context, value_text(spec, spec.low) + " to " + value_text(spec, spec.high), quoted(text));
+      throw InputError(context, option_value_text(spec, spec.low) + " to " + option_value_text(spec, spec.high),
+                       quoted(text));
     return value;
   }
 
@@ -277,6 +262,23 @@ class PlanReader {
 };
 
 }  // namespace
+
+std::string option_value_text(const OptionSpec& spec, double value) {
+  if (std::isnan(value)) return "auto";
+  switch (spec.kind) {
+    case OptionKind::size:
+      return size_text(value);
+    case OptionKind::duration:
+      return duration_text(value);
+    case OptionKind::count:
+      return std::to_string(static_cast<long long>(value));
+    case OptionKind::number:
+      return number_text(value);
+    case OptionKind::choice:
+      return std::string(spec.choices[static_cast<std::size_t>(value)]);
+  }
+  return {};
+}
 
 PlanSpec plan_spec_of(std::string_view text) { return plan_spec_from(text, 0); }
 PlanSpec plan_spec_from(std::string_view text, std::size_t from) { return PlanReader(text, from).read(); }

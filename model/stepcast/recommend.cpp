@@ -93,21 +93,6 @@ void prefer_simplest(std::vector<RankedPlan>& ranked) {
   std::rotate(ranked.begin(), simplest, simplest + 1);
 }
 
-// The presets that this cluster has the hardware for; where a switch adds up gradients, those without servers run over
-// it, too.
-std::vector<PlanSpec> presets_on(const Cluster& cluster, const RecommendOptions& options) {
-  std::vector<PlanSpec> plans;
-  const bool adds_up = cluster.aggregation && cluster.nodes > 1;
-  for (const PlanSpec& plan : preset_plans(options)) {
-    const bool own = !collective_of(plan).empty();
-    if (!own || adds_up) plans.push_back(plan);
-    if (!adds_up || own || needs_servers(plan)) continue;
-    plans.push_back(plan);
-    plans.back().collective = cluster.aggregation->program;
-  }
-  return plans;
-}
-
 // One plan with its tuned options, ready to be compared.
 RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Prediction& standard,
                   const RecommendOptions& options) {
@@ -135,6 +120,19 @@ std::vector<PlanSpec> preset_plans(const RecommendOptions& options) {
     const Strategy& base = *strategy_named(m.usual_base);
     if (allowed(m.fidelity, options))
       plans.push_back({&base, standard_options(base), {}, {{&m, standard_options(m.options)}}});
+  }
+  return plans;
+}
+
+std::vector<PlanSpec> preset_plans_on(const Cluster& cluster, const RecommendOptions& options) {
+  std::vector<PlanSpec> plans;
+  const bool adds_up = cluster.aggregation && cluster.nodes > 1;
+  for (const PlanSpec& plan : preset_plans(options)) {
+    const bool own = !collective_of(plan).empty();
+    if (!own || adds_up) plans.push_back(plan);
+    if (!adds_up || own || needs_servers(plan)) continue;
+    plans.push_back(plan);
+    plans.back().collective = cluster.aggregation->program;
   }
   return plans;
 }
@@ -170,7 +168,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;
   std::vector<PlanSpec> candidates;
-  for (const PlanSpec& spec : options.plans.empty() ? presets_on(cluster, options) : options.plans) {
+  for (const PlanSpec& spec : options.plans.empty() ? preset_plans_on(cluster, options) : options.plans) {
     const Answer<Prediction> standard = predicted(profile, cluster, spec);
     if (!standard) {
       ranking.inapplicable.push_back({text_of(spec), standard.reason()});

@@ -50,6 +50,8 @@ struct RecommendOptions {
 /// What is ranked when nobody names plans: every strategy and every modifier on its usual base, at default options,
 /// that `options` allows.
 [[nodiscard]] std::vector<PlanSpec> preset_plans(const RecommendOptions& options = {});
+/// Those that this cluster has the hardware for; where a switch adds up gradients, those without servers over it, too.
+[[nodiscard]] std::vector<PlanSpec> preset_plans_on(const Cluster&, const RecommendOptions& options = {});
 /// The settings of the strategy and of its modifiers, to paste.
 [[nodiscard]] std::string settings_of(const PlanSpec&);
 /// The cluster with its network (with one machine: its inside links) `factor` times as fast; latencies stay.
