@@ -60,7 +60,7 @@ InspectedFile inspected_file(const std::string& file, bool strict, const Source&
 ExitCode inspect(const Flags& flags) {
   const std::vector<std::string> files = expanded(flags.input.files);
   refuse_overwriting(flags.output.path, files);
-  const OpenFiles rules(named(flags.input.kernels));
+  const OpenFiles rules = kernel_rules(flags.input.kernels);
   use_kernel_rules(rules.source(), {});  // a fault in the rules is not the fault of every trace
   Inspection inspection;
   inspection.in_full = flags.in_full;

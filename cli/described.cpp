@@ -5,68 +5,23 @@
 #include <stepcast/error.hpp>
 #include <stepcast/model_description.hpp>
 #include <stepcast/model_shape.hpp>
-#include <stepcast/suggestion.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 #include <vector>
 
 namespace stepcast::cli {
 namespace {
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : lower_case(text) + " ") {
-    if (std::isalnum(static_cast<unsigned char>(c))) word += c;
-    else if (!word.empty()) words.push_back(std::exchange(word, {}));
-  }
-  return words;
-}
-
 Device named_or_read_device(const std::string& name) {
-  if (const Device* shipped = shipped_device(name)) return *shipped;
-  if (!looks_like_file(name))
-    if (std::optional<Device> like = shipped_device_like(name)) return *std::move(like);
-  if (looks_like_file(name)) return device_of_json(FileBytes(name).text(), shown_name(name));
-  std::vector<std::string> names;
-  for (const Device& device : shipped_devices()) names.push_back(device.name);
-  throw InputError("--device", "a shipped device or a JSON file", "'" + name + "'",
-                   did_you_mean(name, names, "'stepcast list devices' names the shipped ones"));
+  if (looks_like_file(name) && !shipped_device(name)) return device_of_json(FileBytes(name).text(), shown_name(name));
+  return device_named(name, "--device");
 }
 
 }  // namespace
 
-bool same_device(std::string_view a, std::string_view b) {
-  const std::vector<std::string> first = words_of(a), second = words_of(b);
-  const auto within = [](const std::vector<std::string>& few, const std::vector<std::string>& many) {
-    return !few.empty() && std::all_of(few.begin(), few.end(), [&](const std::string& word) {
-      return std::find(many.begin(), many.end(), word) != many.end();
-    });
-  };
-  return within(first, second) || within(second, first);
-}
-
 bool looks_like_file(const std::string& name) {
   return name == "-" || name.find('/') != std::string::npos || name.ends_with(".json");
-}
-
-std::optional<Device> shipped_device_like(std::string_view name) {
-  if (const Device* exact = shipped_device(name)) return *exact;
-  std::optional<Device> found;
-  for (const Device& device : shipped_devices()) {
-    if (name.empty() || !same_device(name, device.name)) continue;
-    if (found) return std::nullopt;
-    found = device;
-  }
-  return found;
 }
 
 bool is_described(const InputFlags& flags) {
@@ -99,13 +54,6 @@ Device device_of_description(const InputFlags& flags, const Cluster& cluster) {
 
 std::optional<Device> roofline_of(const InputFlags& input, const Profile& profile) {
   return input.device.empty() ? shipped_device_like(profile.device) : device_of(input);
-}
-
-Cluster with_device(Cluster cluster, const std::optional<Device>& device) {
-  if (!device) return cluster;
-  if (cluster.device.empty()) cluster.device = device->name;
-  if (cluster.device_memory == Bytes(0)) cluster.device_memory = device->memory;
-  return cluster;
 }
 
 Cluster cluster_for(const InputFlags& input, const ClusterFlags& flags) {

@@ -3,11 +3,10 @@
 #include "input.hpp"
 
 #include <stepcast/cluster.hpp>
-#include <stepcast/device.hpp>
+#include <stepcast/device_match.hpp>
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace stepcast::cli {
 
@@ -21,16 +20,9 @@ namespace stepcast::cli {
 [[nodiscard]] Device device_of_description(const InputFlags&, const Cluster& = {});
 /// The roofline that tells how small tiles of a traced model perform: as asked for, else that of the traced device.
 [[nodiscard]] std::optional<Device> roofline_of(const InputFlags&, const Profile&);
-/// The cluster with what the device tells and it leaves open: its name and its memory.
-[[nodiscard]] Cluster with_device(Cluster, const std::optional<Device>&);
-
 /// The cluster of the flags with what its device, or that of --device, tells.
 [[nodiscard]] Cluster cluster_for(const InputFlags&, const ClusterFlags&);
 
-/// "A100" and "NVIDIA A100-SXM4-40GB" are the same device: all words of one name occur in the other.
-[[nodiscard]] bool same_device(std::string_view a, std::string_view b);
-/// The only shipped device of that name or of one that means the same; nothing when there are several.
-[[nodiscard]] std::optional<Device> shipped_device_like(std::string_view name);
 /// Names that only a file has.
 [[nodiscard]] bool looks_like_file(const std::string& name);
 

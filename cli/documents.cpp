@@ -3,6 +3,8 @@
 #include "input.hpp"
 #include "progress.hpp"
 
+#include <stepcast/error.hpp>
+
 namespace stepcast::cli {
 
 OpenFiles::OpenFiles(const std::vector<std::string>& files) {
@@ -12,12 +14,16 @@ OpenFiles::OpenFiles(const std::vector<std::string>& files) {
   }
 }
 
-std::vector<std::string> named(const std::string& file) {
-  return file.empty() ? std::vector<std::string>{} : std::vector{file};
+OpenFiles kernel_rules(const std::string& file) {
+  if (file.empty()) return OpenFiles({});
+  OpenFiles rules({file});
+  if (rules.source().bytes.empty())
+    throw InputError(shown_name(file), "rules for the names of kernels", "an empty file");
+  return rules;
 }
 
 Documents documents_of(const std::vector<std::string>& files, bool strict, const std::string& kernels) {
-  const OpenFiles opened(files), rules(named(kernels));
+  const OpenFiles opened(files), rules = kernel_rules(kernels);
   Documents documents;
   {
     Progress progress("reading");

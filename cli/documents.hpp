@@ -18,10 +18,10 @@ class OpenFiles {
  public:
   /// Throws InputError when one of them cannot be read.
   explicit OpenFiles(const std::vector<std::string>& files);
-  OpenFiles(const OpenFiles&) = delete;
-  OpenFiles& operator=(const OpenFiles&) = delete;
+  OpenFiles(OpenFiles&&) = default;
+  OpenFiles& operator=(OpenFiles&&) = delete;
   [[nodiscard]] std::span<const Source> sources() const { return sources_; }
-  /// The first of them; one that has neither a name nor bytes when there are none.
+  /// The first of them; one without bytes when there are none.
   [[nodiscard]] Source source() const { return sources_.empty() ? Source{} : sources_.front(); }
 
  private:
@@ -29,8 +29,8 @@ class OpenFiles {
   std::vector<Source> sources_;
 };
 
-/// The file of a flag that may be empty.
-[[nodiscard]] std::vector<std::string> named(const std::string& file);
+/// The file of --kernels, or none when it was not given. Throws InputError for an empty file as well.
+[[nodiscard]] OpenFiles kernel_rules(const std::string& file);
 
 /// Throws InputError for files that cannot be read or do not belong together. `kernels`: a file of rules for the names
 /// of kernels to put in front of the shipped ones, or empty.

@@ -4,13 +4,11 @@
 #include "documents.hpp"
 #include "files.hpp"
 
+#include <stepcast/device_match.hpp>
 #include <stepcast/model_shape.hpp>
 #include <stepcast/profile_of.hpp>
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -28,62 +26,20 @@ ProfileOptions options_of(const InputFlags& flags) {
   return profile_options_of(is_described(flags) ? "" : flags.model, samples, "--model");
 }
 
-constexpr std::int64_t most_machines = 1'000'000;
-
-Cluster named_or_read_cluster(const std::string& name) {
-  if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
-  if (looks_like_file(name)) return cluster_of_json(FileBytes(name).text(), shown_name(name));
-  std::vector<std::string> names;
-  for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
-  throw InputError("--cluster", "a shipped cluster or a JSON file", "'" + name + "'",
-                   did_you_mean(name, names, "'stepcast list clusters' names the shipped ones"));
+std::optional<Cluster> cluster_in_file(const std::string& name) {
+  if (!looks_like_file(name) || shipped_cluster(name)) return std::nullopt;
+  return cluster_of_json(FileBytes(name).text(), shown_name(name));
 }
 
-Cluster cluster_of_name(const ClusterFlags& flags) {
-  if (!flags.inside.empty()) throw InputError("--inside", "either --cluster or the flags of its links", "both");
-  if (!flags.network.empty() || !flags.per_node.empty())
-    throw InputError(flags.network.empty() ? "--per-node" : "--network", "either --cluster or the flags of a network",
-                     "both");
-  Cluster cluster = named_or_read_cluster(flags.cluster);
-  if (flags.workers.empty()) return cluster;
-  const std::int64_t workers = integer_of(flags.workers, "--workers", 1, most_machines);
-  Answer<Cluster> answer = resized(std::move(cluster), workers);
-  if (!answer) throw InputError("--workers", "a size that cluster '" + flags.cluster + "' can have", answer.reason());
-  return *answer;
-}
-
-void set_collective(Cluster& cluster, const std::string& name) {
-  if (name != "table" && !collective_algorithm(name)) {
-    std::vector<std::string> names{"table"};
-    for (const CollectiveAlgorithm& algorithm : collective_algorithms()) names.emplace_back(algorithm.name);
-    throw InputError("--collective", "one of " + listed(names), "'" + name + "'", did_you_mean(name, names));
-  }
-  cluster.all_reduce = name;
-  const Answer<CommunicationCost> cost = communication_cost(cluster);
-  if (!cost) throw InputError("--collective", "an algorithm for this cluster", "'" + name + "'", cost.reason());
-}
-
-Profile on_device(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
-  if (flags.same_device && !flags.faster_compute.empty())
-    throw InputError("--faster-compute", "either --same-device or --faster-compute", "both");
-  if (!flags.faster_compute.empty()) {
-    const double factor = number_of(flags.faster_compute, "--faster-compute");
-    if (factor <= 0) throw InputError("--faster-compute", "a positive factor", flags.faster_compute);
-    return with_faster_compute(std::move(profile), factor);
-  }
-  if (flags.same_device || cluster.device.empty() || same_device(cluster.device, profile.device)) return profile;
-  throw InputError("--cluster", "the traced device (" + (profile.has_device() ? profile.device : "the host") + ")",
-                   "'" + cluster.device + "'",
-                   "say what to assume: --faster-compute X, or --same-device for the traced compute times");
+DeviceAssumption assumption_of(const ClusterFlags& flags) {
+  DeviceAssumption assumed{.same_device = flags.same_device};
+  if (flags.faster_compute.empty()) return assumed;
+  assumed.faster_compute = number_of(flags.faster_compute, "--faster-compute");
+  if (assumed.faster_compute <= 0) throw InputError("--faster-compute", "a positive factor", flags.faster_compute);
+  return assumed;
 }
 
 }  // namespace
-
-Bytes memory_of(const std::string& text, const char* flag) {
-  const Bytes memory = bytes_of(text, flag);
-  if (memory == Bytes(0)) throw InputError(flag, "a positive size", "'" + text + "'");
-  return memory;
-}
 
 void note(std::string_view text) { std::cerr << "stepcast: note: " << text << '\n'; }
 
@@ -111,7 +67,11 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--servers", flags.servers, "Machines for parameter servers");
   app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
-  add_cluster_option_flags(app, flags.options);
+  app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
+  app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
+  app.add_option("--degraded-link", flags.degraded_link, "One worker has this share of its link: 0.5");
+  app.add_option("--jitter", flags.jitter, "Random slowness of all, relative to compute: 0.05 or exponential:0.05");
+  app.add_option("--switch", flags.aggregation, "A switch that adds up: switchml, atp or sa_atp");
   add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
 }
@@ -172,50 +132,11 @@ std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& c
   return files;
 }
 
-namespace {
-
-Cluster cluster_of_links(std::int64_t workers, std::int64_t per_node, const ClusterFlags& flags) {
-  const auto forget = [](Cluster& cluster, std::string_view link) {
-    std::erase_if(cluster.provenance, [&](const std::string& line) { return line.starts_with(link); });
-  };
-  const bool one_machine = workers <= per_node;
-  if (flags.network.empty() && !one_machine) throw InputError("--network", "a bandwidth such as '25GbE'", "nothing");
-  Cluster cluster = cluster_of_flags(workers, per_node, flags.network.empty() ? "10GbE" : flags.network);
-  if (flags.network.empty()) {  // nothing goes over it
-    forget(cluster, "network: ");
-    cluster.name = std::to_string(workers) + (workers == 1 ? " device" : " devices");
-  }
-  if (flags.inside.empty()) return cluster;
-  cluster.inside.bandwidth = bandwidth_of(flags.inside, "--inside");
-  forget(cluster, "inside: ");
-  cluster.provenance.push_back("inside: " + flags.inside + " as given; assumed: " + text_of(cluster.inside.latency) +
-                               " a step");
-  return cluster;
-}
-
-}  // namespace
-
-Cluster cluster_of(const ClusterFlags& flags) {
-  Cluster cluster;
-  if (!flags.cluster.empty()) {
-    cluster = cluster_of_name(flags);
-  } else {
-    if (flags.workers.empty())
-      throw InputError("", "a cluster", "none", "give --cluster NAME, or --workers N --per-node G --network 25GbE");
-    const std::int64_t workers = integer_of(flags.workers, "--workers", 1, most_machines);
-    const std::int64_t per_node =
-        flags.per_node.empty() ? 1 : integer_of(flags.per_node, "--per-node", 1, most_machines);
-    cluster = cluster_of_links(workers, per_node, flags);
-  }
-  if (!flags.servers.empty()) cluster.servers = integer_of(flags.servers, "--servers", 0, most_machines);
-  if (!flags.device_memory.empty()) cluster.device_memory = memory_of(flags.device_memory, "--device-memory");
-  cluster = with_options(std::move(cluster), flags.options);
-  if (!flags.collective.empty()) set_collective(cluster, flags.collective);
-  return cluster;
-}
+Cluster cluster_of(const ClusterFlags& flags) { return stepcast::cluster_of(flags, cluster_in_file(flags.cluster)); }
 
 Profile profile_on(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
-  return fed(on_device(cluster, std::move(profile), flags), pipeline_of(flags.pipeline), cluster);
+  return fed(stepcast::profile_on(cluster, std::move(profile), assumption_of(flags)), pipeline_of(flags.pipeline),
+             cluster);
 }
 
 }  // namespace stepcast::cli

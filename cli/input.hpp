@@ -1,11 +1,10 @@
 #pragma once
 // Input: the flags that say what was traced (or which model stands in for a trace) and on which cluster to predict, and
 // the values that they stand for.
-#include "cluster_options.hpp"
 #include "documents.hpp"
 #include "input_options.hpp"
 
-#include <stepcast/cluster.hpp>
+#include <stepcast/cluster_description.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/report.hpp>
 
@@ -30,11 +29,9 @@ void add_reading_flags(CLI::App&, InputFlags&);
 void add_input_flags(CLI::App&, InputFlags&);
 
 /// Flags of every verb that predicts.
-struct ClusterFlags {
-  std::string cluster, workers, per_node, network, inside, servers, collective, device_memory;
+struct ClusterFlags : ClusterDescription {
   std::string faster_compute;
   bool same_device = false;
-  ClusterOptionFlags options;
   PipelineFlags pipeline;
 };
 void add_cluster_flags(CLI::App&, ClusterFlags&);
@@ -68,8 +65,6 @@ struct Input {
 /// differ and no flag says what to assume.
 [[nodiscard]] Profile profile_on(const Cluster&, Profile, const ClusterFlags&);
 
-/// A positive size. Throws InputError.
-[[nodiscard]] Bytes memory_of(const std::string& text, const char* flag);
 /// One line on stderr.
 void note(std::string_view text);
 

@@ -26,7 +26,7 @@ set(stepcast_public_headers
   model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
   model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp
   model/stepcast/unit_frontier.hpp profiles/stepcast/documents.hpp model/stepcast/self_check.hpp
-  model/stepcast/cluster_description.hpp
+  model/stepcast/cluster_description.hpp model/stepcast/device_match.hpp
   model/stepcast/model.hpp model/stepcast/sweep.hpp model/stepcast/report_page.hpp
   model/stepcast/stepcast.h)
 install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)

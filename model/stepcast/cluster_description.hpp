@@ -23,5 +23,7 @@ struct ClusterDescription {
 /// Throws InputError. `base`: the cluster itself, where it did not come with the program.
 [[nodiscard]] Cluster cluster_of(const ClusterDescription&, const std::optional<Cluster>& base = std::nullopt,
                                  std::string_view prefix = "--");
+/// A positive size: "80GB". Throws InputError.
+[[nodiscard]] Bytes memory_of(std::string_view text, std::string_view where);
 
 }  // namespace stepcast

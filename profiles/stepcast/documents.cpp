@@ -192,7 +192,7 @@ Reading document_of(const Source& source, const ReadOptions& options) {
 }
 
 void use_kernel_rules(const Source& kernels, std::span<Trace> traces) {
-  if (kernels.name.empty() && kernels.bytes.empty()) return;
+  if (kernels.bytes.empty()) return;
   const KernelTable own = kernel_table_of_json(text_in(kernels), kernels.name);
   const auto table = std::make_shared<const KernelTable>(own.before(shipped_kernel_table()));
   for (Trace& trace : traces) trace.kernels = table;

@@ -28,7 +28,7 @@ struct Documents {
 
 /// Throws InputError for sources that cannot be read or do not belong together. `options.progress` is told the share of
 /// all bytes; `kernels` is the text of a table of rules for the names of kernels ("stepcast.kernels/1") to put in front
-/// of the shipped ones, or has neither a name nor bytes.
+/// of the shipped ones, or has no bytes.
 [[nodiscard]] Documents documents_of(std::span<const Source>, const ReadOptions& options = {},
                                      const Source& kernels = {});
 /// What one source holds, a profile that stepcast wrote included. Throws InputError.
