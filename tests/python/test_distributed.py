@@ -5,6 +5,7 @@ this test and end with it.
 """
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -22,7 +23,7 @@ import stepcast
 
 try:
     import distributed
-    from stepcast.distributed import Unfinished, distributed_sweep
+    from stepcast.distributed import Unfinished, distributed_sweep, main
 except ImportError as missing:
     raise unittest.SkipTest(f"python3-distributed: {missing}") from None
 
@@ -90,7 +91,7 @@ class Distributed(unittest.TestCase):
     def parts(self, client, **options):
         return distributed_sweep(self.profile, self.cluster, PLANS, over=OVER, client=client, **options)
 
-    def test_bytes_and_a_killed_worker(self):
+    def test_processes_of_this_machine(self):
         with machines() as client:
             for chunk in (0, 1, 7, 1000):
                 with self.subTest(chunk=chunk):
@@ -98,6 +99,9 @@ class Distributed(unittest.TestCase):
             self.assertEqual("".join(self.parts(client, form="json")), self.whole.to_json_lines())
             with self.subTest("killed"):
                 self.killed_half_way(client)
+            with self.subTest("another version"), mock.patch.object(stepcast, "__version__", "another"), \
+                 self.assertRaisesRegex(Unfinished, "points 0 to 99: a worker has stepcast .*, the client another"):
+                next(self.parts(client, chunk=100))
             with self.subTest("stopped early"):
                 parts = self.parts(client, chunk=1)
                 self.assertTrue(self.csv.startswith(next(parts)))
@@ -157,17 +161,9 @@ class Distributed(unittest.TestCase):
                             (["--over", "nonsense"], "AXIS=VALUES"),
                             (["-o", "/nonexistent/sweep.csv"], "/nonexistent")):
             with self.subTest(flags):
-                done = program(TRACE, *CLUSTER_FLAGS, *OVER_FLAGS, *flags)
-                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-                self.assertIn(said, done.stderr)
-
-    def test_a_worker_that_cannot_is_told_apart(self):
-        with machines(1) as client:
-            parts = self.parts(client, chunk=100)
-            with mock.patch.object(stepcast, "__version__", "another"), \
-                 self.assertRaisesRegex(Unfinished, "points 0 to 99: a worker has stepcast .*, the client another"):
-                next(parts)
+                with contextlib.redirect_stderr(io.StringIO()) as errors:
+                    self.assertEqual(main([TRACE, *CLUSTER_FLAGS, *OVER_FLAGS, *flags]), 2)
+                self.assertRegex(errors.getvalue(), f"^stepcast: .*{said}.*\n$")
 
 
 if __name__ == "__main__":
