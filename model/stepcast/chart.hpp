@@ -1,11 +1,15 @@
 #pragma once
 // Chart: curves over an axis as SVG, for sweeps and reports (internal to the library).
 //
-// An SVG of its own: no script, no font, no network; colours come from CSS variables with a fallback that people with
-// any colour vision can tell apart, each curve also has its own dash and is named at its end or in the legend, and text
-// is text. Light and dark follow `prefers-color-scheme`. Invariant: same input, same bytes. Not modelled: bars, areas.
+// An SVG of its own: no script, no font, no network; colours come from CSS variables (--chart-text, --chart-muted,
+// --chart-grid, --chart-ground, --chart-1 to --chart-8) with a fallback that people with any colour vision can tell
+// apart, each curve also has its own dash and is named at its end, and text is text. Light and dark follow
+// `prefers-color-scheme`. Points are shown as dots where there are few of them, for between them nothing is known.
+// Invariant: same input, same bytes; well-formed XML whatever the texts hold. Not modelled: bars, areas.
 #include <cstddef>
+#include <functional>
 #include <iosfwd>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,12 +20,17 @@ namespace stepcast {
 struct ChartAxis {
   std::string title;  ///< "network bandwidth"
   bool logarithmic = false;
-  std::string (*text)(double) = nullptr;  ///< of a tick: "10 Gb/s"
-  std::vector<double> ticks{};            ///< empty: chosen
+  std::function<std::string(double)> text{};  ///< of a tick: "10 Gb/s"; empty: the plain number
+  std::vector<double> ticks{};                ///< empty: chosen, as many as have room
+  double unit = 1;      ///< ticks are round multiples of it: 0.125 for a rate in bytes that is read in bits
+  bool binary = false;  ///< of a logarithmic axis: powers of two, not 1, 2, 5, 10
+  /// Bounds; NaN: those of the curves.
+  double low = std::numeric_limits<double>::quiet_NaN(), high = std::numeric_limits<double>::quiet_NaN();
 };
 struct ChartCurve {
   std::string name;
   std::vector<double> x, y;  ///< NaN in y: a gap
+  bool muted = false;        ///< one of many: thin, grey, without a name
 };
 struct ChartMark {  ///< a vertical line with a word: a cross-over, "here"
   double x = 0;
@@ -34,13 +43,20 @@ struct Chart {
   std::vector<ChartCurve> curves;
   std::vector<ChartMark> marks{};
   double width = 640, height = 360;  ///< in CSS pixels; scales with its container
+  std::string note{};                ///< below: what is not in it
 };
+
+/// No more curves than this have a colour and a dash of their own; those behind are drawn as muted ones.
+inline constexpr std::size_t most_named_curves = 8;
+/// Mutes all curves but the `most` that are lowest somewhere, or nearest to the lowest on the whole; moves them to the
+/// back and names them in the note.
+void mute_but_lowest(Chart&, std::size_t most = most_named_curves);
 
 /// `id` keeps several charts of one page apart.
 void write_svg(std::ostream&, const Chart&, std::string_view id = "chart");
 /// Several charts in one SVG, one below the other.
 void write_svg(std::ostream&, std::span<const Chart>, std::string_view id = "chart");
-/// `text` safe between tags and in attributes of XML.
+/// `text` safe between tags and in attributes of XML; bytes that XML or UTF-8 do not know are replaced.
 [[nodiscard]] std::string escaped_xml(std::string_view text);
 
 }  // namespace stepcast

@@ -209,17 +209,6 @@ std::vector<double> range_of(const SweepAxis& axis, std::string_view text, std::
   return values;
 }
 
-std::string trimmed_zeros(std::string text) {
-  const std::size_t point = text.find('.');
-  if (point == std::string::npos) return text;
-  std::size_t end = text.find(' ');
-  if (end == std::string::npos) end = text.size();
-  std::size_t keep = end;
-  while (keep > point && text[keep - 1] == '0') --keep;
-  if (text[keep - 1] == '.') --keep;
-  return text.erase(keep, end - keep);
-}
-
 std::string short_number(double value) {
   char text[40];
   std::snprintf(text, sizeof text, value >= 1e4 && value < 1e15 && value == std::floor(value) ? "%.0f" : "%.4g", value);
@@ -282,12 +271,22 @@ SweepAxis sweep_axis_of(std::string_view name, std::span<const double> values, s
   return axis;
 }
 
+std::string trimmed_text_of(Seconds time) {
+  std::string text = text_of(time);
+  const std::size_t point = text.find('.'), end = text.find(' ');
+  if (point == std::string::npos) return text;
+  std::size_t keep = end;
+  while (text[keep - 1] == '0') --keep;
+  if (keep == point + 1) --keep;
+  return text.erase(keep, end - keep);
+}
+
 std::string value_text(const SweepAxis& axis, double value) {
   switch (axis.quantity) {
     case SweepQuantity::bandwidth:
       return text_of(BytesPerSecond(value));
     case SweepQuantity::latency:
-      return value == 0 ? "0 s" : trimmed_zeros(text_of(Seconds(value)));
+      return trimmed_text_of(Seconds(value));
     case SweepQuantity::compute:
       return short_number(value) + "x";
     case SweepQuantity::option:

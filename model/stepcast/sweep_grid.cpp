@@ -75,17 +75,22 @@ std::vector<PlanSpec> plans_of(const SweepQuestion& question) {
   return question.plans.empty() ? preset_plans_on(question.cluster) : question.plans;
 }
 
+bool over_network(const SweepQuestion& question) {
+  for (const SweepAxis& axis : question.axes)
+    if (axis.quantity == SweepQuantity::workers)
+      return std::any_of(axis.values.begin(), axis.values.end(), [&](double workers) {
+        return workers > static_cast<double>(question.cluster.devices_per_node);
+      });
+  return question.cluster.nodes > 1;
+}
+
 SweepGrid::SweepGrid(const SweepQuestion& question)
     : question_(question),
       plans_(plans_of(question)),
       profile_(std::make_shared<const Profile>(question.profile)),
-      points_(question.points()) {
+      points_(question.points()),
+      over_network_(over_network(question)) {
   check_axes(question, plans_);
-  over_network_ = question.cluster.nodes > 1;
-  for (const SweepAxis& axis : question.axes)
-    if (axis.quantity == SweepQuantity::workers)
-      over_network_ = *std::max_element(axis.values.begin(), axis.values.end()) >
-                      static_cast<double>(question.cluster.devices_per_node);
 }
 
 std::vector<double> SweepGrid::values_at(std::size_t point) const {

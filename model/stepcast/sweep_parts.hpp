@@ -2,6 +2,7 @@
 // Sweep parts: a checked question, and what stands at a point of its grid (internal to the library).
 //
 // Invariant: a place depends on the values of its point alone, never on points that were asked for before.
+#include <stepcast/chart.hpp>
 #include <stepcast/sweep.hpp>
 
 #include <memory>
@@ -18,6 +19,13 @@ struct SweepQuantityRule {
 [[nodiscard]] const SweepQuantityRule* rule_of(SweepQuantity);
 /// "network bandwidth (goodput)", "bucket of ddp": for the axis of a chart.
 [[nodiscard]] std::string title_of(const SweepAxis&);
+
+/// "5 ms" for text_of's "5.000 ms".
+[[nodiscard]] std::string trimmed_text_of(Seconds);
+/// Bandwidth and latency are those between machines: some point has several.
+[[nodiscard]] bool over_network(const SweepQuestion&);
+/// The charts that `write_sweep_svg` draws, cross-overs marked.
+[[nodiscard]] std::vector<Chart> charts_of(const SweepQuestion&, std::span<const SweepRow>);
 
 /// Where an axis of the option named `name` ("bucket", "ddp.bucket") writes its value: the option of the plan's
 /// strategy or of its modifiers; null where the plan has none. `spec` receives its kind and range.
@@ -56,7 +64,7 @@ class SweepGrid {
   const std::vector<PlanSpec> plans_;
   const std::shared_ptr<const Profile> profile_;  ///< as traced
   std::size_t points_ = 1;
-  bool over_network_ = false;  ///< bandwidth and latency are those between machines
+  const bool over_network_;
 };
 
 }  // namespace stepcast

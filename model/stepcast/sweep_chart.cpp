@@ -1,0 +1,118 @@
+// A sweep as charts: step times against the first axis, one chart for each choice of the other axes' values.
+#include <stepcast/sweep_parts.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+namespace stepcast {
+namespace {
+
+ChartAxis axis_of(const SweepAxis& axis, const SweepQuestion& question) {
+  ChartAxis out;
+  out.title = title_of(axis);
+  if (axis.quantity == SweepQuantity::bandwidth || axis.quantity == SweepQuantity::latency)
+    out.title = (over_network(question) ? "network " : "inside a machine: ") + out.title;
+  const auto [low, high] = std::minmax_element(axis.values.begin(), axis.values.end());
+  out.logarithmic = *low > 0 && *high / *low >= 4;
+  out.text = [axis](double v) { return value_text(axis, v); };
+  const OptionKind kind = axis.option ? axis.option->kind : OptionKind::number;
+  if (axis.quantity == SweepQuantity::bandwidth) out.unit = 0.125;
+  out.binary = axis.quantity == SweepQuantity::workers || axis.quantity == SweepQuantity::batch ||
+               kind == OptionKind::size || kind == OptionKind::count;
+  if (kind == OptionKind::choice) {
+    out.logarithmic = false;
+    out.ticks = axis.values;
+  }
+  return out;
+}
+
+/// "ddp from 812 ms to 211 ms".
+std::string in_words(const ChartCurve& curve) {
+  std::vector<double> times;
+  for (const double y : curve.y)
+    if (std::isfinite(y)) times.push_back(y);
+  if (times.empty()) return curve.name + " nowhere";
+  return curve.name + " from " + text_of(Seconds(times.front())) + " to " + text_of(Seconds(times.back()));
+}
+
+void describe(Chart& chart, const SweepAxis& axis) {
+  chart.description = chart.title + ", from " + value_text(axis, axis.values.front()) + " to " +
+                      value_text(axis, axis.values.back()) + ": ";
+  for (std::size_t i = 0; i < chart.curves.size(); ++i)
+    chart.description += (i > 0 ? "; " : "") + in_words(chart.curves[i]);
+  chart.description += ".";
+  for (const ChartMark& m : chart.marks) chart.description += " Best " + m.text + ".";
+}
+
+/// Why plans have no curve or a gap in it, the first reason of each.
+std::string gaps_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, const SweepAxis& axis) {
+  std::string note;
+  for (std::size_t p = 0; p < grid.plans().size(); ++p)
+    for (std::size_t i = p; i < rows.size(); i += grid.plans().size())
+      if (!rows[i]->prediction) {
+        note += (note.empty() ? "Not at " : "; not at ") + value_text(axis, rows[i]->values.front()) + ": " +
+                text_of(grid.plans()[p]) + " (" + rows[i]->inapplicable + ")";
+        break;
+      }
+  return note;
+}
+
+/// `rows`: of one point after the other, all plans.
+Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std::span<const CrossOver> cross_overs) {
+  const SweepQuestion& question = grid.question();
+  const SweepAxis& first = question.axes.front();
+  const std::size_t plans = grid.plans().size();
+  Chart chart;
+  chart.title = "Step time" + (question.profile.model.empty() ? "" : " of " + question.profile.model);
+  for (std::size_t a = 1; a < question.axes.size(); ++a)
+    chart.title += ", " + question.axes[a].name + " " + value_text(question.axes[a], rows.front()->values[a]);
+  chart.x = axis_of(first, question);
+  chart.y.title = "step time";
+  chart.y.text = [](double v) { return trimmed_text_of(Seconds(v)); };
+  double low = HUGE_VAL, high = 0;
+  for (std::size_t p = 0; p < plans; ++p) {
+    ChartCurve curve{text_of(grid.plans()[p]), {}, {}};
+    for (std::size_t i = p; i < rows.size(); i += plans) {
+      const auto& prediction = rows[i]->prediction;
+      curve.x.push_back(rows[i]->values.front());
+      curve.y.push_back(prediction ? prediction->iteration.value() : std::nan(""));
+      if (prediction) low = std::min(low, curve.y.back()), high = std::max(high, curve.y.back());
+    }
+    chart.curves.push_back(std::move(curve));
+  }
+  chart.y.logarithmic = high / low > 3;
+  for (const CrossOver& c : cross_overs)
+    if (std::equal(c.others.begin(), c.others.end(), rows.front()->values.begin() + 1))
+      chart.marks.push_back({c.value, c.above + " from " + value_text(first, c.value)});
+  describe(chart, first);
+  if (plans <= most_named_curves) chart.note = gaps_of(grid, rows, first);
+  mute_but_lowest(chart);
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows) {
+  const SweepGrid grid(question);
+  const std::size_t plans = grid.plans().size(), panels = grid.points() / question.axes.front().values.size();
+  if (panels > most_sweep_panels)
+    throw InputError("plot", "at most " + std::to_string(most_sweep_panels) + " panels", std::to_string(panels),
+                     "one is drawn for each value of the axes after the first");
+  const std::vector<CrossOver> cross_overs = cross_overs_of(question, rows);
+  std::vector<Chart> charts;
+  for (std::size_t panel = 0; panel < panels; ++panel) {
+    std::vector<const SweepRow*> shown;
+    for (std::size_t i = 0; i + plans <= rows.size(); i += plans)
+      for (std::size_t p = 0; p < plans && rows[i].point % panels == panel; ++p) shown.push_back(&rows[i + p]);
+    if (!shown.empty()) charts.push_back(chart_of(grid, shown, cross_overs));
+  }
+  return charts;
+}
+
+void write_sweep_svg(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows) {
+  write_svg(out, charts_of(question, rows), "sweep");
+}
+
+}  // namespace stepcast
