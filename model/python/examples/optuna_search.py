@@ -12,6 +12,8 @@ sees what the optimiser found and how long it took.
 With `--measure COMMAND` the finalists are run for real: COMMAND gets a plan as its last argument and prints seconds.
 """
 
+from __future__ import annotations
+
 import argparse
 import collections
 import math
@@ -45,7 +47,7 @@ def written(trial: optuna.Trial, strategy: stepcast.Listed, option: stepcast.Opt
     value = trial.suggest_float(name, low, high, log=low > 0)
     if option.kind == "size":
         return f"{option.name}={value:.0f} B"
-    return f"{option.name}={value!r}" + " s" * (option.kind == "duration")
+    return f"{option.name}={value:.4g}" + " s" * (option.kind == "duration")
 
 
 def plan_of(trial: optuna.Trial, axes: dict[str, dict[str, stepcast.Listed | None]]) -> str:
