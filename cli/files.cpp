@@ -104,8 +104,13 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::ostringstream text;
   write(text);
+  write_output_as_made(path, [&](std::ostream& out) { out << text.view(); });
+}
+
+void write_output_as_made(const std::string& path, const std::function<void(std::ostream&)>& write) {
   if (path.empty() || path == "-") {
-    std::cout << text.view() << std::flush;
+    write(std::cout);
+    std::cout << std::flush;
     if (!std::cout) throw InputError("standard output", "a stream that takes the result", std::strerror(errno));
     return;
   }
@@ -114,7 +119,12 @@ void write_output(const std::string& path, const std::function<void(std::ostream
   const bool regular = ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
   const std::string temporary = regular ? path + ".part" + std::to_string(::getpid()) : path;
   std::ofstream file(temporary, std::ios::binary);
-  file << text.view();
+  try {
+    if (file) write(file);
+  } catch (...) {
+    if (regular) std::remove(temporary.c_str());
+    throw;
+  }
   file.close();
   const bool written = static_cast<bool>(file);
   if (written && (!regular || std::rename(temporary.c_str(), path.c_str()) == 0)) return;

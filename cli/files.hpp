@@ -43,4 +43,7 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 /// complete. Throws InputError when it cannot be written.
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write);
 
+/// The same for results that do not fit into memory: what `write` writes goes out as it is made.
+void write_output_as_made(const std::string& path, const std::function<void(std::ostream&)>& write);
+
 }  // namespace stepcast::cli

@@ -28,6 +28,7 @@ void answer(const SweepGrid& grid, const SweepPlace& place, std::size_t plan, Sw
   }
   row.plan = text_of(prediction->plan);
   row.prediction = std::move(*prediction);
+  row.prediction->critical_path = {};
 }
 
 void mark_best(std::span<SweepRow> rows) {

@@ -67,12 +67,12 @@ struct SweepQuestion {
 [[nodiscard]] std::vector<PlanSpec> plans_of(const SweepQuestion&);
 
 struct SweepRow {
-  std::size_t point = 0;       ///< position in the grid
-  std::vector<double> values;  ///< one for each axis
-  std::string plan;            ///< as asked, its options as at this point and as tuned
-  std::optional<Prediction> prediction;
-  std::string inapplicable;  ///< why there is no prediction
-  bool best = false;         ///< of the rows of its point; the first of equals
+  std::size_t point = 0;                 ///< position in the grid
+  std::vector<double> values;            ///< one for each axis
+  std::string plan;                      ///< as asked, its options as at this point and as tuned
+  std::optional<Prediction> prediction;  ///< without its critical path, which would fill the memory
+  std::string inapplicable;              ///< why there is no prediction
+  bool best = false;                     ///< of the rows of its point; the first of equals
 };
 
 struct SweepOptions {
@@ -95,6 +95,8 @@ void write_sweep_json_lines(std::ostream&, const SweepQuestion&, std::span<const
 /// (chart.hpp). `rows`: all of the grid. Throws InputError for more than `most_sweep_panels` panels.
 void write_sweep_svg(std::ostream&, const SweepQuestion&, std::span<const SweepRow>);
 inline constexpr std::size_t most_sweep_panels = 12;
+/// Throws that InputError: for those who want to know before the rows are there.
+void check_panels(const SweepQuestion&);
 
 /// Where, along the first axis, another plan becomes the best.
 struct CrossOver {

@@ -94,12 +94,18 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
 
 }  // namespace
 
-std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows) {
-  const SweepGrid grid(question);
-  const std::size_t plans = grid.plans().size(), panels = grid.points() / question.axes.front().values.size();
+void check_panels(const SweepQuestion& question) {
+  if (question.points() == 0) return;
+  const std::size_t panels = question.points() / question.axes.front().values.size();
   if (panels > most_sweep_panels)
     throw InputError("plot", "at most " + std::to_string(most_sweep_panels) + " panels", std::to_string(panels),
                      "one is drawn for each value of the axes after the first");
+}
+
+std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows) {
+  const SweepGrid grid(question);
+  const std::size_t plans = grid.plans().size(), panels = grid.points() / question.axes.front().values.size();
+  check_panels(question);
   const std::vector<CrossOver> cross_overs = cross_overs_of(question, rows);
   std::vector<Chart> charts;
   for (std::size_t panel = 0; panel < panels; ++panel) {

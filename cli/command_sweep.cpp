@@ -1,0 +1,161 @@
+// stepcast sweep: step times of plans over a grid of bandwidths, workers, batches or options, as a table that is
+// written while it is computed.
+#include "command.hpp"
+#include "described.hpp"
+#include "files.hpp"
+#include "input.hpp"
+#include "progress.hpp"
+
+#include <stepcast/sweep.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <ostream>
+
+namespace stepcast::cli {
+namespace {
+
+struct Flags {
+  InputFlags input;
+  ClusterFlags cluster;
+  OutputFlags output;
+  std::vector<std::string> axes, plans;
+  std::string points, plot, threads;
+  bool tune = false, csv = false;
+};
+
+const SweepAxis* axis_of(const SweepQuestion& question, SweepQuantity quantity) {
+  const auto found = std::find_if(question.axes.begin(), question.axes.end(),
+                                  [&](const SweepAxis& axis) { return axis.quantity == quantity; });
+  return found == question.axes.end() ? nullptr : &*found;
+}
+
+/// An axis of workers stands for --workers: machines are as large as --per-node says, and there are several if some
+/// point has them.
+Cluster cluster_under(const SweepQuestion& question, const Flags& flags) {
+  ClusterFlags cluster = flags.cluster;
+  if (const SweepAxis* workers = axis_of(question, SweepQuantity::workers)) {
+    if (!cluster.workers.empty()) throw InputError("--workers", "either the flag or an axis of workers", "both");
+    if (cluster.cluster.empty()) {
+      const std::int64_t per_node =
+          cluster.per_node.empty() ? 1 : integer_of(cluster.per_node, "--per-node", 1, 1'000'000);
+      const double most = *std::max_element(workers->values.begin(), workers->values.end());
+      const bool several = most > static_cast<double>(per_node);
+      cluster.workers = std::to_string(several ? 2 * per_node : per_node);
+    }
+  }
+  return cluster_for(flags.input, cluster);
+}
+
+/// Points before the last one of the range; the whole grid without the flag.
+SweepOptions range_of(const Flags& flags, std::size_t points) {
+  SweepOptions options;
+  options.last = points;
+  if (!flags.threads.empty()) options.threads = static_cast<unsigned>(integer_of(flags.threads, "--threads", 1, 1024));
+  if (flags.points.empty()) return options;
+  const std::size_t dots = flags.points.find("..");
+  if (dots == std::string::npos)
+    throw InputError("--points", "a range FIRST..LAST, without the last, such as '0..100'", "'" + flags.points + "'");
+  const auto most = static_cast<std::int64_t>(points);
+  options.first = static_cast<std::size_t>(integer_of(flags.points.substr(0, dots), "--points, first point", 0, most));
+  options.last = static_cast<std::size_t>(integer_of(flags.points.substr(dots + 2), "--points, end of the range",
+                                                     static_cast<std::int64_t>(options.first), most));
+  return options;
+}
+
+/// What is told by flags alone, before anything large is read.
+SweepQuestion question_of(const Flags& flags) {
+  SweepQuestion question;
+  for (const std::string& plan : flags.plans) question.plans.push_back(plan_spec_of(plan));
+  if (flags.axes.empty())
+    throw InputError("", "an axis", "none", "give --over bandwidth=1Gb/s..400Gb/s or --over workers=2..64");
+  for (const std::string& axis : flags.axes) question.axes.push_back(sweep_axis_of(axis, question.plans));
+  question.tune = flags.tune;
+  if (flags.csv && flags.output.json) throw InputError("--csv", "either --csv or --json", "both");
+  if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");
+  if (flags.plot == "-") throw InputError("--plot", "a file, since the rows go to standard output", "-");
+  return question;
+}
+
+/// Writes the rows of a range piece by piece, and returns those of all if they are to be drawn.
+std::vector<SweepRow> write_rows(std::ostream& out, const Flags& flags, const SweepQuestion& question,
+                                 const SweepOptions& range) {
+  constexpr std::size_t rows_at_once = 4096;
+  const std::size_t piece = std::max<std::size_t>(1, rows_at_once / plans_of(question).size());
+  std::vector<SweepRow> kept;
+  Progress progress("sweep");
+  const double all = static_cast<double>(std::max<std::size_t>(1, range.last - range.first));
+  for (std::size_t first = range.first; first == range.first || first < range.last; first += piece) {
+    SweepOptions options = range;
+    options.first = first, options.last = std::min(range.last, first + piece);
+    options.progress = [&](double share) {
+      const double here = share * static_cast<double>(options.last - options.first);
+      progress.show((static_cast<double>(first - range.first) + here) / all);
+    };
+    std::vector<SweepRow> rows = swept(question, options);
+    // The header stands before the first point only, so that ranges can be put one behind the other.
+    if (flags.output.json) write_sweep_json_lines(out, question, rows);
+    else write_sweep_csv(out, question, rows, first == 0);
+    out.flush();
+    if (!out) break;  // told by whoever opened it
+    if (!flags.plot.empty())
+      kept.insert(kept.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  }
+  return kept;
+}
+
+ExitCode sweep(const Flags& flags) {
+  SweepQuestion question = question_of(flags);
+  question.cluster = cluster_under(question, flags);
+  const SweepOptions range = range_of(flags, question.points());
+  check_outputs(flags.output, flags.plot, files_of(flags.input, flags.cluster));
+  if (!flags.plot.empty()) check_panels(question);
+  Input input = input_of(flags.input, question.cluster);
+  if (const std::string caution = input.check.caution(); !caution.empty())
+    note(caution + ": these predictions are doubtful");
+  question.pipeline = pipeline_of(flags.cluster.pipeline);
+  ClusterFlags device = flags.cluster;
+  device.pipeline = {};
+  if (axis_of(question, SweepQuantity::compute) && device.faster_compute.empty()) device.same_device = true;
+  question.profile = profile_on(question.cluster, std::move(input.profile), device);
+  std::vector<SweepRow> rows;
+  write_output_as_made(flags.output.path, [&](std::ostream& out) { rows = write_rows(out, flags, question, range); });
+  if (!flags.plot.empty()) write_output(flags.plot, [&](std::ostream& out) { write_sweep_svg(out, question, rows); });
+  return answered;
+}
+
+Action add_flags(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  add_input_flags(app, flags->input);
+  app.add_option("--over", flags->axes,
+                 "An axis: bandwidth=1Gb/s..400Gb/s (goodput), latency=1us..1ms:7 (points), workers=2..1024, "
+                 "batch=8,16,32, compute=1..8 (times as fast), or an option: bucket=1MiB..64MiB, ddp.bucket=...; "
+                 "again: another axis, varied faster")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--plan", flags->plans, "A plan to predict; again: one more (default: all exact strategies)")
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_flag("--tune", flags->tune, "Search the best value of each plan's options at each point");
+  app.add_option("--points", flags->points,
+                 "Only points FIRST..LAST of the grid, counted from 0, without the last; the header of a table stands "
+                 "before point 0");
+  app.add_option("--plot", flags->plot, "Draw step times against the first axis: a file for an SVG");
+  app.add_option("--threads", flags->threads, "Threads (default: as many as cores); the rows are the same");
+  add_cluster_flags(app, flags->cluster);
+  app.add_flag("--csv", flags->csv, "Write CSV (default)");
+  add_output_flags(app, flags->output);
+  app.get_option("--json")->description("Write JSON lines");
+  return [flags] { return sweep(*flags); };
+}
+
+}  // namespace
+
+const Verb sweep_verb = {"sweep", "Predict plans over a grid of bandwidths, workers, batches or options",
+                         "stepcast sweep trace.json.gz --per-node 4 --network 25GbE --plan ddp --plan dear \\\n"
+                         "      --over bandwidth=1Gb/s..100Gb/s --over workers=8..64 --plot sweep.svg -o sweep.csv",
+                         add_flags};
+
+}  // namespace stepcast::cli
