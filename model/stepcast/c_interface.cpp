@@ -2,6 +2,7 @@
 #include <stepcast/c_handles.hpp>
 #include <stepcast/c_settings.hpp>
 #include <stepcast/cluster_description.hpp>
+#include <stepcast/device_match.hpp>
 #include <stepcast/documents.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/report.hpp>
@@ -122,7 +123,9 @@ stepcast_cluster cluster_of_settings(const char* const* list, std::optional<Clus
       throw InputError("cluster", "either a shipped cluster or one of one's own", "both");
     description.cluster = name;
   }
-  return {cluster_of(description, base, "")};
+  Cluster cluster = cluster_of(description, base, "");
+  const std::optional<Device> device = shipped_device_like(cluster.device);
+  return {with_device(std::move(cluster), device)};
 }
 
 }  // namespace

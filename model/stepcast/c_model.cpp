@@ -1,6 +1,7 @@
 // The C interface (stepcast.h): models.
 #include <stepcast/c_handles.hpp>
 #include <stepcast/c_settings.hpp>
+#include <stepcast/device_match.hpp>
 #include <stepcast/report.hpp>
 #include <stepcast/text.hpp>
 
@@ -16,6 +17,7 @@
 namespace stepcast {
 namespace {
 
+constexpr std::string_view model_keys[] = {"same-device", "faster-compute"};
 constexpr std::string_view recommendation_keys[] = {"allow", "plan", "tune", "search", "sensitivity"};
 
 const char* needed_text(const char* text, const char* name) { return &c_needed(text, name); }
@@ -99,6 +101,15 @@ void check_size(const stepcast_prediction& prediction) {
     throw InputError("prediction", "struct_size = sizeof(stepcast_prediction)", std::to_string(prediction.struct_size));
 }
 
+DeviceAssumption assumption_of(const CSettings& said) {
+  const std::string factor = said.text("faster-compute");
+  DeviceAssumption assumption{.same_device = said.yes("same-device", false)};
+  if (factor.empty()) return assumption;
+  assumption.faster_compute = number_of(factor, "faster-compute");
+  if (assumption.faster_compute <= 0) throw InputError("faster-compute", "a positive factor", "'" + factor + "'");
+  return assumption;
+}
+
 RecommendOptions recommend_options_of(const CSettings& said) {
   RecommendOptions options;
   std::istringstream allowed(said.text("allow"));
@@ -123,17 +134,21 @@ RecommendOptions recommend_options_of(const CSettings& said) {
 using namespace stepcast;
 
 stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcast_cluster* cluster,
-                                  stepcast_model** model, stepcast_error* error) {
+                                  const char* const* settings, stepcast_model** model, stepcast_error* error) {
   return c_made(model, "model", error, [&]() -> Answer<stepcast_model> {
     const stepcast_profile& traced = c_needed(profile, "profile");
-    return stepcast_model{Model(traced.profile, c_needed(cluster, "cluster").cluster), traced.check};
+    const Cluster& machines = c_needed(cluster, "cluster").cluster;
+    const DeviceAssumption assumption = assumption_of(CSettings(settings, model_keys));
+    return stepcast_model{Model(profile_on(machines, traced.profile, assumption, ""), machines), traced.check};
   });
 }
 stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cluster* cluster, stepcast_model** other,
                                   stepcast_error* error) {
   return c_made(other, "other", error, [&]() -> Answer<stepcast_model> {
     const stepcast_model& here = c_needed(model, "model");
-    return stepcast_model{here.model.on(c_needed(cluster, "cluster").cluster), here.check};
+    const Cluster& machines = c_needed(cluster, "cluster").cluster;
+    if (machines.device != here.model.cluster().device) (void)profile_on(machines, here.model.profile(), {}, "");
+    return stepcast_model{here.model.on(machines), here.check};
   });
 }
 void stepcast_model_free(stepcast_model* model) { delete model; }

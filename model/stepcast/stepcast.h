@@ -153,13 +153,17 @@ STEPCAST_API stepcast_status stepcast_cluster_json(const stepcast_cluster* clust
 
 /* ---- Models ------------------------------------------------------------------------------------------------------ */
 
-/* A profile on a cluster, prepared once. The times of the profile are used as they are, whatever device the cluster
- * says that it has. */
+/* A profile on a cluster, prepared once. */
 typedef struct stepcast_model stepcast_model;
 
+/* Where the cluster's device is known and not the traced one, it is an input error unless one of these settings says
+ * what to assume:
+ *   same-device=yes      keep the traced compute times (yes or no)
+ *   faster-compute=2     divide them by this factor */
 STEPCAST_API stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcast_cluster* cluster,
-                                               stepcast_model** model, stepcast_error* error);
-/* The same profile on another cluster; cheaper than a new model. */
+                                               const char* const* settings, stepcast_model** model,
+                                               stepcast_error* error);
+/* The same profile, with the same assumption, on another cluster of the same devices; cheaper than a new model. */
 STEPCAST_API stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cluster* cluster,
                                                stepcast_model** other, stepcast_error* error);
 STEPCAST_API void stepcast_model_free(stepcast_model* model);
