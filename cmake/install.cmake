@@ -1,6 +1,8 @@
-# What is installed: the program, the library with its public headers, and a package so that an outside project says
-#   find_package(stepcast 0.1 REQUIRED)   target_link_libraries(... stepcast::stepcast)
-include(GNUInstallDirs)
+# What is installed: the program, the library with its public headers, and what finds it. An outside project says
+#   find_package(stepcast 0.1 REQUIRED)                     target_link_libraries(... stepcast::stepcast)
+#   find_package(stepcast 0.1 REQUIRED COMPONENTS shared)   target_link_libraries(... stepcast::stepcast_shared)
+# or, without CMake, `pkg-config --cflags --libs stepcast`, with --static for libstepcast.a. Who links the static
+# library needs the libraries under it as well; the shared one has all that it needs.
 include(CMakePackageConfigHelpers)
 
 # The interface of the library; all other headers are its own business.
@@ -30,12 +32,30 @@ set(stepcast_public_headers
   model/stepcast/model.hpp model/stepcast/sweep.hpp model/stepcast/report_page.hpp
   model/stepcast/stepcast.h)
 install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
-install(TARGETS stepcast EXPORT stepcast ARCHIVE)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)
-install(EXPORT stepcast NAMESPACE stepcast:: FILE stepcast-targets.cmake DESTINATION ${package_folder})
+install(TARGETS stepcast EXPORT stepcast-static ARCHIVE)
+install(EXPORT stepcast-static NAMESPACE stepcast:: DESTINATION ${package_folder})
+if(STEPCAST_SHARED)
+  install(TARGETS stepcast_shared EXPORT stepcast-shared LIBRARY)
+  install(EXPORT stepcast-shared NAMESPACE stepcast:: DESTINATION ${package_folder})
+endif()
 configure_package_config_file(cmake/stepcast-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/stepcast-config.cmake
                               INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/stepcast-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/stepcast-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/stepcast-config-version.cmake DESTINATION ${package_folder})
+
+# pkg-config: paths are relative to the file, so that an installed tree can be moved.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+           OUTPUT_VARIABLE pc_libdir)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+           OUTPUT_VARIABLE pc_includedir)
+# A C program that links the archive needs the C++ runtime by name.
+set(pc_runtime ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
+list(FILTER pc_runtime INCLUDE REGEX "^(stdc\\+\\+|c\\+\\+|m)$")
+list(REMOVE_DUPLICATES pc_runtime)
+list(TRANSFORM pc_runtime PREPEND "-l")
+list(JOIN pc_runtime " " pc_runtime)
+configure_file(cmake/stepcast.pc.in ${CMAKE_CURRENT_BINARY_DIR}/stepcast.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/stepcast.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
