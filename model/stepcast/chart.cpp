@@ -20,7 +20,8 @@ constexpr std::array dashes{"", "7 3", "2 3", "10 3 2 3", "14 4", "4 2", "10 3 2
 static_assert(light.size() == most_named_curves && dark.size() == most_named_curves &&
               dashes.size() == most_named_curves);
 
-constexpr double font = 12, line_height = 15, tick_length = 4, most_dots = 24, widest_label = 190;
+constexpr double font = 12, line_height = 15, tick_length = 4, most_dots = 24, widest_label = 200;
+constexpr double lead = 16, swatch = 18, after_swatch = 5;  // between the end of a curve and its name
 
 /// A length in the drawing, to a hundredth of a pixel.
 std::string px(double value) {
@@ -104,12 +105,13 @@ class Drawing {
   void draw() {
     text(4, 16, chart_.title, "class=\"title\"");
     draw_axes();
-    for (const ChartMark& m : chart_.marks) draw_mark(m);
+    draw_marks();
+    // The first ones lie on top.
     for (const bool named : {false, true})
-      for (std::size_t i = 0; i < chart_.curves.size(); ++i)
+      for (std::size_t i = chart_.curves.size(); i-- > 0;)
         if (is_drawn(chart_.curves[i]) && (colours_[i] != none) == named) draw_curve(i);
     draw_labels();
-    double y = bottom_ + 46;
+    double y = bottom_ + 58;
     for (const std::string& line : note_) text(4, y, line, "class=\"soft\""), y += line_height;
   }
 
@@ -145,9 +147,9 @@ class Drawing {
     double labels = 0;
     for (std::size_t i = 0; i < chart_.curves.size(); ++i)
       if (colours_[i] != none) labels = std::max(labels, text_width(chart_.curves[i].name, font));
-    right_ = chart_.width - (labels > 0 ? std::min(labels, widest_label) + 22 : 12);
+    right_ = chart_.width - (labels > 0 ? std::min(labels, widest_label) + lead + swatch + after_swatch + 4 : 12);
     note_ = wrapped(chart_.note, chart_.width - 8);
-    bottom_ = chart_.height - 48 - (note_.empty() ? 0 : line_height * static_cast<double>(note_.size()));
+    bottom_ = chart_.height - 46 - (note_.empty() ? 0 : 8 + line_height * static_cast<double>(note_.size()));
     // The texts of ticks need the scale and the scale needs their room: a first guess is enough.
     y_ = scale_of(chart_.y, y_low_, y_high_, bottom_, 60, false);
     left_ = 12;
@@ -197,11 +199,16 @@ class Drawing {
     text((left_ + right_) / 2, bottom_ + 36, chart_.x.title, "class=\"soft\" text-anchor=\"middle\"");
   }
 
-  void draw_mark(const ChartMark& mark) {
-    const auto [at, row] = mark_at_[static_cast<std::size_t>(&mark - chart_.marks.data())];
-    const double x = x_(mark.x), y = top_ - 6 - line_height * static_cast<double>(mark_rows_ - 1 - row);
-    line(x, y + 3, x, bottom_, "mark");
-    text(at, y, mark.text, "text-anchor=\"middle\" class=\"word\"");
+  void draw_marks() {
+    const auto height = [&](std::size_t row) {
+      return top_ - 6 - line_height * static_cast<double>(mark_rows_ - 1 - row);
+    };
+    for (std::size_t i = 0; i < mark_at_.size(); ++i) {
+      const double x = x_(chart_.marks[i].x);
+      line(x, height(mark_at_[i].row) + 3, x, bottom_, "mark");
+    }
+    for (std::size_t i = 0; i < mark_at_.size(); ++i)
+      text(mark_at_[i].at, height(mark_at_[i].row), chart_.marks[i].text, "text-anchor=\"middle\" class=\"word\"");
   }
 
   [[nodiscard]] std::string style_of(std::size_t curve) const {
@@ -238,7 +245,7 @@ class Drawing {
     out_ << "</g>\n";
   }
 
-  /// Names at the ends of the curves, in their colours, with a line to the end where a name had to give way.
+  /// Names at the ends of the curves, with a sample of each: many curves end in one place.
   void draw_labels() {
     std::vector<std::size_t> named;
     std::vector<double> wishes, ends;
@@ -254,11 +261,13 @@ class Drawing {
     }
     const std::vector<double> places = without_overlaps(wishes, line_height, top_, bottom_);
     for (std::size_t k = 0; k < named.size(); ++k) {
-      const std::string name = shortened(chart_.curves[named[k]].name, chart_.width - right_ - 20);
+      const double sample = right_ + lead, word = sample + swatch + after_swatch;
+      const std::string name = shortened(chart_.curves[named[k]].name, chart_.width - word - 2);
       const std::string colour = "c" + std::to_string(colours_[named[k]] + 1);
-      out_ << "<path class=\"lead " << colour << "\" d=\"M" << px(ends[k] + 3) << " " << px(wishes[k]) << " L"
-           << px(right_ + 15) << " " << px(places[k]) << "\"/>\n";
-      text(right_ + 18, places[k] + 4, name, "class=\"name " + colour + "\"");
+      out_ << "<g class=\"curve " << colour << "\"><path class=\"lead\" d=\"M" << px(ends[k] + 3) << " "
+           << px(wishes[k]) << " L" << px(sample - 2) << " " << px(places[k]) << "\"/><path d=\"M" << px(sample) << " "
+           << px(places[k]) << " h" << px(swatch) << "\"/></g>\n";
+      text(word, places[k] + 4, name, "class=\"name " + colour + "\"");
     }
   }
 
@@ -294,17 +303,18 @@ void write_style(std::ostream& out, const std::string& id) {
       << at << " text{font:" << font << "px system-ui,sans-serif;fill:var(--ink)}\n"
       << at << " .title{font-weight:600;font-size:14px}\n"
       << at << " .soft{fill:var(--soft)}\n"
-      << at << " .name{fill:var(--c);font-weight:600}\n"
+      << at << " .name{fill:var(--c)}\n"
       << at << " .grid{stroke:var(--rule)}\n"
       << at << " .axis{stroke:var(--soft)}\n"
       << at << " .mark{stroke:var(--soft);stroke-dasharray:2 3}\n"
-      << at << " .lead{fill:none;stroke:var(--c);stroke-width:0.75}\n"
       << at << " .curve{fill:var(--c);stroke:var(--c)}\n"
       << at << " .curve path{fill:none;stroke-width:2;stroke-linejoin:round}\n"
+      << at << " .word{paint-order:stroke;stroke:var(--chart-ground,var(--base));stroke-width:4px}\n"
       << at << " .muted{fill:var(--soft);stroke:var(--soft);opacity:0.45}\n"
       << at << " .muted path{stroke-width:1}\n";
   for (std::size_t i = 1; i < dashes.size(); ++i)
     out << at << " .c" << i + 1 << " path{stroke-dasharray:" << dashes[i] << "}\n";
+  out << at << " .curve path.lead{stroke-width:0.75;stroke-dasharray:none}\n";
   out << "</style>\n";
 }
 
@@ -338,7 +348,8 @@ void mute_but_lowest(Chart& chart, std::size_t most) {
       if (std::isfinite(c.y[i])) lowest[i] = std::min(lowest[i], c.y[i]);
   }
   std::vector<std::pair<Distance, std::size_t>> order;
-  for (std::size_t i = 0; i < chart.curves.size(); ++i) order.emplace_back(distance_of(chart.curves[i], lowest), i);
+  for (std::size_t i = 0; i < chart.curves.size(); ++i)
+    order.emplace_back(chart.curves[i].named ? Distance{0, 0} : distance_of(chart.curves[i], lowest), i);
   std::stable_sort(order.begin(), order.end());
   std::vector<ChartCurve> curves;
   std::string others;

@@ -31,6 +31,7 @@ struct ChartCurve {
   std::string name;
   std::vector<double> x, y;  ///< NaN in y: a gap
   bool muted = false;        ///< one of many: thin, grey, without a name
+  bool named = false;        ///< spoken of: the last to be muted
 };
 struct ChartMark {  ///< a vertical line with a word: a cross-over, "here"
   double x = 0;

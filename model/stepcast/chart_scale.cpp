@@ -82,7 +82,7 @@ double text_width(std::string_view text, double size) {
     const bool narrow = c == 'i' || c == 'l' || c == 'j' || c == '.' || c == ',' || c == '(' || c == ')' || c == ' ' ||
                         c == 't' || c == 'f' || c == 'r' || c == '\'' || c == ':';
     const bool wide = c == 'm' || c == 'w' || c == 'M' || c == 'W' || c == 'G' || byte >= 0x80;
-    width += narrow ? 0.35 : wide ? 0.85 : 0.58;
+    width += narrow ? 0.38 : wide ? 0.9 : 0.62;
   }
   return width * size;
 }

@@ -59,6 +59,42 @@ std::string gaps_of(const SweepGrid& grid, std::span<const SweepRow* const> rows
   return note;
 }
 
+/// Three digits, as one says it.
+double rounded(const SweepAxis& axis, double value) {
+  if (axis.quantity == SweepQuantity::workers || !(value > 0)) return value;
+  const double unit = axis.quantity == SweepQuantity::bandwidth ? 0.125 : 1;
+  const double grain = std::pow(10, std::floor(std::log10(value / unit)) - 2) * unit;
+  return std::round(value / grain) * grain;
+}
+
+/// "25 Gb/s", "64 workers".
+std::string in_words(const SweepAxis& axis, double value) {
+  const bool bare = axis.quantity == SweepQuantity::workers;
+  return value_text(axis, rounded(axis, value)) + (bare ? " workers" : "");
+}
+
+/// Says which plan is best at the lower end, and marks where another one becomes it.
+void mark(Chart& chart, const SweepGrid& grid, std::span<const SweepRow* const> rows,
+          std::span<const CrossOver> cross_overs) {
+  const SweepAxis& axis = grid.question().axes.front();
+  const std::size_t plans = grid.plans().size();
+  const auto name = [&](const std::string& plan) {
+    for (ChartCurve& curve : chart.curves) curve.named |= curve.name == plan;
+  };
+  const SweepRow* start = nullptr;
+  std::size_t plan = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i]->best && (!start || rows[i]->values.front() < start->values.front())) start = rows[i], plan = i % plans;
+  if (!start) return;
+  name(chart.curves[plan].name);
+  chart.y.title += "; at " + in_words(axis, start->values.front()) + " the best is " + chart.curves[plan].name;
+  for (const CrossOver& c : cross_overs) {
+    if (!std::equal(c.others.begin(), c.others.end(), start->values.begin() + 1)) continue;
+    chart.marks.push_back({c.value, c.above + " from " + in_words(axis, c.value)});
+    name(c.above);
+  }
+}
+
 /// `rows`: of one point after the other, all plans.
 Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std::span<const CrossOver> cross_overs) {
   const SweepQuestion& question = grid.question();
@@ -67,7 +103,7 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
   Chart chart;
   chart.title = "Step time" + (question.profile.model.empty() ? "" : " of " + question.profile.model);
   for (std::size_t a = 1; a < question.axes.size(); ++a)
-    chart.title += ", " + question.axes[a].name + " " + value_text(question.axes[a], rows.front()->values[a]);
+    chart.title += ", " + question.axes[a].name + "=" + value_text(question.axes[a], rows.front()->values[a]);
   chart.x = axis_of(first, question);
   chart.y.title = "step time";
   chart.y.text = [](double v) { return trimmed_text_of(Seconds(v)); };
@@ -83,9 +119,7 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
     chart.curves.push_back(std::move(curve));
   }
   chart.y.logarithmic = high / low > 3;
-  for (const CrossOver& c : cross_overs)
-    if (std::equal(c.others.begin(), c.others.end(), rows.front()->values.begin() + 1))
-      chart.marks.push_back({c.value, c.above + " from " + value_text(first, c.value)});
+  mark(chart, grid, rows, cross_overs);
   describe(chart, first);
   if (plans <= most_named_curves) chart.note = gaps_of(grid, rows, first);
   mute_but_lowest(chart);
