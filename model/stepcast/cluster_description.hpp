@@ -14,10 +14,10 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 struct ClusterDescription {
-  std::string cluster;  ///< a shipped name, or what `base` is called
-  std::string workers, per_node, network, inside, servers, collective, device_memory;
+  std::string cluster{};  ///< a shipped name, or what `base` is called
+  std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
   /// What is out of the ordinary: "1.3", "5 ms", "0.5", "0.05", "switchml".
-  std::string slow_worker, late_worker, degraded_link, jitter, aggregation;
+  std::string slow_worker{}, late_worker{}, degraded_link{}, jitter{}, aggregation{};
 };
 
 /// Throws InputError. `base`: the cluster itself, where it did not come with the program.
