@@ -47,6 +47,7 @@ struct Node {
 struct Edge {
   Node from, to;
   std::uint32_t lag = 0;  ///< repetitions of the plan (iterations, where it repeats every iteration)
+  bool operator==(const Edge&) const = default;
 };
 
 /// Where the optimizer runs.

@@ -1,3 +1,4 @@
+#include <stepcast/hot_loop.hpp>
 #include <stepcast/model.hpp>
 #include <stepcast/stragglers.hpp>
 
@@ -91,21 +92,22 @@ void in_runs(std::size_t n, unsigned threads, const Work& work) {
 }  // namespace
 
 struct Model::Prepared {
-  std::shared_ptr<const Profile> profile;
+  std::shared_ptr<const PreparedProfile> given;
   Cluster cluster;
-  std::shared_ptr<const Profile> slowest;  ///< the worker that the others wait for; `profile` where all are alike
+  std::shared_ptr<const PreparedProfile> slowest;  ///< the worker that the others wait for; where all are alike `given`
   Costs costs;
 
-  Prepared(std::shared_ptr<const Profile> given, Cluster on)
-      : profile(std::move(given)),
+  Prepared(std::shared_ptr<const PreparedProfile> profile, Cluster on)
+      : given(std::move(profile)),
         cluster(checked(std::move(on), "cluster")),
-        slowest(cluster.stragglers.none() ? profile
-                                          : std::make_shared<const Profile>(slowest_worker(*profile, cluster))),
+        slowest(cluster.stragglers.none()
+                    ? given
+                    : std::make_shared<const PreparedProfile>(slowest_worker(given->profile, cluster))),
         costs(cluster) {}
 };
 
 struct Model::Scratch::State {
-  Timeline timeline;
+  HotLoop loop;
 };
 
 Model::Scratch::Scratch() : state_(std::make_unique<State>()) {}
@@ -114,11 +116,11 @@ Model::Scratch& Model::Scratch::operator=(Scratch&&) noexcept = default;
 Model::Scratch::~Scratch() = default;
 
 Model::Model(Profile profile, Cluster cluster)
-    : Model(std::make_shared<const Prepared>(std::make_shared<const Profile>(checked(std::move(profile), "profile")),
-                                             std::move(cluster))) {}
+    : Model(std::make_shared<const Prepared>(
+          std::make_shared<const PreparedProfile>(checked(std::move(profile), "profile")), std::move(cluster))) {}
 Model::Model(std::shared_ptr<const Prepared> prepared) : prepared_(std::move(prepared)) {}
 
-const Profile& Model::profile() const { return *prepared_->profile; }
+const Profile& Model::profile() const { return prepared_->given->profile; }
 const Cluster& Model::cluster() const { return prepared_->cluster; }
 
 Answer<Seconds> Model::iteration(const PlanSpec& plan, Scratch& scratch) const {
@@ -126,7 +128,7 @@ Answer<Seconds> Model::iteration(const PlanSpec& plan, Scratch& scratch) const {
   const Answer<CommunicationCost>* cost = prepared_->costs.of(collective_of(plan));
   if (!cost) return Inapplicable{communication_cost(prepared_->cluster, collective_of(plan)).reason()};
   if (!*cost) return Inapplicable{cost->reason()};
-  return predicted_iteration(*prepared_->slowest, prepared_->cluster, **cost, plan, scratch.state_->timeline);
+  return scratch.state_->loop.iteration(prepared_->slowest, prepared_->cluster, **cost, plan);
 }
 
 void Model::iterations(std::span<const PlanSpec> plans, std::span<double> seconds, unsigned threads) const {
@@ -159,15 +161,15 @@ void Model::iterations(const PlanSpec& plan, std::size_t option, std::span<const
 }
 
 Answer<Prediction> Model::prediction(const PlanSpec& plan) const {
-  return predicted(*prepared_->profile, prepared_->cluster, plan);
+  return predicted(profile(), prepared_->cluster, plan);
 }
 
 Ranking Model::recommendation(const RecommendOptions& options) const {
-  return recommended(*prepared_->profile, prepared_->cluster, options);
+  return recommended(profile(), prepared_->cluster, options);
 }
 
 Model Model::on(Cluster cluster) const {
-  return Model(std::make_shared<const Prepared>(prepared_->profile, std::move(cluster)));
+  return Model(std::make_shared<const Prepared>(prepared_->given, std::move(cluster)));
 }
 
 }  // namespace stepcast

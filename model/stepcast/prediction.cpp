@@ -1,3 +1,4 @@
+#include <stepcast/lowering.hpp>
 #include <stepcast/prediction_parts.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/stragglers.hpp>
@@ -222,37 +223,13 @@ std::string bound_of(const CriticalPath& path) {
          percent(path.compute) + ")";
 }
 
-// Every task of one repetition in a row, as slow as contention can make it: no schedule of it takes longer.
-Seconds longest_repetition(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
-                           const CommPlan& plan) {
-  const auto time_of = [](const PassCost& c) { return c.host + c.device; };
-  Seconds sum = profile.input + profile.input_period + time_of(profile.optimizer) + time_of(profile.other);
-  for (const Layer& layer : profile.layers) sum += time_of(layer.forward) + time_of(layer.backward);
-  sum = sum * static_cast<double>(plan.period);
-  for (const Codec& c : plan.codecs) sum += c.time;
-  sum = sum * cluster.contention.compute_under_communication;
-  for (const Transfer& t : plan.transfers) {
-    const bool timer = plan.channels[t.channel].discipline == Discipline::parallel;
-    sum += timer ? t.delay : (cost(t.operation, t.size) + t.overhead) * cost.slow_down(t.operation, t.size);
-  }
-  return sum;
-}
-
-// The plan, if the collective defines every operation of it.
+// The plan, if it can be run and counted.
 Answer<CommPlan> applicable_plan(const AskedPlan& asked, const Profile& profile, const Cluster& cluster,
                                  const CommunicationCost& cost, double phase) {
   Answer<CommPlan> plan = asked.given ? *asked.given : comm_plan_of(asked.spec, profile, cluster, cost, phase);
   if (!plan) return plan;
-  for (const Transfer& t : plan->transfers)
-    if (plan->channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
-      return Inapplicable{"the collective '" + std::string(cost.algorithm()) + "' does not define " +
-                          std::string(name_of(t.operation))};
-  // The scheduler counts picoseconds in 64 bits, which hold 64 repetitions of this length.
-  constexpr Seconds longest(1e5);
-  const Seconds repetition = longest_repetition(profile, cluster, cost, *plan);
-  if (!(repetition <= longest))
-    return Inapplicable{"a step of it could take more than a day" +
-                        (std::isfinite(repetition.value()) ? " (" + text_of(repetition) + ")" : "")};
+  std::string obstacle = obstacle_to(*plan, compute_in_a_row(profile), cluster, cost);
+  if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
   return plan;
 }
 
@@ -272,8 +249,6 @@ Answer<Outcome> outcome_of(const Profile& profile, const Cluster& cluster, const
   schedule(outcome.graph, outcome.timeline, options);
   return outcome;
 }
-
-double phase_of(std::uint32_t k, std::uint32_t phases) { return (k + 0.5) / phases; }
 
 // Relative standard deviation of the measured steps, from the quartiles (robust against one disturbed step).
 double relative_step_noise(const Profile& profile) {
@@ -343,7 +318,33 @@ std::string run_name(const Profile& profile, const CommPlan& plan, std::uint32_t
   return name;
 }
 
+// Every task of one repetition in a row, as slow as contention can make it: no schedule of it takes longer.
+Seconds longest_repetition(const CommPlan& plan, Seconds compute, const Cluster& cluster,
+                           const CommunicationCost& cost) {
+  Seconds sum = compute * static_cast<double>(plan.period);
+  for (const Codec& c : plan.codecs) sum += c.time;
+  sum = sum * cluster.contention.compute_under_communication;
+  for (const Transfer& t : plan.transfers) {
+    const bool timer = plan.channels[t.channel].discipline == Discipline::parallel;
+    sum += timer ? t.delay : (cost(t.operation, t.size) + t.overhead) * cost.slow_down(t.operation, t.size);
+  }
+  return sum;
+}
+
 }  // namespace
+
+std::string obstacle_to(const CommPlan& plan, Seconds compute, const Cluster& cluster, const CommunicationCost& cost) {
+  for (const Transfer& t : plan.transfers)
+    if (plan.channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
+      return "the collective '" + std::string(cost.algorithm()) + "' does not define " +
+             std::string(name_of(t.operation));
+  // The scheduler counts picoseconds in 64 bits, which hold 64 repetitions of this length.
+  constexpr Seconds longest(1e5);
+  const Seconds repetition = longest_repetition(plan, compute, cluster, cost);
+  if (repetition <= longest) return {};
+  return "a step of it could take more than a day" +
+         (std::isfinite(repetition.value()) ? " (" + text_of(repetition) + ")" : "");
+}
 
 Answer<Seconds> iteration_alike(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
                                 const AskedPlan& asked, Timeline& timeline) {
@@ -354,9 +355,9 @@ Answer<Seconds> iteration_alike(const Profile& profile, const Cluster& cluster, 
     const Answer<CommPlan> plan = applicable_plan(asked, profile, cluster, cost, phase);
     if (!plan) return Inapplicable{plan.reason()};
     schedule(lowered(profile, *plan, cost, cluster.contention), timeline);
-    sum += timeline.iteration_time() / plan->period;
+    sum += timeline.iteration_time() / plan->period / phases;
   }
-  return sum / phases;
+  return sum;
 }
 
 Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,

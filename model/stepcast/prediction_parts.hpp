@@ -16,6 +16,10 @@ struct AskedPlan {
 [[nodiscard]] PlanSpec spec_named(std::string_view name, std::string_view collective);
 /// One worker among others of its kind, on the links of `cluster`'s slowest worker.
 [[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&);
+/// Why the plan cannot be run on a collective, or not be counted; empty if it can. `compute`: compute_in_a_row.
+[[nodiscard]] std::string obstacle_to(const CommPlan&, Seconds compute, const Cluster&, const CommunicationCost&);
+/// Of a free-running timer, the k-th of those over which predictions are averaged.
+[[nodiscard]] constexpr double phase_of(std::uint32_t k, std::uint32_t phases) { return (k + 0.5) / phases; }
 /// Its iteration time alone.
 [[nodiscard]] Answer<Seconds> iteration_alike(const Profile&, const Cluster&, const CommunicationCost&,
                                               const AskedPlan&, Timeline& scratch);

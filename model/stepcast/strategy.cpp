@@ -40,10 +40,14 @@ Fidelity fidelity_of(const PlanSpec& spec) {
 
 Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile& profile, const Cluster& cluster,
                               const CommunicationCost& cost, double phase) {
-  Answer<CommPlan> plan = spec.strategy->plan({profile, cluster, cost, spec.options, phase});
+  return comm_plan_of(spec, {profile, cluster, cost, spec.options, phase});
+}
+
+Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const StrategyInput& in) {
+  Answer<CommPlan> plan = spec.strategy->plan(in);
   for (const ModifierSpec& m : spec.modifiers) {
     if (!plan) break;
-    plan = m.modifier->apply(std::move(*plan), {profile, cluster, cost, m.options});
+    plan = m.modifier->apply(std::move(*plan), {in.profile, in.cluster, in.cost, m.options});
   }
   return plan;
 }

@@ -91,5 +91,7 @@ struct PlanSpec {
 /// The strategy's plan with all modifiers applied. `spec.options` must be numbers (nothing left to tune).
 [[nodiscard]] Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile&, const Cluster&,
                                             const CommunicationCost&, double phase = 0.5);
+/// The same; the options of `input` are those of the strategy.
+[[nodiscard]] Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const StrategyInput& input);
 
 }  // namespace stepcast

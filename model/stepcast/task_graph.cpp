@@ -39,6 +39,12 @@ std::uint32_t TaskGraphBuilder::add_resource(Resource r) {
   return static_cast<std::uint32_t>(graph_.resources.size() - 1);
 }
 
+void TaskGraphBuilder::begin(TaskGraph&& used) {
+  graph_ = std::move(used);
+  graph_.resources.clear(), graph_.tasks.clear(), graph_.arcs.clear();
+  arcs_.clear();
+}
+
 void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t arcs) {
   graph_.tasks.reserve(tasks);
   arcs_.reserve(arcs);

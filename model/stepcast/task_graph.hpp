@@ -91,6 +91,8 @@ class TaskGraphBuilder {
   void add_arc(std::uint32_t from, std::uint32_t to, std::uint32_t lag = 0) { arcs_.push_back({from, to, lag}); }
   void reserve(std::size_t tasks, std::size_t arcs);
   TaskGraph& graph() { return graph_; }
+  /// Begins anew, in the storage of a graph that is no longer needed.
+  void begin(TaskGraph&& used);
   /// Packs; the builder is empty afterwards.
   [[nodiscard]] TaskGraph build();
 
