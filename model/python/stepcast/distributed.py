@@ -19,6 +19,7 @@ import os
 import sys
 import tempfile
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -52,7 +53,7 @@ def distributed_sweep(profile: stepcast.Traced, cluster: stepcast.Cluster, plans
     """
     if not isinstance(profile, stepcast.Profile):
         profile = stepcast.read(profile)
-    question = {"plans": None if plans is None else list(plans), "tune": tune,
+    question = {"plans": [plans] if isinstance(plans, str) else plans and list(plans), "tune": tune,
                 "over": {name: values if isinstance(values, str) else list(values) for name, values in over.items()}}
     grid = stepcast.sweep(profile, cluster, first=0, last=0, **question)  # no point: checks the question
     if chunk <= 0:
@@ -64,8 +65,10 @@ def distributed_sweep(profile: stepcast.Traced, cluster: stepcast.Cluster, plans
 
 def _parts(client: Client, profile: stepcast.Profile, cluster: stepcast.Cluster, question: dict[str, Any], points: int,
            chunk: int, form: str, progress: Callable[[int, int, int], None]) -> Iterator[str]:
-    # A task and not `scatter`: scattered data is lost with the workers that hold it, a task's result is made again.
-    inputs = client.submit(_inputs, profile.to_json(), cluster.to_json(), pure=False, retries=RETRIES)
+    # A task, not `scatter` as Dask advises for large data: that is lost with its workers, a task's result made again.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Large object")
+        inputs = client.submit(_inputs, profile, cluster, pure=False, retries=RETRIES)
     starts = iter(range(0, points, chunk))
     window: deque[tuple[int, Future]] = deque()
     try:
@@ -111,8 +114,8 @@ def _threads(client: Client) -> int:
     return sum(client.nthreads().values())
 
 
-def _inputs(profile: str, cluster: str) -> tuple[stepcast.Profile, stepcast.Cluster]:
-    return stepcast.Profile.from_json(profile), stepcast.Cluster.from_json(cluster)
+def _inputs(profile: stepcast.Profile, cluster: stepcast.Cluster) -> tuple[stepcast.Profile, stepcast.Cluster]:
+    return profile, cluster
 
 
 def _rows(inputs: tuple[stepcast.Profile, stepcast.Cluster], question: dict[str, Any], first: int, last: int,
