@@ -12,9 +12,9 @@
 namespace stepcast::cli {
 
 std::span<const Verb* const> verbs() {
-  static const Verb* const all[] = {&recommend_verb, &compare_verb,   &predict_verb,  &sweep_verb,
-                                    &replay_verb,    &inspect_verb,   &profile_verb,  &whatif_verb,
-                                    &export_verb,    &calibrate_verb, &validate_verb, &list_verb};
+  static const Verb* const all[] = {&recommend_verb, &compare_verb,  &predict_verb, &sweep_verb,  &report_verb,
+                                    &replay_verb,    &inspect_verb,  &profile_verb, &whatif_verb, &export_verb,
+                                    &calibrate_verb, &validate_verb, &list_verb};
   return all;
 }
 

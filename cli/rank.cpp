@@ -21,23 +21,6 @@ Search search_of(const std::string& text) {
   throw InputError("--search", "grid or bayesian", "'" + text + "'");
 }
 
-RecommendOptions options_of(const RankFlags& flags, const RankOptions& options) {
-  RecommendOptions out;
-  out.tune = options.tune;
-  out.sensitivity = options.advice;
-  out.search = search_of(flags.search);
-  for (const std::string& plan : flags.plans) out.plans.push_back(plan_spec_of(plan));
-  out.allow_lossy = out.allow_stale = out.allow_periodic = options.all;
-  std::istringstream words(flags.allow);
-  for (std::string word; std::getline(words, word, ',');) {
-    if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
-    else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
-    else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
-    else throw InputError("--allow", "lossy, stale or periodic", "'" + word + "'");
-  }
-  return out;
-}
-
 /// Plans with a layout, or a batch that is shared out, are compared as layouts; so are those beside them.
 bool names_layouts(const RankFlags& flags) {
   return !flags.plans.empty() &&
@@ -84,6 +67,23 @@ std::optional<Misfit> misfit_of(const RankFlags& flags, const Cluster& cluster, 
 
 }  // namespace
 
+RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions& options) {
+  RecommendOptions out;
+  out.tune = options.tune;
+  out.sensitivity = options.advice;
+  out.search = search_of(flags.search);
+  for (const std::string& plan : flags.plans) out.plans.push_back(plan_spec_of(plan));
+  out.allow_lossy = out.allow_stale = out.allow_periodic = options.all;
+  std::istringstream words(flags.allow);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
+    else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
+    else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
+    else throw InputError("--allow", "lossy, stale or periodic", "'" + word + "'");
+  }
+  return out;
+}
+
 void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
   add_cluster_flags(app, flags.cluster);
@@ -100,7 +100,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (names_layouts(flags)) return compare_divided(flags);
   const bool described = is_described(flags.input);
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags);
-  const RecommendOptions how = options_of(flags, options);
+  const RecommendOptions how = recommend_options_of(flags, options);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Cluster cluster = cluster_for(flags.input, flags.cluster);
   Input input = input_of(flags.input, cluster);

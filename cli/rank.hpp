@@ -4,6 +4,8 @@
 #include "input.hpp"
 #include "layout_options.hpp"
 
+#include <stepcast/recommend.hpp>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@ struct RankOptions {
   bool tune = true;
   bool all = false;  ///< plans of every fidelity
 };
+/// What --allow, --search and the plans ask for. Throws InputError.
+[[nodiscard]] RecommendOptions recommend_options_of(const RankFlags&, const RankOptions&);
 [[nodiscard]] ExitCode rank(const RankFlags&, const RankOptions&);
 
 }  // namespace stepcast::cli

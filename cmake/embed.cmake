@@ -1,7 +1,13 @@
-# stepcast_embed(<function> <folder>): compiles the *.json files of a folder into the program, as a function
+# stepcast_embed(<function> <folder> [<pattern>...]): compiles the files of a folder that match a pattern (*.json if
+# there is none) into the program, as a function
 #   std::span<const stepcast::EmbeddedFile> stepcast::<function>();   (profiles/stepcast/embedded.hpp)
 function(stepcast_embed function folder)
-  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.json)
+  set(patterns ${ARGN})
+  if(NOT patterns)
+    set(patterns *.json)
+  endif()
+  list(TRANSFORM patterns PREPEND ${folder}/)
+  file(GLOB files CONFIGURE_DEPENDS ${patterns})
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} -DFUNCTION=${function} "-DFILES=${files}" -DOUT=${out}

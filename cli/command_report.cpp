@@ -1,0 +1,90 @@
+// stepcast report: what `recommend` finds, as one HTML page for those who would rather look.
+#include "command.hpp"
+#include "described.hpp"
+#include "files.hpp"
+#include "progress.hpp"
+#include "rank.hpp"
+
+#include <stepcast/report_page.hpp>
+
+#include <algorithm>
+#include <memory>
+
+namespace stepcast::cli {
+namespace {
+
+struct Flags {
+  RankFlags rank;
+  bool no_validation = false;
+};
+
+/// A word as a shell reads it.
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@+%-";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char c : word)
+    if (c == '\'') out += "'\\''";
+    else out += c;
+  return out + "'";
+}
+
+/// The command that makes the page again; where the page went is not said, so that it is the same everywhere.
+std::string command_of(const CLI::App& app) {
+  std::string files, flags;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->check_lname("output")) continue;
+    if (option->get_positional()) {
+      for (const std::string& word : option->results()) files += " " + shell_word(word);
+      continue;
+    }
+    const std::string name = " --" + option->get_lnames().front();
+    if (option->get_expected_max() == 0) flags += name;
+    else
+      for (const std::string& word : option->results()) flags += name + " " + shell_word(word);
+  }
+  return "stepcast report" + files + flags + " -o report.html";
+}
+
+ExitCode write_report(const Flags& flags, const CLI::App& app) {
+  if (is_described(flags.rank.input))
+    throw InputError("--model", "a trace: a report shows data parallelism", "the description of a model",
+                     "'stepcast recommend' divides described models, as text or --json");
+  ReportPageOptions options;
+  options.recommend = recommend_options_of(flags.rank, {.advice = true, .tune = true});
+  options.validation = !flags.no_validation;
+  refuse_overwriting(flags.rank.output.path, files_of(flags.rank.input, flags.rank.cluster));
+  const Cluster cluster = cluster_for(flags.rank.input, flags.rank.cluster);
+  Input input = input_of(flags.rank.input, cluster);
+  Profile profile = profile_on(cluster, std::move(input.profile), flags.rank.cluster);
+  ReportPage page;
+  {
+    Progress progress("predicting");
+    options.progress = [&](double share) { progress.show(share); };
+    page = report_page_of(std::move(profile), cluster, std::move(input.check), options);
+  }
+  page.command = command_of(app);
+  write_output(flags.rank.output.path, [&](std::ostream& out) { write_report_page(out, page); });
+  return page.ranking.exact.empty() && page.ranking.others.empty() ? answer_is_no : answered;
+}
+
+Action add_flags(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  add_input_flags(app, flags->rank.input);
+  add_cluster_flags(app, flags->rank.cluster);
+  app.add_option("--allow", flags->rank.allow, "Other plans too: lossy,stale,periodic");
+  app.add_option("--search", flags->rank.search, "How options are tuned: grid (default) or bayesian");
+  app.add_flag("--no-validation", flags->no_validation, "Leave out how predictions compare with measurements");
+  app.add_option("-o,--output", flags->rank.output.path, "Write to this file; - is standard output");
+  return [flags, &app] { return write_report(*flags, app); };
+}
+
+}  // namespace
+
+const Verb report_verb = {
+    "report", "Write what recommend finds as one HTML page: ranking, timelines, sensitivity (no layouts)",
+    "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html\n\n"
+    "The page needs no network and opens from disk. Layouts are not in it: see recommend --layouts.",
+    add_flags};
+
+}  // namespace stepcast::cli
