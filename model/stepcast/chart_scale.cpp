@@ -36,7 +36,7 @@ std::vector<double> multiples(const ChartScale& scale, double unit, double step_
   std::vector<double> ticks;
   const double step = step_in_units * unit;
   for (double k = std::ceil(scale.low / step - 1e-9); k * step <= scale.high + 1e-9 * step; ++k)
-    ticks.push_back(k * step);
+    if (k * step >= scale.low - 1e-9 * std::fabs(scale.low)) ticks.push_back(k * step);
   return ticks;
 }
 
