@@ -79,12 +79,17 @@ SweepQuestion question_of(const Flags& flags) {
   return question;
 }
 
-/// Writes the rows of a range piece by piece, and returns those of all if they are to be drawn.
-std::vector<SweepRow> write_rows(std::ostream& out, const Flags& flags, const SweepQuestion& question,
-                                 const SweepOptions& range) {
+/// What was written.
+struct Written {
+  std::vector<SweepRow> rows;  ///< all of them, if they are to be drawn
+  bool any = false;            ///< some plan can run somewhere
+};
+
+/// Writes the rows of a range piece by piece.
+Written write_rows(std::ostream& out, const Flags& flags, const SweepQuestion& question, const SweepOptions& range) {
   constexpr std::size_t rows_at_once = 4096;
   const std::size_t piece = std::max<std::size_t>(1, rows_at_once / plans_of(question).size());
-  std::vector<SweepRow> kept;
+  Written written;
   Progress progress("sweep");
   const double all = static_cast<double>(std::max<std::size_t>(1, range.last - range.first));
   for (std::size_t first = range.first; first == range.first || first < range.last; first += piece) {
@@ -100,10 +105,12 @@ std::vector<SweepRow> write_rows(std::ostream& out, const Flags& flags, const Sw
     else write_sweep_csv(out, question, rows, first == 0);
     out.flush();
     if (!out) break;  // told by whoever opened it
-    if (!flags.plot.empty())
-      kept.insert(kept.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+    written.any |=
+        std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.prediction.has_value(); });
+    if (flags.plot.empty()) continue;
+    written.rows.insert(written.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   }
-  return kept;
+  return written;
 }
 
 ExitCode sweep(const Flags& flags) {
@@ -120,10 +127,12 @@ ExitCode sweep(const Flags& flags) {
   device.pipeline = {};
   if (axis_of(question, SweepQuantity::compute) && device.faster_compute.empty()) device.same_device = true;
   question.profile = profile_on(question.cluster, std::move(input.profile), device);
-  std::vector<SweepRow> rows;
-  write_output_as_made(flags.output.path, [&](std::ostream& out) { rows = write_rows(out, flags, question, range); });
-  if (!flags.plot.empty()) write_output(flags.plot, [&](std::ostream& out) { write_sweep_svg(out, question, rows); });
-  return answered;
+  Written written;
+  write_output_as_made(flags.output.path,
+                       [&](std::ostream& out) { written = write_rows(out, flags, question, range); });
+  if (!flags.plot.empty())
+    write_output(flags.plot, [&](std::ostream& out) { write_sweep_svg(out, question, written.rows); });
+  return written.any ? answered : answer_is_no;
 }
 
 Action add_flags(CLI::App& app) {

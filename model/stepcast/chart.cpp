@@ -290,7 +290,7 @@ class Drawing {
 void write_style(std::ostream& out, const std::string& id) {
   const std::string at = "#" + id;
   const auto scheme = [&](const char* ink, const char* soft, const char* grid, const char* ground, const auto& curves) {
-    out << at << "{background:var(--chart-ground," << ground << ");--ink:var(--chart-text," << ink
+    out << at << "{--base:var(--chart-ground," << ground << ");background:var(--base);--ink:var(--chart-text," << ink
         << ");--soft:var(--chart-muted," << soft << ");--rule:var(--chart-grid," << grid << ")}\n";
     for (std::size_t i = 0; i < curves.size(); ++i)
       out << at << " .c" << i + 1 << "{--c:var(--chart-" << i + 1 << "," << curves[i] << ")}\n";
@@ -309,7 +309,7 @@ void write_style(std::ostream& out, const std::string& id) {
       << at << " .mark{stroke:var(--soft);stroke-dasharray:2 3}\n"
       << at << " .curve{fill:var(--c);stroke:var(--c)}\n"
       << at << " .curve path{fill:none;stroke-width:2;stroke-linejoin:round}\n"
-      << at << " .word{paint-order:stroke;stroke:var(--chart-ground,var(--base));stroke-width:4px}\n"
+      << at << " .word{paint-order:stroke;stroke:var(--base);stroke-width:4px}\n"
       << at << " .muted{fill:var(--soft);stroke:var(--soft);opacity:0.45}\n"
       << at << " .muted path{stroke-width:1}\n";
   for (std::size_t i = 1; i < dashes.size(); ++i)

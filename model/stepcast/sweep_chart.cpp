@@ -59,18 +59,18 @@ std::string gaps_of(const SweepGrid& grid, std::span<const SweepRow* const> rows
   return note;
 }
 
-/// Three digits, as one says it.
-double rounded(const SweepAxis& axis, double value) {
-  if (axis.quantity == SweepQuantity::workers || !(value > 0)) return value;
-  const double unit = axis.quantity == SweepQuantity::bandwidth ? 0.125 : 1;
-  const double grain = std::pow(10, std::floor(std::log10(value / unit)) - 2) * unit;
-  return std::round(value / grain) * grain;
-}
-
 /// "25 Gb/s", "64 workers".
 std::string in_words(const SweepAxis& axis, double value) {
-  const bool bare = axis.quantity == SweepQuantity::workers;
-  return value_text(axis, rounded(axis, value)) + (bare ? " workers" : "");
+  return value_text(axis, value) + (axis.quantity == SweepQuantity::workers ? " workers" : "");
+}
+
+/// The same with three digits, of a place between two points.
+std::string roughly(const SweepAxis& axis, double value) {
+  if (axis.quantity == SweepQuantity::workers || !(value > 0)) return in_words(axis, value);
+  if (axis.option && axis.option->kind == OptionKind::size) return text_of(Bytes(value));
+  const double unit = axis.quantity == SweepQuantity::bandwidth ? 0.125 : 1;
+  const double grain = std::pow(10, std::floor(std::log10(value / unit)) - 2) * unit;
+  return in_words(axis, std::round(value / grain) * grain);
 }
 
 /// Says which plan is best at the lower end, and marks where another one becomes it.
@@ -90,7 +90,7 @@ void mark(Chart& chart, const SweepGrid& grid, std::span<const SweepRow* const> 
   chart.y.title += "; at " + in_words(axis, start->values.front()) + " the best is " + chart.curves[plan].name;
   for (const CrossOver& c : cross_overs) {
     if (!std::equal(c.others.begin(), c.others.end(), start->values.begin() + 1)) continue;
-    chart.marks.push_back({c.value, c.above + " from " + in_words(axis, c.value)});
+    chart.marks.push_back({c.value, c.above + " from " + roughly(axis, c.value)});
     name(c.above);
   }
 }
