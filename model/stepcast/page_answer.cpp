@@ -39,7 +39,7 @@ std::vector<std::string> equals_of_best(const Ranking& ranking) {
 
 std::string equals_sentence(const std::vector<std::string>& names) {
   if (names.empty()) return {};
-  std::string text = " " + (names.size() == 1 ? names[0] : std::to_string(names.size()) + " other plans");
+  std::string text = (names.size() == 1 ? names[0] : std::to_string(names.size()) + " other plans");
   text += (names.size() == 1 ? " is" : " are");
   text += " as fast to within 0.5 %";
   if (names.size() > 1) { text += ", " + names[0] + (names.size() == 2 ? " and " + names[1] : " first among them"); }
@@ -47,7 +47,7 @@ std::string equals_sentence(const std::vector<std::string>& names) {
 }
 
 std::string gain_words(const RankedPlan& best, const Prediction& baseline) {
-  return "instead of " + text_of(baseline.iteration) + " with " + std::string(baseline_name) + ", " +
+  return "instead of the " + text_of(baseline.iteration) + " of " + std::string(baseline_name) + ", " +
          fixed(best.speed_up, 2) + " times as fast";
 }
 
@@ -79,6 +79,10 @@ const RankedPlan* simplest_of(const Ranking& ranking) {
   return simplest == ranking.exact.begin() || simplest == ranking.exact.end() ? nullptr : &*simplest;
 }
 
+std::string certainty_text(double probability) {
+  return probability > 0.99 ? "more than 99 %" : fixed(100 * probability, 0) + " %";
+}
+
 Terms facts_of(const ReportPage& page) {
   const Ranking& ranking = page.ranking;
   const RankedPlan& best = ranking.exact.front();
@@ -86,7 +90,7 @@ Terms facts_of(const ReportPage& page) {
   Terms facts;
   if (best.speed_up >= noticed)
     facts.emplace_back("certainty", "faster than the baseline with a probability of " +
-                                        percent(probability_of_gain(p, ranking.baseline)) +
+                                        certainty_text(probability_of_gain(p, ranking.baseline)) +
                                         ", if the errors of both predictions were independent; they share most "
                                         "causes, so that it is rather more");
   if (best.standard.iteration > p.iteration)
@@ -130,6 +134,26 @@ void write_check(std::ostream& out, const ReportPage& page) {
   out << "</div>\n";
 }
 
+bool keeps_baseline(const Ranking& ranking) {
+  const double gain = ranking.exact.front().speed_up;
+  return gain < noticed && gain > 1 / noticed;
+}
+
+std::string lead_of_answer(const ReportPage& page) {
+  const Ranking& ranking = page.ranking;
+  if (ranking.exact.empty())
+    return ranking.others.empty() ? "No plan can run on this cluster."
+                                  : "No plan that leaves the arithmetic as it is can run on this cluster.";
+  return keeps_baseline(ranking) ? keep_sentence(page) : run_sentence(page);
+}
+
+/// What belongs to the answer but is no part of its one sentence.
+std::string more_of_answer(const ReportPage& page) {
+  if (!page.check.caution().empty()) return "This is doubtful, because " + page.check.caution() + ".";
+  if (page.ranking.exact.empty() || keeps_baseline(page.ranking)) return {};
+  return equals_sentence(equals_of_best(page.ranking));
+}
+
 }  // namespace
 
 double probability_of_gain(const Prediction& best, const Prediction& baseline) {
@@ -142,19 +166,14 @@ double probability_of_gain(const Prediction& best, const Prediction& baseline) {
 }
 
 std::string answer_sentence(const ReportPage& page) {
-  const Ranking& ranking = page.ranking;
-  if (ranking.exact.empty())
-    return ranking.others.empty() ? "No plan can run on this cluster."
-                                  : "No plan that leaves the arithmetic as it is can run on this cluster.";
-  const bool keep = ranking.exact.front().speed_up < noticed && ranking.exact.front().speed_up > 1 / noticed;
-  std::string text = keep ? keep_sentence(page) : run_sentence(page) + equals_sentence(equals_of_best(ranking));
-  if (!page.check.caution().empty()) text += " This is doubtful, because " + page.check.caution() + ".";
-  return text;
+  const std::string more = more_of_answer(page);
+  return lead_of_answer(page) + (more.empty() ? "" : " ") + more;
 }
 
 void write_answer_section(std::ostream& out, const ReportPage& page) {
-  out << "<section id=\"answer\" aria-label=\"Answer\">\n<p class=\"answer\">" << html(answer_sentence(page))
+  out << "<section id=\"answer\" aria-label=\"Answer\">\n<p class=\"answer\">" << html(lead_of_answer(page))
       << "</p>\n";
+  if (const std::string more = more_of_answer(page); !more.empty()) out << "<p>" << html(more) << "</p>\n";
   write_check(out, page);
   if (!page.ranking.exact.empty()) {
     write_terms(out, facts_of(page));

@@ -58,15 +58,14 @@ void write_bar(std::ostream& out, const Prediction& p, Seconds longest) {
 void write_row(std::ostream& out, const RankedPlan& plan, std::size_t number, Seconds longest, bool is_baseline) {
   const Prediction& p = plan.prediction;
   out << "<tr><td>" << number << "</td><th scope=\"row\">" << plan_html(p.plan);
-  for (const std::string_view need : requirements_of(p.plan)) out << " <small>needs " << html(need) << "</small>";
-  if (is_baseline) out << " <small>the baseline</small>";
+  for (const std::string_view need : requirements_of(p.plan)) out << "<small>needs " << html(need) << "</small>";
+  if (is_baseline) out << "<small>the baseline</small>";
   out << "</th><td>" << html(text_of(p.iteration)) << "</td><td>" << fixed(plan.speed_up, 2)
       << "&times;</td><td class=\"bars\">";
   write_bar(out, p, longest);
-  out << "</td><td>" << html(text_of(p.breakdown.compute)) << "</td><td>"
-      << html(text_of(p.breakdown.exposed_communication)) << "</td><td>"
+  out << "</td><td>" << html(text_of(p.breakdown.exposed_communication)) << "</td><td>"
       << html(text_of(p.breakdown.hidden_communication)) << "</td><td>" << html(interval_text(p)) << "</td><td>"
-      << plan.machines << "</td><td class=\"words\">" << html(p.bound) << "</td></tr>\n";
+      << plan.machines << "</td><td class=\"words\">" << html(short_bound(p.bound)) << "</td></tr>\n";
 }
 
 void write_table(std::ostream& out, const std::vector<RankedPlan>& plans, const Prediction& baseline,
@@ -77,7 +76,7 @@ void write_table(std::ostream& out, const std::vector<RankedPlan>& plans, const 
   out << "<table class=\"ranking\">\n<caption>" << caption
       << "</caption>\n<thead><tr><th scope=\"col\">#</th><th scope=\"col\">plan</th><th scope=\"col\">step</th>"
          "<th scope=\"col\">gain</th><th scope=\"col\" class=\"bars\">what a step is made of</th>"
-         "<th scope=\"col\">compute</th><th scope=\"col\">exposed</th><th scope=\"col\">hidden</th>"
+         "<th scope=\"col\">exposed</th><th scope=\"col\">hidden</th>"
          "<th scope=\"col\">80 % interval</th><th scope=\"col\">machines</th><th scope=\"col\" "
          "class=\"words\">bound</th>"
          "</tr></thead>\n<tbody>\n";

@@ -62,21 +62,50 @@ PageSweep drawn_part(const PageSweep& sweep, const Ranking& ranking) {
   return part;
 }
 
-/// Which plan is best where, in words.
-void write_cross_overs(std::ostream& out, const PageSweep& sweep) {
+/// Which plan is the fastest where.
+std::string fastest_text(const PageSweep& sweep) {
   const SweepAxis& axis = axis_of(sweep);
   if (sweep.cross_overs.empty()) {
     const auto best = std::ranges::find_if(sweep.rows, &SweepRow::best);
-    if (best != sweep.rows.end())
-      out << "<p>From " << html(value_text(axis, axis.values.front())) << " to "
-          << html(value_text(axis, axis.values.back()))
-          << " no other plan becomes faster by more than 0.5 % than <code>" << html(best->plan) << "</code>.</p>\n";
-    return;
+    if (best == sweep.rows.end()) return "No plan can run at any of these points.";
+    return "Fastest, or within 0.5 % of it, is <code>" + html(best->plan) + "</code> everywhere from " +
+           html(value_text(axis, axis.values.front())) + " to " + html(value_text(axis, axis.values.back())) + ".";
   }
-  out << "<p>Best is <code>" << html(sweep.cross_overs.front().below) << "</code>";
+  std::string text = "Fastest is <code>" + html(sweep.cross_overs.front().below) + "</code>";
   for (const CrossOver& c : sweep.cross_overs)
-    out << "; from " << html(value_text(axis, c.value)) << " <code>" << html(c.above) << "</code>";
-  out << ".</p>\n";
+    text += ", from " + html(value_text(axis, c.value)) + " <code>" + html(c.above) + "</code>";
+  return text + ".";
+}
+
+/// At which of the points the plan that is recommended is as good as the best one.
+std::string recommended_text(const PageSweep& sweep, const PlanSpec& recommended) {
+  constexpr double equal = 1.005;
+  const SweepAxis& axis = axis_of(sweep);
+  const std::string name = text_of(recommended);
+  const std::size_t plans = sweep.question.plans.size();
+  std::vector<std::string> good;
+  for (std::size_t i = 0; i + plans <= sweep.rows.size(); i += plans) {
+    double best = HUGE_VAL, own = HUGE_VAL;
+    for (std::size_t p = 0; p < plans; ++p) {
+      const auto& prediction = sweep.rows[i + p].prediction;
+      if (!prediction) continue;
+      best = std::min(best, prediction->iteration.value());
+      if (text_of(sweep.question.plans[p]) == name) own = prediction->iteration.value();
+    }
+    if (own <= best * equal) good.push_back(value_text(axis, sweep.rows[i].values.front()));
+  }
+  const std::string plan = " The recommended " + plan_html(recommended);
+  if (good.size() * plans == sweep.rows.size()) return plan + " is as good to within 0.5 % at every point.";
+  if (good.empty()) return {};
+  std::string text = plan + " is as good to within 0.5 % at";
+  for (std::size_t i = 0; i < good.size(); ++i) text += (i == 0 ? " " : ", ") + html(good[i]);
+  return text + ".";
+}
+
+void write_cross_overs(std::ostream& out, const PageSweep& sweep, const Ranking& ranking) {
+  out << "<p>" << fastest_text(sweep);
+  if (!ranking.exact.empty()) out << recommended_text(sweep, ranking.exact.front().prediction.plan);
+  out << "</p>\n";
 }
 
 void write_numbers(std::ostream& out, const PageSweep& part) {
@@ -108,7 +137,7 @@ void write_sweep(std::ostream& out, const PageSweep& sweep, const Ranking& ranki
   const PageSweep part = drawn_part(sweep, ranking);
   const SweepAxis& axis = axis_of(sweep);
   out << "<figure class=\"sweep\">\n<figcaption><h3>" << html(title_of(sweep)) << "</h3>\n";
-  write_cross_overs(out, sweep);
+  write_cross_overs(out, sweep, ranking);
   out << "</figcaption>\n";
   for (Chart& chart : charts_of(part.question, part.rows)) {
     chart.title = "Step time of a plan";

@@ -254,9 +254,10 @@ void write_bars(std::ostream& out, const Drawing& drawing, Picoseconds span, int
       if (bar.lane != lane) continue;
       const Look look = look_of(bar.kind);
       const Picoseconds from = std::max<Picoseconds>(bar.start, 0), to = std::min(bar.end, span);
-      out << "<rect class=\"" << look.css << (bar.step == 0 ? "" : " beside") << "\" x=\"" << fixed(at(from), 1)
-          << "\" y=\"" << lane_top(lane) + label_height + look.top << "\" width=\"" << fixed(at(to) - at(from), 1)
-          << "\" height=\"" << look.height << "\"><title>" << html(title_of(bar)) << "</title></rect>\n";
+      out << "<rect class=\"" << look.css << (bar.step == 0 ? "" : " beside")
+          << (to - from < span / 1000 ? " thin" : "") << "\" x=\"" << fixed(at(from), 1) << "\" y=\""
+          << lane_top(lane) + label_height + look.top << "\" width=\"" << fixed(at(to) - at(from), 1) << "\" height=\""
+          << look.height << "\"><title>" << html(title_of(bar)) << "</title></rect>\n";
     }
     out << "</g>\n";
   }
@@ -364,10 +365,10 @@ void write_timelines_section(std::ostream& out, const ReportPage& page) {
          "<kbd>&rarr;</kbd>, from lane to lane with <kbd>&uarr;</kbd> <kbd>&darr;</kbd>.</p>\n";
   write_key(out, drawings);
   write_controls(out);
-  out << "<div class=\"timelines\" data-span=\"" << fixed(seconds_of(span).value() * 1e9, 0) << "\" data-units=\""
-      << fixed(units, 0) << "\">\n";
+  out << "<div class=\"told\">\n<div class=\"timelines\" data-span=\"" << fixed(seconds_of(span).value() * 1e9, 0)
+      << "\" data-units=\"" << fixed(units, 0) << "\">\n";
   for (std::size_t i = 0; i < drawings.size(); ++i) write_drawing(out, drawings[i], page.timelines[i], i == 0, span);
-  out << "</div>\n<p class=\"task\" role=\"status\" aria-live=\"polite\" hidden></p>\n";
+  out << "</div>\n<p class=\"task\" role=\"status\" aria-live=\"polite\" hidden></p>\n</div>\n";
   close_section(out);
 }
 

@@ -5,24 +5,11 @@
 
 #include <algorithm>
 #include <ostream>
-#include <utility>
 
 namespace stepcast {
 namespace {
 
 using Align = TextTable::Align;
-
-/// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
-std::string short_bound(std::string_view bound) {
-  constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"communication bandwidth", "bandwidth"}, {"start-up of messages", "start-up"},
-      {"waiting for input", "input"},           {"waiting for a timer", "timer"},
-      {"encoding and decoding", "codec"},       {"host issue of kernels", "host issue"}};
-  const std::string_view plain = bound.substr(0, bound.find(" ("));
-  for (const auto& [in_full, name] : names)
-    if (plain == in_full) return std::string(name);
-  return std::string(plain);
-}
 
 TextTable plan_table(const std::vector<RankedPlan>& plans) {
   TextTable table({{"#", Align::right},

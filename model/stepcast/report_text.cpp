@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 namespace stepcast {
 
@@ -44,6 +45,17 @@ std::string cluster_text(const Cluster& c) {
   if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
   if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
   return c.name.empty() ? text : c.name + ": " + text;
+}
+
+std::string short_bound(std::string_view bound) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"communication bandwidth", "bandwidth"}, {"start-up of messages", "start-up"},
+      {"waiting for input", "input"},           {"waiting for a timer", "timer"},
+      {"encoding and decoding", "codec"},       {"host issue of kernels", "host issue"}};
+  const std::string_view plain = bound.substr(0, bound.find(" ("));
+  for (const auto& [in_full, name] : names)
+    if (plain == in_full) return std::string(name);
+  return std::string(plain);
 }
 
 void write_ranks(std::ostream& out, const std::vector<TracedRank>& ranks, std::string_view lateness) {

@@ -18,6 +18,9 @@ namespace stepcast {
 /// How well the trace is reproduced, as half a sentence.
 [[nodiscard]] std::string replay_text(const SelfCheck&);
 
+/// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
+[[nodiscard]] std::string short_bound(std::string_view bound);
+
 /// Several ranks that were traced together: a row for each, and who is late; nothing for one rank.
 void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view lateness);
 /// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.

@@ -3,7 +3,7 @@
 (() => {
   const root = document.querySelector('.timelines');
   if (!root) return;
-  const section = root.parentElement;
+  const section = root.closest('section');
   const units = Number(root.dataset.units);
   const nanoseconds = Number(root.dataset.span) / units;  // of one unit
   const narrowest = units / 5000;
@@ -62,7 +62,7 @@
     return (ns / size).toFixed(digits) + ' ' + unit;
   };
   const tickDistance = (span) => {
-    const wanted = span / Math.max(2, Math.min(7, root.clientWidth / 110));
+    const wanted = span / Math.max(2, Math.min(7, root.clientWidth / 90));
     const power = 10 ** Math.floor(Math.log10(wanted));
     return power * [1, 2, 5, 10].find((digit) => digit * power >= wanted);
   };
