@@ -102,18 +102,22 @@ bool is_whole(const SweepAxis& axis) {
   return axis.option && (axis.option->kind == OptionKind::size || axis.option->kind == OptionKind::count);
 }
 
-/// In the range of at least one plan that has the option; other plans say at each point why they cannot.
-bool in_range(std::string_view name, double value, std::span<const PlanSpec> plans) {
-  std::vector<PlanSpec> all = plans_or_presets(plans);
-  return std::any_of(all.begin(), all.end(), [&](PlanSpec& plan) {
-    const OptionSpec* spec = nullptr;
-    return option_of(plan, name, &spec) && value >= spec->low && value <= spec->high;
-  });
+/// What at least one plan takes; the others say at each point why they cannot.
+struct Bounds {
+  double low = HUGE_VAL, high = -HUGE_VAL;
+};
+Bounds bounds_of(const SweepAxis& axis, std::span<const PlanSpec> plans) {
+  Bounds bounds;
+  if (!axis.option) return bounds;
+  for (PlanSpec& plan : plans_or_presets(plans))
+    if (const OptionSpec* spec = nullptr; option_of(plan, axis.name, &spec))
+      bounds = {std::min(bounds.low, spec->low), std::max(bounds.high, spec->high)};
+  return bounds;
 }
 
-void check_value(const SweepAxis& axis, double value, std::string_view text, std::span<const PlanSpec> plans) {
-  const auto demand = [&](bool good, std::string expected) {
-    if (!good) refuse(axis.name, std::move(expected), quoted(text));
+void check_value(const SweepAxis& axis, double value, std::string_view text, const Bounds& bounds) {
+  const auto demand = [&](bool good, std::string_view expected) {
+    if (!good) refuse(axis.name, std::string(expected), quoted(text));
   };
   const bool finite = std::isfinite(value);
   switch (axis.quantity) {
@@ -131,7 +135,8 @@ void check_value(const SweepAxis& axis, double value, std::string_view text, std
     case SweepQuantity::option: {
       const OptionSpec& o = *axis.option;
       demand(finite && (!is_whole(axis) || value == std::floor(value)), "a whole number");
-      demand(in_range(axis.name, value, plans), option_value_text(o, o.low) + " to " + option_value_text(o, o.high));
+      if (!(value >= bounds.low && value <= bounds.high))
+        refuse(axis.name, option_value_text(o, bounds.low) + " to " + option_value_text(o, bounds.high), quoted(text));
     }
   }
 }
@@ -228,7 +233,7 @@ double* option_of(PlanSpec& plan, std::string_view name, const OptionSpec** spec
   const std::string_view owner = dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
   const std::string_view option = dot == std::string_view::npos ? name : name.substr(dot + 1);
   const auto among = [&](std::string_view of, std::span<const OptionSpec> options, OptionValues& values) -> double* {
-    if (!owner.empty() && owner != of) return nullptr;
+    if (dot != std::string_view::npos && owner != of) return nullptr;
     for (std::size_t i = 0; i < options.size(); ++i)
       if (options[i].name == option) {
         if (spec) *spec = &options[i];
@@ -248,6 +253,7 @@ SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans) 
     throw InputError("axis", "a quantity and its values, such as 'bandwidth=1Gb/s..400Gb/s' or 'workers=2,4,8'",
                      quoted(text));
   SweepAxis axis = axis_named(trimmed(text.substr(0, equals)), plans);
+  const Bounds bounds = bounds_of(axis, plans);
   std::string_view rest = text.substr(equals + 1);
   while (true) {
     const std::size_t comma = rest.find(',');
@@ -256,7 +262,7 @@ SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans) 
     const std::size_t dots = part.find("..");
     const std::vector<double> values =
         dots == std::string_view::npos ? std::vector{value_of(axis, part)} : range_of(axis, part, dots);
-    for (const double v : values) check_value(axis, v, part, plans);
+    for (const double v : values) check_value(axis, v, part, bounds);
     axis.values.insert(axis.values.end(), values.begin(), values.end());
     if (comma == std::string_view::npos) return axis;
     rest.remove_prefix(comma + 1);
@@ -266,7 +272,8 @@ SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans) 
 SweepAxis sweep_axis_of(std::string_view name, std::span<const double> values, std::span<const PlanSpec> plans) {
   SweepAxis axis = axis_named(name, plans);
   if (values.empty()) refuse(name, "at least one value", "none");
-  for (const double v : values) check_value(axis, v, short_number(v), plans);
+  const Bounds bounds = bounds_of(axis, plans);
+  for (const double v : values) check_value(axis, v, short_number(v), bounds);
   axis.values.assign(values.begin(), values.end());
   return axis;
 }

@@ -179,6 +179,30 @@ def bad_layouts() -> list[list[str]]:
     ]
 
 
+def bad_sweeps() -> list[list[str]]:
+    """Wrong axes and ranges of points."""
+    plans = ["--plan", "ddp", "--plan", "bytescheduler", "--plan", "ddp+powersgd(rank=4)"]
+    sweep = ["sweep", str(EXAMPLE), *plans, "--network", "10GbE"]
+    axes = ["", "=", "bandwidth", "bandwidth=", "=1Gb/s", "bandwidth=1", "bandwidth=1Gb/s..", "bandwidth=..1Gb/s",
+            "bandwidth=2Gb/s..1Gb/s", "bandwidth=0Gb/s..1Gb/s", "bandwidth=1Gb/s..2Gb/s:1", "bandwidth=1Gb/s..2Gb/s:two",
+            "bandwidth=1Gb/s..2Gb/s:99999999999999999999", "bandwidth=1Gb/s..2Gb/s:10000000", "bandwidth=nan Gb/s",
+            "bandwidth=1e400 Gb/s", "bandwidth=-1 Gb/s", "bandwidth=1Gb/s,,2Gb/s", "bandwidth=1Gb/s....2Gb/s",
+            "latency=0 s..1 ms", "latency=-1 us", "latency=1", "batch=0", "batch=-8", "batch=inf", "batch=1e300",
+            "batch=1e-300..1e300", "compute=0", "compute=1e99", "compute=two", "bucket=1", "bucket=1e99 GiB",
+            "rank=0..8", "ddp.rank=4", "rank.powersgd=4", "ddp.=1", ".bucket=1MiB", "x" * 10_000, "workers=4"]
+    one = [*sweep, "--workers", "4", "--over", "bandwidth=1Gb/s..8Gb/s"]
+    return [
+        ["sweep"], [*sweep, "--workers", "4"], *([*sweep, "--workers", "4", "--over", axis] for axis in axes),
+        *([*sweep, "--over", axis] for axis in ("workers=0", "workers=2.5", "workers=-4..4", "workers=1e9", "workers=2,")),
+        [*sweep, "--over", "bandwidth=1Gb/s"], [*one, "--over", "bandwidth=1Gb/s"],
+        [*one, "--over", "bucket=1MiB", "--over", "ddp.bucket=1MiB"], [*one, "--csv", "--json"],
+        *([*one, "--points", points] for points in ("1", "..", "2..1", "-1..2", "0..5", "0..99999999999999999999")),
+        *([*one, "--threads", threads] for threads in ("0", "-1", "many", "1e9")),
+        [*one, "--plot", "-"], [*one, "--plot", str(EXAMPLE)], [*one, "--plot", "/tmp/x.svg", "--points", "0..1"],
+        [*one, "-o", "/nonexistent/folder/out.csv"], [*one, "-o", str(EXAMPLE)],
+    ]
+
+
 class Checker:
     def __init__(self, program: pathlib.Path):
         self.program, self.passed, self.failed = program, 0, 0
@@ -266,7 +290,7 @@ def main() -> int:
                                               "--plan", "layout(pp=2)/ddp"])
         path.unlink()
         device = DEVICE.read_bytes()
-        for flags in bad_flags() + bad_layouts():
+        for flags in bad_flags() + bad_layouts() + bad_sweeps():
             checker.check("flags: " + " ".join(flags)[:120], flags)
         if DEVICE.read_bytes() != device:
             checker.failed += 1
