@@ -117,7 +117,11 @@ ExitCode sweep(const Flags& flags) {
   SweepQuestion question = question_of(flags);
   question.cluster = cluster_under(question, flags);
   const SweepOptions range = range_of(flags, question.points());
-  check_outputs(flags.output, flags.plot, files_of(flags.input, flags.cluster));
+  const std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
+  refuse_overwriting(flags.output.path, inputs);
+  refuse_overwriting(flags.plot, inputs);
+  if (!flags.plot.empty() && flags.plot == flags.output.path)
+    throw InputError("--plot", "another file than that of the rows", "'" + flags.plot + "' for both");
   if (!flags.plot.empty()) check_panels(question);
   Input input = input_of(flags.input, question.cluster);
   if (const std::string caution = input.check.caution(); !caution.empty())

@@ -198,7 +198,7 @@ def bad_sweeps() -> list[list[str]]:
         [*one, "--over", "bucket=1MiB", "--over", "ddp.bucket=1MiB"], [*one, "--csv", "--json"],
         *([*one, "--points", points] for points in ("1", "..", "2..1", "-1..2", "0..5", "0..99999999999999999999")),
         *([*one, "--threads", threads] for threads in ("0", "-1", "many", "1e9")),
-        [*one, "--plot", "-"], [*one, "--plot", str(EXAMPLE)], [*one, "--plot", "/tmp/x.svg", "--points", "0..1"],
+        [*one, "--plot", "-"], [*one, "--plot", str(EXAMPLE)], [*one, "--plot", "same", "-o", "same"], [*one, "--plot", "/tmp/x.svg", "--points", "0..1"],
         [*one, "-o", "/nonexistent/folder/out.csv"], [*one, "-o", str(EXAMPLE)],
     ]
 
