@@ -87,7 +87,7 @@ struct Written {
 
 /// Writes the rows of a range piece by piece.
 Written write_rows(std::ostream& out, const Flags& flags, const SweepQuestion& question, const SweepOptions& range) {
-  constexpr std::size_t rows_at_once = 4096;
+  constexpr std::size_t rows_at_once = 16384;
   const std::size_t piece = std::max<std::size_t>(1, rows_at_once / plans_of(question).size());
   Written written;
   Progress progress("sweep");

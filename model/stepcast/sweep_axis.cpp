@@ -115,9 +115,16 @@ Bounds bounds_of(const SweepAxis& axis, std::span<const PlanSpec> plans) {
   return bounds;
 }
 
+std::string short_number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, value >= 1e4 && value < 1e15 && value == std::floor(value) ? "%.0f" : "%.4g", value);
+  return text;
+}
+
+/// `text`: of the value as it was written; empty: as a number.
 void check_value(const SweepAxis& axis, double value, std::string_view text, const Bounds& bounds) {
   const auto demand = [&](bool good, std::string_view expected) {
-    if (!good) refuse(axis.name, std::string(expected), quoted(text));
+    if (!good) refuse(axis.name, std::string(expected), quoted(text.empty() ? short_number(value) : text));
   };
   const bool finite = std::isfinite(value);
   switch (axis.quantity) {
@@ -136,7 +143,8 @@ void check_value(const SweepAxis& axis, double value, std::string_view text, con
       const OptionSpec& o = *axis.option;
       demand(finite && (!is_whole(axis) || value == std::floor(value)), "a whole number");
       if (!(value >= bounds.low && value <= bounds.high))
-        refuse(axis.name, option_value_text(o, bounds.low) + " to " + option_value_text(o, bounds.high), quoted(text));
+        refuse(axis.name, option_value_text(o, bounds.low) + " to " + option_value_text(o, bounds.high),
+               quoted(text.empty() ? short_number(value) : text));
     }
   }
 }
@@ -214,12 +222,6 @@ std::vector<double> range_of(const SweepAxis& axis, std::string_view text, std::
   return values;
 }
 
-std::string short_number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, value >= 1e4 && value < 1e15 && value == std::floor(value) ? "%.0f" : "%.4g", value);
-  return text;
-}
-
 }  // namespace
 
 const SweepQuantityRule* rule_of(SweepQuantity quantity) {
@@ -271,11 +273,18 @@ SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans) 
 
 SweepAxis sweep_axis_of(std::string_view name, std::span<const double> values, std::span<const PlanSpec> plans) {
   SweepAxis axis = axis_named(name, plans);
-  if (values.empty()) refuse(name, "at least one value", "none");
-  const Bounds bounds = bounds_of(axis, plans);
-  for (const double v : values) check_value(axis, v, short_number(v), bounds);
   axis.values.assign(values.begin(), values.end());
+  check_axis(axis, plans);
   return axis;
+}
+
+void check_axis(const SweepAxis& axis, std::span<const PlanSpec> plans) {
+  const SweepAxis named = axis_named(axis.name, plans);
+  if (named.quantity != axis.quantity || !named.option != !axis.option)
+    refuse(axis.name, "an axis as sweep_axis_of makes it", "another quantity");
+  if (axis.values.empty()) refuse(axis.name, "at least one value", "none");
+  const Bounds bounds = bounds_of(axis, plans);
+  for (const double v : axis.values) check_value(axis, v, {}, bounds);
 }
 
 std::string trimmed_text_of(Seconds time) {

@@ -46,16 +46,31 @@ void describe(Chart& chart, const SweepAxis& axis) {
   for (const ChartMark& m : chart.marks) chart.description += " Best " + m.text + ".";
 }
 
-/// Why plans have no curve or a gap in it, the first reason of each.
+/// Why plans have no curve or a gap in it: each reason once, with the first value at which it holds and its plans,
+/// unless those are all.
 std::string gaps_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, const SweepAxis& axis) {
+  struct Gap {
+    std::string reason;
+    double value;
+    std::vector<std::size_t> plans;
+  };
+  std::vector<Gap> gaps;
+  const std::size_t plans = grid.plans().size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i]->prediction) continue;
+    const auto known =
+        std::find_if(gaps.begin(), gaps.end(), [&](const Gap& g) { return g.reason == rows[i]->inapplicable; });
+    Gap& gap =
+        known == gaps.end() ? gaps.emplace_back(Gap{rows[i]->inapplicable, rows[i]->values.front(), {}}) : *known;
+    if (std::find(gap.plans.begin(), gap.plans.end(), i % plans) == gap.plans.end()) gap.plans.push_back(i % plans);
+  }
   std::string note;
-  for (std::size_t p = 0; p < grid.plans().size(); ++p)
-    for (std::size_t i = p; i < rows.size(); i += grid.plans().size())
-      if (!rows[i]->prediction) {
-        note += (note.empty() ? "Not at " : "; not at ") + value_text(axis, rows[i]->values.front()) + ": " +
-                text_of(grid.plans()[p]) + " (" + rows[i]->inapplicable + ")";
-        break;
-      }
+  for (const Gap& gap : gaps) {
+    std::string names;
+    for (const std::size_t p : gap.plans) names += (names.empty() ? "" : ", ") + text_of(grid.plans()[p]);
+    note += (note.empty() ? "Not at " : "; not at ") + value_text(axis, gap.value) +
+            (gap.plans.size() < plans ? ", " + names : "") + ": " + gap.reason;
+  }
   return note;
 }
 

@@ -17,7 +17,7 @@ void check_axes(const SweepQuestion& question, const std::vector<PlanSpec>& plan
     throw InputError("axes", "at least one", "none", "name one, such as 'bandwidth=1Gb/s..400Gb/s'");
   std::set<std::string> seen;
   for (const SweepAxis& axis : question.axes) {
-    (void)sweep_axis_of(axis.name, axis.values, plans);
+    check_axis(axis, plans);
     if (!seen.insert(axis.name).second) throw InputError("axis '" + axis.name + "'", "each axis once", "it again");
   }
   // "bucket" and "ddp.bucket" would write the same value.

@@ -17,6 +17,8 @@ struct SweepQuantityRule {
   std::string_view expected;  ///< of a value
 };
 [[nodiscard]] const SweepQuantityRule* rule_of(SweepQuantity);
+/// Throws InputError for an axis whose name or values are none, in a question with these plans.
+void check_axis(const SweepAxis&, std::span<const PlanSpec> plans);
 /// "network bandwidth (goodput)", "bucket of ddp": for the axis of a chart.
 [[nodiscard]] std::string title_of(const SweepAxis&);
 

@@ -160,6 +160,9 @@ TEST_CASE("a wrong axis is refused with what was expected") {
         std::string::npos);
   const auto large = question_over({"bandwidth=1Gb/s..2Gb/s:10000", "latency=1us..2us:1000"}, plans);
   CHECK(refused(large).find("at most 10000000 rows") != std::string::npos);
+  SweepQuestion by_hand = question_over({}, plans);
+  by_hand.axes.push_back({SweepQuantity::option, "bucket", {1e6}});
+  CHECK(refused(by_hand).find("as sweep_axis_of makes it") != std::string::npos);
   SweepQuestion other = question_over({"bucket=1MiB"}, plans);
   other.plans = plans_named({"wfbp"});
   CHECK(refused(other).find("no plan of the sweep has an option of that name") != std::string::npos);
