@@ -62,7 +62,7 @@ void write_contents(std::ostream& out, const ReportPage& page) {
   link(true, "cluster", "Cluster");
   link(!ranking.inapplicable.empty(), "rejected", "Plans that cannot run");
   link(true, "accuracy", "Accuracy");
-  link(true, "record", "Record");
+  link(true, "about", "Record");
   out << "</ul>\n</nav>\n";
 }
 
@@ -126,7 +126,7 @@ void write_to_paste(std::ostream& out, std::string_view id, std::string_view nam
 }
 
 void write_record_section(std::ostream& out, const ReportPage& page) {
-  open_section(out, "record", "Record");
+  open_section(out, "about", "Record");
   if (!page.command.empty()) {
     out << "<p>This page was made by</p>\n";
     write_to_paste(out, "command", "command", page.command);
