@@ -99,7 +99,16 @@ std::string json_in_html(std::string_view json) {
 
 std::string width_share(double share) { return fixed(100 * share, 3) + "%"; }
 
-std::string plan_html(const PlanSpec& plan) { return "<code>" + html(text_of(plan)) + "</code>"; }
+std::string plan_html(const PlanSpec& plan) {
+  // Where a narrow column may break it.
+  std::string out = "<code>";
+  for (const char c : html(text_of(plan))) {
+    if (c == '+') out += "<wbr>";
+    out += c;
+    if (c == '(' || c == '_') out += "<wbr>";
+  }
+  return out + "</code>";
+}
 
 void open_section(std::ostream& out, std::string_view id, std::string_view title) {
   out << "<section id=\"" << id << "\" aria-labelledby=\"" << id << "-title\">\n<h2 id=\"" << id << "-title\">" << title

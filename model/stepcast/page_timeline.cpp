@@ -219,6 +219,13 @@ std::string title_of(const Bar& bar) {
   return text;
 }
 
+/// What there is room for: that a pass is forward or backward is seen by where its bar stands (as in timeline.js).
+std::string_view name_on_bar(const Bar& bar) {
+  std::string_view name = bar.name;
+  if (bar.kind == TaskKind::forward || bar.kind == TaskKind::backward) name.remove_prefix(name.find(' ') + 1);
+  return name;
+}
+
 /// 1, 2 or 5 times a power of ten, about six of them over `span`.
 double tick_distance(double span) {
   const double rough = span / 6, power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -281,7 +288,7 @@ void write_labels(std::ostream& out, const Drawing& drawing, Picoseconds span) {
     out << "<svg x=\"" << width_share(static_cast<double>(from) / static_cast<double>(span)) << "\" y=\""
         << lane_top(bar.lane) + label_height + look.top << "\" width=\"" << width_share(share) << "\" height=\""
         << look.height << "\"><text class=\"on-" << look.css << (bar.step == 0 ? "" : " on-beside") << "\" x=\"4\" y=\""
-        << (look.height + 9) / 2 << "\">" << html(bar.name) << "</text></svg>\n";
+        << (look.height + 9) / 2 << "\">" << html(name_on_bar(bar)) << "</text></svg>\n";
   }
   out << "</g>\n";
 }

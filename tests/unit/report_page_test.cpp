@@ -60,7 +60,7 @@ std::string flaw_of_html(const std::string& text) {
       if (!quoted && text[end] == '<') return "'<' in a tag near " + text.substr(at, 40);
       if (!quoted && text[end] == '=' && text[end + 1] != '"') return "no quotes near " + text.substr(at, 80);
     }
-    const bool empty = text[end - 1] == '/' || name == "meta" || name == "br";
+    const bool empty = text[end - 1] == '/' || name == "meta" || name == "br" || name == "wbr";
     if (closes) {
       if (open.empty() || open.back() != name) return "</" + name + "> closes " + (open.empty() ? "" : open.back());
       open.pop_back();

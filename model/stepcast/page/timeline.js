@@ -25,7 +25,7 @@
     title.remove();
     const from = Number(rect.getAttribute('x'));
     return {
-      rect, lane, name, times, from, to: from + Number(rect.getAttribute('width')),
+      rect, lane, name, times, label: name.replace(/^(forward|backward) /, ''), from, to: from + Number(rect.getAttribute('width')),
       top: Number(rect.getAttribute('y')), height: Number(rect.getAttribute('height')),
       kind: rect.classList[0], beside: rect.classList.contains('beside'),
     };
@@ -90,7 +90,7 @@
         x: percent(left), y: task.top, width: (100 * (right - left) / (to - from)).toFixed(3) + '%', height: task.height,
       });
       const css = 'on-' + task.kind + (task.beside ? ' on-beside' : '');
-      frame.append(svg('text', {x: 4, y: Math.floor((task.height + 9) / 2), class: css}, task.name));
+      frame.append(svg('text', {x: 4, y: Math.floor((task.height + 9) / 2), class: css}, task.label));
       items.push(frame);
     }
     plot.names.replaceChildren(...items);
