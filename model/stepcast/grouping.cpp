@@ -8,7 +8,9 @@ namespace {
 /// Appends tensors to the last group, or to a new one after `close`.
 class GroupWriter {
  public:
-  explicit GroupWriter(const Profile& profile) : tensors_(profile.tensors) { groups_.reserve(tensors_.size()); }
+  GroupWriter(const Profile& profile, Memory memory) : tensors_(profile.tensors), groups_(memory) {
+    groups_.reserve(tensors_.size());
+  }
   const Group& append(std::uint32_t tensor) {
     if (!open_) groups_.push_back({tensor, 0, Bytes(0)});
     open_ = true;
@@ -27,16 +29,18 @@ class GroupWriter {
 
 }  // namespace
 
-Grouping per_tensor(const Profile& profile) { return closed_at(profile, Bytes(0)); }
+Grouping per_tensor(const Profile& profile, Memory memory) { return closed_at(profile, Bytes(0), memory); }
 
-Grouping all_in_one(const Profile& profile) {
-  return closed_at(profile, Bytes(std::numeric_limits<double>::infinity()));
+Grouping all_in_one(const Profile& profile, Memory memory) {
+  return closed_at(profile, Bytes(std::numeric_limits<double>::infinity()), memory);
 }
 
-Grouping closed_at(const Profile& profile, Bytes limit) { return closed_at(profile, limit, limit); }
+Grouping closed_at(const Profile& profile, Bytes limit, Memory memory) {
+  return closed_at(profile, limit, limit, memory);
+}
 
-Grouping closed_at(const Profile& profile, Bytes first_limit, Bytes limit) {
-  GroupWriter writer(profile);
+Grouping closed_at(const Profile& profile, Bytes first_limit, Bytes limit, Memory memory) {
+  GroupWriter writer(profile, memory);
   for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
     const Group& group = writer.append(t);
     if (group.size >= (group.first == 0 ? first_limit : limit)) writer.close();
@@ -44,9 +48,9 @@ Grouping closed_at(const Profile& profile, Bytes first_limit, Bytes limit) {
   return writer.take();
 }
 
-Grouping closed_at(const Profile& profile, Bytes limit, Seconds wait, const std::vector<Seconds>& ready,
-                   Seconds begin) {
-  GroupWriter writer(profile);
+Grouping closed_at(const Profile& profile, Bytes limit, Seconds wait, std::span<const Seconds> ready, Seconds begin,
+                   Memory memory) {
+  GroupWriter writer(profile, memory);
   Seconds waited, previous = begin;
   for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
     waited += ready[t] - previous;

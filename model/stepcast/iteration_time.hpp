@@ -3,12 +3,14 @@
 // library).
 //
 // With stragglers that of the slowest worker, without jitter. Not thread-safe: it keeps the costs of the collectives
-// that were asked for, and scratch space.
+// that were asked for, and the hot loop's buffers.
+#include <stepcast/hot_loop.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/stragglers.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,12 +21,12 @@ namespace stepcast {
 class IterationTime {
  public:
   IterationTime(const Profile& profile, const Cluster& cluster)
-      : profile_(slowest_worker(profile, cluster)), cluster_(cluster) {}
+      : profile_(std::make_shared<const PreparedProfile>(slowest_worker(profile, cluster))), cluster_(cluster) {}
   /// In seconds; infinite where the plan does not apply.
   double operator()(const PlanSpec& spec) {
     const Answer<CommunicationCost>& cost = cost_of(collective_of(spec));
     if (!cost) return HUGE_VAL;
-    const Answer<Seconds> time = predicted_iteration(profile_, cluster_, *cost, spec, timeline_);
+    const Answer<Seconds> time = loop_.iteration(profile_, cluster_, *cost, spec);
     return time ? time->value() : HUGE_VAL;
   }
 
@@ -35,10 +37,10 @@ class IterationTime {
     return costs_.emplace_back(collective, communication_cost(cluster_, collective)).second;
   }
 
-  const Profile profile_;
+  const std::shared_ptr<const PreparedProfile> profile_;
   const Cluster& cluster_;
   std::vector<std::pair<std::string, Answer<CommunicationCost>>> costs_;  // of the few collectives that plans name
-  Timeline timeline_;
+  HotLoop loop_;
 };
 
 }  // namespace stepcast

@@ -14,7 +14,9 @@ class KeyedPlan {
         exchange_(exchange),
         remote_(in.cluster.nodes > 1),
         local_(in.cluster.devices_per_node > 1 || !remote_),
-        sums_(remote_ && in.cost.line(Operation::server_sum) != CostLine{}) {
+        sums_(remote_ && in.cost.line(Operation::server_sum) != CostLine{}),
+        first_use_(in.memory),
+        plan_(in.blank()) {
     plan_.period = exchange.period;
     plan_.update = UpdatePlace::on_server;
     pcie_ = channel("pcie", Discipline::fifo);
@@ -32,7 +34,11 @@ class KeyedPlan {
   }
 
  private:
-  using Sources = std::vector<Node>;
+  /// What a stage waits for: one node, or two.
+  struct Sources {
+    Node first;
+    std::optional<Node> second{};
+  };
 
   void write_key() {
     first_use_.clear();
@@ -48,7 +54,7 @@ class KeyedPlan {
     const Tensor& tensor = profile_.tensors[key_];
     const bool first = phase == 0;
     Sources copied{{NodeKind::backward, tensor.layer, phase}};
-    if (before && exchange_.local_update) copied.push_back(*before);
+    if (before && exchange_.local_update) copied.second = before;
     const auto starts = [&](Node node) {
       if (first) first_use_.push_back(node);
       return node;
@@ -124,7 +130,8 @@ class KeyedPlan {
     return after_all(after, {NodeKind::codec, static_cast<std::uint32_t>(plan_.codecs.size() - 1)});
   }
   Node after_all(const Sources& sources, Node node) {
-    for (const Node& source : sources) plan_.edges.push_back({source, node});
+    plan_.edges.push_back({sources.first, node});
+    if (sources.second) plan_.edges.push_back({*sources.second, node});
     return node;
   }
   std::uint8_t channel(std::string_view name, Discipline discipline) {
@@ -137,7 +144,7 @@ class KeyedPlan {
   bool remote_, local_, sums_;
   std::uint8_t pcie_ = 0, up_ = 0, down_ = 0, sum_ = 0;
   std::uint32_t key_ = 0;
-  std::vector<Node> first_use_;  // of the host buffer in the first iteration of a repetition
+  std::pmr::vector<Node> first_use_;  // of the host buffer in the first iteration of a repetition
   CommPlan plan_;
 };
 

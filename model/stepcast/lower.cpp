@@ -49,10 +49,14 @@ ComputeTimes::ComputeTimes(const Profile& profile)
   for (std::size_t l = 0; l < shares.size(); ++l) {
     updates_[l].host = profile.optimizer.host * shares[l];
     updates_[l].device = profile.optimizer.device * shares[l];
+    PassCost alone;
+    alone.host = updates_[l].host, alone.device = updates_[l].device;
+    updates_[l].alone = {times_of(alone), takes_time(alone)};
   }
 }
 
 ComputeTimes::LayerUpdate ComputeTimes::layer_update(std::uint32_t layer, Seconds per_tensor) const {
+  if (per_tensor == Seconds(0)) return updates_[layer].alone;
   PassCost cost;
   cost.host = updates_[layer].host, cost.device = updates_[layer].device;
   Seconds& busy = has_device ? cost.device : cost.host;

@@ -42,6 +42,7 @@ class ComputeTimes {
   struct Share {
     Seconds host, device;
     double tensors = 0;
+    LayerUpdate alone;  ///< without a least time per tensor
   };
   std::vector<Share> updates_;  // by layer
 };

@@ -2,8 +2,11 @@
 
 namespace stepcast {
 
-CommPlan all_reduced(const Profile& profile, const Grouping& groups, Discipline discipline) {
-  CommPlan plan;
+CommPlan all_reduced(const StrategyInput& in, const Grouping& groups, Discipline discipline) {
+  return all_reduced(in.profile, groups, discipline, in.blank());
+}
+
+CommPlan all_reduced(const Profile& profile, const Grouping& groups, Discipline discipline, CommPlan plan) {
   plan.channels.push_back({"net", discipline, Bytes(0)});
   plan.transfers.reserve(groups.size());
   plan.edges.reserve(2 * groups.size());

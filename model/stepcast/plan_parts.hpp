@@ -4,6 +4,7 @@
 // A strategy that all-reduces groups of gradients behind a barrier differs from its siblings only in the grouping and
 // in the channel's discipline; strategies over servers share the pipeline of a partition. Both are written once, here.
 #include <stepcast/grouping.hpp>
+#include <stepcast/ready_times.hpp>
 #include <stepcast/strategy.hpp>
 
 namespace stepcast {
@@ -20,7 +21,14 @@ inline constexpr Node common_update{NodeKind::update, 0};
 
 /// One all-reduce per group as soon as the group's last gradient is ready, one channel "net" of the given discipline
 /// (priority: position of the group), and a barrier: the common update waits for all.
-[[nodiscard]] CommPlan all_reduced(const Profile&, const Grouping&, Discipline discipline = Discipline::fifo);
+[[nodiscard]] CommPlan all_reduced(const StrategyInput&, const Grouping&, Discipline discipline = Discipline::fifo);
+/// The same, written into an empty plan.
+[[nodiscard]] CommPlan all_reduced(const Profile&, const Grouping&, Discipline discipline = Discipline::fifo,
+                                   CommPlan blank = {});
+/// When each gradient is ready (profile.hpp).
+[[nodiscard]] inline std::pmr::vector<Seconds> ready_times(const StrategyInput& in) {
+  return gradient_ready_times(in.profile, in.memory);
+}
 
 /// A plan that can be written down at all: the reason why `messages` are too many, or empty.
 [[nodiscard]] std::string too_many(double messages);

@@ -9,9 +9,12 @@
 namespace stepcast {
 
 ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Queues queues, bool balanced)
-    : local_(in.cluster.devices_per_node > 1),
+    : plan_(in.blank()),
+      local_(in.cluster.devices_per_node > 1),
       remote_(in.cluster.nodes > 1),
-      sums_(remote_ && in.cost.line(Operation::server_sum) != CostLine{}) {
+      sums_(remote_ && in.cost.line(Operation::server_sum) != CostLine{}),
+      in_(in.memory),
+      out_(in.memory) {
   plan_.update = update;
   const std::size_t parts = 2 * in.profile.tensors.size();
   plan_.transfers.reserve(parts * (2 + 2 * local_ + sums_));
@@ -137,13 +140,13 @@ std::uint64_t byteps_server(std::uint64_t key, std::uint64_t servers) {
   return hash % servers;
 }
 
-std::vector<std::uint64_t> declared_numbers(const Profile& profile) {
-  std::vector<std::uint32_t> by_name(profile.tensors.size());
+std::pmr::vector<std::uint64_t> declared_numbers(const Profile& profile, Memory memory) {
+  std::pmr::vector<std::uint32_t> by_name(profile.tensors.size(), memory);
   std::iota(by_name.begin(), by_name.end(), 0);
   std::sort(by_name.begin(), by_name.end(), [&](std::uint32_t a, std::uint32_t b) {
     return std::tie(profile.tensors[a].name, a) < std::tie(profile.tensors[b].name, b);
   });
-  std::vector<std::uint64_t> numbers(by_name.size());
+  std::pmr::vector<std::uint64_t> numbers(by_name.size(), memory);
   for (std::size_t i = 0; i < by_name.size(); ++i) numbers[by_name[i]] = i;
   return numbers;
 }

@@ -35,7 +35,8 @@ struct Payload {
 }
 [[nodiscard]] std::uint64_t byteps_server(std::uint64_t key, std::uint64_t servers);
 /// The number of every tensor: BytePS declares them in alphabetical order of their names.
-[[nodiscard]] std::vector<std::uint64_t> declared_numbers(const Profile&);
+[[nodiscard]] std::pmr::vector<std::uint64_t> declared_numbers(const Profile&,
+                                                               Memory = std::pmr::get_default_resource());
 
 /// The option `keys` of strategies that can spread keys either way.
 enum class Keys : std::uint8_t { hashed, even };
@@ -80,8 +81,8 @@ class ServerPlan {
 
   CommPlan plan_;
   bool local_, remote_, sums_;
-  double own_ = 1, extra_ = 0;          ///< parts of a payload on the worker's card: as a worker, as a server
-  std::vector<std::uint8_t> in_, out_;  ///< channels of the servers' cards, where keys are hashed
+  double own_ = 1, extra_ = 0;               ///< parts of a payload on the worker's card: as a worker, as a server
+  std::pmr::vector<std::uint8_t> in_, out_;  ///< channels of the servers' cards, where keys are hashed
   std::optional<Node> last_push_;
   std::uint8_t pcie_ = 0, up_ = 0, down_ = 0, sum_ = 0, moment_ = 0;
 };

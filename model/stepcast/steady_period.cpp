@@ -53,13 +53,15 @@ void SteadyPeriod::Claims::pop() {
 // --- Tasks ----------------------------------------------------------------------------------------------------------
 
 bool SteadyPeriod::covers(const TaskGraph& graph) {
-  return std::all_of(graph.tasks.begin(), graph.tasks.end(), [&](const Task& t) {
-    return t.slow_down == 1 && (t.work > 0 || graph.resources[t.resource].discipline == Discipline::parallel);
-  });
+  return graph.tasks.size() < std::size_t{1} << task_bits &&
+         std::all_of(graph.tasks.begin(), graph.tasks.end(), [&](const Task& t) {
+           return t.slow_down == 1 && (t.work > 0 || graph.resources[t.resource].discipline == Discipline::parallel);
+         });
 }
 
 void SteadyPeriod::prepare(const TaskGraph& graph) {
   graph_ = &graph;
+  tasks_ = graph.tasks.data();
   n_ = static_cast<std::uint32_t>(graph.tasks.size());
   rows_ = complete_ = most_lag_ = released_ = 0;
   for (const Arc& a : graph.arcs) most_lag_ = std::max(most_lag_, std::min(a.lag, most_iterations));
@@ -108,34 +110,34 @@ void SteadyPeriod::add_row() {
   if (held_.size() < rows_) held_.emplace_back();
 }
 
-void SteadyPeriod::end_at(std::uint32_t instance, Picoseconds end) {
-  instances_[instance].time = end;
-  ended_.push_back(instance);
+void SteadyPeriod::end_at(Number i, Picoseconds end) {
+  at(i).time = end;
+  ended_.push_back(i);
 }
 
 // All that an instance waits for has a known end.
-void SteadyPeriod::make_ready(std::uint32_t row, std::uint32_t number, Instance& instance) {
-  const Task& task = graph_->tasks[number];
-  const std::uint32_t here = row * n_ + number, queue = queue_of_[task.resource];
+void SteadyPeriod::make_ready(Number i, Picoseconds time) {
+  const Task& task = tasks_[task_of(i)];
+  const std::uint32_t row = row_of(i), queue = queue_of_[task.resource];
   if (queue != none) {
     Queue& q = queues_[queue];
     if (q.discipline == Discipline::in_order) return;  // whose turn it is, is known
-    q.claims.add({instance.time, rank_of(task.priority, here)});
+    q.claims.add({time, rank_of(task.priority, i)});
   } else if (row <= released_) {
-    end_at(here, instance.time + task.work);
+    end_at(i, time + task.work);
   } else {
-    held_[row].instances.push_back(here);
-    held_[row].first_start = std::min(held_[row].first_start, instance.time);
+    held_[row].instances.push_back(i);
+    held_[row].first_start = std::min(held_[row].first_start, time);
   }
 }
 
 // Tells the successors of all that has ended, and what follows from that without a queue.
 void SteadyPeriod::follow_ends() {
   while (!ended_.empty()) {
-    const std::uint32_t instance = ended_.back();
+    const Number ended = ended_.back();
     ended_.pop_back();
-    const std::uint32_t row = instance / n_, task = instance - row * n_;
-    const Picoseconds end = instances_[instance].time;
+    const std::uint32_t row = row_of(ended), task = task_of(ended);
+    const Picoseconds end = at(ended).time;
     --unfinished_[row];
     for (const Arc& a : graph_->successors(task)) {
       if (a.lag >= most_iterations - row) continue;
@@ -143,7 +145,7 @@ void SteadyPeriod::follow_ends() {
       while (to >= rows_) add_row();
       Instance& successor = instances_[std::size_t{to} * n_ + a.task];
       successor.time = std::max(successor.time, end);
-      if (--successor.pending == 0) make_ready(to, a.task, successor);
+      if (--successor.pending == 0) make_ready(number_of(to, a.task), successor.time);
     }
   }
 }
@@ -158,7 +160,7 @@ std::uint32_t SteadyPeriod::row_held_until(Picoseconds time) const {
 void SteadyPeriod::release(std::uint32_t until) {
   while (released_ < until) {
     Held& held = held_[++released_];
-    for (const std::uint32_t i : held.instances) end_at(i, instances_[i].time + graph_->tasks[i % n_].work);
+    for (const Number i : held.instances) end_at(i, at(i).time + tasks_[task_of(i)].work);
     held.instances.clear();
     held.first_start = never;
   }
@@ -193,9 +195,9 @@ Picoseconds SteadyPeriod::next_event(const Queue& q) const {
   return never;
 }
 
-void SteadyPeriod::serve(Queue& q, std::uint32_t instance, Picoseconds start) {
-  q.free = start + graph_->tasks[instance % n_].work;
-  end_at(instance, q.free);
+void SteadyPeriod::serve(Queue& q, Number i, Picoseconds start) {
+  q.free = start + tasks_[task_of(i)].work;
+  end_at(i, q.free);
 }
 
 void SteadyPeriod::act(Queue& q, Picoseconds now) {
@@ -203,7 +205,7 @@ void SteadyPeriod::act(Queue& q, Picoseconds now) {
     const std::size_t row = q.position / q.order.size();
     const std::uint32_t task = instance_of(q.order[q.position % q.order.size()]);
     ++q.position;
-    serve(q, static_cast<std::uint32_t>(row * n_) + task, now);
+    serve(q, number_of(static_cast<std::uint32_t>(row), task), now);
     return;
   }
   if (q.discipline == Discipline::fifo) {
@@ -228,14 +230,14 @@ void SteadyPeriod::act(Queue& q, Picoseconds now) {
 
 void SteadyPeriod::act_under_credit(Queue& q, Picoseconds now) {
   if (q.serving != none && q.free == now) {
-    q.credit_left = std::min(q.credit, q.credit_left + graph_->tasks[q.serving % n_].bytes);
+    q.credit_left = std::min(q.credit, q.credit_left + tasks_[task_of(q.serving)].bytes);
     q.serving = none;
   }
   while (q.credit_left > 0 && !q.urgent.empty()) {
     std::pop_heap(q.urgent.begin(), q.urgent.end(), std::greater<>());
     q.issued.push_back(instance_of(q.urgent.back()));
     q.urgent.pop_back();
-    q.credit_left -= graph_->tasks[q.issued.back() % n_].bytes;
+    q.credit_left -= tasks_[task_of(q.issued.back())].bytes;
   }
   if (q.serving != none || q.served == q.issued.size()) return;
   q.serving = q.issued[q.served++];
@@ -249,8 +251,9 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
   // What waits only for iterations before the first one may start at once, also in iterations after the first.
   add_row();
   while (rows_ < std::min(most_lag_, most_iterations)) add_row();
-  for (std::uint32_t i = 0; i < rows_ * n_; ++i)
-    if (instances_[i].pending == 0) make_ready(i / n_, i % n_, instances_[i]);
+  for (std::uint32_t row = 0, rows = rows_; row < rows; ++row)
+    for (std::uint32_t t = 0; t < n_; ++t)
+      if (at(number_of(row, t)).pending == 0) make_ready(number_of(row, t), 0);
   while (true) {
     follow_ends();
     while (complete_ < rows_ && unfinished_[complete_] == 0) {

@@ -23,6 +23,13 @@ class SteadyPeriod {
   [[nodiscard]] Picoseconds operator()(const TaskGraph&);
 
  private:
+  /// A task of an iteration (its row) as one number; sorts by both.
+  using Number = std::uint32_t;
+  static constexpr std::uint32_t task_bits = 26;  // the rest is for the 64 rows
+  static constexpr Number number_of(std::uint32_t row, std::uint32_t task) { return row << task_bits | task; }
+  static constexpr std::uint32_t row_of(Number i) { return i >> task_bits; }
+  static constexpr std::uint32_t task_of(Number i) { return i & ((1u << task_bits) - 1); }
+
   /// One task of one iteration: when its predecessors have ended as far as is known; then, when it ends itself.
   struct Instance {
     Picoseconds time = 0;
@@ -56,9 +63,9 @@ class SteadyPeriod {
     Picoseconds free = 0;  ///< end of what it serves, or served last
     Claims claims;
     std::vector<std::uint64_t> urgent;  ///< priority: heap of the ranks of what is ready by now
-    std::vector<std::uint32_t> issued;  ///< under a credit: instances in order of issue, from `served`
+    std::vector<Number> issued;         ///< under a credit: instances in order of issue, from `served`
     std::size_t served = 0;
-    std::uint32_t serving = none;      ///< under a credit: the instance that is served
+    Number serving = none;             ///< under a credit: the instance that is served
     std::vector<std::uint64_t> order;  ///< in_order: ranks of an iteration's tasks, in their order
     std::size_t position = 0;          ///< in_order: how many have been served, over all iterations
   };
@@ -68,29 +75,31 @@ class SteadyPeriod {
   void prepare(const TaskGraph&);
   void prepare_queues();
   void add_row();
-  void end_at(std::uint32_t instance, Picoseconds end);
-  void make_ready(std::uint32_t row, std::uint32_t task, Instance&);
+  [[nodiscard]] Instance& at(Number i) { return instances_[std::size_t{row_of(i)} * n_ + task_of(i)]; }
+  void end_at(Number, Picoseconds end);
+  void make_ready(Number, Picoseconds time);
   void follow_ends();
   void release(std::uint32_t row);
   [[nodiscard]] std::uint32_t row_held_until(Picoseconds time) const;
   [[nodiscard]] Picoseconds next_event(const Queue&) const;
   void act(Queue&, Picoseconds now);
   void act_under_credit(Queue&, Picoseconds now);
-  void serve(Queue&, std::uint32_t instance, Picoseconds start);
+  void serve(Queue&, Number, Picoseconds start);
   [[nodiscard]] bool look_for_steady_state();
   [[nodiscard]] bool recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const;
   [[nodiscard]] Picoseconds marker_end(std::uint32_t row) const;
   [[nodiscard]] Picoseconds mean_period() const;
 
   const TaskGraph* graph_ = nullptr;
+  const Task* tasks_ = nullptr;
   std::uint32_t n_ = 0, rows_ = 0, most_lag_ = 0, complete_ = 0, released_ = 0;
   Picoseconds period_ = 0;
   std::vector<Instance> fresh_;      // [min(row, most_lag)][task]: an instance before anything is known
   std::vector<Instance> instances_;  // [row][task]
   std::vector<std::uint32_t> unfinished_;
-  std::vector<std::uint32_t> ended_;  // instances whose end is known and whose successors do not know it
+  std::vector<Number> ended_;  // instances whose end is known and whose successors do not know it
   struct Held {
-    std::vector<std::uint32_t> instances;  ///< would run, but their iteration is not due
+    std::vector<Number> instances;  ///< would run, but their iteration is not due
     Picoseconds first_start = never;
   };
   std::vector<Held> held_;               // [row]

@@ -4,6 +4,7 @@
 // and the device is free. With h_i and d_i the host and device time of pass i,
 //   host_i = host_{i-1} + h_i,   device_i = max(device_{i-1}, host_i) + d_i,   step = max(host_n, device_n).
 #include <stepcast/profile.hpp>
+#include <stepcast/ready_times.hpp>
 
 #include <algorithm>
 #include <array>
@@ -294,17 +295,21 @@ Profile checked(Profile profile, std::string_view source) {
   return profile;
 }
 
-std::vector<Seconds> gradient_ready_times(const Profile& p) {
+std::pmr::vector<Seconds> gradient_ready_times(const Profile& p, std::pmr::memory_resource* memory) {
   Clocks clocks = after_forward(p);
-  std::vector<Seconds> layer_done(p.layers.size());
+  std::pmr::vector<Seconds> layer_done(p.layers.size(), memory);
   for (const std::uint32_t layer : p.backward_order) {
     clocks.run(p.layers[layer].backward);
     layer_done[layer] = p.has_device() ? clocks.device : clocks.host;
   }
-  std::vector<Seconds> ready;
+  std::pmr::vector<Seconds> ready(memory);
   ready.reserve(p.tensors.size());
   for (const Tensor& tensor : p.tensors) ready.push_back(layer_done[tensor.layer]);
   return ready;
+}
+std::vector<Seconds> gradient_ready_times(const Profile& p) {
+  const auto ready = gradient_ready_times(p, std::pmr::get_default_resource());
+  return {ready.begin(), ready.end()};
 }
 
 Seconds forward_time(const Profile& p) { return after_forward(p).done(); }

@@ -1,6 +1,9 @@
 // Speed of one prediction: ResNet-50 (161 gradient tensors), from plan to step time, beside the least that a program
 // can do for the same question: a bare loop over flat arrays that rebuilds the buckets and follows the recurrence task
-// by task. Compare rows of one run only.
+// by task. Then the loop of an autotuner: thousands of distinct plans in a row, by the model and by one prediction
+// after the other. Compare rows of one run only.
+#include <stepcast/grouping.hpp>
+#include <stepcast/model.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/recommend.hpp>
@@ -8,6 +11,12 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
 #include <vector>
 
 using namespace stepcast;
@@ -110,6 +119,134 @@ void per_tensor(benchmark::State& state, bool device) {
 }
 BENCHMARK_CAPTURE(per_tensor, wfbp_one_stream, false);
 BENCHMARK_CAPTURE(per_tensor, wfbp_host_and_device, true);
+
+// --- Many plans -----------------------------------------------------------------------------------------------------
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// Plans a second of the rows so far, by name.
+std::map<std::string, double>& rates() {
+  static std::map<std::string, double> known;
+  return known;
+}
+
+// Runs `evaluate(i)` and says how many plans a second that are, and in relation to earlier rows.
+template <class Evaluate>
+void measure(benchmark::State& state, const std::string& row, const std::string& reference, const Evaluate& evaluate) {
+  std::size_t i = 0;
+  const double begin = cpu_seconds();
+  for (auto _ : state) evaluate(i++);
+  const double rate = static_cast<double>(i) / (cpu_seconds() - begin);
+  rates()[row] = rate;
+  state.counters["plans/s"] = rate;
+  if (rates().contains(reference))
+    state.counters["x " + reference.substr(reference.find(' ') + 1)] = rate / rates()[reference];
+  if (rates().contains("bare")) state.counters["of bare loop"] = rate / rates()["bare"];
+}
+
+constexpr std::size_t many = 4096;
+
+double log_uniform(std::mt19937& random, double low, double high) {
+  return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
+}
+
+// Buckets whose sizes lead to distinct groupings, so that nothing can be remembered.
+std::vector<PlanSpec> distinct_groupings(const Profile& profile) {
+  std::mt19937 random(1);
+  std::vector<PlanSpec> plans;
+  std::set<std::vector<std::uint32_t>> seen;
+  while (plans.size() < many) {
+    PlanSpec plan = plan_spec_of("ddp");
+    plan.options[0] = std::round(log_uniform(random, 0x1p14, 0x1p25));
+    plan.options[1] = std::round(log_uniform(random, 0x1p10, 0x1p24));
+    std::vector<std::uint32_t> ends;
+    for (const Group& g : closed_at(profile, Bytes(plan.options[1]), Bytes(plan.options[0]))) ends.push_back(g.last());
+    if (seen.insert(ends).second) plans.push_back(plan);
+  }
+  return plans;
+}
+
+// Every strategy named, one after the other, with its tuned options anywhere in their range.
+std::vector<PlanSpec> mixed(const std::vector<std::string>& names) {
+  std::mt19937 random(2);
+  std::vector<PlanSpec> plans;
+  while (plans.size() < many) {
+    PlanSpec plan = plan_spec_of(names[plans.size() % names.size()]);
+    const auto options = plan.strategy->options;
+    for (std::size_t o = 0; o < options.size(); ++o)
+      if (options[o].tuned) plan.options[o] = log_uniform(random, options[o].tune_low, options[o].tune_high);
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
+std::vector<PlanSpec> plans_of(const std::string& kind, const Profile& profile) {
+  if (kind == "buckets") return distinct_groupings(profile);
+  if (kind == "fused") return mixed({"ddp", "dear", "mg_wfbp", "bsp"});
+  if (kind == "all-reduce") return mixed({"ddp", "dear", "mg_wfbp", "bsp", "wfbp", "horovod", "bytescheduler"});
+  return mixed({"byteps", "p3", "bytescheduler_ps", "wfbp_ps"});
+}
+
+Cluster with_servers() {
+  Cluster c = cluster();
+  c.servers = 4;
+  return c;
+}
+
+void many_by_prediction(benchmark::State& state, const std::string& kind, bool device) {
+  const Profile p = resnet50(device);
+  const Cluster c = with_servers();
+  const CommunicationCost cost = *communication_cost(c);
+  const std::vector<PlanSpec> plans = plans_of(kind, p);
+  Timeline timeline;
+  measure(state, kind + (device ? "+device" : "") + " predicted_iteration", "", [&](std::size_t i) {
+    benchmark::DoNotOptimize(predicted_iteration(p, c, cost, plans[i % many], timeline)->value());
+  });
+}
+void many_by_model(benchmark::State& state, const std::string& kind, bool device) {
+  const Model model(resnet50(device), with_servers());
+  const std::vector<PlanSpec> plans = plans_of(kind, model.profile());
+  Model::Scratch scratch;
+  const std::string row = kind + (device ? "+device" : "");
+  measure(state, row + " model", row + " predicted_iteration",
+          [&](std::size_t i) { benchmark::DoNotOptimize(model.iteration(plans[i % many], scratch)->value()); });
+}
+void bare_buckets(benchmark::State& state) {
+  const Profile p = resnet50(false);
+  Bare bare(p);
+  const std::vector<PlanSpec> plans = distinct_groupings(p);
+  const CostLine line = communication_cost(cluster())->line(Operation::all_reduce);
+  measure(state, "bare", "", [&](std::size_t i) {
+    const OptionValues& o = plans[i % many].options;
+    benchmark::DoNotOptimize(bare.step(line.start_up.value(), line.seconds_per_byte, o[1], o[0], 5e-4));
+  });
+}
+BENCHMARK(bare_buckets);
+#define MANY_PLANS(kind, device)                                         \
+  BENCHMARK_CAPTURE(many_by_prediction, kind##_##device, #kind, device); \
+  BENCHMARK_CAPTURE(many_by_model, kind##_##device, #kind, device)
+MANY_PLANS(buckets, false);
+MANY_PLANS(buckets, true);
+MANY_PLANS(fused, false);
+MANY_PLANS(fused, true);
+BENCHMARK_CAPTURE(many_by_prediction, all_reduce, "all-reduce", true);
+BENCHMARK_CAPTURE(many_by_model, all_reduce, "all-reduce", true);
+BENCHMARK_CAPTURE(many_by_prediction, servers, "servers", true);
+BENCHMARK_CAPTURE(many_by_model, servers, "servers", true);
+
+// The same plan on one cluster after the other, as a sweep of bandwidths asks for it.
+void another_bandwidth(benchmark::State& state, const char* text) {
+  const Model model(resnet50(true), cluster());
+  const PlanSpec plan = plan_spec_of(text);
+  Model::Scratch scratch;
+  Cluster c = cluster();
+  measure(state, text, "", [&](std::size_t i) {
+    c.network.bandwidth = BytesPerSecond(1e9 + 1e6 * static_cast<double>(i % many));
+    benchmark::DoNotOptimize(model.on(c).iteration(plan, scratch)->value());
+  });
+}
+BENCHMARK_CAPTURE(another_bandwidth, ddp, "ddp");
+BENCHMARK_CAPTURE(another_bandwidth, wfbp, "wfbp");
 
 void recommendation(benchmark::State& state) {
   const Profile p = resnet50(true);

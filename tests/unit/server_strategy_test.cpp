@@ -86,7 +86,7 @@ TEST_CASE("BytePS: the hash of a key picks the server") {
   CHECK(byteps_key(2, 3) == 131075);
   Profile profile = profile_of_gradients(std::vector<Produced>(3, {milliseconds(1), Bytes(1e6)}), milliseconds(1));
   profile.tensors[0].name = "fc.weight", profile.tensors[1].name = "conv.weight", profile.tensors[2].name = "fc.bias";
-  CHECK(declared_numbers(profile) == std::vector<std::uint64_t>{2, 0, 1});
+  CHECK(declared_numbers(profile) == std::pmr::vector<std::uint64_t>{2, 0, 1});
 }
 
 TEST_CASE("servers: with hashed keys the fullest server sets the pace where cards are slow") {

@@ -24,7 +24,7 @@ constexpr OptionSpec options[] = {{.name = "bucket",
                                    .summary = "size at which a buffer is sent; the tensor that crosses it stays in"}};
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  CommPlan out = all_reduced(in.profile, closed_at(in.profile, Bytes(in.options[0])));
+  CommPlan out = all_reduced(in, closed_at(in.profile, Bytes(in.options[0]), in.memory));
   const Node end{NodeKind::backward, in.profile.backward_order.back()};
   for (Edge& e : out.edges)
     if (e.from.kind == NodeKind::backward) e.from = end;

@@ -77,11 +77,11 @@ struct Posted {
 
 /// Every tensor alone, or what Horovod's loop below fuses: tensors that are ready at the same tick, up to the
 /// threshold. Tensors that are cut travel alone.
-std::vector<Posted> posted(const StrategyInput& in) {
+std::pmr::vector<Posted> posted(const StrategyInput& in) {
   const Bytes partition(in.options[0]), threshold(in.options[4]);
   const Seconds cycle(in.cluster.workers() > 1 ? in.options[3] : 0);  // a lone worker is not wrapped
-  const std::vector<Seconds> ready = gradient_ready_times(in.profile);
-  std::vector<Posted> groups;
+  const auto ready = ready_times(in);
+  std::pmr::vector<Posted> groups(in.memory);
   groups.reserve(ready.size());
   double open_tick = -1;  // number of the tick of the last group, if more may join it
   for (std::uint32_t t = 0; t < in.profile.tensors.size(); ++t) {
@@ -119,10 +119,11 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   const Bytes partition(in.options[0]), credit(in.options[1]);
   const double parts = number_of_parts(in.profile, partition);
   if (std::string why = too_many(parts); !why.empty()) return Inapplicable{why};
-  CommPlan plan;
+  CommPlan plan = in.blank();
   plan.update = UpdatePlace::before_forward;
   plan.update_per_tensor = in.cluster.workers() > 1 ? Seconds(in.options[2]) : Seconds(0);
-  plan.channels = {{"net", Discipline::priority, credit}, {"timer", Discipline::parallel, Bytes(0)}};
+  plan.channels.push_back({"net", Discipline::priority, credit});
+  plan.channels.push_back({"timer", Discipline::parallel, Bytes(0)});
   plan.transfers.reserve(2 * static_cast<std::size_t>(parts));
   plan.edges.reserve(4 * static_cast<std::size_t>(parts));
   for (const Posted& group : posted(in)) {

@@ -32,7 +32,7 @@ constexpr OptionSpec options[] = {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const NeighbourLoad load = neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[0]));
-  CommPlan out;
+  CommPlan out = in.blank();
   out.channels.push_back({"net", Discipline::fifo, Bytes(0)});
   if (in.profile.tensors.empty()) return out;
   const auto messages = static_cast<std::size_t>(std::max(1.0, std::ceil(load.messages)));

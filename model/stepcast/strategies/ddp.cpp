@@ -52,12 +52,13 @@ struct MixedBucket {
 
 // Buckets per data type, sent in the order in which they close; those still open at the end follow in the order of
 // their first gradient.
-CommPlan plan_of_mixed_types(const Profile& profile, Bytes first, Bytes limit) {
+CommPlan plan_of_mixed_types(const StrategyInput& in, Bytes first, Bytes limit) {
+  const Profile& profile = in.profile;
   constexpr std::size_t types = 16, none = SIZE_MAX;
   std::array<std::size_t, types> open, lists{};
   open.fill(none);
-  std::vector<MixedBucket> buckets;
-  std::vector<std::size_t> bucket_of(profile.tensors.size());
+  std::pmr::vector<MixedBucket> buckets(in.memory);
+  std::pmr::vector<std::size_t> bucket_of(profile.tensors.size(), in.memory);
   for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
     const auto type = static_cast<std::size_t>(profile.tensors[t].dtype);
     if (open[type] == none) {
@@ -73,28 +74,28 @@ CommPlan plan_of_mixed_types(const Profile& profile, Bytes first, Bytes limit) {
     if (bucket.closed) open[type] = none;
   }
   const auto turn = [&](const MixedBucket& b) { return std::pair(!b.closed, b.closed ? b.last : b.group.first); };
-  std::vector<std::uint32_t> order(profile.tensors.size());
+  std::pmr::vector<std::uint32_t> order(profile.tensors.size(), in.memory);
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return turn(buckets[bucket_of[a]]) < turn(buckets[bucket_of[b]]);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(turn(buckets[bucket_of[a]]), a) < std::pair(turn(buckets[bucket_of[b]]), b);
   });
   std::sort(buckets.begin(), buckets.end(),
             [&](const MixedBucket& a, const MixedBucket& b) { return turn(a) < turn(b); });
-  Grouping groups;
+  Grouping groups(in.memory);
   for (std::uint32_t at = 0; const MixedBucket& b : buckets) {
     groups.push_back({at, b.group.count, b.group.size});
     at += b.group.count;
   }
-  CommPlan plan = all_reduced(profile, groups, Discipline::in_order);
+  CommPlan plan = all_reduced(in, groups, Discipline::in_order);
   for (std::size_t b = 0; b < buckets.size(); ++b) plan.edges[2 * b].from = gradient(profile, buckets[b].last);
-  plan.order = std::move(order);
+  plan.order.assign(order.begin(), order.end());
   return plan;
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const Bytes limit(in.options[0]), first(in.options[1]);
-  if (!one_data_type(in.profile)) return plan_of_mixed_types(in.profile, first, limit);
-  return all_reduced(in.profile, closed_at(in.profile, first, limit), Discipline::in_order);
+  if (!one_data_type(in.profile)) return plan_of_mixed_types(in, first, limit);
+  return all_reduced(in, closed_at(in.profile, first, limit, in.memory), Discipline::in_order);
 }
 
 std::string settings(const OptionValues& v) {

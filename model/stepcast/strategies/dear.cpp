@@ -69,8 +69,9 @@ struct LayerGradients {
   Bytes size;
 };
 
-std::vector<LayerGradients> gradients_by_layer(const Profile& profile) {
-  std::vector<LayerGradients> out(profile.layers.size());
+std::pmr::vector<LayerGradients> gradients_by_layer(const StrategyInput& in) {
+  const Profile& profile = in.profile;
+  std::pmr::vector<LayerGradients> out(profile.layers.size(), in.memory);
   for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
     LayerGradients& layer = out[profile.tensors[t].layer];
     if (layer.count++ == 0) layer.first = t;
@@ -79,9 +80,10 @@ std::vector<LayerGradients> gradients_by_layer(const Profile& profile) {
   return out;
 }
 
-std::vector<LayerGroup> grouped(const Profile& profile, const std::vector<LayerGradients>& gradients, Bytes threshold,
-                                double layers_per_group) {
-  std::vector<LayerGroup> groups;
+std::pmr::vector<LayerGroup> grouped(const StrategyInput& in, std::span<const LayerGradients> gradients,
+                                     Bytes threshold, double layers_per_group) {
+  const Profile& profile = in.profile;
+  std::pmr::vector<LayerGroup> groups(in.memory);
   for (std::uint32_t l = 0; l < gradients.size(); ++l) {
     const LayerGradients& g = gradients[l];
     if (g.count == 0) continue;
@@ -105,7 +107,8 @@ Bytes padded(const LayerGroup& group, std::int64_t workers) {
 /// Writes the transfers and edges: reduce-scatters are transfers 0 .. n-1, all-gathers n .. 2n-1.
 class PlanWriter {
  public:
-  PlanWriter(const Profile& profile, const std::vector<LayerGroup>& groups) : profile_(profile), groups_(groups) {
+  PlanWriter(const StrategyInput& in, std::span<const LayerGroup> groups)
+      : profile_(in.profile), groups_(groups), plan_(in.blank()) {
     plan_.channels.push_back({"net", Discipline::fifo, Bytes(0)});
     plan_.update = UpdatePlace::before_forward;
     plan_.transfers.resize(2 * groups.size());
@@ -153,29 +156,27 @@ class PlanWriter {
   }
 
   const Profile& profile_;
-  const std::vector<LayerGroup>& groups_;
+  std::span<const LayerGroup> groups_;
   CommPlan plan_;
 };
 
-// Gradients in forward order of their layers, unless that is what a plain run gives.
-std::vector<std::uint32_t> forward_order(const Profile& profile, const std::vector<LayerGradients>& gradients) {
-  std::vector<std::uint32_t> order;
-  order.reserve(profile.tensors.size());
+// Gradients in forward order of their layers.
+void write_forward_order(std::span<const LayerGradients> gradients, std::vector<std::uint32_t>& order) {
   for (const LayerGradients& g : gradients)
     for (std::uint32_t k = 0; k < g.count; ++k) order.push_back(g.first + k);
-  return order;
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   if (!in.cost.defines(Operation::reduce_scatter) || !in.cost.defines(Operation::all_gather))
     return Inapplicable{"DeAR needs a collective that is a reduce-scatter followed by an all-gather; '" +
                         std::string(in.cost.algorithm()) + "' is not"};
-  const auto gradients = gradients_by_layer(in.profile);
-  const auto groups = grouped(in.profile, gradients, Bytes(in.options[0]), in.options[1]);
+  const auto gradients = gradients_by_layer(in);
+  const auto groups = grouped(in, gradients, Bytes(in.options[0]), in.options[1]);
   const bool pad = in.options[3] != 0 && in.cluster.workers() > 1;
   CommPlan out =
-      PlanWriter(in.profile, groups).written(static_cast<std::size_t>(in.options[2]), pad ? in.cluster.workers() : 0);
-  out.order = forward_order(in.profile, gradients);
+      PlanWriter(in, groups).written(static_cast<std::size_t>(in.options[2]), pad ? in.cluster.workers() : 0);
+  out.order.reserve(in.profile.tensors.size());
+  write_forward_order(gradients, out.order);
   return out;
 }
 

@@ -64,11 +64,14 @@ class LoopWriter {
   explicit LoopWriter(const StrategyInput& in)
       : in_(in),
         profile_(in.profile),
-        ready_(gradient_ready_times(in.profile)),
+        ready_(ready_times(in)),
         threshold_(in.options[0]),
-        cycle_(in.options[1]) {
+        cycle_(in.options[1]),
+        sent_(in.memory),
+        plan_(in.blank()) {
     const std::size_t n = profile_.tensors.size();
-    plan_.channels = {{"net", Discipline::fifo, Bytes(0)}, {"timer", Discipline::parallel, Bytes(0)}};
+    plan_.channels.push_back({"net", Discipline::fifo, Bytes(0)});
+    plan_.channels.push_back({"timer", Discipline::parallel, Bytes(0)});
     plan_.transfers.reserve(2 * n);
     plan_.edges.reserve(4 * n);
     plan_.order.reserve(n);
@@ -136,18 +139,17 @@ class LoopWriter {
 
   const StrategyInput& in_;
   const Profile& profile_;
-  std::vector<Seconds> ready_;
+  std::pmr::vector<Seconds> ready_;
   Bytes threshold_;
   Seconds cycle_;
-  std::vector<bool> sent_;
+  std::pmr::vector<bool> sent_;
   CommPlan plan_;
 };
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   if (loop_of(in) != gap) return LoopWriter(in).written();
-  const std::vector<Seconds> ready = gradient_ready_times(in.profile);
-  return all_reduced(
-      in.profile, closed_at(in.profile, Bytes(in.options[0]), Seconds(in.options[1]), ready, forward_time(in.profile)));
+  return all_reduced(in, closed_at(in.profile, Bytes(in.options[0]), Seconds(in.options[1]), ready_times(in),
+                                   forward_time(in.profile), in.memory));
 }
 
 std::string settings(const OptionValues& v) {

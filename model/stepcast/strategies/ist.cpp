@@ -26,7 +26,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   const bool remote = in.cluster.nodes > 1;
   const bool shared = !remote || server_directions_shared(in.cluster);
   const double devices = static_cast<double>(in.cluster.devices_per_node);
-  CommPlan out;
+  CommPlan out = in.blank();
   out.period = static_cast<std::uint32_t>(in.options[0]);
   out.channels.push_back({!remote ? "pcie" : shared ? "net" : "up", Discipline::fifo, Bytes(0)});
   if (!shared) out.channels.push_back({"dn", Discipline::fifo, Bytes(0)});

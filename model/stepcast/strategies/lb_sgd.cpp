@@ -14,7 +14,7 @@ namespace stepcast {
 namespace {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  CommPlan out = all_reduced(in.profile, all_in_one(in.profile));
+  CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
   for (Edge& e : out.edges) {
     if (e.from.kind == NodeKind::backward) e.from.index = in.profile.backward_order.back();
     else e.lag = 1;

@@ -65,9 +65,10 @@ bool merges(Rule rule, const CostLine& line, const OpenMessage& open, Seconds ne
   return open.start > next_ready || (rule == pytorch && next_ready - open.start < line.start_up);
 }
 
-Grouping merged(const Profile& profile, const CostLine& line, Rule rule, Bytes small) {
-  const std::vector<Seconds> ready = gradient_ready_times(profile);
-  Grouping groups;
+Grouping merged(const StrategyInput& in, const CostLine& line, Rule rule, Bytes small) {
+  const Profile& profile = in.profile;
+  const auto ready = ready_times(in);
+  Grouping groups(in.memory);
   groups.reserve(profile.tensors.size());
   OpenMessage open;
   for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {
@@ -90,7 +91,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   const auto& o = in.options;
   const bool given = o[2] > 0 || o[3] > 0;
   const CostLine line = given ? CostLine{Seconds(o[2]), o[3]} : in.cost.line(Operation::all_reduce);
-  return all_reduced(in.profile, merged(in.profile, line, static_cast<Rule>(static_cast<int>(o[0])), Bytes(o[1])));
+  return all_reduced(in, merged(in, line, static_cast<Rule>(static_cast<int>(o[0])), Bytes(o[1])));
 }
 
 std::string settings(const OptionValues&) {

@@ -19,22 +19,23 @@
 namespace stepcast {
 namespace {
 
-Grouping optimal(const Profile& profile, const CommunicationCost& cost) {
-  const std::vector<Seconds> ready = gradient_ready_times(profile);
+Grouping optimal(const StrategyInput& in) {
+  const Profile& profile = in.profile;
+  const auto ready = ready_times(in);
   const std::size_t n = profile.tensors.size();
-  std::vector<double> end(n + 1, 0), prefix(n + 1, 0);
-  std::vector<std::uint32_t> from(n + 1, 0);
+  std::pmr::vector<double> end(n + 1, 0, in.memory), prefix(n + 1, 0, in.memory);
+  std::pmr::vector<std::uint32_t> from(n + 1, 0, in.memory);
   for (std::size_t j = 1; j <= n; ++j) {
     prefix[j] = prefix[j - 1] + profile.tensors[j - 1].size.value();
     double best = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < j; ++i) {
       const double at =
-          std::max(ready[j - 1].value(), end[i]) + cost(Operation::all_reduce, Bytes(prefix[j] - prefix[i])).value();
+          std::max(ready[j - 1].value(), end[i]) + in.cost(Operation::all_reduce, Bytes(prefix[j] - prefix[i])).value();
       if (at < best) best = at, from[j] = static_cast<std::uint32_t>(i);
     }
     end[j] = best;
   }
-  Grouping groups;
+  Grouping groups(in.memory);
   for (auto j = static_cast<std::uint32_t>(n); j > 0; j = from[j])
     groups.push_back({from[j], j - from[j], Bytes(prefix[j] - prefix[from[j]])});
   std::reverse(groups.begin(), groups.end());
@@ -45,7 +46,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   constexpr std::size_t most_tensors = 4096;
   if (in.profile.tensors.size() > most_tensors)
     return Inapplicable{"the optimal grouping is searched for up to " + std::to_string(most_tensors) + " tensors"};
-  return all_reduced(in.profile, optimal(in.profile, in.cost));
+  return all_reduced(in, optimal(in));
 }
 
 std::string settings(const OptionValues&) { return "one all_reduce per group of the plan (see the timeline)"; }

@@ -23,7 +23,7 @@ constexpr OptionSpec options[] = {{.name = "period",
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const auto tau = static_cast<std::uint32_t>(in.options[0]);
-  CommPlan out = all_reduced(in.profile, all_in_one(in.profile));
+  CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
   out.period = tau;
   out.edges.clear();
   for (std::size_t x = 0; x < out.transfers.size(); ++x) {

@@ -31,7 +31,7 @@ constexpr OptionSpec options[] = {{.name = "degree",
 Answer<CommPlan> plan(const StrategyInput& in) {
   const double flows =
       in.options[1] > 0 ? in.options[1] : neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[0])).flows();
-  CommPlan out = all_reduced(in.profile, all_in_one(in.profile));
+  CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
   for (Transfer& t : out.transfers) {
     t.operation = Operation::send;
     t.dense = t.size;

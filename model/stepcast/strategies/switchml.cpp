@@ -14,7 +14,7 @@ namespace stepcast {
 namespace {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  CommPlan plan;
+  CommPlan plan = in.blank();
   plan.update = UpdatePlace::before_forward;
   plan.channels.push_back({"net", Discipline::fifo, Bytes(0)});
   for (std::uint32_t t = 0; t < in.profile.tensors.size(); ++t) {

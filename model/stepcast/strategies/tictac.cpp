@@ -20,16 +20,18 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace stepcast {
 namespace {
 
 // Tensors in the order in which the forward pass needs them.
-std::vector<std::uint32_t> receive_order(const Profile& profile) {
-  std::vector<std::uint32_t> order(profile.tensors.size());
+std::pmr::vector<std::uint32_t> receive_order(const StrategyInput& in) {
+  const Profile& profile = in.profile;
+  std::pmr::vector<std::uint32_t> order(profile.tensors.size(), in.memory);
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return profile.tensors[a].layer < profile.tensors[b].layer;
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(profile.tensors[a].layer, a) < std::pair(profile.tensors[b].layer, b);
   });
   return order;
 }
@@ -46,7 +48,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
     servers.wait(servers.pushed(gradient(in.profile, t), payload(t, tensors + static_cast<std::int32_t>(t))),
                  all_summed);
   std::int32_t rank = 0;
-  for (const std::uint32_t t : receive_order(in.profile))
+  for (const std::uint32_t t : receive_order(in))
     servers.wait(servers.pulled(all_summed, payload(t, rank++), 1), forward_of(in.profile.tensors[t].layer));
   servers.wait(all_summed, forward_of(0), 1);
   return servers.take();

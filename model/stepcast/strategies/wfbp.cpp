@@ -13,7 +13,7 @@
 namespace stepcast {
 namespace {
 
-Answer<CommPlan> plan(const StrategyInput& in) { return all_reduced(in.profile, per_tensor(in.profile)); }
+Answer<CommPlan> plan(const StrategyInput& in) { return all_reduced(in, per_tensor(in.profile, in.memory)); }
 
 std::string settings(const OptionValues&) {
   return "all_reduce(p.grad, async_op=True) in a gradient hook of every parameter; "

@@ -23,7 +23,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   const Bytes partition(in.options[0]);
   if (std::string why = too_many(number_of_parts(in.profile, partition)); !why.empty()) return Inapplicable{why};
   ServerPlan servers(in, UpdatePlace::after_backward, static_cast<Keys>(static_cast<int>(in.options[1])));
-  const std::vector<std::uint64_t> numbers = declared_numbers(in.profile);
+  const auto numbers = declared_numbers(in.profile, in.memory);
   for (std::uint32_t t = 0; t < in.profile.tensors.size(); ++t) {
     std::uint64_t part = 0;
     for_each_part(in.profile.tensors[t].size, partition, [&](Bytes size) {
