@@ -1,0 +1,129 @@
+#pragma once
+// Bindings: what stands behind the Python objects, and how C++ values become Python's.
+//
+// Every object is a shared, immutable C++ value; the parts of a result point to the profile and the cluster that they
+// were asked of, so that each can write the same record as the command line. Calls that compute release the GIL and
+// touch no Python object meanwhile. Tables, pictures and files are made in Python (results.py, files.py).
+#include <stepcast/cluster.hpp>
+#include <stepcast/comm_plan.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/prediction.hpp>
+#include <stepcast/recommend.hpp>
+#include <stepcast/self_check.hpp>
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stepcast::python {
+
+namespace py = pybind11;
+
+/// A question without an answer, on its way to Python.
+struct NoAnswer {
+  std::string reason;
+};
+template <class T>
+T answered(Answer<T> answer) {
+  if (!answer) throw NoAnswer{answer.reason()};
+  return std::move(*answer);
+}
+
+struct TracedProfile {
+  Profile profile;
+  SelfCheck check;
+  std::vector<std::string> notes{};
+  std::string assumed_device{};  ///< the caller said what to assume on a cluster with this device
+};
+using ProfilePtr = std::shared_ptr<TracedProfile>;
+using ClusterPtr = std::shared_ptr<Cluster>;
+/// Throws InputError where compute times would be carried over to another device in silence.
+void refuse_other_device(const TracedProfile&, const Cluster&);
+
+struct PredictionResult {
+  Prediction prediction;
+  ProfilePtr profile;
+  ClusterPtr cluster;
+};
+using PredictionPtr = std::shared_ptr<PredictionResult>;
+/// With the caution of the profile's self-check among its warnings, as the command line has it.
+PredictionPtr result_of(Answer<Prediction>, const ProfilePtr&, const ClusterPtr&);
+
+/// A plan that was written in Python, and the profile whose layers and tensors it names.
+struct OwnPlan {
+  std::string name;
+  ProfilePtr profile;
+  CommPlan plan;
+};
+using OwnPlanPtr = std::shared_ptr<OwnPlan>;
+
+struct RankedResult {
+  PredictionPtr prediction, standard;
+  double speed_up = 1;
+  std::string settings;
+  std::int64_t machines = 0;
+};
+struct RankingResult {
+  ProfilePtr profile;
+  ClusterPtr cluster;
+  Ranking ranking;
+  bool advice = true;
+  PredictionPtr baseline;
+  std::vector<std::shared_ptr<RankedResult>> exact, others;
+};
+using RankingPtr = std::shared_ptr<RankingResult>;
+RankingPtr result_of(Ranking, const ProfilePtr&, const ClusterPtr&, bool advice);
+/// allow: "lossy", "stale", "periodic".
+RecommendOptions recommend_options(const std::vector<std::string>& allow, const std::vector<std::string>& plans,
+                                   bool tune, const std::string& search, bool sensitivity);
+
+/// What `write` writes.
+template <class Write>
+std::string written(const Write& write) {
+  std::ostringstream out;
+  write(static_cast<std::ostream&>(out));
+  return std::move(out).str();
+}
+
+/// A read-only array of SI numbers.
+template <class T>
+py::array_t<double> numbers_of(const std::vector<T>& values) {
+  py::array_t<double> out(static_cast<py::ssize_t>(values.size()));
+  double* to = out.mutable_data();
+  for (const T& value : values)
+    if constexpr (std::is_arithmetic_v<T>) *to++ = value;
+    else *to++ = value.value();
+  out.attr("flags").attr("writeable") = false;
+  return out;
+}
+template <class T>
+py::tuple tuple_of(const std::vector<T>& values) {
+  py::tuple out(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) out[i] = py::cast(values[i]);
+  return out;
+}
+/// A method that is written in Python: `name` of stepcast.results, called with the same arguments.
+inline auto in_python(const char* name) {
+  return [name](py::object self, py::args args, py::kwargs kwargs) -> py::object {
+    return py::module_::import("stepcast.results").attr(name)(self, *args, **kwargs);
+  };
+}
+
+void bind_profile(py::module_&);
+void bind_cluster(py::module_&);
+void bind_prediction(py::module_&);
+void bind_ranking(py::module_&);
+void bind_sweep(py::module_&);
+void bind_whatif(py::module_&);
+void bind_model(py::module_&);
+void bind_comm_plan(py::module_&);
+void bind_reports(py::module_&);
+void bind_page(py::module_&);
+
+}  // namespace stepcast::python

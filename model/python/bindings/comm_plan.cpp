@@ -1,0 +1,167 @@
+// Plans of one's own: what is sent, when it may start, and who waits for it.
+#include "bindings.hpp"
+#include "packed.hpp"
+
+#include <stepcast/text.hpp>
+
+#include <array>
+#include <mutex>
+#include <set>
+#include <string_view>
+
+namespace stepcast::python {
+namespace {
+
+/// The value of a word among `words`, which stand in the order of an enumeration.
+template <class Enum, std::size_t n>
+Enum one_of(const std::array<std::string_view, n>& words, const std::string& word, const char* where) {
+  std::string all;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (words[i] == word) return static_cast<Enum>(i);
+    all += (i == 0 ? "" : ", ") + std::string(words[i]);
+    names.emplace_back(words[i]);
+  }
+  const std::string near = suggestion_for(word, names);
+  throw InputError(where, all, "'" + word + "'", near.empty() ? "" : "did you mean '" + near + "'?");
+}
+
+constexpr std::array<std::string_view, 3> update_places = {"after_backward", "before_forward", "on_server"};
+constexpr std::array<std::string_view, 4> disciplines = {"fifo", "in_order", "priority", "parallel"};
+constexpr std::array<std::string_view, 5> nodes = {"forward_entry", "forward", "backward", "update", "transfer"};
+
+Operation operation_of(const std::string& word) {
+  static const auto words = [] {
+    std::array<std::string_view, operation_count> out;
+    for (std::size_t i = 0; i < operation_count; ++i) out[i] = name_of(static_cast<Operation>(i));
+    return out;
+  }();
+  return one_of<Operation>(words, word, "operation");
+}
+
+/// Channels refer to their names, which outlive every plan.
+std::string_view kept(const std::string& name) {
+  static std::mutex change;
+  static std::set<std::string> names;
+  const std::lock_guard lock(change);
+  return *names.insert(name).first;
+}
+
+template <class T>
+T within(std::int64_t value, std::int64_t end, const char* where) {
+  if (value < 0 || value >= end)
+    throw InputError(where, "a number from 0 to below " + std::to_string(end), std::to_string(value));
+  return static_cast<T>(value);
+}
+
+OwnPlanPtr empty_plan(const std::string& name, const ProfilePtr& profile, const std::string& update,
+                      std::int64_t period) {
+  auto own = std::make_shared<OwnPlan>(OwnPlan{name, profile, {}});
+  own->plan.update = one_of<UpdatePlace>(update_places, update, "update");
+  own->plan.period = within<std::uint32_t>(period - 1, 1 << 20, "period") + 1;
+  return own;
+}
+
+std::size_t add_channel(OwnPlan& own, const std::string& name, const std::string& discipline, double credit) {
+  constexpr std::size_t most = 256;
+  if (own.plan.channels.size() >= most) throw InputError("channel", "at most 256 channels", "another one");
+  if (!(credit >= 0)) throw InputError("credit", "a size", std::to_string(credit));
+  own.plan.channels.push_back({kept(name), one_of<Discipline>(disciplines, discipline, "discipline"), Bytes(credit)});
+  return own.plan.channels.size() - 1;
+}
+
+std::size_t add_transfer(OwnPlan& own, const std::string& operation, std::int64_t first, std::int64_t count,
+                         std::int64_t channel, std::int32_t priority, std::optional<double> size, bool carries_gradient,
+                         double delay, double overhead) {
+  const Profile& profile = own.profile->profile;
+  const auto tensors = static_cast<std::int64_t>(profile.tensors.size());
+  if (own.plan.channels.empty()) own.plan.channels.push_back({"net"});
+  Transfer t;
+  t.operation = operation_of(operation);
+  t.first_tensor = within<std::uint32_t>(first, tensors, "tensors");
+  t.tensors = within<std::uint32_t>(count - 1, tensors - first, "number of tensors") + 1;
+  t.channel = within<std::uint8_t>(channel, static_cast<std::int64_t>(own.plan.channels.size()), "channel");
+  t.priority = priority;
+  t.carries_gradient = carries_gradient;
+  t.delay = Seconds(delay);
+  t.overhead = Seconds(overhead);
+  Bytes run;
+  for (std::uint32_t i = 0; i < t.tensors; ++i) run += profile.tensors[t.first_tensor + i].size;
+  if (size && (!(*size >= 0) || !std::isfinite(*size))) throw InputError("size", "a size", std::to_string(*size));
+  t.size = size ? Bytes(*size) : run;
+  own.plan.transfers.push_back(t);
+  return own.plan.transfers.size() - 1;
+}
+
+using End = std::pair<std::string, std::int64_t>;
+Node node_of(const OwnPlan& own, const End& end, std::int64_t phase, const char* where) {
+  const auto kind = one_of<NodeKind>(nodes, end.first, where);
+  const std::size_t bound = kind == NodeKind::transfer ? own.plan.transfers.size()
+                            : kind == NodeKind::update ? 1
+                                                       : own.profile->profile.layers.size();
+  const std::string name = std::string(where) + " ('" + end.first + "', ...)";
+  return {kind, within<std::uint32_t>(end.second, static_cast<std::int64_t>(bound), name.c_str()),
+          within<std::uint32_t>(phase, own.plan.period, "phase")};
+}
+
+void add_edge(OwnPlan& own, const End& source, const End& target, std::int64_t lag, std::int64_t source_phase,
+              std::int64_t target_phase) {
+  const Node from = node_of(own, source, source_phase, "source");
+  const Node to = node_of(own, target, target_phase, "target");
+  if (to.kind == NodeKind::forward_entry)
+    throw InputError("target", "forward, backward, update or transfer",
+                     "'forward_entry', which waits for nothing else");
+  own.plan.edges.push_back({from, to, within<std::uint32_t>(lag, 1 << 20, "lag")});
+}
+
+py::tuple state_of(const OwnPlan& own) {
+  py::list channels;
+  for (const Channel& c : own.plan.channels)
+    channels.append(py::make_tuple(std::string(c.name), static_cast<int>(c.discipline), c.credit.value()));
+  return py::make_tuple(own.name, own.profile, static_cast<int>(own.plan.update), own.plan.period, channels,
+                        packed(own.plan.transfers), packed(own.plan.edges), own.plan.uncovered);
+}
+OwnPlanPtr plan_of_state(const py::tuple& s) {
+  auto own = std::make_shared<OwnPlan>(OwnPlan{s[0].cast<std::string>(), s[1].cast<ProfilePtr>(), {}});
+  own->plan.update = static_cast<UpdatePlace>(s[2].cast<int>());
+  own->plan.period = s[3].cast<std::uint32_t>();
+  for (const py::handle channel : s[4]) {
+    const auto [name, discipline, credit] = channel.cast<std::tuple<std::string, int, double>>();
+    own->plan.channels.push_back({kept(name), static_cast<Discipline>(discipline), Bytes(credit)});
+  }
+  own->plan.transfers = unpacked<std::vector<Transfer>>(py::object(s[5]));
+  own->plan.edges = unpacked<std::vector<Edge>>(py::object(s[6]));
+  own->plan.uncovered = s[7].cast<std::string>();
+  return own;
+}
+
+}  // namespace
+
+void bind_comm_plan(py::module_& module) {
+  py::class_<OwnPlan, OwnPlanPtr>(module, "CommPlan",
+                                  "A plan of one's own: what is sent, when it may start, and who waits for it.")
+      .def(py::init(&empty_plan), py::arg("name"), py::arg("profile"), py::kw_only(),
+           py::arg("update") = "after_backward", py::arg("period") = 1)
+      .def_readonly("name", &OwnPlan::name)
+      .def_readonly("profile", &OwnPlan::profile)
+      .def_property(
+          "uncovered", [](const OwnPlan& own) { return own.plan.uncovered; },
+          [](OwnPlan& own, std::string why) { own.plan.uncovered = std::move(why); })
+      .def_property_readonly("messages", [](const OwnPlan& own) { return own.plan.transfers.size(); })
+      .def(
+          "channel",
+          [](OwnPlan& own, const std::string& name, const std::string& discipline, const py::object& credit) {
+            const double bytes = py::module_::import("stepcast.files").attr("size_of")(credit, "credit").cast<double>();
+            return add_channel(own, name, discipline, bytes);
+          },
+          py::arg("name"), py::arg("discipline") = "fifo", py::arg("credit") = 0)
+      .def("_transfer", &add_transfer)
+      .def("transfer", in_python("add_transfer"))
+      .def("edge", &add_edge, py::arg("source"), py::arg("target"), py::kw_only(), py::arg("lag") = 0,
+           py::arg("source_phase") = 0, py::arg("target_phase") = 0)
+      .def_property_readonly("flaw", [](const OwnPlan& own) { return flaw_of(own.plan, own.profile->profile); })
+      .def("__repr__", in_python("comm_plan_repr"))
+      .def(py::pickle(&state_of, &plan_of_state));
+}
+
+}  // namespace stepcast::python

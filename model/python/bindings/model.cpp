@@ -1,0 +1,240 @@
+// Models: a profile on a cluster, prepared once and asked for thousands of plans.
+#include "bindings.hpp"
+
+#include <stepcast/model.hpp>
+#include <stepcast/sweep_parts.hpp>
+#include <stepcast/text.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <span>
+#include <thread>
+
+namespace stepcast::python {
+namespace {
+
+struct PreparedModel {
+  ProfilePtr profile;
+  ClusterPtr cluster;
+  Model model;
+};
+using ModelPtr = std::shared_ptr<PreparedModel>;
+constexpr double none = std::numeric_limits<double>::quiet_NaN();
+
+ModelPtr prepared(const ProfilePtr& profile, const ClusterPtr& cluster) {
+  refuse_other_device(*profile, *cluster);
+  return std::make_shared<PreparedModel>(PreparedModel{profile, cluster, Model(profile->profile, *cluster)});
+}
+ModelPtr prepared_on(const PreparedModel& model, const ClusterPtr& cluster) {
+  refuse_other_device(*model.profile, *cluster);
+  return std::make_shared<PreparedModel>(PreparedModel{model.profile, cluster, model.model.on(*cluster)});
+}
+
+/// Plans of the hot loop are computed as they stand.
+void refuse_open_options(const PlanSpec& plan, const std::string& where) {
+  const auto refuse = [&](std::span<const OptionSpec> specs, const OptionValues& values) {
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      if (std::isnan(values[i]))
+        throw InputError(where, "a value of option '" + std::string(specs[i].name) + "'", "'auto'",
+                         "Model.predict tunes it");
+  };
+  refuse(plan.strategy->options, plan.options);
+  for (const ModifierSpec& modifier : plan.modifiers) refuse(modifier.modifier->options, modifier.options);
+}
+
+/// Calls `run(first, last)` for consecutive blocks of [0, count) on so many threads (0: one a core). Of several
+/// failures the one of the first block is thrown, whoever came first.
+template <class Run>
+void in_blocks(std::size_t count, unsigned threads, const Run& run) {
+  constexpr std::size_t block = 64;
+  const std::size_t blocks = (count + block - 1) / block;
+  std::atomic<std::size_t> next{0};
+  std::mutex change;
+  std::exception_ptr failure;
+  std::size_t failed = blocks;
+  const auto work = [&] {
+    for (std::size_t b = next++; b < blocks; b = next++) {
+      try {
+        run(b * block, std::min(count, (b + 1) * block));
+      } catch (...) {
+        const std::lock_guard lock(change);
+        if (b < failed) failed = b, failure = std::current_exception();
+        next = blocks;
+      }
+    }
+  };
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < std::min<std::size_t>(threads, blocks); ++t) others.emplace_back(work);
+  work();
+  others.clear();
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// The plan of one text among many; errors name its position.
+PlanSpec plan_at(std::string_view text, std::size_t position) {
+  const auto where = [&] { return "plans[" + std::to_string(position) + "]"; };
+  try {
+    PlanSpec plan = plan_spec_of(text);
+    refuse_open_options(plan, "");
+    return plan;
+  } catch (const InputError& e) {
+    throw InputError(where() + (e.where.empty() ? "" : ": " + e.where), e.expected, e.found, e.hint);
+  }
+}
+
+/// The texts of a sequence, held for as long as they are looked at without the GIL.
+struct Texts {
+  py::tuple held;
+  std::vector<std::string_view> views;
+
+  explicit Texts(const py::object& sequence) : held(py::tuple(sequence)) {
+    views.reserve(held.size());
+    for (const py::handle item : held) {
+      Py_ssize_t size = 0;
+      const char* text = PyUnicode_Check(item.ptr()) ? PyUnicode_AsUTF8AndSize(item.ptr(), &size) : nullptr;
+      if (!text) {
+        PyErr_Clear();
+        throw InputError("plans[" + std::to_string(views.size()) + "]", "the text of a plan",
+                         std::string(py::str(py::type::of(item).attr("__name__"))));
+      }
+      views.emplace_back(text, static_cast<std::size_t>(size));
+    }
+  }
+};
+
+py::array_t<double> of_texts(const PreparedModel& model, const py::object& plans, unsigned threads) {
+  const Texts texts(plans);
+  py::array_t<double> out(static_cast<py::ssize_t>(texts.views.size()));
+  double* seconds = out.mutable_data();
+  const py::gil_scoped_release release;
+  in_blocks(texts.views.size(), threads, [&](std::size_t first, std::size_t last) {
+    thread_local Model::Scratch scratch;
+    for (std::size_t i = first; i < last; ++i) {
+      const Answer<Seconds> answer = model.model.iteration(plan_at(texts.views[i], i), scratch);
+      seconds[i] = answer ? answer->value() : none;
+    }
+  });
+  return out;
+}
+
+/// An option that takes each value of an array.
+struct VariedOption {
+  std::string name;
+  std::span<const double> values;
+};
+
+/// Where the plan keeps the option; throws InputError where it has none of that name.
+double* place_of(PlanSpec& plan, const std::string& name, const OptionSpec** spec) {
+  if (double* place = option_of(plan, name, spec)) return place;
+  std::vector<std::string> names;
+  for (const OptionSpec& option : plan.strategy->options) names.emplace_back(option.name);
+  for (const ModifierSpec& modifier : plan.modifiers)
+    for (const OptionSpec& option : modifier.modifier->options) names.emplace_back(option.name);
+  const std::string near = suggestion_for(name, names);
+  throw InputError(name, "an option of '" + text_of(plan) + "'", "'" + name + "'",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
+}
+
+void evaluate(const Model& model, const PlanSpec& plan, std::span<const VariedOption> options,
+              std::span<double> seconds, unsigned threads) {
+  PlanSpec probe = plan;
+  for (const VariedOption& option : options) *place_of(probe, option.name, nullptr) = 0;
+  refuse_open_options(probe, "plan");
+  if (options.size() == 1) {
+    const std::size_t position =
+        static_cast<std::size_t>(place_of(probe, options[0].name, nullptr) - probe.options.data());
+    if (position < plan.strategy->options.size()) {
+      model.iterations(plan, position, options[0].values, seconds, threads);
+      return;
+    }
+  }
+  in_blocks(seconds.size(), threads, [&](std::size_t first, std::size_t last) {
+    thread_local Model::Scratch scratch;
+    PlanSpec here = plan;
+    for (std::size_t i = first; i < last; ++i) {
+      bool inside = true;
+      for (const VariedOption& option : options) {
+        const OptionSpec* spec = nullptr;
+        *place_of(here, option.name, &spec) = option.values[i];
+        inside = inside && option.values[i] >= spec->low && option.values[i] <= spec->high;
+      }
+      seconds[i] = none;
+      if (!inside) continue;
+      if (const Answer<Seconds> answer = model.iteration(here, scratch)) seconds[i] = answer->value();
+    }
+  });
+}
+
+using Numbers = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+/// Options as pairs of a name and an array; all arrays have one shape, which is that of the result.
+py::array_t<double> of_template(const PreparedModel& model, const std::string& plan,
+                                const std::vector<std::pair<std::string, Numbers>>& options, unsigned threads) {
+  const PlanSpec spec = plan_spec_of(plan);
+  std::vector<VariedOption> varied;
+  for (const auto& [name, values] : options)
+    varied.push_back({name, {values.data(), static_cast<std::size_t>(values.size())}});
+  const Numbers& shaped = options.front().second;
+  py::array_t<double> out(std::vector<py::ssize_t>(shaped.shape(), shaped.shape() + shaped.ndim()));
+  const std::span<double> seconds(out.mutable_data(), static_cast<std::size_t>(out.size()));
+  const py::gil_scoped_release release;
+  evaluate(model.model, spec, varied, seconds, threads);
+  return out;
+}
+
+double iteration(const PreparedModel& model, const std::string& text) {
+  const PlanSpec plan = plan_spec_of(text);
+  refuse_open_options(plan, "plan");
+  thread_local Model::Scratch scratch;
+  return answered(model.model.iteration(plan, scratch)).value();
+}
+
+PredictionPtr prediction(const PreparedModel& model, const std::string& plan) {
+  return result_of(model.model.prediction(plan_spec_of(plan)), model.profile, model.cluster);
+}
+PredictionPtr own_prediction(const PreparedModel& model, const OwnPlan& own) {
+  return result_of(predicted(model.profile->profile, *model.cluster, own.plan, own.name), model.profile, model.cluster);
+}
+
+RankingPtr recommendation(const PreparedModel& model, const std::vector<std::string>& allow,
+                          const std::optional<std::vector<std::string>>& plans, bool tune, const std::string& search,
+                          bool sensitivity) {
+  const RecommendOptions options =
+      recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search, sensitivity);
+  if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
+  return result_of(model.model.recommendation(options), model.profile, model.cluster, true);
+}
+
+}  // namespace
+
+void bind_model(py::module_& module) {
+  using Free = py::call_guard<py::gil_scoped_release>;
+  py::class_<PreparedModel, ModelPtr>(module, "Model", "A profile on a cluster, prepared once.")
+      .def(py::init([](const py::object& profile, const ClusterPtr& cluster) {
+             const ProfilePtr traced =
+                 py::module_::import("stepcast.files").attr("profile_of")(profile).cast<ProfilePtr>();
+             const py::gil_scoped_release release;
+             return prepared(traced, cluster);
+           }),
+           py::arg("profile"), py::arg("cluster"))
+      .def_readonly("profile", &PreparedModel::profile)
+      .def_readonly("cluster", &PreparedModel::cluster)
+      .def("iteration_s", &iteration, py::arg("plan"), Free())
+      .def("_of_texts", &of_texts)
+      .def("_of_template", &of_template)
+      .def("predict_many", in_python("predict_many"))
+      .def("predict", &prediction, py::arg("plan"), Free())
+      .def("predict", &own_prediction, py::arg("plan"), Free())
+      .def("_recommend", &recommendation, Free())
+      .def("recommend", in_python("recommend_by"))
+      .def("on", &prepared_on, py::arg("cluster"), Free())
+      .def("__repr__", in_python("model_repr"))
+      .def(py::pickle([](const PreparedModel& m) { return py::make_tuple(m.profile, m.cluster); },
+                      [](const py::tuple& s) { return prepared(s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>()); }));
+}
+
+}  // namespace stepcast::python

@@ -1,0 +1,163 @@
+#pragma once
+// Packed: C++ values as nested tuples of Python's, and back, for pickle.
+//
+// A type lists its fields once; packing and unpacking walk the same list. Invariant: unpacked(packed(x)) equals x to
+// the last bit. Not modelled: pickles of another version of the program, which are refused by their number of fields.
+#include "bindings.hpp"
+
+#include <stepcast/prediction_parts.hpp>
+
+#include <optional>
+#include <type_traits>
+
+namespace stepcast::python {
+
+template <class A>
+void fields(A& a, Step& s) {
+  a(s.number, s.start_ns, s.end_ns, s.distorted);
+}
+template <class A>
+void fields(A& a, Replay& r) {
+  a(r.source, r.measured, r.replayed, r.relative_error, r.scored, r.doubtful, r.note, r.noise, r.recorded_gap_share,
+    r.calibration_step, r.steps, r.step_times, r.rebuilt);
+}
+template <class A>
+void fields(A& a, TracedRank& r) {
+  a(r.rank, r.source, r.step, r.transfer, r.waiting, r.late, r.clock_offset, r.clock_residual);
+}
+template <class A>
+void fields(A& a, SelfCheck& c) {
+  a(c.ranks, c.missing, c.together, c.lateness);
+}
+template <class A>
+void fields(A& a, Breakdown& b) {
+  a(b.compute, b.exposed_communication, b.hidden_communication, b.codec, b.input_stall, b.bubble, b.idle);
+}
+template <class A>
+void fields(A& a, StragglerEffect& s) {
+  a(s.description, s.without, s.step_low, s.step_high);
+}
+template <class A>
+void fields(A& a, Prediction& p) {
+  a(p.plan, p.iteration, p.interval_low, p.interval_high, p.step_spread, p.breakdown, p.throughput_samples_per_s,
+    p.memory, p.bound, p.critical_path, p.warnings, p.messages, p.stragglers, p.steady);
+}
+template <class A>
+void fields(A& a, RankedPlan& r) {
+  a(r.prediction, r.standard, r.speed_up, r.settings, r.machines);
+}
+template <class A>
+void fields(A& a, RejectedPlan& r) {
+  a(r.plan, r.reason);
+}
+template <class A>
+void fields(A& a, Range& r) {
+  a(r.low, r.high, r.below, r.above);
+}
+template <class A>
+void fields(A& a, Ranking& r) {
+  a(r.baseline, r.exact, r.others, r.inapplicable, r.holds);
+}
+template <class A>
+void fields(A& a, Node& n) {
+  a(n.kind, n.index, n.phase);
+}
+template <class A>
+void fields(A& a, Edge& e) {
+  a(e.from, e.to, e.lag);
+}
+template <class A>
+void fields(A& a, Transfer& t) {
+  a(t.operation, t.channel, t.carries_gradient, t.priority, t.size, t.dense, t.delay, t.overhead, t.first_tensor,
+    t.tensors);
+}
+
+template <class T>
+py::object packed(const T& value);
+
+struct Packer {
+  py::list out{};
+  template <class... T>
+  void operator()(T&... values) {
+    (out.append(packed(values)), ...);
+  }
+};
+struct Unpacker {
+  py::tuple in;
+  std::size_t next = 0;
+  template <class... T>
+  void operator()(T&... values);
+};
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_quantity = false;
+template <class Tag>
+inline constexpr bool is_quantity<Quantity<Tag>> = true;
+
+template <class T>
+py::object packed(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return py::int_(static_cast<int>(value));
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+    return py::cast(value);
+  } else if constexpr (is_quantity<T>) {
+    return py::float_(value.value());
+  } else if constexpr (std::is_same_v<T, PlanSpec>) {
+    return py::make_tuple(static_cast<bool>(value.own), value.own ? std::string(value.own->name) : text_of(value),
+                          value.collective);
+  } else if constexpr (is_optional<T>) {
+    return value ? packed(*value) : py::none();
+  } else if constexpr (is_vector<T>) {
+    py::list out;
+    for (const auto& item : value) out.append(packed(item));
+    return out;
+  } else {
+    Packer packer;
+    fields(packer, const_cast<T&>(value));  // only read
+    return py::tuple(packer.out);
+  }
+}
+
+template <class T>
+T unpacked(const py::object& from) {
+  if constexpr (std::is_enum_v<T>) {
+    return static_cast<T>(from.cast<int>());
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+    return from.cast<T>();
+  } else if constexpr (is_quantity<T>) {
+    return T(from.cast<double>());
+  } else if constexpr (std::is_same_v<T, PlanSpec>) {
+    const auto [own, text, collective] = from.cast<std::tuple<bool, std::string, std::string>>();
+    return own ? spec_named(text, collective) : plan_spec_of(text);
+  } else if constexpr (is_optional<T>) {
+    if (from.is_none()) return std::nullopt;
+    return unpacked<typename T::value_type>(from);
+  } else if constexpr (is_vector<T>) {
+    T out;
+    for (const py::handle item : from)
+      out.push_back(unpacked<typename T::value_type>(py::reinterpret_borrow<py::object>(item)));
+    return out;
+  } else {
+    T out;
+    Unpacker unpacker{from.cast<py::tuple>()};
+    fields(unpacker, out);
+    if (unpacker.next != unpacker.in.size()) throw py::value_error("a pickle of another version of stepcast");
+    return out;
+  }
+}
+
+template <class... T>
+void Unpacker::operator()(T&... values) {
+  if (next + sizeof...(T) > in.size()) throw py::value_error("a pickle of another version of stepcast");
+  ((values = unpacked<T>(py::reinterpret_borrow<py::object>(in[next++]))), ...);
+}
+
+}  // namespace stepcast::python

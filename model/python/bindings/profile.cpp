@@ -1,0 +1,197 @@
+// Profiles: read from traces, described, written and replaced; and how well their trace is reproduced.
+#include "bindings.hpp"
+#include "packed.hpp"
+
+#include <stepcast/device_match.hpp>
+#include <stepcast/documents.hpp>
+#include <stepcast/model_shape.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/report.hpp>
+#include <stepcast/text.hpp>
+
+#include <span>
+
+namespace stepcast::python {
+
+void refuse_other_device(const TracedProfile& traced, const Cluster& cluster) {
+  const std::string& device = traced.profile.device;
+  if (cluster.device.empty() || cluster.device == traced.assumed_device || same_device(cluster.device, device)) return;
+  throw InputError("cluster", "the traced device (" + (device.empty() ? "the host" : device) + ")",
+                   "'" + cluster.device + "'",
+                   "say what to assume: profile.on(cluster, same_device=True), or faster_compute=2.5");
+}
+
+namespace {
+
+/// Files as Python has them, held for as long as C++ reads them without the GIL.
+struct Buffers {
+  std::vector<py::buffer_info> held;
+  std::vector<Source> sources;
+
+  explicit Buffers(const std::vector<std::pair<std::string, py::buffer>>& files) {
+    held.reserve(files.size());
+    for (const auto& [name, buffer] : files) {
+      const py::buffer_info& info = held.emplace_back(buffer.request());
+      const std::size_t size = static_cast<std::size_t>(info.size * info.itemsize);
+      sources.push_back({name, {static_cast<const std::byte*>(info.ptr), size}, {}});
+    }
+  }
+};
+using Files = std::vector<std::pair<std::string, py::buffer>>;
+
+ProfilePtr read(const Files& files, const std::string& model, double batch, const Files& kernels, bool strict,
+                bool check) {
+  const Buffers buffers(files), rules(kernels);
+  const py::gil_scoped_release release;
+  if (buffers.sources.empty()) throw InputError("read", "a trace or more, or a profile", "none");
+  const ProfileOptions options = profile_options_of(model, batch, "model");
+  const Documents documents = documents_of(buffers.sources, {.strict = strict, .progress = {}},
+                                           rules.sources.empty() ? Source{} : rules.sources.front());
+  auto out = std::make_shared<TracedProfile>();
+  out->profile = profile_of(documents, options);
+  out->check = check ? self_check_of(documents) : SelfCheck{.ranks = {}, .missing = "the self-check was left out"};
+  out->notes = documents.notes;
+  return out;
+}
+
+SelfCheck replay(const Files& files, bool strict) {
+  const Buffers buffers(files);
+  const py::gil_scoped_release release;
+  if (buffers.sources.empty()) throw InputError("replay", "a trace or more", "none");
+  const Documents documents = documents_of(buffers.sources, {.strict = strict, .progress = {}});
+  if (is_pipelined(documents.traces))
+    throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
+                     "'stepcast replay' on the command line rebuilds them");
+  return self_check_of(documents);
+}
+
+ProfilePtr describe(const std::string& model, const std::string& device, double batch) {
+  if (!(batch > 0) || !(batch <= 1e12)) throw InputError("batch", "a number of samples above 0", std::to_string(batch));
+  return std::make_shared<TracedProfile>(
+      TracedProfile{described_profile(model_shape_of(model), device_named(device), batch),
+                    {.ranks = {}, .missing = "the model is described, not traced"}});
+}
+
+ProfilePtr replaced(const TracedProfile& from, std::optional<double> batch, std::optional<std::string> model) {
+  auto out = std::make_shared<TracedProfile>(from);
+  if (batch) {
+    if (!(*batch >= 0)) throw InputError("batch_samples", "a number of samples", std::to_string(*batch));
+    out->profile.batch_samples = *batch;
+  }
+  if (model) out->profile.model = *model;
+  return out;
+}
+
+/// The profile as it would be on the cluster's device.
+ProfilePtr on_device(const TracedProfile& from, const Cluster& cluster, bool same, double faster) {
+  auto out = std::make_shared<TracedProfile>(from);
+  out->profile = profile_on(cluster, from.profile, {same, faster}, "");
+  out->assumed_device = cluster.device;
+  return out;
+}
+
+void bind_parts(py::module_& module) {
+  py::class_<Tensor>(module, "Tensor", "A parameter tensor; its gradient has the same shape.")
+      .def_readonly("name", &Tensor::name)
+      .def_property_readonly("shape", [](const Tensor& t) { return tuple_of(t.shape); })
+      .def_property_readonly("dtype", [](const Tensor& t) { return std::string(name_of(t.dtype)); })
+      .def_property_readonly("bytes", [](const Tensor& t) { return t.size.value(); })
+      .def_readonly("layer", &Tensor::layer)
+      .def("__repr__", in_python("tensor_repr"));
+  py::class_<Layer>(module, "Layer", "What one layer costs in a step.")
+      .def_readonly("name", &Layer::name)
+      .def_property_readonly("forward_host_s", [](const Layer& l) { return l.forward.host.value(); })
+      .def_property_readonly("forward_device_s", [](const Layer& l) { return l.forward.device.value(); })
+      .def_property_readonly("backward_host_s", [](const Layer& l) { return l.backward.host.value(); })
+      .def_property_readonly("backward_device_s", [](const Layer& l) { return l.backward.device.value(); })
+      .def("__repr__", in_python("layer_repr"));
+}
+
+void bind_check(py::module_& module) {
+  py::class_<Replay>(module, "RankReplay", "One rank's step, rebuilt and measured.")
+      .def_readonly("source", &Replay::source)
+      .def_property_readonly("measured_s", [](const Replay& r) { return r.measured.value(); })
+      .def_property_readonly("replayed_s", [](const Replay& r) { return r.replayed.value(); })
+      .def_readonly("relative_error", &Replay::relative_error)
+      .def_readonly("scored", &Replay::scored)
+      .def_readonly("doubtful", &Replay::doubtful)
+      .def_readonly("note", &Replay::note)
+      .def_property_readonly("step_times_s", [](const Replay& r) { return numbers_of(r.step_times); })
+      .def_property_readonly("rebuilt_s", [](const Replay& r) { return numbers_of(r.rebuilt); })
+      .def("__repr__", in_python("rank_replay_repr"))
+      .def(py::pickle([](const Replay& r) { return py::tuple(packed(r)); },
+                      [](const py::tuple& state) { return unpacked<Replay>(state); }));
+  py::class_<SelfCheck, std::shared_ptr<SelfCheck>>(module, "SelfCheck", "How well the trace itself is reproduced.")
+      .def_property_readonly("ranks", [](const SelfCheck& c) { return tuple_of(c.ranks); })
+      .def_readonly("missing", &SelfCheck::missing)
+      .def_property_readonly("trusted", &SelfCheck::trusted)
+      .def_property_readonly("caution", &SelfCheck::caution)
+      .def_readonly("lateness", &SelfCheck::lateness)
+      .def("to_json",
+           [](const SelfCheck& c) { return written([&](std::ostream& out) { report_named("json")->replay(out, c); }); })
+      .def("to_pandas", in_python("check_frame"))
+      .def("__repr__", in_python("check_repr"))
+      .def(py::pickle([](const SelfCheck& c) { return py::tuple(packed(c)); },
+                      [](const py::tuple& state) { return unpacked<SelfCheck>(state); }));
+}
+
+py::tuple state_of(const TracedProfile& t) {
+  return py::make_tuple(json_of(t.profile), packed(t.check), packed(t.notes), t.assumed_device);
+}
+ProfilePtr profile_of_state(const py::tuple& state) {
+  return std::make_shared<TracedProfile>(
+      TracedProfile{profile_of_json(state[0].cast<std::string>(), "pickle"), unpacked<SelfCheck>(py::object(state[1])),
+                    unpacked<std::vector<std::string>>(py::object(state[2])), state[3].cast<std::string>()});
+}
+
+}  // namespace
+
+void bind_profile(py::module_& module) {
+  bind_parts(module);
+  bind_check(module);
+  const auto number = [](auto value) { return [value](const TracedProfile& t) { return value(t.profile).value(); }; };
+  py::class_<TracedProfile, ProfilePtr>(module, "Profile",
+                                        "The costs of one training step, layer by layer, and what had to be assumed.")
+      .def_property_readonly("model", [](const TracedProfile& t) { return t.profile.model; })
+      .def_property_readonly("device", [](const TracedProfile& t) { return t.profile.device; })
+      .def_property_readonly("batch_samples", [](const TracedProfile& t) { return t.profile.batch_samples; })
+      .def_property_readonly("step_s", number([](const Profile& p) { return p.measured_step(); }))
+      .def_property_readonly("lone_step_s", number([](const Profile& p) { return lone_step_time(p); }))
+      .def_property_readonly("gradient_bytes", number([](const Profile& p) { return p.gradient_size(); }))
+      .def_property_readonly("activation_bytes", number([](const Profile& p) { return p.activation_memory; }))
+      .def_property_readonly("layers", [](const TracedProfile& t) { return tuple_of(t.profile.layers); })
+      .def_property_readonly("tensors", [](const TracedProfile& t) { return tuple_of(t.profile.tensors); })
+      .def_property_readonly("ready_s",
+                             [](const TracedProfile& t) { return numbers_of(gradient_ready_times(t.profile)); })
+      .def_property_readonly("backward_order",
+                             [](const TracedProfile& t) { return tuple_of(t.profile.backward_order); })
+      .def_property_readonly("step_times_s", [](const TracedProfile& t) { return numbers_of(t.profile.step_times); })
+      .def_property_readonly("assumed", [](const TracedProfile& t) { return tuple_of(t.profile.assumed); })
+      .def_property_readonly("missing", [](const TracedProfile& t) { return tuple_of(t.profile.missing); })
+      .def_property_readonly("notes", [](const TracedProfile& t) { return tuple_of(t.notes); })
+      .def_property_readonly("check", [](const ProfilePtr& t) { return std::shared_ptr<SelfCheck>(t, &t->check); })
+      .def_static(
+          "from_json",
+          [](const std::string& text, const std::string& source) {
+            return std::make_shared<TracedProfile>(
+                TracedProfile{profile_of_json(text, source),
+                              {.ranks = {}, .missing = "the input is a profile, which has no events to replay"}});
+          },
+          py::arg("text"), py::arg("source") = "profile")
+      .def("to_json",
+           [](const TracedProfile& t) {
+             return written([&](std::ostream& out) { report_named("json")->profile(out, t.profile); });
+           })
+      .def("to_pandas", in_python("profile_frame"))
+      .def("replace", replaced, py::kw_only(), py::arg("batch_samples") = py::none(), py::arg("model") = py::none())
+      .def("on", on_device, py::arg("cluster"), py::kw_only(), py::arg("same_device") = false,
+           py::arg("faster_compute") = 0.0)
+      .def("__repr__", in_python("profile_repr"))
+      .def("_repr_html_", in_python("profile_html"))
+      .def(py::pickle(&state_of, &profile_of_state));
+  module.def("read", &read);
+  module.def("replay", &replay);
+  module.def("describe", &describe);
+}
+
+}  // namespace stepcast::python

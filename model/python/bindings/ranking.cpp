@@ -1,0 +1,172 @@
+// Rankings: many plans, best first.
+#include "bindings.hpp"
+#include "packed.hpp"
+
+#include <stepcast/report.hpp>
+
+#include <algorithm>
+
+namespace stepcast::python {
+
+RecommendOptions recommend_options(const std::vector<std::string>& allow, const std::vector<std::string>& plans,
+                                   bool tune, const std::string& search, bool sensitivity) {
+  RecommendOptions out;
+  for (const std::string& word : allow) {
+    if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
+    else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
+    else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
+    else throw InputError("allow", "lossy, stale or periodic", "'" + word + "'");
+  }
+  for (const std::string& plan : plans) out.plans.push_back(plan_spec_of(plan));
+  out.tune = tune;
+  if (search == "bayesian") out.search = Search::bayesian;
+  else if (search != "grid") throw InputError("search", "grid or bayesian", "'" + search + "'");
+  out.sensitivity = sensitivity;
+  return out;
+}
+
+RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
+  auto out = std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}});
+  const auto shared = [&](const Prediction& p) {
+    return std::make_shared<PredictionResult>(PredictionResult{p, profile, cluster});
+  };
+  out->baseline = shared(out->ranking.baseline);
+  const auto listed = [&](const std::vector<RankedPlan>& from) {
+    std::vector<std::shared_ptr<RankedResult>> to;
+    for (const RankedPlan& plan : from)
+      to.push_back(std::make_shared<RankedResult>(
+          RankedResult{shared(plan.prediction), shared(plan.standard), plan.speed_up, plan.settings, plan.machines}));
+    return to;
+  };
+  out->exact = listed(out->ranking.exact);
+  out->others = listed(out->ranking.others);
+  return out;
+}
+
+namespace {
+
+RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& cluster, const std::vector<std::string>& allow,
+                     const std::optional<std::vector<std::string>>& plans, bool tune, const std::string& search,
+                     bool sensitivity) {
+  const RecommendOptions options =
+      recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search, sensitivity);
+  refuse_other_device(*profile, *cluster);
+  if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
+  return result_of(recommended(profile->profile, *cluster, options), profile, cluster, true);
+}
+
+/// Plans of one's own take their places among the others.
+void add_own(Ranking& ranking, const Profile& profile, const Cluster& cluster, const OwnPlan& own) {
+  Answer<Prediction> answer = predicted(profile, cluster, own.plan, own.name);
+  if (!answer) {
+    ranking.inapplicable.push_back({own.name, answer.reason()});
+    return;
+  }
+  RankedPlan plan{*answer, *answer, ranking.baseline.iteration / answer->iteration, "", cluster.nodes};
+  const auto slower = std::find_if(ranking.exact.begin(), ranking.exact.end(), [&](const RankedPlan& other) {
+    return other.prediction.iteration > answer->iteration;
+  });
+  ranking.exact.insert(slower, std::move(plan));
+}
+
+RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
+                   const std::optional<std::vector<std::string>>& plans, const std::vector<OwnPlanPtr>& own, bool all) {
+  std::vector<std::string> allow;
+  if (all) allow = {"lossy", "stale", "periodic"};
+  const bool only_own = plans && plans->empty() && !own.empty();
+  if (plans && plans->empty() && own.empty()) throw InputError("plans", "a plan or more", "none");
+  RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), false, "grid", false);
+  if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
+  refuse_other_device(*profile, *cluster);
+  Ranking ranking = recommended(profile->profile, *cluster, options);
+  if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();
+  for (const OwnPlanPtr& plan : own) add_own(ranking, profile->profile, *cluster, *plan);
+  return result_of(std::move(ranking), profile, cluster, false);
+}
+
+std::shared_ptr<RankedResult> item(const RankingResult& r, py::ssize_t i) {
+  const auto exact = static_cast<py::ssize_t>(r.exact.size());
+  const auto size = exact + static_cast<py::ssize_t>(r.others.size());
+  if (i < 0) i += size;
+  if (i < 0 || i >= size) throw py::index_error("a ranking of " + std::to_string(size) + " plans");
+  return i < exact ? r.exact[i] : r.others[i - exact];
+}
+
+py::dict refused(const RankingResult& r) {
+  py::dict out;
+  for (const RejectedPlan& plan : r.ranking.inapplicable) out[py::str(plan.plan)] = plan.reason;
+  return out;
+}
+
+}  // namespace
+
+void bind_ranking(py::module_& module) {
+  py::class_<RankedResult, std::shared_ptr<RankedResult>>(module, "RankedPlan", "A plan in its place.")
+      .def_readonly("prediction", &RankedResult::prediction)
+      .def_readonly("standard", &RankedResult::standard)
+      .def_readonly("speed_up", &RankedResult::speed_up)
+      .def_readonly("settings", &RankedResult::settings)
+      .def_readonly("machines", &RankedResult::machines)
+      .def("__repr__", in_python("ranked_repr"))
+      .def(py::pickle(
+          [](const RankedResult& r) {
+            return py::make_tuple(r.prediction, r.standard, r.speed_up, r.settings, r.machines);
+          },
+          [](const py::tuple& s) {
+            return std::make_shared<RankedResult>(RankedResult{s[0].cast<PredictionPtr>(), s[1].cast<PredictionPtr>(),
+                                                               s[2].cast<double>(), s[3].cast<std::string>(),
+                                                               s[4].cast<std::int64_t>()});
+          }));
+  py::class_<RankingResult, RankingPtr>(module, "Ranking", "Plans, best first.")
+      .def_readonly("profile", &RankingResult::profile)
+      .def_readonly("cluster", &RankingResult::cluster)
+      .def_readonly("baseline", &RankingResult::baseline)
+      .def_property_readonly("best",
+                             [](const RankingResult& r) {
+                               if (r.exact.empty() && r.others.empty())
+                                 throw NoAnswer{"no plan can run on this cluster"};
+                               return item(r, 0);
+                             })
+      .def_property_readonly("exact", [](const RankingResult& r) { return tuple_of(r.exact); })
+      .def_property_readonly("others", [](const RankingResult& r) { return tuple_of(r.others); })
+      .def_property_readonly("inapplicable", &refused)
+      .def_property_readonly("holds",
+                             [](const RankingResult& r) -> py::object {
+                               if (!r.ranking.holds) return py::none();
+                               return py::make_tuple(r.ranking.holds->low.value(), r.ranking.holds->high.value());
+                             })
+      .def("to_json",
+           [](const RankingResult& r) {
+             return written([&](std::ostream& out) {
+               report_named("json")->ranking(out,
+                                             {r.profile->profile, *r.cluster, r.profile->check, r.ranking, r.advice});
+             });
+           })
+      .def("to_text",
+           [](const RankingResult& r) {
+             return written([&](std::ostream& out) {
+               report_named("text")->ranking(out,
+                                             {r.profile->profile, *r.cluster, r.profile->check, r.ranking, r.advice});
+             });
+           })
+      .def("to_pandas", in_python("ranking_frame"))
+      .def("__repr__", in_python("ranking_repr"))
+      .def("_repr_html_", in_python("ranking_html"))
+      .def("__len__", [](const RankingResult& r) { return r.exact.size() + r.others.size(); })
+      .def("__getitem__", &item)
+      .def("__getitem__",
+           [](const py::object& self, const py::slice& slice) {
+             return py::tuple(self.attr("exact") + self.attr("others")).attr("__getitem__")(slice);
+           })
+      .def(py::pickle(
+          [](const RankingResult& r) { return py::make_tuple(r.profile, r.cluster, r.advice, packed(r.ranking)); },
+          [](const py::tuple& s) {
+            return result_of(unpacked<Ranking>(py::object(s[3])), s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>(),
+                             s[2].cast<bool>());
+          }));
+  using Free = py::call_guard<py::gil_scoped_release>;
+  module.def("recommend", &recommend, Free());
+  module.def("compare", &compare, Free());
+}
+
+}  // namespace stepcast::python

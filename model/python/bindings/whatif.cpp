@@ -1,0 +1,68 @@
+// What-ifs: the step after changes that somebody considers making.
+#include "bindings.hpp"
+
+#include <stepcast/report.hpp>
+#include <stepcast/whatif_report.hpp>
+
+namespace stepcast::python {
+namespace {
+
+struct WhatIfResult {
+  ProfilePtr profile;
+  ClusterPtr cluster;  ///< null: alone only
+  PlanSpec plan;
+  std::vector<std::string> scenarios;
+  std::vector<WhatIfRow> rows;
+
+  [[nodiscard]] WhatIfReport report() const { return {profile->profile, cluster.get(), profile->check, plan, rows}; }
+};
+using WhatIfPtr = std::shared_ptr<WhatIfResult>;
+
+WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scenarios, const ClusterPtr& cluster,
+                 const std::string& plan) {
+  if (scenarios.empty()) throw InputError("scenarios", "a scenario or more", "none");
+  std::vector<Scenario> read;
+  for (const std::string& text : scenarios) read.push_back(scenario_of(text));
+  if (cluster) refuse_other_device(*profile, *cluster);
+  auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_spec_of(plan), scenarios, {}});
+  out->rows = whatif_rows(profile->profile, read, nullptr, cluster.get(), out->plan);
+  return out;
+}
+
+py::dict profiles_after(const WhatIfResult& w) {
+  py::dict out;
+  for (const WhatIfRow& row : w.rows) {
+    if (row.scenario.empty() || !row.profile) continue;
+    const SelfCheck check{.ranks = {}, .missing = "the step after a what-if was not traced"};
+    out[py::str(text_of(row.scenario))] = std::make_shared<TracedProfile>(
+        TracedProfile{*row.profile, check, w.profile->notes, w.profile->assumed_device});
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_whatif(py::module_& module) {
+  py::class_<WhatIfResult, WhatIfPtr>(module, "WhatIf", "The step as traced, and after each scenario.")
+      .def("to_json",
+           [](const WhatIfResult& w) {
+             return written([&](std::ostream& out) { report_named("json")->whatif(out, w.report()); });
+           })
+      .def("to_text",
+           [](const WhatIfResult& w) {
+             return written([&](std::ostream& out) { report_named("text")->whatif(out, w.report()); });
+           })
+      .def("to_pandas", in_python("whatif_frame"))
+      .def_property_readonly("profiles", &profiles_after)
+      .def("__repr__", in_python("text_repr"))
+      // Computed again from the same values, to the same values.
+      .def(py::pickle(
+          [](const WhatIfResult& w) { return py::make_tuple(w.profile, w.cluster, text_of(w.plan), w.scenarios); },
+          [](const py::tuple& s) {
+            return whatif(s[0].cast<ProfilePtr>(), s[3].cast<std::vector<std::string>>(),
+                          s[1].is_none() ? ClusterPtr() : s[1].cast<ClusterPtr>(), s[2].cast<std::string>());
+          }));
+  module.def("whatif", &whatif, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace stepcast::python

@@ -1,0 +1,306 @@
+"""How results look: lines for a terminal, tables for pandas, HTML for notebooks."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from . import _stepcast
+from .errors import InputError
+from .files import size_of
+
+_time, _size, _rate = _stepcast.time_text, _stepcast.size_text, _stepcast.rate_text
+
+
+def _lines(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    rows = [(name, value) for name, value in rows if value]
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)])
+
+
+def _few(values: Iterable[str], most: int = 3) -> str:
+    values = list(values)
+    more = len(values) - most
+    return "; ".join(values[:most]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _frame(rows: Iterable[Any], columns: list[str]) -> Any:
+    import pandas as pd  # not needed by those who never ask for a table
+
+    return pd.DataFrame(list(rows), columns=columns)
+
+
+# ---- profiles ----
+
+def tensor_repr(t: Any) -> str:
+    return f"Tensor({t.name!r}, shape={t.shape}, {_size(t.bytes)}, layer={t.layer})"
+
+
+def layer_repr(l: Any) -> str:
+    device = l.forward_device_s or l.backward_device_s
+    forward, backward = (l.forward_device_s, l.backward_device_s) if device else (l.forward_host_s, l.backward_host_s)
+    return f"Layer({l.name!r}, forward={_time(forward)}, backward={_time(backward)})"
+
+
+def rank_replay_repr(r: Any) -> str:
+    return f"RankReplay({r.source!r}, measured={_time(r.measured_s)}, replayed={_time(r.replayed_s)})"
+
+
+def check_repr(c: Any) -> str:
+    rows = [(r.source, f"{_time(r.replayed_s)} rebuilt, {_time(r.measured_s)} measured: {r.relative_error:+.1%}")
+            for r in c.ranks]
+    return _lines("SelfCheck", [*rows, ("missing", c.missing), ("caution", c.caution), ("lateness", c.lateness)])
+
+
+def check_frame(c: Any) -> Any:
+    names = ["source", "measured_s", "replayed_s", "relative_error", "scored", "doubtful", "note"]
+    return _frame(([getattr(r, name) for name in names] for r in c.ranks), names)
+
+
+def _profile_rows(p: Any) -> list[tuple[str, str]]:
+    return [
+        ("model", p.model),
+        ("device", p.device or "the host"),
+        ("batch", f"{p.batch_samples:g} samples" if p.batch_samples else ""),
+        ("step", (f"{_time(p.step_s)} measured, " if p.step_s else "") + f"{_time(p.lone_step_s)} alone"),
+        ("layers", f"{len(p.layers)}, with {len(p.tensors)} parameter tensors"),
+        ("gradients", _size(p.gradient_bytes)),
+        ("missing", _few(p.missing)),
+        ("assumed", _few(p.assumed)),
+        ("notes", _few(p.notes)),
+        ("caution", p.check.caution),
+    ]
+
+
+def profile_repr(p: Any) -> str:
+    return _lines("Profile", _profile_rows(p))
+
+
+def _html_rows(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(value)}"
+                    "</td></tr>" for name, value in rows if value)
+    return f"<table><caption style='text-align:left'>{escape(title)}</caption>{cells}</table>"
+
+
+def profile_html(p: Any) -> str:
+    return _html_rows("Profile", _profile_rows(p))
+
+
+def profile_frame(p: Any) -> Any:
+    """One row a layer."""
+    size = [0.0] * len(p.layers)
+    tensors = [0] * len(p.layers)
+    for t in p.tensors:
+        size[t.layer] += t.bytes
+        tensors[t.layer] += 1
+    names = ["forward_host_s", "forward_device_s", "backward_host_s", "backward_device_s"]
+    rows = ([l.name, *(getattr(l, name) for name in names), tensors[i], size[i]] for i, l in enumerate(p.layers))
+    return _frame(rows, ["layer", *names, "tensors", "gradient_bytes"])
+
+
+# ---- clusters ----
+
+def cluster_repr(c: Any) -> str:
+    return _lines(f"Cluster {c.name}", [
+        ("workers", f"{c.workers}: {c.nodes} x {c.per_node} {c.device or 'devices'}"),
+        ("network", f"{_rate(c.network_bytes_per_s)}, {_time(c.network_latency_s)} a step" if c.nodes > 1 else ""),
+        ("inside", f"{_rate(c.inside_bytes_per_s)}, {_time(c.inside_latency_s)} a step" if c.per_node > 1 else ""),
+        ("servers", str(c.servers) if c.servers else ""),
+        ("memory", _size(c.device_memory_bytes) if c.device_memory_bytes else ""),
+        ("from", _few(c.provenance)),
+    ])
+
+
+# ---- predictions ----
+
+def _prediction_rows(p: Any) -> list[tuple[str, str]]:
+    def part(seconds: float) -> str:
+        return f"{_time(seconds)} ({seconds / p.iteration_s:.0%})" if seconds else ""
+
+    return [
+        ("step time", f"{_time(p.iteration_s)} ({_time(p.interval_low_s)} to {_time(p.interval_high_s)})"),
+        ("compute", part(p.compute_s)),
+        ("exposed", part(p.exposed_communication_s)),
+        ("hidden", _time(p.hidden_communication_s) if p.hidden_communication_s else ""),
+        ("codec", part(p.codec_s)),
+        ("input", part(p.input_stall_s)),
+        ("bubble", part(p.bubble_s)),
+        ("idle", part(p.idle_s)),
+        ("throughput", f"{p.throughput_samples_per_s:.4g} samples/s" if p.throughput_samples_per_s else ""),
+        ("memory", _size(p.memory_bytes) if p.memory_bytes else ""),
+        ("bound by", p.bound),
+        *(("warning", warning) for warning in p.warnings),
+    ]
+
+
+def prediction_repr(p: Any) -> str:
+    return _lines(f"{p.plan} on {p.cluster.name}", _prediction_rows(p))
+
+
+def prediction_html(p: Any) -> str:
+    return _html_rows(f"{p.plan} on {p.cluster.name}", _prediction_rows(p))
+
+
+def dict_of(result: Any) -> Any:
+    return json.loads(result.to_json())
+
+
+# ---- rankings ----
+
+_PARTS = ["compute_s", "exposed_communication_s", "hidden_communication_s", "codec_s", "input_stall_s", "bubble_s",
+          "idle_s"]
+
+
+def ranked_repr(r: Any) -> str:
+    return f"RankedPlan({r.prediction.plan!r}, {_time(r.prediction.iteration_s)}, speed_up={r.speed_up:.3g})"
+
+
+def ranking_repr(r: Any) -> str:
+    return r.to_text().rstrip("\n")
+
+
+def ranking_frame(r: Any) -> Any:
+    """One row a plan, best first; then those that cannot run, with the reason."""
+    names = ["iteration_s", "interval_low_s", "interval_high_s", *_PARTS, "throughput_samples_per_s", "memory_bytes",
+             "messages"]
+    rows = []
+    for group, plans in (("exact", r.exact), ("other", r.others)):
+        for plan in plans:
+            p = plan.prediction
+            rows.append([p.plan, group, plan.speed_up, *(getattr(p, n) for n in names), plan.standard.iteration_s,
+                         plan.machines, p.bound, plan.settings, ""])
+    empty = [float("nan")] * (len(names) + 1)
+    rows += [[plan, "inapplicable", float("nan"), *empty, 0, "", "", why] for plan, why in r.inapplicable.items()]
+    return _frame(rows, ["plan", "group", "speed_up", *names, "standard_iteration_s", "machines", "bound", "settings",
+                         "inapplicable"])
+
+
+# Colours of Okabe and Ito, which people with any colour vision can tell apart.
+_COLOURS = {"compute": "#0072b2", "exposed": "#d55e00", "codec": "#e69f00", "waiting": "#999999"}
+
+
+def _bar(p: Any, longest: float) -> str:
+    shares = {"compute": p.compute_s, "exposed": p.exposed_communication_s, "codec": p.codec_s,
+              "waiting": p.input_stall_s + p.bubble_s + p.idle_s}
+    spans = "".join(
+        f"<span title='{name}: {escape(_time(seconds))}' style='display:inline-block;height:0.8em;"
+        f"width:{100 * seconds / longest:.3f}%;background:{_COLOURS[name]}'></span>"
+        for name, seconds in shares.items() if seconds > 0)
+    return f"<div style='width:16em;white-space:nowrap;line-height:0.8em' role='img'>{spans}</div>"
+
+
+def ranking_html(r: Any) -> str:
+    plans = [*r.exact, *r.others]
+    if not plans:
+        return f"<p>No plan can run on {escape(r.cluster.name)}.</p>"
+    longest = max(p.prediction.iteration_s for p in plans)
+    left = "style='text-align:left'"
+    rows = []
+    for place, plan in enumerate(plans, 1):
+        p = plan.prediction
+        what = "" if place <= len(r.exact) else " <em>(changes the arithmetic)</em>"
+        rows.append(f"<tr><td>{place}</td><td {left}><code>{escape(p.plan)}</code>{what}</td>"
+                    f"<td>{escape(_time(p.iteration_s))}</td><td>{plan.speed_up:.2f} x</td><td {left}>"
+                    f"{_bar(p, longest)}</td><td>{escape(_time(p.hidden_communication_s))}</td>"
+                    f"<td {left}>{escape(p.bound)}</td></tr>")
+    keys = " ".join(f"<span style='color:{colour}'>&#9632;</span> {name}" for name, colour in _COLOURS.items())
+    caution = r.profile.check.caution
+    notes = [f"{len(r.inapplicable)} plans cannot run there."] if r.inapplicable else []
+    if r.holds is not None:
+        notes.append(f"The best plan stays best from {_rate(r.holds[0])} to {_rate(r.holds[1])}.")
+    if caution:
+        notes.append(f"Caution: {caution}.")
+    return (f"<table><caption {left}>{escape(r.profile.model)} on {escape(r.cluster.name)}. {keys}</caption>"
+            f"<thead><tr><th></th><th {left}>plan</th><th>step time</th><th>speed-up</th><th {left}>made of</th>"
+            f"<th>hidden</th><th {left}>bound by</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+            f"<p>{escape(' '.join(notes))}</p>")
+
+
+# ---- sweeps and what-ifs ----
+
+def sweep_frame(s: Any) -> Any:
+    import pandas as pd
+
+    return pd.read_csv(io.StringIO(s.to_csv()), float_precision="round_trip")
+
+
+def sweep_repr(s: Any) -> str:
+    axes = ", ".join(f"{axis} ({len(s.values(axis))})" for axis in s.axes)
+    return _lines("Sweep", [("over", axes), ("plans", _few(s.plans, 8)), ("rows", str(len(s)))])
+
+
+def sweep_html(s: Any) -> str:
+    try:
+        return s.to_svg()
+    except InputError:  # a range of the grid, or more panels than a person can look at
+        return f"<pre>{escape(sweep_repr(s))}</pre>"
+
+
+def text_repr(result: Any) -> str:
+    return result.to_text().rstrip("\n")
+
+
+def whatif_frame(w: Any) -> Any:
+    import pandas as pd
+
+    return pd.json_normalize(json.loads(w.to_json())["rows"])
+
+
+# ---- models ----
+
+def model_repr(m: Any) -> str:
+    return f"Model({m.profile.model!r} on {m.cluster.name!r})"
+
+
+def predict_many(model: Any, plans: Any, *, threads: int = 1, **option: Any) -> Any:
+    if threads < 0:
+        raise InputError("threads", "a number of threads, or 0 for all cores", str(threads))
+    if not isinstance(plans, str):
+        if option:
+            raise InputError(next(iter(option)), "one plan for the values of an option", "a list of plans")
+        return model._of_texts(plans, threads)
+    if not option:
+        return model._of_texts([plans], threads)
+    try:
+        arrays = np.broadcast_arrays(*(np.asarray(values, dtype=np.float64) for values in option.values()))
+    except ValueError as error:
+        raise InputError(", ".join(option), "numbers in SI units, in arrays of one shape", str(error)) from None
+    return model._of_template(plans, list(zip(option, arrays)), threads)
+
+
+def recommend_by(model: Any, *, allow: Iterable[str] = (), plans: Iterable[str] | None = None, tune: bool = True,
+                 search: str = "grid", sensitivity: bool = True) -> Any:
+    return model._recommend(list(allow), None if plans is None else list(plans), tune, search, sensitivity)
+
+
+# ---- plans of one's own, and lists ----
+
+def add_transfer(plan: Any, operation: str, tensors: Any, *, channel: int = 0, priority: int = 0, size: Any = None,
+                 carries_gradient: bool = True, delay: float = 0, overhead: float = 0) -> int:
+    if isinstance(tensors, range):
+        if tensors.step != 1 or not tensors:
+            raise InputError("tensors", "a run of tensors, range(first, end)", repr(tensors))
+        first, count = tensors.start, len(tensors)
+    else:
+        first, count = int(tensors), 1
+    number = None if size is None else size_of(size, "size")
+    return plan._transfer(operation, first, count, channel, priority, number, carries_gradient, delay, overhead)
+
+
+def comm_plan_repr(plan: Any) -> str:
+    return _lines(f"CommPlan {plan.name}", [("messages", str(plan.messages)), ("flaw", plan.flaw)])
+
+
+def option_repr(o: Any) -> str:
+    if o.kind == "choice":
+        return f"Option({o.name!r}, {' | '.join(o.choices)})"
+    return f"Option({o.name!r}, {o.kind}, {o.low:g} to {o.high:g}, standard {o.standard:g})"
+
+
+def listed_repr(l: Any) -> str:
+    return f"Listed({l.name!r}, {l.title!r})"
