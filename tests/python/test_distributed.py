@@ -29,11 +29,11 @@ except ImportError as missing:
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRACE = str(ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz")
-CLUSTER = {"workers": 8, "per_node": 2, "network": "10GbE"}
+CLUSTER = {"workers": 4, "per_node": 2, "network": "10GbE"}
 PLANS = ["ddp", "dear(bucket=4 MiB)", "wfbp@hierarchical", "ddp+powersgd", "switchml"]  # the last one cannot run
 OVER = {"bandwidth": "100Mb/s..100Gb/s:40", "workers": [2, 4, 8, 16]}
 OVER_FLAGS = ["--over", "bandwidth=100Mb/s..100Gb/s:40", "--over", "workers=2,4,8,16"]
-CLUSTER_FLAGS = ["--workers", "8", "--per-node", "2", "--network", "10GbE"]
+CLUSTER_FLAGS = ["--per-node", "2", "--network", "10GbE"]
 PLAN_FLAGS = [word for plan in PLANS for word in ("--plan", plan)]
 
 

@@ -1,6 +1,6 @@
 """An optimiser that looks for the fastest plan: Optuna asks, stepcast answers.
 
-    python3 optuna_search.py TRACE --workers 16 --per-node 4 --network 10GbE --trials 400 --allow lossy
+    python3 optuna_search.py TRACE --workers 16 --per-node 4 --network 1GbE --trials 400 --allow lossy
 
 The space is what stepcast can predict: a strategy, the options of that strategy (each with the range that the strategy
 itself gives), a modifier of its plan (compressed gradients, only if allowed), and a collective. It is conditional: a

@@ -148,6 +148,8 @@ def _flags(arguments: Sequence[str] | None) -> argparse.Namespace:
     for flag, text in CLUSTER_FLAGS.items():
         whole = flag in ("workers", "per-node", "servers")
         parser.add_argument(f"--{flag}", type=int if whole else str, default=0 if whole else "", help=text)
+    parser.add_argument("--same-device", action="store_true", help="the cluster's device is as fast as the traced one")
+    parser.add_argument("--faster-compute", type=float, default=0, help="its device is this many times as fast")
     parser.add_argument("--over", action="append", required=True, metavar="AXIS=VALUES",
                         help="bandwidth=1Gb/s..100Gb/s, workers=2..1024, bucket=1MiB,5MiB; again: another axis")
     parser.add_argument("--plan", action="append", help="plan, such as 'dear(bucket=25 MiB)'; again: another one")
@@ -231,17 +233,43 @@ def _output(path: str, inputs: Iterable[str]) -> Iterator[Any]:
         raise
 
 
+def _axes(texts: Sequence[str]) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise stepcast.InputError("--over", "AXIS=VALUES", f"'{text}'")
+    over = dict(text.split("=", 1) for text in texts)
+    if len(over) < len(texts):
+        raise stepcast.InputError("--over", "each axis once", "one of them twice")
+    return over
+
+
+def _cluster(flags: argparse.Namespace, over: Mapping[str, str]) -> stepcast.Cluster:
+    """As `stepcast sweep` has it: an axis of workers stands for --workers."""
+    words = {name.replace("-", "_"): getattr(flags, name.replace("-", "_")) for name in CLUSTER_FLAGS}
+    if "workers" in over:
+        if flags.workers:
+            raise stepcast.InputError("--workers", "either the flag or an axis of workers", "both")
+        if not flags.cluster:
+            words["workers"] = (2 if flags.network else 1) * (flags.per_node or 1)
+    return stepcast.Cluster(flags.cluster, **words)
+
+
+def _profile(flags: argparse.Namespace, cluster: stepcast.Cluster, over: Mapping[str, str]) -> stepcast.Profile:
+    profile = stepcast.read(*flags.traces, model=flags.model, batch=flags.batch)
+    if profile.check.caution:
+        print(f"stepcast: note: {profile.check.caution}: these predictions are doubtful", file=sys.stderr)
+    same = flags.same_device or ("compute" in over and not flags.faster_compute)
+    return profile.on(cluster, same_device=same, faster_compute=flags.faster_compute) \
+        if same or flags.faster_compute else profile
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     flags = _flags(arguments)
     logging.disable(logging.ERROR)  # of Dask: a dead worker is no news, its ranges are done by others
     try:
-        for text in flags.over:
-            if "=" not in text:
-                raise stepcast.InputError("--over", "AXIS=VALUES", f"'{text}'")
-        over = dict(text.split("=", 1) for text in flags.over)
-        profile = stepcast.read(*flags.traces, model=flags.model, batch=flags.batch)
-        cluster = stepcast.Cluster(flags.cluster, **{flag.replace("-", "_"): getattr(flags, flag.replace("-", "_"))
-                                                     for flag in CLUSTER_FLAGS})
+        over = _axes(flags.over)
+        cluster = _cluster(flags, over)
+        profile = _profile(flags, cluster, over)
         question = {"plans": flags.plan, "over": over, "tune": flags.tune}
         stepcast.sweep(profile, cluster, first=0, last=0, **question)  # input errors before anything is started
         with _output(flags.output, flags.traces) as stream, _client(flags) as client:
