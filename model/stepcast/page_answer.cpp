@@ -118,10 +118,20 @@ Terms facts_of(const ReportPage& page) {
   return facts;
 }
 
+/// Where the weights, gradients and activations of a worker are more than its device holds.
+std::string memory_caution(const ReportPage& page) {
+  const Bytes needed = page.profile.activation_memory + 2 * page.profile.gradient_size();
+  const Bytes cap = page.cluster.device_memory;
+  if (cap <= Bytes(0) || needed <= cap) return {};
+  return "These plans do not fit: a worker needs " + text_of(needed) + " and a device has " + text_of(cap) +
+         "; 'stepcast recommend --layouts' says how to divide the model";
+}
+
 void write_check(std::ostream& out, const ReportPage& page) {
   const std::string caution = page.check.caution();
   const bool known = page.check.worst() != nullptr;
-  out << "<div class=\"check" << (caution.empty() ? "" : " doubtful") << "\">\n<p><strong>"
+  out << "<div class=\"check" << (caution.empty() && memory_caution(page).empty() ? "" : " doubtful")
+      << "\">\n<p><strong>"
       << (!caution.empty() ? "Caution"
           : known          ? "Self-check passed"
                            : "Self-check not possible")
@@ -130,6 +140,8 @@ void write_check(std::ostream& out, const ReportPage& page) {
   std::string found = replay_text(page.check);
   if (!found.empty()) found[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(found[0])));
   out << html(found) << ".</p>\n";
+  if (const std::string caution_of_memory = memory_caution(page); !caution_of_memory.empty())
+    out << "<p><strong>" << html(caution_of_memory) << ".</strong></p>\n";
   if (!page.profile.lateness.empty()) out << "<p>" << html(page.profile.lateness) << "</p>\n";
   out << "</div>\n";
 }

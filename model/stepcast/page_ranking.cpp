@@ -153,6 +153,7 @@ void write_other_plans_section(std::ostream& out, const ReportPage& page) {
   out << "<p>They drop, delay or round what is sent, and so their steps are short; what they cost in accuracy and in "
          "the "
          "number of steps to train is not predicted.</p>\n";
+  write_legend(out, page.ranking.others);
   write_table(out, page.ranking.others, page.ranking.baseline,
               "Lossy, stale and periodic plans by predicted step time");
   write_cautions(out, page.ranking.others);
