@@ -6,6 +6,7 @@
 // apart without their colours. Not modelled: arrows between tasks (`predict --timeline` has them).
 #include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
+#include <stepcast/sweep_parts.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -241,9 +242,9 @@ void write_axis(std::ostream& out, Seconds span, int height) {
     const std::string x = width_share(k * distance / span.value());
     out << "<line x1=\"" << x << "\" x2=\"" << x << "\" y1=\"" << axis_height - 6 << "\" y2=\"" << height << "\"/>";
     // The last label would hang over the edge.
-    if (k * distance < 0.92 * span.value())
-      out << "<text x=\"" << x << "\" y=\"12\" dx=\"3\">" << (k == 0 ? "0" : html(text_of(Seconds(k * distance))))
-          << "</text>";
+    if (k * distance < 0.86 * span.value())
+      out << "<text x=\"" << x << "\" y=\"12\" dx=\"3\">"
+          << (k == 0 ? "0" : html(trimmed_text_of(Seconds(k * distance)))) << "</text>";
     out << '\n';
   }
   out << "</g>\n";
