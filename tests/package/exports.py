@@ -35,7 +35,7 @@ def flaw_of(name, words):
         return "names a library under it"
     if scope[0] != "stepcast" or len(scope) < 2:
         return "is outside the namespace"
-    unknown = [part for part in scope[1:] if part.split(" ")[0] not in words]
+    unknown = [part for part in scope[1:] if part not in words and not part.startswith("operator")]
     return f"is in no public header: {', '.join(unknown)}" if unknown else ""
 
 
