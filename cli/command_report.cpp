@@ -83,8 +83,6 @@ Action add_flags(CLI::App& app) {
 
 const Verb report_verb = {
     "report", "Write what recommend finds as one HTML page: ranking, timelines, sensitivity (no layouts)",
-    "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html\n\n"
-    "The page needs no network and opens from disk. Layouts are not in it: see recommend --layouts.",
-    add_flags};
+    "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html", add_flags};
 
 }  // namespace stepcast::cli
