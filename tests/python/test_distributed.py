@@ -149,7 +149,7 @@ class Distributed(unittest.TestCase):
             self.assertEqual(os.listdir(folder), ["sweep.csv"])
             if os.environ.get("STEPCAST_PROGRAM"):
                 alone = subprocess.run([os.environ["STEPCAST_PROGRAM"], "sweep", TRACE, *CLUSTER_FLAGS, *OVER_FLAGS,
-                                        *PLAN_FLAGS, "--csv", "-"], capture_output=True, text=True, check=True)
+                                        *PLAN_FLAGS, "--csv"], capture_output=True, text=True, check=True)
                 self.assertEqual(alone.stdout, self.csv)
             workers[0].kill()
             done = program(*flags, "--json")

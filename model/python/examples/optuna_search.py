@@ -29,9 +29,10 @@ import stepcast
 # send as little as it may.
 
 
-def choices(allowed: set[str]) -> dict[str, dict[str, stepcast.Listed | None]]:
+def choices(allowed: set[str], named: list[str]) -> dict[str, dict[str, stepcast.Listed | None]]:
     """The three categorical axes, by name; None where a plan leaves that part out."""
-    return {"strategy": {s.name: s for s in stepcast.strategies() if s.fidelity in allowed},
+    strategies = [s for s in stepcast.strategies() if (s.name in named if named else s.fidelity in allowed)]
+    return {"strategy": {s.name: s for s in strategies},
             "modifier": {"none": None} | {m.name: m for m in stepcast.modifiers() if m.fidelity in allowed & {"lossy"}},
             "collective": {"default": None} | {c.name: c for c in stepcast.collectives()}}
 
@@ -106,6 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--servers", type=int, default=0, help="machines for parameter servers")
     parser.add_argument("--allow", nargs="*", default=[], choices=["lossy", "stale", "periodic"],
                         help="plans that change the arithmetic of training")
+    parser.add_argument("--strategies", nargs="*", default=[], help="only these, such as ddp horovod dear")
     parser.add_argument("--trials", type=int, default=400)
     parser.add_argument("--batch", type=int, default=16, help="plans that are asked for and evaluated at once")
     parser.add_argument("--seed", type=int, default=0)
@@ -122,7 +124,10 @@ def main() -> int:
     cluster = stepcast.Cluster(flags.cluster, workers=flags.workers, per_node=flags.per_node, network=flags.network,
                                inside=flags.inside, servers=flags.servers)
     model = stepcast.Model(stepcast.read(*flags.traces), cluster)
-    study, reasons = searched(model, choices({"exact", *flags.allow}), flags.trials, flags.seed, flags.batch)
+    axes = choices({"exact", *flags.allow}, flags.strategies)
+    if not axes["strategy"]:
+        raise stepcast.InputError("--strategies", "strategies that stepcast knows", " ".join(flags.strategies))
+    study, reasons = searched(model, axes, flags.trials, flags.seed, flags.batch)
 
     finished = study.get_trials(states=[optuna.trial.TrialState.COMPLETE])
     print(f"trials      {len(study.trials)}, {len(finished)} evaluated, {sum(reasons.values())} pruned")
@@ -134,7 +139,8 @@ def main() -> int:
     best = study.best_trial
     print(f"optimiser   {best.user_attrs['plan']}: {best.value * 1e3:.2f} ms, trial {best.number + 1}")
 
-    ranking = model.recommend(allow=flags.allow, sensitivity=False)
+    plans = [s if m == "none" else f"{s}+{m}" for s in axes["strategy"] for m in axes["modifier"]]
+    ranking = model.recommend(allow=flags.allow, plans=plans if flags.strategies else None, sensitivity=False)
     fastest = min((ranked.prediction for ranked in [*ranking.exact, *ranking.others]), key=lambda p: p.iteration_s)
     print(f"recommend   {fastest.plan}: {fastest.iteration_s * 1e3:.2f} ms")
     within = trials_until(study, 1.01 * fastest.iteration_s)
