@@ -15,8 +15,8 @@
 #include <ctime>
 #include <map>
 #include <random>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace stepcast;
@@ -150,18 +150,20 @@ double log_uniform(std::mt19937& random, double low, double high) {
   return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(random));
 }
 
-// Buckets whose sizes lead to distinct groupings, so that nothing can be remembered.
+// Distinct plans, each of which groups otherwise than the one before it, so that nothing that was kept helps.
 std::vector<PlanSpec> distinct_groupings(const Profile& profile) {
   std::mt19937 random(1);
   std::vector<PlanSpec> plans;
-  std::set<std::vector<std::uint32_t>> seen;
+  std::vector<std::uint32_t> before;
   while (plans.size() < many) {
     PlanSpec plan = plan_spec_of("ddp");
     plan.options[0] = std::round(log_uniform(random, 0x1p14, 0x1p25));
     plan.options[1] = std::round(log_uniform(random, 0x1p10, 0x1p24));
     std::vector<std::uint32_t> ends;
     for (const Group& g : closed_at(profile, Bytes(plan.options[1]), Bytes(plan.options[0]))) ends.push_back(g.last());
-    if (seen.insert(ends).second) plans.push_back(plan);
+    if (ends == before) continue;
+    plans.push_back(plan);
+    before = std::move(ends);
   }
   return plans;
 }
