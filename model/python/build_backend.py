@@ -90,6 +90,20 @@ def _write_wheel(path: Path, files: dict[str, bytes]) -> None:
         add(f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]).encode())
 
 
+def _information() -> dict[str, bytes]:
+    return {"METADATA": _metadata().encode(), "WHEEL": _wheel_text().encode(),
+            "LICENSE": (ROOT / "LICENSE").read_bytes()}
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: dict | None = None) -> str:
+    """Without it the whole wheel would be built to learn its name."""
+    info = f"stepcast-{_version()}.dist-info"
+    (Path(metadata_directory) / info).mkdir()
+    for name, data in _information().items():
+        (Path(metadata_directory) / info / name).write_bytes(data)
+    return info
+
+
 def build_wheel(wheel_directory: str, config_settings: dict | None = None,
                 metadata_directory: str | None = None) -> str:
     info = f"stepcast-{_version()}.dist-info"
@@ -99,9 +113,7 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None,
         installed = _built(Path(kept or temporary).resolve(), config_settings)
         files = {f"stepcast/{path.name}": path.read_bytes() for path in (installed / "stepcast").iterdir()
                  if path.is_file()}
-    files[f"{info}/METADATA"] = _metadata().encode()
-    files[f"{info}/WHEEL"] = _wheel_text().encode()
-    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    files |= {f"{info}/{name}": data for name, data in _information().items()}
     name = f"stepcast-{_version()}-{_tag()}.whl"
     _write_wheel(Path(wheel_directory) / name, files)
     return name

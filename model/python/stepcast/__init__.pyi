@@ -36,6 +36,7 @@ class Inapplicable(ValueError):
 class Tensor:
     name: str
     shape: tuple[int, ...]
+    dtype: str
     bytes: float
     layer: int
 
@@ -80,6 +81,11 @@ class Profile:
     activation_bytes: float
     layers: tuple[Layer, ...]
     tensors: tuple[Tensor, ...]
+    """In the order in which their gradients become ready."""
+    ready_s: npt.NDArray[np.float64]
+    """When they do, from the start of the forward pass."""
+    backward_order: tuple[int, ...]
+    """Layers in the order of the backward pass."""
     step_times_s: npt.NDArray[np.float64]
     assumed: tuple[str, ...]
     missing: tuple[str, ...]
@@ -89,7 +95,10 @@ class Profile:
     def from_json(text: str, source: str = "profile") -> Profile: ...
     def to_json(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
-    def replace(self, *, batch_samples: float = ..., model: str = ...) -> Profile: ...
+    def replace(self, *, batch_samples: float | None = None, model: str | None = None) -> Profile: ...
+    def on(self, cluster: Cluster, *, same_device: bool = False, faster_compute: float = 0) -> Profile:
+        """The profile as it would be on the cluster's device, where that is not the traced one: keep the traced compute
+        times, or divide them. Without it, predictions on other devices raise `InputError`."""
 
 def read(*files: File, model: str = "", batch: float = 0, kernels: File | None = None, strict: bool = False,
          check: bool = True) -> Profile:
@@ -112,6 +121,8 @@ class Cluster:
     network_latency_s: float
     inside_bytes_per_s: float
     inside_latency_s: float
+    servers: int
+    collective: str
     device: str
     device_memory_bytes: float
     relative_error: float
@@ -124,9 +135,12 @@ class Cluster:
     @staticmethod
     def from_json(text: str, source: str = "cluster") -> Cluster: ...
     def to_json(self) -> str: ...
-    def replace(self, *, network: Quantity = ..., latency: Quantity = ..., workers: int = ...) -> Cluster: ...
+    def replace(self, *, network: Quantity | None = None, latency: Quantity | None = None,
+                workers: int | None = None) -> Cluster: ...
 
 class Prediction:
+    profile: Profile
+    cluster: Cluster
     plan: str
     iteration_s: float
     interval_low_s: float
@@ -159,22 +173,36 @@ class RankedPlan:
 class Ranking(Sequence[RankedPlan]):
     """Plans, best first: the exact ones, then those that change the arithmetic, if allowed (`others`)."""
 
+    profile: Profile
+    cluster: Cluster
     baseline: Prediction
     best: RankedPlan
     exact: tuple[RankedPlan, ...]
     others: tuple[RankedPlan, ...]
     inapplicable: Mapping[str, str]
     holds: tuple[float, float] | None
+    """Network bandwidths in bytes per second between which the best plan stays best."""
     def to_json(self) -> str: ...
+    def to_text(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int, /) -> RankedPlan: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[RankedPlan, ...]: ...
 
 class Sweep:
     """Rows of a sweep, as columns."""
 
+    profile: Profile
+    cluster: Cluster
     axes: tuple[str, ...]
     plans: tuple[str, ...]
     points: int
     cross_overs: tuple[tuple[float, str, str], ...]
+    """Where, along the first axis, another plan becomes the best: value, plan below, plan above. Of a whole grid."""
+    def values(self, axis: str) -> npt.NDArray[np.float64]: ...
+    def __len__(self) -> int: ...
     def to_csv(self, *, header: bool = True) -> str: ...
     def to_json_lines(self) -> str: ...
     def to_svg(self) -> str: ...
@@ -184,13 +212,14 @@ class Sweep:
 
 class WhatIf:
     def to_json(self) -> str: ...
+    def to_text(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
     profiles: Mapping[str, Profile]
 
 Traced = Profile | File
 
 def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> Prediction: ...
-def compare(profile: Traced, cluster: Cluster, plans: Iterable[str] | None = None, *, all: bool = False) -> Ranking: ...
+def compare(profile: Traced, cluster: Cluster, plans: Iterable[str | CommPlan] | None = None, *, all: bool = False) -> Ranking: ...
 def recommend(profile: Traced, cluster: Cluster, *, allow: Iterable[Literal["lossy", "stale", "periodic"]] = (),
               plans: Iterable[str] | None = None, tune: bool = True, search: Literal["grid", "bayesian"] = "grid",
               sensitivity: bool = True) -> Ranking: ...
@@ -219,20 +248,28 @@ class Model:
     def predict_many(self, plans: Any, *, threads: int = 1, **option: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Step times in seconds, NaN where a plan cannot run: of a list of plans, or of one plan with an option set to
         each of the values of an array: `model.predict_many("dear", bucket=np.geomspace(1e6, 1e8, 1000))`."""
-    def predict(self, plan: str) -> Prediction: ...
+    def predict(self, plan: str | CommPlan) -> Prediction: ...
     def recommend(self, **options: Any) -> Ranking: ...
     def on(self, cluster: Cluster) -> Model: ...
 
 class CommPlan:
     """A plan of one's own: what is sent, when it may start, and who waits for it (comm_plan.hpp)."""
 
+    name: str
+    profile: Profile
+    messages: int
+    uncovered: str
+    """Why some gradients are never sent; empty where all are."""
+
     def __init__(self, name: str, profile: Profile, *, update: Literal["after_backward", "before_forward", "on_server"] = "after_backward",
                  period: int = 1) -> None: ...
     def channel(self, name: str, discipline: Literal["fifo", "in_order", "priority", "parallel"] = "fifo", credit: Quantity = 0) -> int: ...
     def transfer(self, operation: str, tensors: range | int, *, channel: int = 0, priority: int = 0,
-                 size: Quantity | None = None, carries_gradient: bool = True) -> int:
+                 size: Quantity | None = None, carries_gradient: bool = True, delay: float = 0,
+                 overhead: float = 0) -> int:
         """Adds a message that carries a run of tensors in gradient-ready order; its number."""
-    def edge(self, source: tuple[str, int], target: tuple[str, int], *, lag: int = 0) -> None:
+    def edge(self, source: tuple[str, int], target: tuple[str, int], *, lag: int = 0, source_phase: int = 0,
+             target_phase: int = 0) -> None:
         """`target` starts after `source` ended: ("backward", layer), ("forward", layer), ("transfer", n), ("update", 0)."""
     @property
     def flaw(self) -> str:
@@ -272,7 +309,7 @@ def collectives() -> tuple[Listed, ...]: ...
 def clusters() -> tuple[str, ...]: ...
 def devices() -> tuple[str, ...]: ...
 def models() -> tuple[str, ...]: ...
-def validate(*suites: str) -> pd.DataFrame:
+def validate(*suites: str, root: str | PathLike[str] = ".") -> pd.DataFrame:
     """Predictions beside measurements: one row a case (suite, case, split, predicted, measured, relative error)."""
-def calibrate(*files: File, per_node: int = 0, name: str = "") -> tuple[Cluster, pd.DataFrame]:
+def calibrate(*files: File, per_node: int = 0, name: str = "", collective: str = "") -> tuple[Cluster, pd.DataFrame]:
     """The cluster behind measured collectives (nccl-tests logs, CSV), and the residuals of its fit."""

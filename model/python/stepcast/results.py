@@ -248,7 +248,8 @@ def text_repr(result: Any) -> str:
 def whatif_frame(w: Any) -> Any:
     import pandas as pd
 
-    return pd.json_normalize(json.loads(w.to_json())["rows"])
+    frame = pd.json_normalize(json.loads(w.to_json())["scenarios"])
+    return frame.rename(columns=lambda name: name.removeprefix("prediction."))
 
 
 # ---- models ----
