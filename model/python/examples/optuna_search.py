@@ -7,7 +7,8 @@ itself gives), a modifier of its plan (compressed gradients, only if allowed), a
 bucket size exists only below the strategies that have one. Optuna's tree-structured Parzen estimator proposes plans, a
 batch at a time; `Model.predict_many` evaluates the batch, a few microseconds a plan; a plan that cannot run is pruned
 and its reason counted. At the end stands `recommend`, which tries all strategies and tunes each by itself, so that one
-sees what the optimiser found and how long it took.
+sees what the optimiser found and how long it took. It may find more: `recommend` leaves the collective to the cluster
+and offers a modifier on its usual strategy only. Where one plan of many is as good as the best, limit `--strategies`.
 
 With `--measure COMMAND` the finalists are run for real: COMMAND gets a plan as its last argument and prints seconds.
 """
