@@ -7,8 +7,9 @@
 // Model is immutable, cheap to copy, and may be shared by threads; each thread has its own Scratch, whose buffers grow
 // to the largest plan and are then reused, so that the loop allocates nothing. Invariants: the same plan gives the same
 // bytes whatever was asked before, on any number of threads; `iteration` equals `prediction(...).iteration` to the last
-// bit. Not modelled in the hot loop: uncertainty and breakdown (ask `prediction`), layouts (ask a LayoutEvaluator),
-// jitter.
+// bit, unless workers jitter: then it takes the mean of the slowest one's compute, `prediction` the mean step. Not
+// modelled in the hot loop: uncertainty and breakdown (ask `prediction`), layouts (ask a LayoutEvaluator). Options left
+// open (`auto`) are not tuned here. Modifiers still allocate.
 #include <stepcast/prediction.hpp>
 #include <stepcast/recommend.hpp>
 
@@ -47,6 +48,7 @@ class Model {
   void iterations(std::span<const PlanSpec> plans, std::span<double> seconds, unsigned threads = 1) const;
   /// Seconds of one plan with its option number `option` (an index into its strategy's options) set to each of `values`
   /// (SI), NaN where that is inapplicable or out of the option's range. Requires seconds.size() == values.size().
+  /// Throws InputError for an option that the strategy does not have.
   void iterations(const PlanSpec& plan, std::size_t option, std::span<const double> values, std::span<double> seconds,
                   unsigned threads = 1) const;
 
