@@ -65,7 +65,7 @@ Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
   app.add_option("-o,--output", flags->prefix, "Prefix of the files: PREFIX.<rank>.et")->required();
-  app.add_option("--format", flags->format, "chakra (default), the input of ASTRA-sim");
+  app.add_option("--format", flags->format, "Format of the files (default chakra, the input of ASTRA-sim)");
   app.add_option("--step", flags->step, "Only the annotated step of this number");
   app.add_flag("--strict", flags->input.strict, "Refuse a damaged trace, do not repair it");
   return [flags] { return export_traces(*flags); };

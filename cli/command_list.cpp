@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "input.hpp"
+#include "values.hpp"
 
 #include <stepcast/device.hpp>
 #include <stepcast/format.hpp>
@@ -205,12 +206,9 @@ constexpr const char* topic_names =
     "strategies, modifiers, whatifs, collectives, formats, clusters, models, layouts, schedules, schemes or devices";
 
 const Topic& topic_named(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Topic& topic : topics) {
+  for (const Topic& topic : topics)
     if (topic.name == name) return topic;
-    names.emplace_back(topic.name);
-  }
-  const std::string near = suggestion_for(name, names);
+  const std::string near = suggestion_for(name, list_topics());
   throw InputError("list", topic_names, "'" + name + "'", near.empty() ? "" : "did you mean '" + near + "'?");
 }
 
@@ -266,6 +264,12 @@ Action add_flags(CLI::App& app) {
 }
 
 }  // namespace
+
+std::vector<std::string> list_topics() {
+  std::vector<std::string> names;
+  for (const Topic& topic : topics) names.emplace_back(topic.name);
+  return names;
+}
 
 const Verb list_verb = {"list",
                         "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, devices, ...",

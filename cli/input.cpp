@@ -49,7 +49,7 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
                  "Shipped list that names a trace's tensors; or, without a trace, a description: "
                  "gpt:hidden=4096,layers=32,heads=32,seq=2048");
   app.add_option("--device", flags.device, "Device of a described model (list devices) or a JSON file");
-  app.add_option("--batch", flags.batch, "Samples per worker and step");
+  app.add_option("--batch", flags.batch, "Samples of a worker in each step, where the trace does not say");
   add_reading_flags(app, flags);
 }
 
@@ -60,30 +60,30 @@ void add_reading_flags(CLI::App& app, InputFlags& flags) {
 
 void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--cluster", flags.cluster, "Shipped cluster (list clusters) or a JSON file");
-  app.add_option("--workers", flags.workers, "Devices in all");
+  app.add_option("--workers", flags.workers, "Devices of the cluster in all");
   app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
   app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
   app.add_option("--inside", flags.inside, "Link between devices of a machine: 250GB/s (default 20GB/s: PCIe 4.0 x16)");
-  app.add_option("--servers", flags.servers, "Machines for parameter servers");
+  app.add_option("--servers", flags.servers, "Extra machines for parameter servers");
   app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
   app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
   app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
   app.add_option("--degraded-link", flags.degraded_link, "One worker has this share of its link: 0.5");
-  app.add_option("--jitter", flags.jitter, "Random slowness of all, relative to compute: 0.05 or exponential:0.05");
-  app.add_option("--switch", flags.aggregation, "A switch that adds up: switchml, atp or sa_atp");
+  app.add_option("--jitter", flags.jitter, "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
+  app.add_option("--switch", flags.aggregation, "A switch that adds up gradients, and the program that it runs");
   add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
 }
 
 void add_device_flags(CLI::App& app, ClusterFlags& flags) {
-  app.add_flag("--same-device", flags.same_device, "Keep compute times though the device differs");
-  app.add_option("--faster-compute", flags.faster_compute, "Divide compute times by this factor");
+  app.add_flag("--same-device", flags.same_device, "Keep traced compute times though the device differs");
+  app.add_option("--faster-compute", flags.faster_compute, "Divide traced compute times by this factor, for another device");
 }
 
 void add_output_flags(CLI::App& app, OutputFlags& flags) {
   app.add_option("-o,--output", flags.path, "Write to this file; - is standard output");
-  app.add_flag("--json", flags.json, "Write JSON");
+  app.add_flag("--json", flags.json, "Write JSON instead of text");
 }
 
 const Report& report_of(const OutputFlags& flags) { return *report_named(flags.json ? "json" : "text"); }

@@ -95,10 +95,10 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   };
   app.add_flag("--layouts", flags.layouts, "Search layouts (a described model always does; so does any flag below)")
       ->group(group);
-  add("--objective", flags.objective, "step (default), memory, devices or cost");
+  add("--objective", flags.objective, "What the best layout has least of (default step)");
   add("--target-step", flags.target_step, "Longest step that will do: \"20 s\"");
-  add("--price", flags.price, "Of a device-hour: 2.5");
-  add("--memory", flags.memory, "Of a device that may be used (default: all of it): \"70 GB\"");
+  add("--price", flags.price, "Price of a device-hour, for --objective cost: 2.5");
+  add("--memory", flags.memory, "Memory of a device that may be used (default: all of it): \"70 GB\"");
   app.add_flag("--frontier", flags.frontier, "Also prove and show the frontier of time and memory")->group(group);
   app.add_flag("--unit-frontier", flags.unit_frontier,
                "Instead: the frontier where each layer has its own degrees, ZeRO stage and recomputation (TensorOpt)")
@@ -112,15 +112,15 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--chunks", flags.chunks, "Chunks of a stage to try");
   add("--schedule", flags.schedule, "Pipeline schedules to try (list schedules)");
   add("--scheme", flags.scheme, "Tensor schemes to try (list schemes)");
-  add("--recompute", flags.recompute, "none, selective, full");
-  add("--zero", flags.zero, "ZeRO stages to try: 0,1,2,3");
-  add("--sequence-parallel", flags.sequence_parallel, "off, on");
+  add("--recompute", flags.recompute, "Recomputation of activations to try");
+  add("--zero", flags.zero, "ZeRO stages to try");
+  add("--sequence-parallel", flags.sequence_parallel, "Sequence parallelism to try");
 }
 
 void add_placement_flags(CLI::App& app, LayoutFlags& flags) {
   const std::string group = "Pipeline over unequal devices";
   app.add_option("--devices", flags.devices, "Unequal devices and the links between them: a JSON file")->group(group);
-  app.add_option("--adatopk", flags.adatopk, "Send 1 of so many values over the slowest link, more over others")
+  app.add_option("--adatopk", flags.adatopk, "Compress what goes between stages: 1 of so many values over the slowest link, more over others")
       ->group(group);
 }
 

@@ -1,5 +1,7 @@
 // stepcast: the command line. Parses the verb, runs it, and turns every failure into one line and an exit code.
 #include "command.hpp"
+#include "help.hpp"
+#include "values.hpp"
 
 #include <stepcast/error.hpp>
 #include <stepcast/text.hpp>
@@ -12,9 +14,9 @@
 namespace stepcast::cli {
 
 std::span<const Verb* const> verbs() {
-  static const Verb* const all[] = {&recommend_verb, &compare_verb,  &predict_verb, &sweep_verb,  &report_verb,
-                                    &replay_verb,    &inspect_verb,  &profile_verb, &whatif_verb, &export_verb,
-                                    &calibrate_verb, &validate_verb, &list_verb};
+  static const Verb* const all[] = {&recommend_verb, &compare_verb,  &predict_verb, &sweep_verb,      &report_verb,
+                                    &replay_verb,    &inspect_verb,  &profile_verb, &whatif_verb,     &export_verb,
+                                    &calibrate_verb, &validate_verb, &list_verb,    &completion_verb, &manual_verb};
   return all;
 }
 
@@ -63,15 +65,18 @@ int run(int argc, char** argv) {
                "stepcast");
   app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
   app.require_subcommand(1);
-  app.get_formatter()->column_width(26);
+  app.formatter(help_formatter());
   app.footer(
       "Try: stepcast recommend trace.json.gz --workers 16 --per-node 4 --network 10GbE\n"
-      "Exit codes: 0 answered, 1 the answer is no, 2 usage or input error, 3 a bug of stepcast");
+      "Exit codes: 0 answered, 1 the answer is no, 2 usage or input error, 3 a bug");
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb* verb : verbs()) {
     CLI::App* command = app.add_subcommand(std::string(verb->name), std::string(verb->summary));
-    command->footer("Example:\n  " + std::string(verb->example));
+    std::string example = "Example:";
+    for (const std::string& line : example_lines(verb->example, 78)) example += (line.empty() ? "\n" : "\n  ") + line;
+    command->footer(example);
     actions.emplace_back(command, verb->add_flags(*command));
+    name_values(*command);
   }
   try {
     app.parse(argc, argv);

@@ -1,0 +1,204 @@
+#include "values.hpp"
+
+#include <stepcast/cluster.hpp>
+#include <stepcast/collective.hpp>
+#include <stepcast/device.hpp>
+#include <stepcast/model_description.hpp>
+#include <stepcast/pipeline.hpp>
+#include <stepcast/profile_of.hpp>
+#include <stepcast/strategy.hpp>
+#include <stepcast/tensor_scheme.hpp>
+#include <stepcast/validation.hpp>
+#include <stepcast/whatif.hpp>
+
+#include <cctype>
+#include <span>
+
+namespace stepcast::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+template <class Records>
+Words names_in(const Records& records) {
+  Words names;
+  for (const auto& record : records) names.emplace_back(record.name);
+  return names;
+}
+
+Words clusters() { return names_in(shipped_clusters()); }
+/// "NVIDIA A100-SXM4-80GB" is found by its words, which a shell would take for several.
+Words devices() {
+  Words names = names_in(shipped_devices());
+  for (std::string& name : names)
+    for (char& c : name) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return names;
+}
+Words plans() { return names_in(strategies()); }
+Words scenarios() { return names_in(whatifs()); }
+Words schedules() { return names_in(pipeline_schedules()); }
+Words schemes() { return names_in(tensor_schemes()); }
+Words models() {
+  Words names = names_in(shipped_models());
+  for (const std::string& family : model_families()) names.push_back(family + ":");
+  return names;
+}
+Words algorithms() {
+  Words names = names_in(collective_algorithms());
+  names.emplace_back("table");
+  return names;
+}
+
+constexpr ValueKind file{.name = "FILE", .files = true}, number{"N"}, size{"SIZE"}, rate{"RATE"}, time{"TIME"},
+    factor{"FACTOR"}, share{"SHARE"}, link{"RATE"}, degrees{"N,..."}, name{"NAME"}, range{"FIRST..LAST"};
+constexpr ValueKind cluster{.name = "CLUSTER", .words = clusters, .files = true};
+constexpr ValueKind device{.name = "DEVICE", .words = devices, .files = true};
+constexpr ValueKind plan{.name = "PLAN", .words = plans};
+
+constexpr ValueKind one_of(Words (*words)()) { return {.name = "WORD", .words = words, .open = false}; }
+constexpr ValueKind some_of(Words (*words)()) {
+  return {.name = "WORD,...", .words = words, .several = true, .open = false};
+}
+
+struct Named {
+  std::string_view flag;  ///< long name without hyphens in front, or the name of an argument
+  ValueKind kind;
+};
+
+std::span<const Named> table() {
+  static const Named all[] = {// arguments
+                              {"TRACE", file},
+                              {"FILE", file},
+                              {"MEASURED", file},
+                              {"SUITE", one_of(shipped_suite_names)},
+                              {"TOPIC", one_of(list_topics)},
+                              {"SHELL", one_of(+[] {
+                                 return Words{"bash", "zsh", "fish"};
+                               })},
+                              // what was traced, and what is written
+                              {"model", {.name = "MODEL", .words = models}},
+                              {"device", device},
+                              {"batch", number},
+                              {"kernels", file},
+                              {"output", file},
+                              {"timeline", file},
+                              {"html", file},
+                              {"plot", file},
+                              {"format", one_of(+[] { return Words{"chakra"}; })},
+                              {"step", number},
+                              {"threads", number},
+                              // the cluster
+                              {"cluster", cluster},
+                              {"workers", number},
+                              {"per-node", number},
+                              {"network", link},
+                              {"inside", link},
+                              {"servers", number},
+                              {"device-memory", size},
+                              {"collective", {.name = "ALGORITHM", .words = algorithms, .open = false}},
+                              {"slow-worker", factor},
+                              {"late-worker", time},
+                              {"degraded-link", share},
+                              {"jitter", {.name = "SPREAD"}},
+                              {"switch", one_of(+[] {
+                                 return Words{"switchml", "atp", "sa_atp"};
+                               })},
+                              {"faster-compute", factor},
+                              // what feeds it
+                              {"input", file},
+                              {"cache-policy", one_of(+[] {
+                                 return Words{"lru", "never-evict", "partitioned"};
+                               })},
+                              {"dataset", size},
+                              {"samples", number},
+                              {"storage", rate},
+                              {"prep", rate},
+                              {"loader-workers", number},
+                              {"loader", one_of(+[] {
+                                 return Words{"serial", "pipelined"};
+                               })},
+                              {"cache", share},
+                              // plans and changes
+                              {"plan", plan},
+                              {"allow", some_of(+[] {
+                                 return Words{"lossy", "stale", "periodic"};
+                               })},
+                              {"search", one_of(+[] {
+                                 return Words{"grid", "bayesian"};
+                               })},
+                              {"what", {.name = "SCENARIO", .words = scenarios}},
+                              {"other-batch", file},
+                              {"other-samples", number},
+                              {"over",
+                               {.name = "AXIS",
+                                .words =
+                                    +[] {
+                                      return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute="};
+                                    }}},
+                              {"points", range},
+                              // layouts
+                              {"global-batch", number},
+                              {"objective", one_of(+[] {
+                                 return Words{"step", "memory", "devices", "cost"};
+                               })},
+                              {"target-step", time},
+                              {"price", number},
+                              {"memory", size},
+                              {"time-budget", time},
+                              {"tensor", degrees},
+                              {"pipeline", degrees},
+                              {"context", degrees},
+                              {"expert", degrees},
+                              {"micro-batch", degrees},
+                              {"chunks", degrees},
+                              {"schedule", some_of(schedules)},
+                              {"scheme", some_of(schemes)},
+                              {"recompute", some_of(+[] {
+                                 return Words{"none", "selective", "full"};
+                               })},
+                              {"zero", some_of(+[] {
+                                 return Words{"0", "1", "2", "3"};
+                               })},
+                              {"sequence-parallel", some_of(+[] {
+                                 return Words{"off", "on"};
+                               })},
+                              {"devices", file},
+                              {"adatopk", number},
+                              // calibrate, validate
+                              {"steps", file},
+                              {"trace", file},
+                              {"start", device},
+                              {"rows", number},
+                              {"name", name},
+                              {"cases", file},
+                              {"root", file}};
+  return all;
+}
+
+}  // namespace
+
+std::string ValueKind::shown() const {
+  constexpr std::size_t longest = 24;
+  if (open || !words) return std::string(name);
+  std::string joined;
+  for (const std::string& word : words()) joined += (joined.empty() ? "" : "|") + word;
+  if (joined.size() > longest || joined.empty()) return std::string(name);
+  return joined + (several ? ",..." : "");
+}
+
+const ValueKind* kind_of(const CLI::Option& option) {
+  if (option.get_expected_max() == 0) return nullptr;
+  const std::string name = option.get_positional()       ? option.get_name(true, false)
+                           : option.get_lnames().empty() ? std::string()
+                                                         : option.get_lnames().front();
+  for (const Named& named : table())
+    if (named.flag == name) return &named.kind;
+  return nullptr;
+}
+
+void name_values(CLI::App& verb) {
+  for (CLI::Option* option : verb.get_options())
+    if (const ValueKind* kind = kind_of(*option)) option->type_name(kind->shown());
+}
+
+}  // namespace stepcast::cli
