@@ -72,7 +72,8 @@ def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0,
         if not isinstance(values, str):
             values = list(values)
             if any(isinstance(value, str) for value in values):
-                values = ",".join(map(str, values))
+                exact = {"bandwidth": _stepcast.exact_rate, "latency": _stepcast.exact_time}.get(name, str)
+                values = ",".join(value if isinstance(value, str) else exact(value) for value in values)
         axes.append((name, values))
     return _stepcast.sweep(_files.profile_of(profile), cluster, _listed(plans), axes, tune, threads, first, last)
 

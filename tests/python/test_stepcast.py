@@ -1,0 +1,303 @@
+"""The Python package: every function on shipped traces, the bytes of the command line, errors, threads, pickles."""
+
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import stepcast
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TRACES = sorted((ROOT / "profiles" / "examples").glob("*.trace.json.gz"))
+TRACE = TRACES[0]
+FLAGS = ["--workers", "16", "--per-node", "4", "--network", "10GbE"]
+
+
+@pytest.fixture(scope="module")
+def profile():
+    return stepcast.read(TRACE)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    return stepcast.Cluster(workers=16, per_node=4, network="10GbE")
+
+
+@pytest.fixture(scope="module")
+def ranking(profile, cluster):
+    return stepcast.recommend(profile, cluster)
+
+
+def said(*arguments):
+    """What the command line says of the same question."""
+    program = os.environ.get("STEPCAST_PROGRAM")
+    if not program:
+        pytest.skip("STEPCAST_PROGRAM does not name the program to compare with")
+    return subprocess.run([program, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, check=True,
+                          encoding="utf-8").stdout
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+def test_traces_are_read_from_paths_and_from_bytes(trace):
+    by_path = stepcast.read(trace)
+    assert by_path.step_s > 0 and by_path.layers and by_path.tensors
+    assert by_path.gradient_bytes == sum(t.bytes for t in by_path.tensors)
+    assert len(by_path.to_pandas()) == len(by_path.layers)
+    assert abs(by_path.check.ranks[0].relative_error) < 0.1 and by_path.check.trusted
+    data = trace.read_bytes()
+    for form in (data, bytearray(data), memoryview(data)):
+        assert [l.name for l in stepcast.read(form).layers] == [l.name for l in by_path.layers]
+    assert list(by_path.ready_s) == sorted(by_path.ready_s)
+    with pytest.raises(ValueError):
+        by_path.step_times_s[0] = 0
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
+def test_records_are_those_of_the_command_line(trace):
+    os.chdir(ROOT)
+    name = trace.relative_to(ROOT)
+    p, c = stepcast.read(name), stepcast.Cluster(workers=16, per_node=4, network="10GbE")
+    assert stepcast.predict(p, c, "dear(bucket=5 MiB)").to_json() == said("predict", name, *FLAGS, "--plan",
+                                                                          "dear(bucket=5 MiB)", "--json")
+    assert stepcast.compare(p, c).to_json() == said("compare", name, *FLAGS, "--json")
+    assert stepcast.recommend(p, c, allow=["lossy"]).to_json() == said("recommend", name, *FLAGS, "--allow", "lossy",
+                                                                       "--json")
+    assert stepcast.replay(name).to_json() == said("replay", name, "--json")
+    assert p.to_json() == said("profile", name, "--json")
+    assert stepcast.whatif(p, "batch(to=64)", cluster=c).to_json() == said("whatif", name, *FLAGS, "--what",
+                                                                           "batch(to=64)", "--json")
+
+
+def test_a_prediction_adds_up(profile, cluster):
+    p = stepcast.predict(profile, cluster, "dear(bucket=25 MiB)")
+    parts = (p.compute_s + p.exposed_communication_s + p.codec_s + p.input_stall_s + p.bubble_s + p.idle_s)
+    assert parts == pytest.approx(p.iteration_s)
+    assert p.interval_low_s < p.iteration_s < p.interval_high_s
+    assert p.throughput_samples_per_s == pytest.approx(16 * profile.batch_samples / p.iteration_s)
+    assert p.to_dict()["plan"] == p.plan and p.plan in repr(p) and "step time" in repr(p)
+    assert json.loads(stepcast.timeline(profile, cluster, "dear"))["traceEvents"]
+    assert stepcast.predict(TRACE, cluster, "dear").iteration_s == p.iteration_s
+
+
+def test_a_ranking_is_a_sequence(ranking):
+    assert len(ranking) == len(ranking.exact) and ranking[0].prediction.iteration_s == ranking.best.prediction.iteration_s
+    assert ranking[-1].prediction.iteration_s >= ranking[0].prediction.iteration_s and len(ranking[:2]) == 2
+    with pytest.raises(IndexError):
+        ranking[len(ranking)]
+    table = ranking.to_pandas()
+    assert list(table.plan[:len(ranking)]) == [r.prediction.plan for r in ranking]
+    assert len(table) == len(ranking) + len(ranking.inapplicable)
+    page = ranking._repr_html_()
+    assert page.count("<tr>") == len(ranking) + 1 and "<script" not in page
+    low, high = ranking.holds
+    assert low < high
+
+
+def test_quantities_are_numbers_or_texts(cluster):
+    by_number = stepcast.Cluster(workers=16, per_node=4, network=1.25e9, inside=20e9, device_memory=80e9)
+    by_text = stepcast.Cluster(workers=16, per_node=4, network="10 Gb/s", inside="20 GB/s", device_memory="80 GB")
+    assert by_number.network_bytes_per_s == by_text.network_bytes_per_s
+    assert by_number.device_memory_bytes == 80e9 and by_number.inside_bytes_per_s == 20e9
+    faster = cluster.replace(network="25 Gb/s", latency=5e-6, workers=8)
+    assert (faster.workers, faster.network_bytes_per_s, faster.network_latency_s) == (8, 25e9 / 8, 5e-6)
+    assert cluster.workers == 16
+    assert stepcast.Cluster.from_json(cluster.to_json()) == cluster
+
+
+def test_errors_have_parts(tmp_path, profile, cluster):
+    cases = [
+        (lambda: stepcast.read(tmp_path / "absent"), "absent", "a readable file"),
+        (lambda: stepcast.read(tmp_path), str(tmp_path), "a readable file"),
+        (lambda: stepcast.read(b"{}"), "bytes", ""),
+        (lambda: stepcast.read(), "read", "a trace"),
+        (lambda: stepcast.read(3), "file 1", "a path or bytes"),
+        (lambda: stepcast.predict(profile, cluster, "deer"), "column 1", "a strategy"),
+        (lambda: stepcast.Cluster(workers=8, per_node=-1, network="10GbE"), "per_node", "a whole number"),
+        (lambda: stepcast.Cluster(workers=8, network="fast"), "network", ""),
+        (lambda: stepcast.Cluster("nowhere"), "cluster", "a shipped cluster"),
+        (lambda: stepcast.recommend(profile, cluster, allow=["anything"]), "allow", "lossy"),
+        (lambda: stepcast.compare(profile, cluster, []), "plans", "a plan"),
+        (lambda: stepcast.Model(profile, cluster).predict_many(["ddp", "deer"]), "plans[1]", "a strategy"),
+        (lambda: stepcast.Model(profile, cluster).predict_many(["ddp(bucket=auto)"]), "plans[0]", "a value"),
+        (lambda: stepcast.Model(profile, cluster).predict_many("ddp", buckt=[1e6]), "buckt", "an option"),
+        (lambda: stepcast.sweep(profile, cluster, ["ddp"], over={"speed": [1]}), "", ""),
+    ]
+    for ask, where, expected in cases:
+        with pytest.raises(stepcast.InputError) as caught:
+            ask()
+        assert where in caught.value.where and expected in caught.value.expected, str(caught.value)
+        assert "\n" not in str(caught.value) and caught.value.found in str(caught.value)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert str(again) == str(caught.value) and again.hint == caught.value.hint
+    with pytest.raises(stepcast.Inapplicable) as refused:
+        stepcast.predict(profile, cluster, "switchml" if "switchml" in [s.name for s in stepcast.strategies()]
+                         else "ddp@switchml")
+    assert refused.value.reason and isinstance(refused.value, ValueError)
+
+
+def test_compute_times_are_not_carried_over_in_silence(profile):
+    other = stepcast.Cluster("16x4-a100-100gbe")
+    with pytest.raises(stepcast.InputError, match="same_device=True"):
+        stepcast.predict(profile, other, "ddp")
+    same = stepcast.predict(profile.on(other, same_device=True), other, "ddp")
+    faster = stepcast.predict(profile.on(other, faster_compute=2), other, "ddp")
+    assert faster.compute_s == pytest.approx(same.compute_s / 2)
+
+
+def test_everything_is_pickled_exactly(profile, cluster, ranking):
+    sweep = stepcast.sweep(profile, cluster, ["ddp", "dear"], over={"bandwidth": "1Gb/s..8Gb/s"})
+    whatif = stepcast.whatif(profile, "batch(to=64)", cluster=cluster)
+    for value in (profile, profile.check, cluster, stepcast.predict(profile, cluster, "dear"), ranking, whatif):
+        assert pickle.loads(pickle.dumps(value)).to_json() == value.to_json()
+    assert pickle.loads(pickle.dumps(sweep)).to_csv() == sweep.to_csv()
+    assert pickle.loads(pickle.dumps(profile)).check.to_json() == profile.check.to_json()
+    assert stepcast.Prediction.__module__ == "stepcast"
+
+
+def test_sweeps_in_numbers_and_tables(profile, cluster):
+    over = {"bandwidth": [1.25e8, 1.25e9, "40 Gb/s"], "workers": [2, 16]}
+    sweep = stepcast.sweep(profile, cluster, ["ddp", "dear"], over=over)
+    times = sweep.to_numpy()
+    assert times.shape == (3, 2, 2) and len(sweep) == 12 and sweep.points == 6
+    assert sweep.axes == ("bandwidth", "workers") and list(sweep.values("workers")) == [2, 16]
+    assert (np.diff(times, axis=0) <= 0).all()  # a faster network is never worse
+    table = sweep.to_pandas()
+    assert list(table.iteration_s) == list(times.ravel())
+    assert sweep.to_svg().startswith("<svg") and len(sweep.to_json_lines().splitlines()) == 12
+    parts = [stepcast.sweep(profile, cluster, ["ddp", "dear"], over=over, first=f, last=l) for f, l in ((0, 2), (2, 6))]
+    assert parts[0].to_csv() + parts[1].to_csv(header=False) == sweep.to_csv()
+
+
+def test_many_plans_are_each_plan(profile, cluster):
+    model = stepcast.Model(profile, cluster)
+    plans = [f"{s}(bucket={1 << k} B)" for s in ("ddp", "dear") for k in range(16, 27)] * 20
+    one = model.predict_many(plans)
+    assert list(one) == list(model.predict_many(tuple(plans), threads=4)) and one.dtype == np.float64
+    for plan, seconds in zip(plans[:22], one):
+        assert seconds == model.iteration_s(plan) == stepcast.predict(profile, cluster, plan).iteration_s
+    values = np.geomspace(1e6, 1e8, 30).reshape(5, 6)
+    over = model.predict_many("dear", bucket=values, threads=2)
+    assert over.shape == (5, 6) and over[2, 3] == model.iteration_s(f"dear(bucket={values[2, 3]!r} B)")
+    assert np.isnan(model.predict_many("dear", bucket=[-1.0])[0])
+    assert model.predict("dear").to_json() == stepcast.predict(profile, cluster, "dear").to_json()
+    slower = model.on(cluster.replace(network="1 Gb/s"))
+    assert slower.iteration_s("bsp") > model.iteration_s("bsp")
+    assert model.recommend(tune=False).baseline.iteration_s == model.iteration_s("ddp")
+
+
+def test_threads_make_progress_together(profile, cluster):
+    model = stepcast.Model(profile, cluster)
+    plans = [f"ddp(bucket={10000 + i} B)" for i in range(20000)]
+    ticks, done = [0], threading.Event()
+
+    def count():
+        while not done.wait(0.001):  # lets go of the interpreter itself
+            ticks[0] += 1
+
+    other = threading.Thread(target=count)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # nobody is made to let go of the interpreter: calls do it by themselves
+    try:
+        other.start()
+        model.predict_many(plans)
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        other.join()
+    assert ticks[0] > 0
+    answers = [None] * 4
+
+    def ask(i):
+        answers[i] = list(model.predict_many(plans[:500]))
+
+    asking = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert answers[0] and all(a == answers[0] for a in answers)
+
+
+def all_at_the_end(profile, name="all at the end"):
+    """Everything in one message after the backward pass: what `bsp` does."""
+    plan = stepcast.CommPlan(name, profile)
+    message = plan.transfer("all_reduce", range(len(profile.tensors)))
+    plan.edge(("backward", profile.backward_order[-1]), ("transfer", message))
+    plan.edge(("transfer", message), ("update", 0))
+    return plan
+
+
+def test_a_strategy_of_ones_own(profile, cluster):
+    plan = all_at_the_end(profile)
+    assert plan.flaw == "" and plan.messages == 1
+    own, known = stepcast.predict(profile, cluster, plan), stepcast.predict(profile, cluster, "bsp")
+    assert own.iteration_s == pytest.approx(known.iteration_s) and own.plan == "all at the end"
+    ranking = stepcast.compare(profile, cluster, [plan, "ddp"])
+    assert {r.prediction.plan for r in ranking} == {"all at the end", "ddp"}
+    assert pickle.loads(pickle.dumps(own)).to_json() == own.to_json()
+    assert pickle.loads(pickle.dumps(plan)).flaw == ""
+    assert json.loads(stepcast.timeline(profile, cluster, plan))["traceEvents"]
+    incomplete = stepcast.CommPlan("half", profile)
+    incomplete.transfer("all_reduce", 0)
+    assert "waits for nothing" in incomplete.flaw
+    with pytest.raises(stepcast.Inapplicable, match="waits for nothing"):
+        stepcast.predict(profile, cluster, incomplete)
+    for wrong in (lambda: plan.transfer("all_reduce", range(len(profile.tensors) + 1)),
+                  lambda: plan.transfer("allreduce", 0), lambda: plan.transfer("all_reduce", 0, channel=9),
+                  lambda: plan.edge(("backward", len(profile.layers)), ("transfer", 0)),
+                  lambda: plan.edge(("nowhere", 0), ("update", 0)), lambda: plan.channel("net", "stack")):
+        with pytest.raises(stepcast.InputError):
+            wrong()
+
+
+def test_what_is_known_is_listed():
+    strategies = {s.name: s for s in stepcast.strategies()}
+    bucket = {o.name: o for o in strategies["ddp"].options}["bucket"]
+    assert bucket.kind == "size" and bucket.low <= bucket.tune_low < bucket.tune_high <= bucket.high
+    assert {m.fidelity for m in stepcast.modifiers()} <= {"exact", "lossy", "stale", "periodic"}
+    assert "ring" in {c.name for c in stepcast.collectives()}
+    for name in stepcast.clusters():
+        assert stepcast.Cluster(name).workers > 0
+    assert stepcast.describe("bert:hidden=256,layers=2,heads=4,seq=128", stepcast.devices()[0], batch=8).batch_samples == 8
+    assert stepcast.models()
+
+
+def test_whatifs_and_their_profiles(profile, cluster):
+    result = stepcast.whatif(profile, ["batch(to=64)", "amp"], cluster=cluster)
+    assert result.profiles["batch(to=64)"].batch_samples == 64
+    assert len(result.to_pandas()) == 2
+
+
+def test_validation_and_calibration(tmp_path):
+    table = stepcast.validate("exact", root=ROOT)
+    assert {"predicted", "measured", "relative_error"} <= set(table.columns) and (table.outcome != "failed").all()
+    sizes = [2 ** k for k in range(12, 27)]
+    log = tmp_path / "all_reduce.csv"
+    log.write_text("op,workers,bytes,time_s\n" + "".join(
+        f"all_reduce,4,{m},{6 * 2e-5 + 1.5 * m / 1e9}\n" for m in sizes))
+    cluster, residuals = stepcast.calibrate(log, name="mine")
+    assert cluster.name == "mine" and cluster.workers == 4 and len(residuals) == len(sizes)
+    assert cluster.network_bytes_per_s == pytest.approx(1e9, rel=0.05)
+
+
+def test_the_page_is_one_file(profile, cluster):
+    page = stepcast.report(profile, cluster, validation=False)
+    assert page.lstrip().lower().startswith("<!doctype html") and 'id="record"' in page
+
+
+def test_the_stubs_say_what_is_there(tmp_path):
+    pytest.importorskip("mypy.stubtest")
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\n[mypy-numpy.*,pandas.*,distributed.*]\nfollow_imports = skip\n"
+                        "follow_imports_for_stubs = True\nignore_missing_imports = True\n")
+    environment = {**os.environ, "MYPYPATH": str(pathlib.Path(stepcast.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "stepcast", "--ignore-missing-stub", "--concise",
+                           "--mypy-config-file", str(settings)],
+                          env=environment, cwd="/", capture_output=True, encoding="utf-8")
+    wrong = [line for line in done.stdout.splitlines() if line.startswith("stepcast") and "_stepcast" not in line]
+    assert not wrong, "\n".join(wrong)
