@@ -1,0 +1,5 @@
+"""The compiled module; what it shows is in __init__.pyi."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
