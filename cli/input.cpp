@@ -70,7 +70,8 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
   app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
   app.add_option("--degraded-link", flags.degraded_link, "One worker has this share of its link: 0.5");
-  app.add_option("--jitter", flags.jitter, "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
+  app.add_option("--jitter", flags.jitter,
+                 "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
   app.add_option("--switch", flags.aggregation, "A switch that adds up gradients, and the program that it runs");
   add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
@@ -78,7 +79,8 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
 
 void add_device_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_flag("--same-device", flags.same_device, "Keep traced compute times though the device differs");
-  app.add_option("--faster-compute", flags.faster_compute, "Divide traced compute times by this factor, for another device");
+  app.add_option("--faster-compute", flags.faster_compute,
+                 "Divide traced compute times by this factor, for another device");
 }
 
 void add_output_flags(CLI::App& app, OutputFlags& flags) {
