@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections.abc as _abc
 import os as _os
+import typing as _typing
 
 from . import _stepcast
 from ._stepcast import (
@@ -20,13 +21,17 @@ from .errors import Inapplicable, InputError
 from . import files as _files, results as _results
 
 __all__ = [
-    "Cluster", "CommPlan", "Inapplicable", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
-    "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "Sweep", "Tensor", "WhatIf", "calibrate", "clusters",
+    "Cluster", "CommPlan", "File", "Inapplicable", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
+    "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "Sweep", "Tensor", "Traced", "WhatIf", "calibrate", "clusters",
     "collectives", "compare", "describe", "devices", "models", "modifiers", "predict", "read", "recommend", "replay",
     "report", "strategies", "sweep", "timeline", "validate", "whatif",
 ]
 
 _abc.Sequence.register(Ranking)
+
+File = _typing.Union[str, _os.PathLike, bytes, bytearray, memoryview]
+Quantity = _typing.Union[float, str]
+Traced = _typing.Union[Profile, File]
 
 
 def read(*files, model="", batch=0, kernels=None, strict=False, check=True):

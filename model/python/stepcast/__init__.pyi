@@ -34,63 +34,103 @@ class Inapplicable(ValueError):
     reason: str
 
 class Tensor:
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    bytes: float
-    layer: int
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def bytes(self) -> float: ...
+    @property
+    def layer(self) -> int: ...
 
 class Layer:
-    name: str
-    forward_host_s: float
-    forward_device_s: float
-    backward_host_s: float
-    backward_device_s: float
+    @property
+    def name(self) -> str: ...
+    @property
+    def forward_host_s(self) -> float: ...
+    @property
+    def forward_device_s(self) -> float: ...
+    @property
+    def backward_host_s(self) -> float: ...
+    @property
+    def backward_device_s(self) -> float: ...
 
 class RankReplay:
-    source: str
-    measured_s: float
-    replayed_s: float
-    relative_error: float
-    scored: bool
-    doubtful: bool
-    note: str
-    step_times_s: npt.NDArray[np.float64]
-    rebuilt_s: npt.NDArray[np.float64]
+    @property
+    def source(self) -> str: ...
+    @property
+    def measured_s(self) -> float: ...
+    @property
+    def replayed_s(self) -> float: ...
+    @property
+    def relative_error(self) -> float: ...
+    @property
+    def scored(self) -> bool: ...
+    @property
+    def doubtful(self) -> bool: ...
+    @property
+    def note(self) -> str: ...
+    @property
+    def step_times_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def rebuilt_s(self) -> npt.NDArray[np.float64]: ...
 
 class SelfCheck:
     """How well the trace itself is reproduced."""
 
-    ranks: tuple[RankReplay, ...]
-    missing: str
-    trusted: bool
-    caution: str
-    lateness: str
+    @property
+    def ranks(self) -> tuple[RankReplay, ...]: ...
+    @property
+    def missing(self) -> str: ...
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def caution(self) -> str: ...
+    @property
+    def lateness(self) -> str: ...
     def to_json(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
 
 class Profile:
     """The costs of one training step, layer by layer, and what had to be assumed."""
 
-    model: str
-    device: str
-    batch_samples: float
-    step_s: float
-    lone_step_s: float
-    gradient_bytes: float
-    activation_bytes: float
-    layers: tuple[Layer, ...]
-    tensors: tuple[Tensor, ...]
-    """In the order in which their gradients become ready."""
-    ready_s: npt.NDArray[np.float64]
-    """When they do, from the start of the forward pass."""
-    backward_order: tuple[int, ...]
-    """Layers in the order of the backward pass."""
-    step_times_s: npt.NDArray[np.float64]
-    assumed: tuple[str, ...]
-    missing: tuple[str, ...]
-    notes: tuple[str, ...]
-    check: SelfCheck
+    @property
+    def model(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def batch_samples(self) -> float: ...
+    @property
+    def step_s(self) -> float: ...
+    @property
+    def lone_step_s(self) -> float: ...
+    @property
+    def gradient_bytes(self) -> float: ...
+    @property
+    def activation_bytes(self) -> float: ...
+    @property
+    def layers(self) -> tuple[Layer, ...]: ...
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """In the order in which their gradients become ready."""
+    @property
+    def ready_s(self) -> npt.NDArray[np.float64]:
+        """When they do, from the start of the forward pass."""
+    @property
+    def backward_order(self) -> tuple[int, ...]:
+        """Layers in the order of the backward pass."""
+    @property
+    def step_times_s(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def assumed(self) -> tuple[str, ...]: ...
+    @property
+    def missing(self) -> tuple[str, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def check(self) -> SelfCheck: ...
     @staticmethod
     def from_json(text: str, source: str = "profile") -> Profile: ...
     def to_json(self) -> str: ...
@@ -113,20 +153,34 @@ def describe(model: str, device: str, *, batch: float = 1) -> Profile:
 class Cluster:
     """Machines, their links, and what is known of the collectives on them."""
 
-    name: str
-    workers: int
-    nodes: int
-    per_node: int
-    network_bytes_per_s: float
-    network_latency_s: float
-    inside_bytes_per_s: float
-    inside_latency_s: float
-    servers: int
-    collective: str
-    device: str
-    device_memory_bytes: float
-    relative_error: float
-    provenance: tuple[str, ...]
+    @property
+    def name(self) -> str: ...
+    @property
+    def workers(self) -> int: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def per_node(self) -> int: ...
+    @property
+    def network_bytes_per_s(self) -> float: ...
+    @property
+    def network_latency_s(self) -> float: ...
+    @property
+    def inside_bytes_per_s(self) -> float: ...
+    @property
+    def inside_latency_s(self) -> float: ...
+    @property
+    def servers(self) -> int: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def device_memory_bytes(self) -> float: ...
+    @property
+    def relative_error(self) -> float: ...
+    @property
+    def provenance(self) -> tuple[str, ...]: ...
     def __init__(self, cluster: str | PathLike[str] = "", *, workers: int = 0, per_node: int = 0,
                  network: Quantity = "", inside: Quantity = "", servers: int = 0, device_memory: Quantity = "",
                  collective: str = "", slow_worker: str = "", late_worker: str = "", degraded_link: str = "",
@@ -139,49 +193,83 @@ class Cluster:
                 workers: int | None = None) -> Cluster: ...
 
 class Prediction:
-    profile: Profile
-    cluster: Cluster
-    plan: str
-    iteration_s: float
-    interval_low_s: float
-    interval_high_s: float
-    step_spread_s: float
-    compute_s: float
-    exposed_communication_s: float
-    hidden_communication_s: float
-    codec_s: float
-    input_stall_s: float
-    bubble_s: float
-    idle_s: float
-    throughput_samples_per_s: float
-    memory_bytes: float
-    messages: int
-    bound: str
-    critical_path: tuple[str, ...]
-    warnings: tuple[str, ...]
-    steady: bool
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def plan(self) -> str: ...
+    @property
+    def iteration_s(self) -> float: ...
+    @property
+    def interval_low_s(self) -> float: ...
+    @property
+    def interval_high_s(self) -> float: ...
+    @property
+    def step_spread_s(self) -> float: ...
+    @property
+    def compute_s(self) -> float: ...
+    @property
+    def exposed_communication_s(self) -> float: ...
+    @property
+    def hidden_communication_s(self) -> float: ...
+    @property
+    def codec_s(self) -> float: ...
+    @property
+    def input_stall_s(self) -> float: ...
+    @property
+    def bubble_s(self) -> float: ...
+    @property
+    def idle_s(self) -> float: ...
+    @property
+    def throughput_samples_per_s(self) -> float: ...
+    @property
+    def memory_bytes(self) -> float: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bound(self) -> str: ...
+    @property
+    def critical_path(self) -> tuple[str, ...]: ...
+    @property
+    def warnings(self) -> tuple[str, ...]: ...
+    @property
+    def steady(self) -> bool: ...
     def to_json(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 class RankedPlan:
-    prediction: Prediction
-    standard: Prediction
-    speed_up: float
-    settings: str
-    machines: int
+    @property
+    def prediction(self) -> Prediction: ...
+    @property
+    def standard(self) -> Prediction: ...
+    @property
+    def speed_up(self) -> float: ...
+    @property
+    def settings(self) -> str: ...
+    @property
+    def machines(self) -> int: ...
 
 class Ranking(Sequence[RankedPlan]):
     """Plans, best first: the exact ones, then those that change the arithmetic, if allowed (`others`)."""
 
-    profile: Profile
-    cluster: Cluster
-    baseline: Prediction
-    best: RankedPlan
-    exact: tuple[RankedPlan, ...]
-    others: tuple[RankedPlan, ...]
-    inapplicable: Mapping[str, str]
-    holds: tuple[float, float] | None
-    """Network bandwidths in bytes per second between which the best plan stays best."""
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def baseline(self) -> Prediction: ...
+    @property
+    def best(self) -> RankedPlan: ...
+    @property
+    def exact(self) -> tuple[RankedPlan, ...]: ...
+    @property
+    def others(self) -> tuple[RankedPlan, ...]: ...
+    @property
+    def inapplicable(self) -> Mapping[str, str]: ...
+    @property
+    def holds(self) -> tuple[float, float] | None:
+        """Network bandwidths in bytes per second between which the best plan stays best."""
     def to_json(self) -> str: ...
     def to_text(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
@@ -194,13 +282,19 @@ class Ranking(Sequence[RankedPlan]):
 class Sweep:
     """Rows of a sweep, as columns."""
 
-    profile: Profile
-    cluster: Cluster
-    axes: tuple[str, ...]
-    plans: tuple[str, ...]
-    points: int
-    cross_overs: tuple[tuple[float, str, str], ...]
-    """Where, along the first axis, another plan becomes the best: value, plan below, plan above. Of a whole grid."""
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def cluster(self) -> Cluster: ...
+    @property
+    def axes(self) -> tuple[str, ...]: ...
+    @property
+    def plans(self) -> tuple[str, ...]: ...
+    @property
+    def points(self) -> int: ...
+    @property
+    def cross_overs(self) -> tuple[tuple[float, str, str], ...]:
+        """Where, along the first axis, another plan becomes the best: value, plan below, plan above. Of a whole grid."""
     def values(self, axis: str) -> npt.NDArray[np.float64]: ...
     def __len__(self) -> int: ...
     def to_csv(self, *, header: bool = True) -> str: ...
@@ -214,7 +308,8 @@ class WhatIf:
     def to_json(self) -> str: ...
     def to_text(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
-    profiles: Mapping[str, Profile]
+    @property
+    def profiles(self) -> Mapping[str, Profile]: ...
 
 Traced = Profile | File
 
@@ -237,8 +332,10 @@ def timeline(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> str:
 class Model:
     """A profile on a cluster, prepared once and asked for thousands of plans."""
 
-    profile: Profile
-    cluster: Cluster
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def cluster(self) -> Cluster: ...
     def __init__(self, profile: Traced, cluster: Cluster) -> None: ...
     def iteration_s(self, plan: str) -> float: ...
     @overload
@@ -254,9 +351,12 @@ class Model:
 class CommPlan:
     """A plan of one's own: what is sent, when it may start, and who waits for it (comm_plan.hpp)."""
 
-    name: str
-    profile: Profile
-    messages: int
+    @property
+    def name(self) -> str: ...
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def messages(self) -> int: ...
     uncovered: str
     """Why some gradients are never sent; empty where all are."""
 
@@ -277,30 +377,47 @@ class CommPlan:
 class Option:
     """A value that a strategy or a modifier takes: its type, default, accepted range, and what to search (SI units)."""
 
-    name: str
-    kind: Literal["size", "duration", "count", "number", "choice"]
-    summary: str
-    standard: float
-    low: float
-    high: float
-    choices: tuple[str, ...]
-    """Of a choice: how its values are written; empty otherwise. The default is `choices[int(standard)]`."""
-    tuned: bool
-    """Searched by `recommend`."""
-    tune_low: float
-    tune_high: float
-    """Range worth searching; low to high where nothing narrower is known."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> Literal["size", "duration", "count", "number", "choice"]: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def standard(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Of a choice: how its values are written; empty otherwise. The default is `choices[int(standard)]`."""
+    @property
+    def tuned(self) -> bool:
+        """Searched by `recommend`."""
+    @property
+    def tune_low(self) -> float: ...
+    @property
+    def tune_high(self) -> float:
+        """Range worth searching; low to high where nothing narrower is known."""
 
 class Listed:
-    name: str
-    title: str
-    summary: str
-    reference: str
-    fidelity: Literal["exact", "lossy", "stale", "periodic"]
-    """What it does to the arithmetic of training (exact for collectives)."""
-    options: tuple[Option, ...]
-    usual_base: str
-    """Of a modifier: the strategy that it is offered with; empty otherwise."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def reference(self) -> str: ...
+    @property
+    def fidelity(self) -> Literal["exact", "lossy", "stale", "periodic"]:
+        """What it does to the arithmetic of training (exact for collectives)."""
+    @property
+    def options(self) -> tuple[Option, ...]: ...
+    @property
+    def usual_base(self) -> str:
+        """Of a modifier: the strategy that it is offered with; empty otherwise."""
 
 def strategies() -> tuple[Listed, ...]: ...
 def modifiers() -> tuple[Listed, ...]: ...
