@@ -340,8 +340,8 @@ class Model:
     def iteration_s(self, plan: str) -> float: ...
     @overload
     def predict_many(self, plans: Sequence[str], *, threads: int = 1) -> npt.NDArray[np.float64]:
-        """Step times in seconds, NaN where a plan cannot run: of a list of plans, or of one plan with an option set to
-        each of the values of an array: `model.predict_many("dear", bucket=np.geomspace(1e6, 1e8, 1000))`."""
+        """Step times in seconds, NaN where a plan cannot run (`predict` says why): of a list of plans, or of one plan with
+        options set to the values of arrays: `model.predict_many("dear", bucket=np.geomspace(1e6, 1e8, 1000))`."""
     @overload
     def predict_many(self, plans: str, *, threads: int = 1, **option: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
     def predict(self, plan: str | CommPlan) -> Prediction: ...
