@@ -69,7 +69,7 @@ Action add_flags(CLI::App& app) {
 
 const Verb replay_verb = {"replay", "Check the model: rebuild a trace's step from one step, score it on the others",
                           "stepcast replay trace.json.gz --timeline out.json\n"
-                          "  stepcast replay pipeline.csv  # of a pipelined job: which worker or stage is slow",
+                          "  stepcast replay pipeline.csv  # which stage of a pipelined job is slow",
                           add_flags};
 
 }  // namespace stepcast::cli
