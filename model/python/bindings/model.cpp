@@ -67,10 +67,10 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
     }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> others;
-  for (std::size_t t = 1; t < std::min<std::size_t>(threads, blocks); ++t) others.emplace_back(work);
-  work();
-  others.clear();
+  {
+    const std::vector<std::jthread> helpers = helping_threads(std::min<std::size_t>(threads, blocks), work);
+    work(0);
+  }
   if (failure) std::rethrow_exception(failure);
 }
 
