@@ -67,10 +67,10 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
     }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  {
-    const std::vector<std::jthread> helpers = helping_threads(std::min<std::size_t>(threads, blocks), work);
-    work(0);
-  }
+  std::vector<std::jthread> others;
+  for (std::size_t t = 1; t < std::min<std::size_t>(threads, blocks); ++t) others.emplace_back(work);
+  work();
+  others.clear();
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -223,15 +223,20 @@ void bind_model(py::module_& module) {
            py::arg("profile"), py::arg("cluster"))
       .def_readonly("profile", &PreparedModel::profile)
       .def_readonly("cluster", &PreparedModel::cluster)
-      .def("iteration_s", &iteration, py::arg("plan"), Free())
+      .def("iteration_s", &iteration, py::arg("plan"), Free(), "Seconds of a step under a plan, and nothing else.")
       .def("_of_texts", &of_texts)
       .def("_of_template", &of_template)
-      .def("predict_many", in_python("predict_many"))
-      .def("predict", &prediction, py::arg("plan"), Free())
+      .def("predict_many", in_python("predict_many"),
+           "predict_many(plans, *, threads=1, **option): seconds of a step, NaN where a plan cannot run (predict says "
+           "why): of a list of plans, or of one plan with options set to the values of arrays.")
+      .def("predict", &prediction, py::arg("plan"), Free(),
+           "All that is known of a step under a plan; raises Inapplicable, with the reason, where it cannot run.")
       .def("predict", &own_prediction, py::arg("plan"), Free())
       .def("_recommend", &recommendation, Free())
-      .def("recommend", in_python("recommend_by"))
-      .def("on", &prepared_on, py::arg("cluster"), Free())
+      .def("recommend", in_python("recommend_by"),
+           "recommend(**options): every plan that the cluster can run, tuned, best first; options as of recommend.")
+      .def("on", &prepared_on, py::arg("cluster"), Free(),
+           "The same profile on another cluster; what the cluster does not change is not computed again.")
       .def("__repr__", in_python("model_repr"))
       .def(py::pickle([](const PreparedModel& m) { return py::make_tuple(m.profile, m.cluster); },
                       [](const py::tuple& s) { return prepared(s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>()); }));
