@@ -2,10 +2,11 @@
 // can do for the same question: a bare loop over flat arrays that rebuilds the buckets and follows the recurrence task
 // by task. Then the loop of an autotuner: thousands of distinct plans in a row, by the model and by one prediction
 // after the other. Compare rows of one run only.
+#include "resnet50_profile.hpp"
+
 #include <stepcast/grouping.hpp>
 #include <stepcast/model.hpp>
 #include <stepcast/prediction.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/recommend.hpp>
 
 #include <benchmark/benchmark.h>
@@ -22,31 +23,6 @@
 using namespace stepcast;
 
 namespace {
-
-// One layer per gradient tensor; times as of a V100-class device: 60 us forward, 120 us backward, host a third of that.
-Profile resnet50(bool device) {
-  const ModelDescription* model = shipped_model("resnet50");
-  Profile p;
-  p.model = model->name;
-  p.provenance = "benchmark";
-  if (device) p.device = "device";
-  const auto cost = [&](double us) {
-    PassCost c;
-    (device ? c.device : c.host) = microseconds(us);
-    if (device) c.host = microseconds(us / 3);
-    return c;
-  };
-  const auto n = static_cast<std::uint32_t>(model->parameters.size());
-  for (std::uint32_t l = 0; l < n; ++l) p.layers.push_back({model->parameters[l].name, cost(60), cost(120)});
-  for (std::uint32_t l = n; l-- > 0;) {
-    p.backward_order.push_back(l);
-    Tensor t = model->parameters[l];
-    t.layer = l;
-    p.tensors.push_back(t);
-  }
-  p.optimizer = cost(500);
-  return checked(p, "benchmark");
-}
 
 Cluster cluster() { return cluster_of_flags(64, 8, "25GbE"); }
 
