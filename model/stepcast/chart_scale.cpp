@@ -94,7 +94,9 @@ double ChartScale::operator()(double value) const {
 
 ChartScale scale_of(const ChartAxis& axis, double low, double high, double from, double to, bool lying) {
   ChartScale scale{axis.logarithmic && low > 0, low, high, from, to, {}};
-  if (!(high > low)) {  // one value stands in the middle
+  // One value stands in the middle, as do several that differ in their last digits only: ticks between them would all
+  // read the same, and multiples of a step that small cannot be counted.
+  if (!(high - low > 1e-9 * std::max(std::fabs(low), std::fabs(high)))) {
     const double half = low == 0 ? 1 : std::fabs(low) / 2;
     scale.low = low - half, scale.high = low + half;
   }

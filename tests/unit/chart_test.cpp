@@ -158,6 +158,23 @@ TEST_CASE("ticks are round, within the axis, and have room") {
     }
 }
 
+TEST_CASE("values that differ in their last digit only are one value") {
+  for (const double low : {1e-3, 0.212349499, 1e9, 1e300})
+    for (const bool logarithmic : {false, true}) {
+      CAPTURE(low);
+      const double high = std::nextafter(low, HUGE_VAL);
+      const std::vector<double> ticks = ticks_of({"any", logarithmic}, low, high, 400);
+      CHECK(ticks.size() <= 20);
+      Chart chart = chart_of(1);
+      chart.x.logarithmic = chart.y.logarithmic = logarithmic;
+      chart.curves[0].x = {low, high};
+      chart.curves[0].y = {high, low};
+      const std::string svg = svg_of(chart);
+      CHECK(flaw_of(svg) == "");
+      CHECK(svg.find("nan") == std::string::npos);
+    }
+}
+
 TEST_CASE(
     "many curves: the lowest ones and those that are spoken of keep their names, the others are named in the note") {
   Chart chart = chart_of(20);
