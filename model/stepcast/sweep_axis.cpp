@@ -102,6 +102,8 @@ bool is_whole(const SweepAxis& axis) {
   return axis.option && (axis.option->kind == OptionKind::size || axis.option->kind == OptionKind::count);
 }
 
+bool is_choice(const SweepAxis& axis) { return axis.option && axis.option->kind == OptionKind::choice; }
+
 /// What at least one plan takes; the others say at each point why they cannot.
 struct Bounds {
   double low = HUGE_VAL, high = -HUGE_VAL;
@@ -141,7 +143,7 @@ void check_value(const SweepAxis& axis, double value, std::string_view text, con
       return demand(value > 0 && value <= most_factor, "a factor above 0, at most 1e6");
     case SweepQuantity::option: {
       const OptionSpec& o = *axis.option;
-      demand(finite && (!is_whole(axis) || value == std::floor(value)), "a whole number");
+      demand(finite && (!(is_whole(axis) || is_choice(axis)) || value == std::floor(value)), "a whole number");
       if (!(value >= bounds.low && value <= bounds.high))
         refuse(axis.name, option_value_text(o, bounds.low) + " to " + option_value_text(o, bounds.high),
                quoted(text.empty() ? short_number(value) : text));
@@ -180,8 +182,6 @@ double value_of(const SweepAxis& axis, std::string_view text) {
       return number_of(text, where);
   }
 }
-
-bool is_choice(const SweepAxis& axis) { return axis.option && axis.option->kind == OptionKind::choice; }
 
 /// From `low` to `high` in factors of two, or in `points` equal ratios; both ends are exact.
 std::vector<double> spaced(double low, double high, std::size_t points) {

@@ -81,15 +81,15 @@ class Line {
   double equal_time(std::size_t k, double a, double b, std::size_t from, std::size_t to) {
     const SweepAxis& axis = grid_.question().axes.front();
     const bool bytes = axis.option && axis.option->kind == OptionKind::size;
-    const double grain = grain_of(grid_.question());
-    while (grain > 0 ? b - a > grain : b / a > 1 + precision) {
-      double middle = std::sqrt(a * b);
+    const double grain = grain_of(grid_.question()), least = precision * b;
+    while (grain > 0 ? b - a > grain : a > 0 ? b / a > 1 + precision : b > least) {
+      double middle = a > 0 ? std::sqrt(a * b) : b / 2;  // from zero on, no ratio leads anywhere
       if (grain > 0) middle = std::round(middle / grain) * grain;
       if (bytes) middle = std::round(middle);
       if (!(middle > a && middle < b)) break;
       (time_at(k, middle, from) <= time_at(k, middle, to) ? a : b) = middle;
     }
-    return grain > 0 || bytes ? b : std::sqrt(a * b);
+    return grain > 0 || bytes || a <= 0 ? b : std::sqrt(a * b);
   }
 
   /// The smallest step of the first axis: whole machines, or none.

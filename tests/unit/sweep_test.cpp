@@ -153,6 +153,8 @@ TEST_CASE("a wrong axis is refused with what was expected") {
   CHECK(refusal_of([&] { (void)sweep_axis_of("workers", none, plans); }).find("at least one") != std::string::npos);
   CHECK(refusal_of([&] { (void)sweep_axis_of("bandwidth", negative, plans); }).find("above zero") != std::string::npos);
 
+  const Values between{0.5};  // neither one choice nor the other
+  CHECK(refusal_of([&] { (void)sweep_axis_of("dear.padding", between, plans); }).find("whole") != std::string::npos);
   const auto refused = [&](const SweepQuestion& q) { return refusal_of([&] { (void)swept(q); }); };
   CHECK(refused(question_over({}, plans)).find("axes: expected at least one") != std::string::npos);
   CHECK(refused(question_over({"workers=4", "workers=8"}, plans)).find("each axis once") != std::string::npos);
@@ -453,6 +455,25 @@ TEST_CASE("cross-overs are where two plans take the same time, found by predicti
   const std::vector<CrossOver> reversed = cross_overs_of(question, swept(question));
   REQUIRE(reversed.size() == found.size());
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(reversed[i].value == found[i].value);
+}
+
+TEST_CASE("along an axis that starts at zero a cross-over is found by predictions, too") {
+  const SweepQuestion question =
+      question_over({"latency=0s,100ms"}, plans_named({"wfbp", "ddp"}), cluster_of_flags(16, 1, "10GbE"));
+  const std::vector<SweepRow> rows = swept(question);
+  const std::vector<CrossOver> found = cross_overs_of(question, rows);
+  REQUIRE(found.size() == 1);
+  const CrossOver& c = found.front();
+  CAPTURE(c.value);
+  CHECK(c.value > 0);
+  const auto time = [&](double latency, std::size_t plan) {
+    Cluster cluster = question.cluster;
+    cluster.network.latency = Seconds(latency);
+    return time_at(question, cluster, plan);
+  };
+  const std::size_t below = c.below == "wfbp" ? 0 : 1;
+  CHECK(time(c.value * 0.998, below) <= time(c.value * 0.998, 1 - below));
+  CHECK(time(c.value * 1.002, 1 - below) <= time(c.value * 1.002, below));
 }
 
 TEST_CASE("along workers a cross-over is a number of machines, one list for each value of the other axes") {
