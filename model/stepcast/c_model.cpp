@@ -3,6 +3,7 @@
 #include <stepcast/c_settings.hpp>
 #include <stepcast/device_match.hpp>
 #include <stepcast/report.hpp>
+#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -43,9 +44,8 @@ std::size_t option_of(const PlanSpec& plan, std::string_view name) {
   for (const OptionSpec& option : plan.strategy->options) names.emplace_back(option.name);
   const auto at = std::ranges::find(names, name);
   if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
-  const std::string near = suggestion_for(name, names);
   throw InputError("option", "an option of '" + std::string(plan.strategy->name) + "'", "'" + std::string(name) + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+                   did_you_mean(name, names));
 }
 
 /// Plans of the hot loop are computed as they stand. Throws InputError when an option, `but` for one, is to be tuned.
@@ -60,6 +60,17 @@ const PlanSpec& refuse_open_options(const PlanSpec& plan, const std::string& whe
   for (const ModifierSpec& modifier : plan.modifiers)
     refuse(modifier.modifier->options, modifier.options, most_options);
   return plan;
+}
+
+/// What was assumed of the compute holds for the devices of the model's own cluster, and for no others.
+void refuse_other_devices(const Model& model, const Cluster& other) {
+  const std::string& here = model.cluster().device;
+  if (here.empty()) {
+    (void)profile_on(other, model.profile(), {}, "");
+  } else if (!other.device.empty() && !same_device(other.device, here)) {
+    throw InputError("cluster", "the devices of the model (" + here + ")", "'" + other.device + "'",
+                     "make a new model for them");
+  }
 }
 
 stepcast_prediction plain(const Prediction& p) {
@@ -147,7 +158,7 @@ stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cl
   return c_made(other, "other", error, [&]() -> Answer<stepcast_model> {
     const stepcast_model& here = c_needed(model, "model");
     const Cluster& machines = c_needed(cluster, "cluster").cluster;
-    if (machines.device != here.model.cluster().device) (void)profile_on(machines, here.model.profile(), {}, "");
+    refuse_other_devices(here.model, machines);
     return stepcast_model{here.model.on(machines), here.check};
   });
 }

@@ -1,6 +1,6 @@
 #include <stepcast/c_settings.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/suggestion.hpp>
 
 #include <algorithm>
 
@@ -9,11 +9,9 @@ namespace {
 
 std::string known_key(std::string_view given, std::span<const std::string_view> keys) {
   if (std::ranges::find(keys, given) != keys.end()) return std::string(given);
-  std::string listed;
-  for (const std::string_view key : keys) listed += (listed.empty() ? "" : ", ") + std::string(key);
-  const std::string near = suggestion_for(given, std::vector<std::string>(keys.begin(), keys.end()));
-  throw InputError("settings", "one of the keys " + listed, "'" + std::string(given) + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  const std::vector<std::string> names(keys.begin(), keys.end());
+  throw InputError("settings", "one of the keys " + listed(names), "'" + std::string(given) + "'",
+                   did_you_mean(given, names));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <stepcast/model_description.hpp>
+#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/words.hpp>
 
@@ -12,15 +13,8 @@ namespace {
 std::string where(std::size_t at) { return "model, column " + std::to_string(at + 1); }
 std::string quoted(std::string_view text) { return text.empty() ? "nothing" : "'" + std::string(text) + "'"; }
 
-std::string listed(std::span<const std::string> names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 std::string hint_for(std::string_view word, std::span<const std::string> known, std::string_view what) {
-  const std::string near = suggestion_for(word, known);
-  return near.empty() ? std::string(what) + listed(known) : "did you mean '" + near + "'?";
+  return did_you_mean(word, known, std::string(what) + listed(known));
 }
 
 std::string shortest(double number) {

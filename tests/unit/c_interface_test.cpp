@@ -391,6 +391,27 @@ TEST_CASE("C: another device than the traced one needs an assumption") {
   CHECK(stepcast_model_of(profile.get(), cluster.get(), wrong, &model, why) == STEPCAST_INPUT_ERROR);
   const auto here = example_model();
   CHECK(stepcast_model_on(here.get(), cluster.get(), &model, why) == STEPCAST_INPUT_ERROR);
+
+  // A model that assumes faster devices does not go back to the traced ones, which are slower.
+  const std::string json = stepcast::json_of(stepcast::cluster_of_flags(8, 1, "10GbE"));
+  const auto on = [&](const char* device) {
+    stepcast::Cluster named = stepcast::cluster_of_json(json, "test");
+    named.device = device;
+    const std::string text_of_named = stepcast::json_of(named);
+    stepcast_cluster* made = nullptr;
+    REQUIRE(stepcast_cluster_of_json("test", text_of_named.data(), text_of_named.size(), nullptr, &made, why) ==
+            STEPCAST_ANSWERED);
+    return Held<stepcast_cluster>(made);
+  };
+  const auto traced = on(example_model_of_library().profile().device.c_str());
+  REQUIRE(stepcast_model_of(profile.get(), cluster.get(), faster, &model, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_model> assumed(model);
+  CHECK(stepcast_model_on(assumed.get(), on("another device").get(), &model, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("A100"));
+  if (!example_model_of_library().profile().device.empty())
+    CHECK(stepcast_model_on(assumed.get(), traced.get(), &model, why) == STEPCAST_INPUT_ERROR);
+  REQUIRE(stepcast_model_on(assumed.get(), on("").get(), &model, why) == STEPCAST_ANSWERED);
+  stepcast_model_free(model);
 }
 
 TEST_CASE("C: one model is shared by threads, each with its own scratch and error") {
