@@ -10,24 +10,6 @@
 namespace stepcast {
 namespace {
 
-/// Length of the UTF-8 sequence at `at`; 0 if there is none (Unicode 15, table 3-7).
-std::size_t sequence_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const unsigned first = byte(at), second = byte(at + 1);
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(at + 1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const bool overlong = first == 0xe0 && second < 0xa0, surrogate = first == 0xed && second > 0x9f;
-    return !overlong && !surrogate && follows(at + 1) && follows(at + 2) ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const bool overlong = first == 0xf0 && second < 0x90, beyond = first == 0xf4 && second > 0x8f;
-    return !overlong && !beyond && follows(at + 1) && follows(at + 2) && follows(at + 3) ? 4 : 0;
-  }
-  return 0;
-}
-
 std::string_view page_text(std::string_view name) {
   const auto files = page_texts();
   const auto found = std::ranges::find(files, name, &EmbeddedFile::name);
@@ -67,25 +49,6 @@ void write_contents(std::ostream& out, const ReportPage& page) {
 }
 
 }  // namespace
-
-std::string html(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(text, at);
-    const char c = text[at];
-    const bool control = length == 1 && ((c >= 0 && c < ' ' && c != '\n' && c != '\t') || c == '\x7f');
-    if (length == 0 || control) out += "\xef\xbf\xbd";  // U+FFFD
-    else if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else if (c == '\'') out += "&#39;";
-    else out += text.substr(at, length);
-    at += std::max<std::size_t>(length, 1);
-  }
-  return out;
-}
 
 std::string json_in_html(std::string_view json) {
   // '<' occurs in strings only, where \u003c is the same; without it there is neither </script> nor <!--.

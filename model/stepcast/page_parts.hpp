@@ -4,6 +4,7 @@
 // Every name comes from a trace or a file and is not to be trusted: text passes through `html`, documents through
 // `json_in_html`. Lengths within pictures are shares of a width that only the browser knows (SVG percentages), so that
 // the page needs no script to fit a telephone.
+#include <stepcast/chart.hpp>
 #include <stepcast/embedded.hpp>
 #include <stepcast/report_page.hpp>
 
@@ -20,7 +21,7 @@ namespace stepcast {
 [[nodiscard]] std::span<const EmbeddedFile> page_texts();
 
 /// `text` safe between tags and in quoted attributes; what is no UTF-8 or a control character is replaced.
-[[nodiscard]] std::string html(std::string_view text);
+[[nodiscard]] inline std::string html(std::string_view text) { return escaped_xml(text); }
 /// A JSON document safe inside <script>: no '<' is left in it.
 [[nodiscard]] std::string json_in_html(std::string_view json);
 /// The source expression of a Content-Security-Policy that allows exactly this script: "'sha256-...'".

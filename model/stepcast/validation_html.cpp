@@ -1,4 +1,5 @@
 // The validation page: predicted against measured, and the errors by method and by scale, as one file without scripts.
+#include <stepcast/chart.hpp>
 #include <stepcast/number_text.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
@@ -16,28 +17,6 @@ namespace {
 
 constexpr std::array<const char*, 8> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                              "#e69f00", "#56b4e9", "#8c564b", "#555555"};
-
-/// Text that a browser shows as it is.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
 
 /// A case that was predicted and is used, with the index of its method's colour.
 struct Point {
@@ -135,7 +114,7 @@ void write_scatter(std::ostream& out, const std::vector<Point>& points) {
     const bool fitted = p.c.split == CaseSplit::calibration;
     out << "<circle cx=\"" << fixed(axis.x(p.r.measured), 1) << "\" cy=\"" << fixed(axis.y(p.r.predicted), 1)
         << "\" r=\"4\" stroke=\"" << colours[p.colour] << "\" fill=\"" << (fitted ? "none" : colours[p.colour])
-        << "\" fill-opacity=\"0.6\"><title>" << escaped(p.c.id) << ": measured " << value_text(p.c, p.r.measured)
+        << "\" fill-opacity=\"0.6\"><title>" << escaped_xml(p.c.id) << ": measured " << value_text(p.c, p.r.measured)
         << ", predicted " << value_text(p.c, p.r.predicted) << " (" << fixed(100 * p.r.error, 1, true)
         << " %)</title></circle>\n";
   }
@@ -164,7 +143,7 @@ void write_errors_by(std::ostream& out, const char* property, const std::vector<
   for (const auto& [name, row] : rows) {
     out << "<tr><td>";
     if (coloured) out << "<span style=\"color:" << colours[row.colour] << "\">&#9679;</span> ";
-    out << escaped(name) << "</td><td>" << row.errors.size() << "</td><td>"
+    out << escaped_xml(name) << "</td><td>" << row.errors.size() << "</td><td>"
         << percent(row.bias / static_cast<double>(row.errors.size()), true) << "</td><td>"
         << percent(median(row.errors)) << "</td><td>" << percent(quantile(row.errors, 1)) << "</td></tr>\n";
   }
@@ -181,9 +160,9 @@ std::string scale_key(const ValidationCase& c) {
 
 void write_suite(std::ostream& out, const SuiteResult& suite) {
   const SuiteStatistics& s = suite.statistics;
-  out << "<section><h2>" << escaped(suite.suite.name) << "</h2>\n<p>" << escaped(suite.suite.summary) << "</p>\n<p>"
-      << s.cases << " cases, " << s.held_out << " held out: median error " << percent(s.median) << ", P90 "
-      << percent(s.p90) << ", worst " << percent(s.worst) << "; " << s.failed << " failed, " << s.skipped
+  out << "<section><h2>" << escaped_xml(suite.suite.name) << "</h2>\n<p>" << escaped_xml(suite.suite.summary)
+      << "</p>\n<p>" << s.cases << " cases, " << s.held_out << " held out: median error " << percent(s.median)
+      << ", P90 " << percent(s.p90) << ", worst " << percent(s.worst) << "; " << s.failed << " failed, " << s.skipped
       << " skipped, " << s.excluded << " excluded";
   if (s.clear_pairs > 0)
     out << "; of the pairs of plans more than 5 % apart "
@@ -191,7 +170,7 @@ void write_suite(std::ostream& out, const SuiteResult& suite) {
         << " in the right order";
   for (const Regret& r : s.regrets)
     out << "; regret among " << r.among << " plans " << percent(r.mean)
-        << (r.constant.empty() ? "" : " (always " + escaped(r.constant) + ": " + percent(r.constant_mean) + ")");
+        << (r.constant.empty() ? "" : " (always " + escaped_xml(r.constant) + ": " + percent(r.constant_mean) + ")");
   out << ".</p>\n";
   const std::vector<Point> points = points_of(suite, methods_of(suite));
   if (!points.empty()) {

@@ -54,7 +54,7 @@ std::string escaped_xml(std::string_view text) {
         out += "&#39;";
         break;
       default:
-        if (static_cast<unsigned char>(c) >= 0x20 || c == '\t' || c == '\n' || c == '\r') out += c;
+        if ((static_cast<unsigned char>(c) >= 0x20 && c != '\x7f') || c == '\t' || c == '\n') out += c;
         else out += replacement;
     }
   }
