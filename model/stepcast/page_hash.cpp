@@ -1,4 +1,7 @@
 // The hash by which a page's policy allows its own script and no other (FIPS 180-4, SHA-256; RFC 4648, base64).
+//
+// Written out here because none of the libraries that stepcast needs anyway has it, and a cryptographic one to hash two
+// scripts of our own would be a dependency for every user.
 #include <stepcast/page_parts.hpp>
 
 #include <array>

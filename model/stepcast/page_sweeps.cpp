@@ -141,7 +141,8 @@ void write_sweep(std::ostream& out, const PageSweep& sweep, const Ranking& ranki
   out << "</figcaption>\n";
   for (Chart& chart : charts_of(part.question, part.rows)) {
     chart.title = "Step time of a plan";
-    if (std::isfinite(sweep.here)) {
+    const auto [low, high] = std::ranges::minmax(axis.values);
+    if (sweep.here >= low && sweep.here <= high) {
       chart.marks.push_back({sweep.here, "here"});
       chart.description += " Asked for: " + value_text(axis, sweep.here) + ".";
     }

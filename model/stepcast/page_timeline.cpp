@@ -145,7 +145,8 @@ TimelineDrawing timeline_drawing(const PageTimeline& page_timeline, const Profil
   for (std::uint32_t k = shown.iteration; k < d.timeline.iterations; ++k)
     if (const Picoseconds end = marker_end(d, k) - shown.start; end <= span) drawing.step_ends.push_back(end);
   drawing.ends_early = marker_end(d, d.timeline.iterations - 1) - shown.start < span;
-  for (Picoseconds w = span / 2000; drawing.bars.size() > most_bars && w < span / 20; w *= 2) {
+  for (Picoseconds w = std::max<Picoseconds>(1, span / 2000); drawing.bars.size() > most_bars && w < span / 20;
+       w *= 2) {
     merge_short(drawing.bars, w);
     drawing.merged = true;
   }
