@@ -49,6 +49,10 @@ std::vector<MeasuredCollective> measured_in(const std::vector<std::string>& file
 /// The machines to fit: those that the flags say, else as many workers as the largest table has.
 Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measured) {
   ClusterFlags cluster = flags.cluster;
+  // Its tables are those that are measured here, so that the cluster has none yet.
+  const bool from_table = cluster.collective == "table";
+  if (from_table) cluster.collective.clear();
+  const bool machines_only = cluster.cluster.empty() && cluster.network.empty();
   if (cluster.cluster.empty()) {
     if (cluster.workers.empty()) {
       std::int64_t most = 0;
@@ -62,7 +66,10 @@ Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measu
     if (cluster.network.empty()) cluster.network = "10 Gb/s";
   }
   Cluster base = cluster_of(cluster);
+  if (from_table) base.all_reduce = "table";
   if (flags.cluster.collective.empty() && flags.cluster.cluster.empty()) base.all_reduce = "ring";
+  if (machines_only)
+    base.name = std::to_string(base.nodes) + "x" + std::to_string(base.devices_per_node) + " calibrated";
   if (!flags.name.empty()) base.name = flags.name;
   return base;
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <string_view>
 
 namespace stepcast {
 namespace {
@@ -83,6 +85,13 @@ double interpolation_error(const MeasuredCollective& table) {
   return n == 0 ? 0 : std::sqrt(sum / static_cast<double>(n)) / 4;
 }
 
+/// What the provenance says of numbers that are about to be replaced: lines that open with one of their names.
+void forget(Cluster& cluster, std::initializer_list<std::string_view> names) {
+  std::erase_if(cluster.provenance, [&](const std::string& line) {
+    return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return line.starts_with(name); });
+  });
+}
+
 void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
   Cluster& cluster = result.cluster;
   Fitting inside{&algorithm, {}, {}}, between{&algorithm, {}, {}};
@@ -101,6 +110,7 @@ void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
     Link Cluster::*which = pass == &inside ? &Cluster::inside : &Cluster::network;
     const Link link = fitted_link(*pass, which);
     cluster.*which = link;
+    forget(cluster, {pass == &inside ? "inside:" : "network:"});
     const double error = std::sqrt(pass->error([&](Cluster& c) { c.*which = link; }));
     cluster.provenance.push_back(std::string(pass == &inside ? "inside" : "network") + ": fitted with " +
                                  std::string(algorithm.name) + " to " + std::to_string(pass->tables.size()) +
@@ -146,6 +156,8 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
     result.entries.push_back({std::move(table), std::move(fit), {}});
   }
   result.cluster = std::move(base);
+  // The fit says which form it used and how wrong it is.
+  forget(result.cluster, {"all-reduce:", "relative error:", "relative_error:"});
   fit_links(result, *algorithm);
 
   double sum = 0;
@@ -157,16 +169,18 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
     result.cluster.tables.push_back(m);
     if (m.operation != "all_reduce" || m.workers < 2) continue;
     const Cluster sized = *resized(result.cluster, m.workers);
-    entry.model = algorithm->all_reduce(sized);
     // A cluster that uses its tables errs as interpolation does; one that uses closed forms, as those do.
     const double interpolation = from_table ? interpolation_error(m) : 0;
     for (std::size_t i = 0; i < m.sizes.size(); ++i, ++n) {
-      const double r = from_table ? interpolation : algorithm->all_reduce_time(sized, m.sizes[i]) / m.times[i] - 1;
+      entry.by_links.push_back(algorithm->all_reduce_time(sized, m.sizes[i]));
+      const double r = from_table ? interpolation : entry.by_links[i] / m.times[i] - 1;
       sum += r * r;
     }
   }
   result.cluster.relative_error = std::sqrt(sum / static_cast<double>(n));
   result.cluster = checked(std::move(result.cluster), "calibrate");
+  if (const Answer<CommunicationCost> usable = communication_cost(result.cluster); !usable)
+    result.notes.push_back(usable.reason());
   return result;
 }
 

@@ -252,14 +252,14 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
     cluster.inside = {microseconds(5), BytesPerSecond(20e9)};
     cluster.message_overhead = microseconds(20);
     cluster.all_reduce = "ring_or_tree";
-    cluster.provenance = {
-        "network: " + std::string(network) +
-            " as given; assumed: one card a machine, goodput 94 % of nominal (TCP over "
-            "1500-byte frames), " +
-            (fast ? "5 us a step (RDMA)" : "10 us a step (TCP)"),
-        "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)",
-        "message overhead: assumed 20 us a collective (launch); the faster of ring and tree at each size",
-        "relative error: assumed 15 %, for links that nobody measured"};
+    cluster.provenance = {"network: " + std::string(network) +
+                              " as given; assumed: goodput 94 % of nominal (TCP over 1500-byte frames), " +
+                              (fast ? "5 us a step (RDMA)" : "10 us a step (TCP)"),
+                          "network cards: assumed one a machine",
+                          "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)",
+                          "message overhead: assumed 20 us a collective (launch)",
+                          "all-reduce: assumed the faster of ring and tree at each size",
+                          "relative error: assumed 15 %, for links that nobody measured"};
     cluster.relative_error = 0.15;
   }
   cluster.devices_per_node = std::min(workers, per_node);

@@ -88,6 +88,7 @@ Cluster cluster_of_links(const ClusterDescription& said) {
   Cluster cluster = cluster_of_flags(workers, per_node, said.network.empty() ? "10GbE" : said.network);
   if (said.network.empty()) {  // nothing goes over it
     forget(cluster, "network: ");
+    forget(cluster, "network cards: ");
     cluster.name = std::to_string(workers) + (workers == 1 ? " device" : " devices");
   }
   if (said.inside.empty()) return cluster;

@@ -46,13 +46,14 @@ struct Calibration {
   struct Entry {
     MeasuredCollective measured;
     Fit fit;
-    CostLine model;
+    /// What the fitted links say, one time a size; empty for all but all-reduces of two workers or more.
+    std::vector<Seconds> by_links{};
   };
   std::vector<Entry> entries;  ///< one per table, with residuals
   std::vector<std::string> notes;
 };
-/// An entry with a single point has an empty fit. Fits the links of `base` (its nodes, devices per node and names are
-/// kept) to measured all-reduces of one or several world sizes with the cluster's algorithm.
+/// Fits the links of `base` (its nodes, devices per node and names are kept) to measured all-reduces of one or several
+/// world sizes with the cluster's algorithm ("table": with the ring). What `provenance` says of a replaced number goes.
 [[nodiscard]] Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured);
 
 }  // namespace stepcast

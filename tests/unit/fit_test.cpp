@@ -267,7 +267,57 @@ TEST_CASE("calibration: links that made the measurements are found again") {
     CHECK(found.entries.size() == 4);
     CHECK(found.cluster.tables.size() == 4);
     CHECK(!found.cluster.provenance.empty());
+    // What made the measurements is what the links say, also where two forms take turns.
+    for (const Calibration::Entry& entry : found.entries) {
+      REQUIRE(entry.by_links.size() == entry.measured.sizes.size());
+      for (std::size_t i = 0; i < entry.by_links.size(); ++i)
+        CHECK(entry.by_links[i] / entry.measured.times[i] == Approx(1).epsilon(5e-3));
+    }
   }
+}
+
+TEST_CASE("calibration: the provenance of a replaced number goes, that of any other stays") {
+  const MeasuredCollective between{"all_reduce", 8, {Bytes(1e3), Bytes(1e6)}, {Seconds(1e-4), Seconds(1e-3)}, "made"};
+  const auto lines_of = [](const Cluster& c, std::string_view opening) {
+    return std::count_if(c.provenance.begin(), c.provenance.end(),
+                         [&](const std::string& line) { return line.starts_with(opening); });
+  };
+  const Cluster base = cluster_of_flags(8, 4, "10 Gb/s");
+  Calibration found = calibrated(base, std::vector{between});
+  const Cluster& cluster = found.cluster;
+  CHECK(lines_of(base, "network: 10 Gb/s as given") == 1);
+  CHECK(lines_of(cluster, "network: 10 Gb/s as given") == 0);
+  CHECK(lines_of(cluster, "network: fitted with ring_or_tree") == 1);
+  CHECK(lines_of(base, "relative error: assumed") == 1);
+  CHECK(lines_of(cluster, "relative error:") == 0);
+  CHECK(lines_of(base, "all-reduce: assumed") == 1);
+  CHECK(lines_of(cluster, "all-reduce:") == 0);
+  // Nothing was measured inside a machine, and a benchmark says nothing of cards and launches.
+  CHECK(lines_of(cluster, "inside: assumed") == 1);
+  CHECK(lines_of(cluster, "network cards: assumed") == 1);
+  CHECK(lines_of(cluster, "message overhead: assumed") == 1);
+  // Nor do fits add up.
+  found = calibrated(cluster, std::vector{between});
+  CHECK(found.cluster.provenance.size() == cluster.provenance.size());
+}
+
+TEST_CASE("calibration: tables need no form, all-gathers have none of the fitted links") {
+  Cluster base = cluster_of_flags(8, 4, "10 Gb/s");
+  base.all_reduce = "table";
+  const MeasuredCollective between{"all_reduce", 8, {Bytes(1e3), Bytes(1e6)}, {Seconds(1e-4), Seconds(1e-3)}, "made"};
+  MeasuredCollective gather = between;
+  gather.operation = "all_gather";
+  const Calibration found = calibrated(base, std::vector{between, gather});
+  CHECK(found.entries[0].by_links.size() == 2);
+  CHECK(found.entries[1].by_links.empty());
+  const auto cost = communication_cost(found.cluster);
+  REQUIRE(cost);
+  CHECK(cost->algorithm() == "table");
+  // The cluster of 16 has no table of its own, which is said at once.
+  Cluster larger = cluster_of_flags(16, 4, "10 Gb/s");
+  larger.all_reduce = "table";
+  REQUIRE(!calibrated(larger, std::vector{between}).notes.empty());
+  CHECK(contains(calibrated(larger, std::vector{between}).notes.back(), "no measured all_reduce for 16 workers"));
 }
 
 TEST_CASE("calibration: what is missing is said, what cannot be used is refused") {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 namespace stepcast::python {
 namespace {
@@ -118,7 +119,8 @@ Calibration calibrated_files(const std::vector<std::pair<std::string, std::strin
   // Only a start: the links are what is fitted.
   Cluster base = cluster_of_flags(workers, std::max<std::int64_t>(1, per_node), "10 Gb/s");
   base.all_reduce = collective.empty() ? "ring" : collective;
-  if (!name.empty()) base.name = name;
+  base.name =
+      name.empty() ? std::to_string(base.nodes) + "x" + std::to_string(base.devices_per_node) + " calibrated" : name;
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
   return calibrated(base, measured);
@@ -135,8 +137,8 @@ py::tuple calibrate(const std::vector<std::pair<std::string, std::string>>& file
   py::list rows;
   for (const Calibration::Entry& e : c.entries)
     for (std::size_t i = 0; i < e.measured.sizes.size(); ++i) {
-      const double measured = e.measured.times[i].value(), model = e.model(e.measured.sizes[i]).value();
-      const double fitted = e.fit.pieces.empty() ? measured : e.fit(e.measured.sizes[i]).value();
+      const double measured = e.measured.times[i].value(), fitted = e.fit(e.measured.sizes[i]).value();
+      const double model = e.by_links.empty() ? std::numeric_limits<double>::quiet_NaN() : e.by_links[i].value();
       rows.append(py::make_tuple(e.measured.operation, e.measured.workers, e.measured.sizes[i].value(), measured,
                                  fitted, fitted / measured - 1, model, model / measured - 1, e.measured.provenance));
     }

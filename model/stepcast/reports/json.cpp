@@ -214,7 +214,7 @@ Json entry_json(const Calibration::Entry& entry) {
     const Bytes size = entry.measured.sizes[i];
     Json point = {{"size_bytes", size.value()}, {"measured_s", entry.measured.times[i].value()}};
     point["fitted_s"] = entry.fit(size).value();
-    point["model_s"] = entry.model(size).value();
+    if (!entry.by_links.empty()) point["model_s"] = entry.by_links[i].value();
     points.push_back(std::move(point));
   }
   Json pieces = Json::array();
@@ -227,7 +227,6 @@ Json entry_json(const Calibration::Entry& entry) {
   return {{"operation", entry.measured.operation},
           {"workers", entry.measured.workers},
           {"rms_relative_error", entry.fit.rms_relative_error},
-          {"model", line_json(entry.model)},
           {"pieces", std::move(pieces)},
           {"points", std::move(points)}};
 }

@@ -236,9 +236,14 @@ void write_calibration(std::ostream& out, const Calibration& calibration) {
     for (std::size_t i = 0; i < entry.measured.sizes.size(); ++i) {
       const Bytes size = entry.measured.sizes[i];
       const Seconds measured = entry.measured.times[i];
-      const Seconds fit = entry.fit(size), model = entry.model(size);
-      table.add_row({text_of(size), text_of(measured), text_of(fit), percent(fit / measured - 1, true), text_of(model),
-                     percent(model / measured - 1, true)});
+      const Seconds fit = entry.fit(size);
+      std::vector<std::string> row{text_of(size), text_of(measured), text_of(fit), percent(fit / measured - 1, true)};
+      if (!entry.by_links.empty()) {
+        row.push_back(text_of(entry.by_links[i]));
+        row.push_back(percent(entry.by_links[i] / measured - 1, true));
+      }
+      row.resize(6);
+      table.add_row(std::move(row));
     }
     table.write(out);
   }
