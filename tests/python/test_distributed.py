@@ -151,6 +151,9 @@ class Distributed(unittest.TestCase):
                 alone = subprocess.run([os.environ["STEPCAST_PROGRAM"], "sweep", TRACE, *CLUSTER_FLAGS, *OVER_FLAGS,
                                         *PLAN_FLAGS, "--csv"], capture_output=True, text=True, check=True)
                 self.assertEqual(alone.stdout, self.csv)
+            done = program(TRACE, "--network", "10GbE", "--over", "workers=4,8", "--plan", "switchml", "--scheduler",
+                           address)
+            self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 3), done.stderr)
             workers[0].kill()
             done = program(*flags, "--json")
             self.assertEqual((done.returncode, done.stdout), (0, self.whole.to_json_lines()), done.stderr)

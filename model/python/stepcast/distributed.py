@@ -14,6 +14,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import csv
+import io
+import json
 import logging
 import os
 import sys
@@ -27,7 +30,7 @@ from typing import Any, Literal
 
 import stepcast
 from distributed import Client, Future, KilledWorker, LocalCluster
-from distributed.comm import connect
+from distributed.comm.core import connect
 
 RETRIES = 3  # of a range whose worker raised; ranges of dead workers are run again by the scheduler (allowed-failures)
 RANGES_PER_THREAD = 16  # so that threads of unequal speed end together
@@ -53,8 +56,9 @@ def distributed_sweep(profile: stepcast.Traced, cluster: stepcast.Cluster, plans
     """
     if not isinstance(profile, stepcast.Profile):
         profile = stepcast.read(profile)
-    question = {"plans": [plans] if isinstance(plans, str) else plans and list(plans), "tune": tune,
-                "over": {name: values if isinstance(values, str) else list(values) for name, values in over.items()}}
+    question: dict[str, Any] = {
+        "plans": [plans] if isinstance(plans, str) else plans and list(plans), "tune": tune,
+        "over": {name: values if isinstance(values, str) else list(values) for name, values in over.items()}}
     grid = stepcast.sweep(profile, cluster, first=0, last=0, **question)  # no point: checks the question
     if chunk <= 0:
         rows_of_a_point = max(1, len(grid.plans))
@@ -74,8 +78,8 @@ def _parts(client: Client, profile: stepcast.Profile, cluster: stepcast.Cluster,
     try:
         while True:
             wanted = WINDOW_PER_THREAD * max(1, _threads(client))
-            while len(window) < wanted and (first := next(starts, None)) is not None:
-                window.append((first, client.submit(_rows, inputs, question, first, min(first + chunk, points), form,
+            while len(window) < wanted and (start := next(starts, None)) is not None:
+                window.append((start, client.submit(_rows, inputs, question, start, min(start + chunk, points), form,
                                                     stepcast.__version__, pure=False, retries=RETRIES)))
             if not window:
                 return
@@ -94,7 +98,7 @@ def _parts(client: Client, profile: stepcast.Profile, cluster: stepcast.Cluster,
 def _result(client: Client, future: Future, waiting: Callable[[], None], what: str) -> str:
     while True:
         try:
-            return future.result(timeout=LOOK_S)
+            return str(future.result(timeout=LOOK_S))
         except stepcast.InputError:
             raise
         except TimeoutError:  # no worker may be left: the scheduler waits for new ones, and so do we
@@ -263,6 +267,13 @@ def _profile(flags: argparse.Namespace, cluster: stepcast.Cluster, over: Mapping
         if same or flags.faster_compute else profile
 
 
+def _any_runs(part: str, is_json: bool) -> bool:
+    """Whether a plan of these rows has a step time; a header has none."""
+    if is_json:
+        return any(json.loads(line).get("iteration_s") is not None for line in part.splitlines())
+    return any(row[-1] == "" for row in csv.reader(io.StringIO(part)))  # `inapplicable`: why not
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     flags = _flags(arguments)
     logging.disable(logging.ERROR)  # of Dask: a dead worker is no news, its ranges are done by others
@@ -270,13 +281,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         over = _axes(flags.over)
         cluster = _cluster(flags, over)
         profile = _profile(flags, cluster, over)
-        question = {"plans": flags.plan, "over": over, "tune": flags.tune}
+        question: dict[str, Any] = {"plans": flags.plan, "over": over, "tune": flags.tune}
         stepcast.sweep(profile, cluster, first=0, last=0, **question)  # input errors before anything is started
+        any_runs = False
         with _output(flags.output, flags.traces) as stream, _client(flags) as client:
             for part in distributed_sweep(profile, cluster, client=client, chunk=flags.chunk,
                                           form="json" if flags.json else "csv", progress=_Progress(), **question):
                 stream.write(part)
                 stream.flush()
+                any_runs = any_runs or _any_runs(part, flags.json)
     except (stepcast.InputError, Unfinished) as error:
         print(f"stepcast: {error}", file=sys.stderr)
         return 2
@@ -284,6 +297,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
+    else:
+        return 0 if any_runs else 1  # as `stepcast sweep`: 1 where no plan can run anywhere
     return 0
 
 
