@@ -147,6 +147,9 @@ def test_compute_times_are_not_carried_over_in_silence(profile):
     same = stepcast.predict(profile.on(other, same_device=True), other, "ddp")
     faster = stepcast.predict(profile.on(other, faster_compute=2), other, "ddp")
     assert faster.compute_s == pytest.approx(same.compute_s / 2)
+    third = stepcast.Cluster("32x8-a100-800gbib")
+    with pytest.raises(stepcast.InputError, match="the device that was assumed"):
+        stepcast.predict(profile.on(other, faster_compute=2), third, "ddp")
 
 
 def test_everything_is_pickled_exactly(profile, cluster, ranking):

@@ -14,9 +14,13 @@
 namespace stepcast::python {
 
 void refuse_other_device(const TracedProfile& traced, const Cluster& cluster) {
-  const std::string& device = traced.profile.device;
-  if (cluster.device.empty() || cluster.device == traced.assumed_device || same_device(cluster.device, device)) return;
-  throw InputError("cluster", "the traced device (" + (device.empty() ? "the host" : device) + ")",
+  // Compute that was divided for one device is no longer that of the traced one.
+  const bool assumed = !traced.assumed_device.empty();
+  const std::string& device = assumed ? traced.assumed_device : traced.profile.device;
+  if (cluster.device.empty() || cluster.device == device || same_device(cluster.device, device)) return;
+  throw InputError("cluster",
+                   (assumed ? "the device that was assumed (" : "the traced device (") +
+                       (device.empty() ? "the host" : device) + ")",
                    "'" + cluster.device + "'",
                    "say what to assume: profile.on(cluster, same_device=True), or faster_compute=2.5");
 }
