@@ -54,6 +54,7 @@ ExitCode write_report(const Flags& flags, const CLI::App& app) {
   options.recommend = recommend_options_of(flags.rank, {.advice = true, .tune = true});
   options.validation = !flags.no_validation;
   refuse_overwriting(flags.rank.output.path, files_of(flags.rank.input, flags.rank.cluster));
+  check_writable(flags.rank.output.path);
   const Cluster cluster = cluster_for(flags.rank.input, flags.rank.cluster);
   Input input = input_of(flags.rank.input, cluster);
   Profile profile = profile_on(cluster, std::move(input.profile), flags.rank.cluster);

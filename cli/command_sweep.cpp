@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <ostream>
 
@@ -58,7 +59,7 @@ SweepOptions range_of(const Flags& flags, std::size_t points) {
   const std::size_t dots = flags.points.find("..");
   if (dots == std::string::npos)
     throw InputError("--points", "a range FIRST..LAST, without the last, such as '0..100'", "'" + flags.points + "'");
-  const auto most = static_cast<std::int64_t>(points);
+  const auto most = static_cast<std::int64_t>(std::min<std::size_t>(points, std::numeric_limits<std::int64_t>::max()));
   options.first = static_cast<std::size_t>(integer_of(flags.points.substr(0, dots), "--points, first point", 0, most));
   options.last = static_cast<std::size_t>(integer_of(flags.points.substr(dots + 2), "--points, end of the range",
                                                      static_cast<std::int64_t>(options.first), most));
@@ -120,7 +121,9 @@ ExitCode sweep(const Flags& flags) {
   const std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   refuse_overwriting(flags.output.path, inputs);
   refuse_overwriting(flags.plot, inputs);
-  if (!flags.plot.empty() && flags.plot == flags.output.path)
+  check_writable(flags.output.path);
+  check_writable(flags.plot);
+  if (is_same_file(flags.plot, flags.output.path))
     throw InputError("--plot", "another file than that of the rows", "'" + flags.plot + "' for both");
   if (!flags.plot.empty()) check_panels(question);
   Input input = input_of(flags.input, question.cluster);

@@ -7,11 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -37,6 +41,39 @@ std::vector<std::byte> read_to_end(int file, const std::string& path) {
   buffer.resize(size);
   return buffer;
 }
+
+/// The file that is being written, for a handler of signals, which may touch little else.
+volatile std::sig_atomic_t being_written = 0;
+std::string unfinished;  // changes only while nothing is being written
+
+void remove_unfinished(int signal) {
+  if (being_written) ::unlink(unfinished.c_str());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+/// While it lives, signals that end the program remove the file at `path` first. Those that are ignored stay so.
+class Unfinished {
+ public:
+  explicit Unfinished(const std::string& path) {
+    unfinished = path;
+    being_written = 1;
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      before_[i] = std::signal(signals[i], remove_unfinished);
+      if (before_[i] == SIG_IGN) std::signal(signals[i], SIG_IGN);
+    }
+  }
+  ~Unfinished() {
+    for (std::size_t i = 0; i < signals.size(); ++i) std::signal(signals[i], before_[i]);
+    being_written = 0;
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+ private:
+  static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP};
+  void (*before_[signals.size()])(int) = {};
+};
 
 /// A file descriptor that closes itself; standard input stays open.
 struct Descriptor {
@@ -101,6 +138,28 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
   }
 }
 
+bool is_same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty() || a == "-" || b == "-") return false;
+  std::error_code unknown;
+  if (std::filesystem::equivalent(a, b, unknown)) return std::filesystem::is_regular_file(a, unknown);
+  const auto name = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unknown), unknown);
+  };
+  return !std::filesystem::exists(a, unknown) && name(a) == name(b);
+}
+
+void check_writable(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  const auto refuse = [&](int reason) { throw InputError(path, "a file that can be written", std::strerror(reason)); };
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) refuse(EISDIR);
+    if (!S_ISREG(status.st_mode)) return;
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) refuse(errno);
+}
+
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::ostringstream text;
   write(text);
@@ -118,6 +177,8 @@ void write_output_as_made(const std::string& path, const std::function<void(std:
   // Devices and pipes cannot be renamed over.
   const bool regular = ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
   const std::string temporary = regular ? path + ".part" + std::to_string(::getpid()) : path;
+  std::optional<Unfinished> unfinished_file;
+  if (regular) unfinished_file.emplace(temporary);
   std::ofstream file(temporary, std::ios::binary);
   try {
     if (file) write(file);

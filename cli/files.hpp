@@ -39,8 +39,15 @@ class FileBytes {
 /// Throws InputError if writing to `output` would overwrite one of `inputs`, by whatever names they go.
 void refuse_overwriting(const std::string& output, const std::vector<std::string>& inputs);
 
+/// Two names of one file, which may not exist yet.
+[[nodiscard]] bool is_same_file(const std::string& a, const std::string& b);
+
+/// Throws InputError if no file can be made at `path` ("" or "-": there is none to make), before hours of work are
+/// lost.
+void check_writable(const std::string& path);
+
 /// Calls `write` with a stream to `path` ("" or "-": standard output). A file appears under its name only when it is
-/// complete. Throws InputError when it cannot be written.
+/// complete; one that is not is removed, also when the user interrupts. Throws InputError when it cannot be written.
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write);
 
 /// The same for results that do not fit into memory: what `write` writes goes out as it is made.

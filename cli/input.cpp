@@ -123,7 +123,9 @@ void check_outputs(const OutputFlags& output, const std::string& timeline, const
     throw InputError("--timeline", "a file, since the result goes to standard output", "-");
   refuse_overwriting(output.path, inputs);
   refuse_overwriting(timeline, inputs);
-  if (!timeline.empty() && timeline == output.path)
+  check_writable(output.path);
+  check_writable(timeline);
+  if (is_same_file(timeline, output.path))
     throw InputError("--timeline", "another file than the result's", "'" + timeline + "' for both");
 }
 

@@ -8,9 +8,11 @@ import gzip
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
@@ -200,7 +202,21 @@ def bad_sweeps() -> list[list[str]]:
         *([*one, "--threads", threads] for threads in ("0", "-1", "many", "1e9")),
         [*one, "--plot", "-"], [*one, "--plot", str(EXAMPLE)], [*one, "--plot", "same", "-o", "same"], [*one, "--plot", "/tmp/x.svg", "--points", "0..1"],
         [*one, "-o", "/nonexistent/folder/out.csv"], [*one, "-o", str(EXAMPLE)],
+        [*one, "--plot", "./same", "-o", "same"], [*one, "--plot", "/nonexistent/x.svg"], [*one, "--plot", "/tmp"],
     ]
+
+
+def is_interrupted_cleanly(program: pathlib.Path, folder: pathlib.Path) -> bool:
+    """A program that is told to stop while it writes leaves nothing of the file."""
+    running = subprocess.Popen([program, "sweep", str(EXAMPLE), "--plan", "ddp", "--workers", "4", "--network", "10GbE",
+                                "--over", "bandwidth=1Gb/s..8Gb/s:9000000", "-o", str(folder / "rows.csv")],
+                               stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while running.poll() is None and not list(folder.glob("rows.csv*")) and time.monotonic() < end:
+        time.sleep(0.02)
+    begun = bool(list(folder.glob("rows.csv.part*")))
+    running.terminate()
+    return running.wait() == -signal.SIGTERM and begun and not list(folder.glob("rows.csv*"))
 
 
 class Checker:
@@ -295,6 +311,11 @@ def main() -> int:
         if DEVICE.read_bytes() != device:
             checker.failed += 1
             print("an input was overwritten")
+        if is_interrupted_cleanly(checker.program, pathlib.Path(folder)):
+            checker.passed += 1
+        else:
+            checker.failed += 1
+            print("interrupted: the unfinished file stayed, or was never begun")
         path = pathlib.Path(folder) / "measured"
         for name, content in {"empty": b"", "text": b"hello\n", "a header only": b"size,time_s\n",
                               "words": b"size,time_s\nbig,long\n", "negative": b"size,time_s\n1024,-1\n2048,1\n",
