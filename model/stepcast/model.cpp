@@ -1,3 +1,4 @@
+#include <stepcast/helping_threads.hpp>
 #include <stepcast/hot_loop.hpp>
 #include <stepcast/model.hpp>
 #include <stepcast/stragglers.hpp>
@@ -81,9 +82,9 @@ void in_runs(std::size_t n, unsigned threads, const Work& work) {
     } catch (...) { failure = std::current_exception(); }
   };
   {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < thrown.size(); ++i) others.emplace_back([&, i] { helper(thrown[i]); });
-    helper(thrown[0]);
+    const auto help = [&](std::size_t i) { helper(thrown[i]); };
+    const std::vector<std::jthread> others = helping_threads(thrown.size(), help);
+    help(0);
   }
   for (const std::exception_ptr& failure : thrown)
     if (failure) std::rethrow_exception(failure);

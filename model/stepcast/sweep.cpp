@@ -1,3 +1,4 @@
+#include <stepcast/helping_threads.hpp>
 #include <stepcast/sweep_parts.hpp>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ void for_each_index(std::size_t count, const SweepOptions& options, const std::f
   std::mutex mutex;  // guards what follows, and the callback
   std::size_t done = 0;
   std::exception_ptr failure;
-  const auto run = [&] {
+  const auto run = [&](std::size_t) {
     for (std::size_t i = next++; i < count; i = next++) {
       try {
         work(i);
@@ -76,9 +77,8 @@ void for_each_index(std::size_t count, const SweepOptions& options, const std::f
   };
   const std::size_t wanted = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(wanted, count); ++i) helpers.emplace_back(run);
-    run();
+    const std::vector<std::jthread> helpers = helping_threads(std::min(wanted, count), run);
+    run(0);
   }
   if (failure) std::rethrow_exception(failure);
 }

@@ -1,6 +1,7 @@
 // Documents: sources are read side by side, parts of one recording again as one, and what is left is joined and judged.
 #include <stepcast/documents.hpp>
 #include <stepcast/error.hpp>
+#include <stepcast/helping_threads.hpp>
 #include <stepcast/joined_tables.hpp>
 #include <stepcast/kernel_table.hpp>
 #include <stepcast/kineto_parts.hpp>
@@ -100,7 +101,7 @@ std::vector<Reading> readings_of(std::span<const Source> sources, const ReadOpti
   std::vector<std::exception_ptr> failures(count);
   SharedProgress progress(sources, options.progress);
   std::atomic<std::size_t> next{0};
-  const auto read_some = [&] {
+  const auto read_some = [&](std::size_t) {
     for (std::size_t i = next++; i < count; i = next++) {
       ReadOptions one = options;
       if (options.progress) one.progress = [&progress, i](double share) { progress.tell(i, share); };
@@ -111,10 +112,10 @@ std::vector<Reading> readings_of(std::span<const Source> sources, const ReadOpti
       if (sources[i].release) sources[i].release(sources[i].bytes.size());
     }
   };
-  std::vector<std::jthread> workers;
-  for (std::size_t t = 1; t < std::min(threads, count); ++t) workers.emplace_back(read_some);
-  read_some();
-  workers.clear();
+  {
+    const std::vector<std::jthread> helpers = helping_threads(std::min(threads, count), read_some);
+    read_some(0);
+  }
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
   return readings;

@@ -1,6 +1,7 @@
 // Models: a profile on a cluster, prepared once and asked for thousands of plans.
 #include "bindings.hpp"
 
+#include <stepcast/helping_threads.hpp>
 #include <stepcast/model.hpp>
 #include <stepcast/sweep_parts.hpp>
 #include <stepcast/text.hpp>
@@ -55,7 +56,7 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
   std::mutex change;
   std::exception_ptr failure;
   std::size_t failed = blocks;
-  const auto work = [&] {
+  const auto work = [&](std::size_t) {
     for (std::size_t b = next++; b < blocks; b = next++) {
       try {
         run(b * block, std::min(count, (b + 1) * block));
@@ -67,10 +68,10 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
     }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> others;
-  for (std::size_t t = 1; t < std::min<std::size_t>(threads, blocks); ++t) others.emplace_back(work);
-  work();
-  others.clear();
+  {
+    const std::vector<std::jthread> helpers = helping_threads(std::min<std::size_t>(threads, blocks), work);
+    work(0);
+  }
   if (failure) std::rethrow_exception(failure);
 }
 
