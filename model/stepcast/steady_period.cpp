@@ -174,6 +174,7 @@ Picoseconds SteadyPeriod::next_event(const Queue& q) const {
     case Discipline::fifo:
       return q.claims.empty() ? never : std::max(q.free, q.claims.first().time);
     case Discipline::in_order: {
+      if (q.order.empty()) return never;  // a channel that no transfer uses
       const std::size_t row = q.position / q.order.size();
       if (row >= rows_) return never;
       const Instance& next = instances_[row * n_ + instance_of(q.order[q.position % q.order.size()])];

@@ -197,6 +197,18 @@ TEST_CASE("with slow workers the model's step is that of the slowest one, as pre
   }
 }
 
+TEST_CASE("a step without gradients has a time under every plan") {
+  Draw draw(16);
+  for (const bool device : {false, true}) {
+    Profile profile = random_profile(draw, {.most_layers = 6, .device = device});
+    profile.tensors.clear();
+    const Model model(profile, plain_cluster(8, BytesPerSecond(1e9)));
+    Model::Scratch scratch;
+    for (const Strategy& s : strategies())
+      check({model}, {0, {&s, standard_options(s)}, reference(model, {&s, standard_options(s)})}, scratch);
+  }
+}
+
 TEST_CASE("periods without a clock are those of the event-driven schedule") {
   Draw draw(14);
   int covered = 0;
