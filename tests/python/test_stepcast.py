@@ -309,3 +309,56 @@ def test_the_stubs_say_what_is_there(tmp_path):
     wrong = [line for line in done.stdout.splitlines() if line.startswith("stepcast.")
              and not any(text in line for text in accepted)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_none_is_no_profile_and_no_cluster(profile, cluster):
+    questions = [
+        lambda: stepcast.predict(profile, None, "ddp"),
+        lambda: stepcast.compare(profile, None),
+        lambda: stepcast.recommend(profile, None),
+        lambda: stepcast.sweep(profile, None, ["ddp"], over={"bandwidth": [1e9]}),
+        lambda: stepcast.report(profile, None),
+        lambda: stepcast.timeline(profile, None, "ddp"),
+        lambda: stepcast.Model(profile, None),
+        lambda: stepcast.Model(profile, cluster).on(None),
+        lambda: stepcast.CommPlan("own", None),
+        lambda: profile.on(None),
+    ]
+    for ask in questions:
+        with pytest.raises(TypeError):
+            ask()
+    assert stepcast.whatif(profile, "amp", cluster=None).to_text()
+
+
+def test_odd_values_are_input_errors(profile, cluster, tmp_path):
+    model, released = stepcast.Model(profile, cluster), memoryview(b"{}")
+    released.release()
+    own = stepcast.CommPlan("own", profile)
+    odd = [
+        lambda: stepcast.read("absent\udcff"),
+        lambda: stepcast.read(released),
+        lambda: stepcast.read(TRACE, batch="many"),
+        lambda: stepcast.Cluster("nowhere\udcff"),
+        lambda: profile.replace(batch_samples=float("inf")),
+        lambda: model.predict_many("ddp", bucket=[1 + 1j]),
+        lambda: model.predict_many("ddp", bucket=np.array(["2020-01-01"], dtype="M8[D]")),
+        lambda: stepcast.sweep(profile, cluster, ["ddp"], over={"bandwidth": [None]}),
+        lambda: stepcast.sweep(profile, cluster, ["ddp"], over={"workers": [[1, 2], [3, 4]]}),
+        lambda: stepcast.CommPlan("own", profile, period=-2**63),
+        lambda: own.transfer("all_reduce", 1.5),
+        lambda: own.transfer("all_reduce", range(10**30)),
+        lambda: own.transfer("all_reduce", 0, delay=1),  # would have no effect
+        lambda: own.transfer("all_reduce", 0, overhead=float("inf")),
+        lambda: own.transfer("all_reduce", 0, size=[1]),
+    ]
+    for number, ask in enumerate(odd):
+        with pytest.raises(stepcast.InputError) as caught:
+            ask()
+        assert str(caught.value), number
+    named = os.path.join(os.fsencode(tmp_path), b"trace\xff.json.gz")
+    try:
+        with open(named, "wb") as copy:
+            copy.write(TRACE.read_bytes())
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    assert stepcast.read(pathlib.Path(os.fsdecode(named))).model == stepcast.read(TRACE).model

@@ -127,3 +127,20 @@ void bind_reports(py::module_&);
 void bind_page(py::module_&);
 
 }  // namespace stepcast::python
+
+namespace pybind11::detail {
+
+/// A profile or a cluster that has to be given: of pybind11's, None would become a null pointer. Where None has a
+/// meaning, parameters are a std::optional of these.
+template <class T>
+struct Given : copyable_holder_caster<T, std::shared_ptr<T>> {
+  bool load(handle source, bool convert) {
+    return !source.is_none() && copyable_holder_caster<T, std::shared_ptr<T>>::load(source, convert);
+  }
+};
+template <>
+struct type_caster<stepcast::python::ProfilePtr> : Given<stepcast::python::TracedProfile> {};
+template <>
+struct type_caster<stepcast::python::ClusterPtr> : Given<stepcast::Cluster> {};
+
+}  // namespace pybind11::detail

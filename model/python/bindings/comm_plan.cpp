@@ -58,7 +58,10 @@ OwnPlanPtr empty_plan(const std::string& name, const ProfilePtr& profile, const 
                       std::int64_t period) {
   auto own = std::make_shared<OwnPlan>(OwnPlan{name, profile, {}});
   own->plan.update = one_of<UpdatePlace>(update_places, update, "update");
-  own->plan.period = within<std::uint32_t>(period - 1, 1 << 20, "period") + 1;
+  constexpr std::int64_t longest = 4096;  // iterations, each of which is written down
+  if (period < 1 || period > longest)
+    throw InputError("period", "a number from 1 to " + std::to_string(longest), std::to_string(period));
+  own->plan.period = static_cast<std::uint32_t>(period);
   return own;
 }
 
@@ -68,6 +71,13 @@ std::size_t add_channel(OwnPlan& own, const std::string& name, const std::string
   if (!(credit >= 0)) throw InputError("credit", "a size", std::to_string(credit));
   own.plan.channels.push_back({kept(name), one_of<Discipline>(disciplines, discipline, "discipline"), Bytes(credit)});
   return own.plan.channels.size() - 1;
+}
+
+Seconds time_of(double seconds, const char* where) {
+  constexpr double longest = 1e6;
+  if (!(seconds >= 0) || !(seconds <= longest))
+    throw InputError(where, "a time in seconds from 0 to 1e6", std::to_string(seconds));
+  return Seconds(seconds);
 }
 
 std::size_t add_transfer(OwnPlan& own, const std::string& operation, std::int64_t first, std::int64_t count,
@@ -83,8 +93,11 @@ std::size_t add_transfer(OwnPlan& own, const std::string& operation, std::int64_
   t.channel = within<std::uint8_t>(channel, static_cast<std::int64_t>(own.plan.channels.size()), "channel");
   t.priority = priority;
   t.carries_gradient = carries_gradient;
-  t.delay = Seconds(delay);
-  t.overhead = Seconds(overhead);
+  t.delay = time_of(delay, "delay");
+  if (delay > 0 && own.plan.channels[t.channel].discipline != Discipline::parallel)
+    throw InputError("delay", "0, since only timers, on a channel that is 'parallel', last so long",
+                     std::to_string(delay), "say overhead for what a message costs beside its bytes");
+  t.overhead = time_of(overhead, "overhead");
   Bytes run;
   for (std::uint32_t i = 0; i < t.tensors; ++i) run += profile.tensors[t.first_tensor + i].size;
   if (size && (!(*size >= 0) || !std::isfinite(*size))) throw InputError("size", "a size", std::to_string(*size));

@@ -9,6 +9,7 @@
 #include <stepcast/report.hpp>
 #include <stepcast/text.hpp>
 
+#include <cmath>
 #include <span>
 
 namespace stepcast::python {
@@ -79,7 +80,8 @@ ProfilePtr describe(const std::string& model, const std::string& device, double 
 ProfilePtr replaced(const TracedProfile& from, std::optional<double> batch, std::optional<std::string> model) {
   auto out = std::make_shared<TracedProfile>(from);
   if (batch) {
-    if (!(*batch >= 0)) throw InputError("batch_samples", "a number of samples", std::to_string(*batch));
+    if (!(*batch >= 0) || !std::isfinite(*batch))
+      throw InputError("batch_samples", "a number of samples", std::to_string(*batch));
     out->profile.batch_samples = *batch;
   }
   if (model) out->profile.model = *model;

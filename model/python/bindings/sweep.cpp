@@ -41,9 +41,14 @@ struct AskedAxis {
 std::vector<AskedAxis> asked_axes(const py::list& over) {
   std::vector<AskedAxis> axes;
   for (const py::handle item : over) {
-    const auto [name, values] = item.cast<std::pair<std::string, py::object>>();
-    if (py::isinstance<py::str>(values)) axes.push_back({name, values.cast<std::string>(), {}});
-    else axes.push_back({name, {}, values.cast<std::vector<double>>()});
+    const auto [key, values] = item.cast<std::pair<py::object, py::object>>();
+    const std::string name = py::str(key);
+    try {
+      if (py::isinstance<py::str>(values)) axes.push_back({name, values.cast<std::string>(), {}});
+      else axes.push_back({name, {}, values.cast<std::vector<double>>()});
+    } catch (const py::cast_error&) {
+      throw InputError("axis '" + name + "'", "a text, or numbers in SI units", py::repr(values).cast<std::string>());
+    }
   }
   return axes;
 }

@@ -4,6 +4,8 @@
 #include <stepcast/report.hpp>
 #include <stepcast/whatif_report.hpp>
 
+#include <optional>
+
 namespace stepcast::python {
 namespace {
 
@@ -18,11 +20,12 @@ struct WhatIfResult {
 };
 using WhatIfPtr = std::shared_ptr<WhatIfResult>;
 
-WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scenarios, const ClusterPtr& cluster,
-                 const std::string& plan) {
+WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scenarios,
+                 const std::optional<ClusterPtr>& given, const std::string& plan) {
   if (scenarios.empty()) throw InputError("scenarios", "a scenario or more", "none");
   std::vector<Scenario> read;
   for (const std::string& text : scenarios) read.push_back(scenario_of(text));
+  const ClusterPtr cluster = given.value_or(nullptr);
   if (cluster) refuse_other_device(*profile, *cluster);
   auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_spec_of(plan), scenarios, {}});
   out->rows = whatif_rows(profile->profile, read, nullptr, cluster.get(), out->plan);
@@ -60,7 +63,7 @@ void bind_whatif(py::module_& module) {
           [](const WhatIfResult& w) { return py::make_tuple(w.profile, w.cluster, text_of(w.plan), w.scenarios); },
           [](const py::tuple& s) {
             return whatif(s[0].cast<ProfilePtr>(), s[3].cast<std::vector<std::string>>(),
-                          s[1].is_none() ? ClusterPtr() : s[1].cast<ClusterPtr>(), s[2].cast<std::string>());
+                          s[1].cast<std::optional<ClusterPtr>>(), s[2].cast<std::string>());
           }));
   module.def("whatif", &whatif, py::call_guard<py::gil_scoped_release>());
 }

@@ -73,9 +73,9 @@ def recommend(profile, cluster, *, allow=(), plans=None, tune=True, search="grid
 def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0, last=None):
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
     axes = []
-    for name, values in over.items():
+    for name, values in dict(over).items():
         if not isinstance(values, str):
-            values = list(values)
+            values = list(values) if isinstance(values, _abc.Iterable) else [values]
             if any(isinstance(value, str) for value in values):
                 exact = {"bandwidth": _stepcast.exact_rate, "latency": _stepcast.exact_time}.get(name, str)
                 values = ",".join(value if isinstance(value, str) else exact(value) for value in values)

@@ -16,7 +16,9 @@ class InputError(ValueError):
         self.hint = hint
 
     def __str__(self) -> str:
-        return input_error_text(self.where, self.expected, self.found, self.hint)
+        parts = (self.where, self.expected, self.found, self.hint)
+        # What was found may be a text that UTF-8 cannot write.
+        return input_error_text(*(str(part).encode("utf-8", "replace").decode() for part in parts))
 
 
 class Inapplicable(ValueError):

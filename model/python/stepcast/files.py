@@ -13,16 +13,25 @@ from .errors import InputError
 _SUFFIXES = (".json",)
 
 
+def shown_name(path: str | bytes) -> str:
+    """How messages name a file; names of files need not be UTF-8."""
+    return os.fsdecode(path).encode("utf-8", "replace").decode()
+
+
 def named(file: Any, position: int = 0) -> tuple[str, Any]:
     """A file, mapped where possible, or the bytes themselves, with the name to use in messages."""
     if isinstance(file, (bytes, bytearray, memoryview)):
-        view = memoryview(file)
-        return (f"bytes {position + 1}" if position else "bytes", view if view.c_contiguous else view.tobytes())
+        name = f"bytes {position + 1}" if position else "bytes"
+        try:
+            view = memoryview(file)
+            return name, view if view.c_contiguous else view.tobytes()
+        except (ValueError, NotImplementedError) as error:  # released, or items of an odd format
+            raise InputError(name, "bytes that can be read", str(error)) from None
     try:
         path = os.fspath(file)
     except TypeError:
         raise InputError(f"file {position + 1}", "a path or bytes", type(file).__name__) from None
-    name = os.fsdecode(path)
+    name = shown_name(path)
     try:
         with open(path, "rb") as opened:
             try:
@@ -48,7 +57,11 @@ def read(files: Iterable[Any], model: str, batch: float, kernels: Any, strict: b
     """The profile that the files hold or that their traces give."""
     sources = [named(file, i) for i, file in enumerate(files)]
     rules = [] if kernels is None else [named(kernels)]
-    return _stepcast.read(sources, model, float(batch), rules, strict, check)
+    try:
+        samples = float(batch)
+    except (TypeError, ValueError):
+        raise InputError("batch", "a number of samples", repr(batch)) from None
+    return _stepcast.read(sources, model, samples, rules, strict, check)
 
 
 def profile_of(traced: Any) -> Any:
@@ -76,7 +89,10 @@ def time_text(value: Any) -> str:
 
 
 def size_of(value: Any, where: str) -> float:
-    return _stepcast.size_of(value, where) if isinstance(value, str) else float(value)
+    try:
+        return _stepcast.size_of(value, where) if isinstance(value, str) else float(value)
+    except TypeError:
+        raise InputError(where, "a number, or a text with a unit", repr(value)) from None
 
 
 def cluster_of(cluster: Any = "", *, workers: int = 0, per_node: int = 0, network: Any = "", inside: Any = "",
@@ -97,7 +113,7 @@ def cluster_of(cluster: Any = "", *, workers: int = 0, per_node: int = 0, networ
         "jitter": str(jitter),
         "switch": switch,
     }
-    name = os.fsdecode(os.fspath(cluster))
+    name = shown_name(os.fspath(cluster))
     if not name:
         return _stepcast.described_cluster(words, None)
     is_file = not isinstance(cluster, str) or "/" in name or name.endswith(_SUFFIXES)

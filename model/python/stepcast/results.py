@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 from collections.abc import Iterable
 from html import escape
 from typing import Any
@@ -268,8 +269,11 @@ def predict_many(model: Any, plans: Any, *, threads: int = 1, **option: Any) -> 
     if not option:
         return model._of_texts([plans], threads)
     try:
-        arrays = np.broadcast_arrays(*(np.asarray(values, dtype=np.float64) for values in option.values()))
-    except ValueError as error:
+        given = [np.asarray(values) for values in option.values()]
+        if any(values.dtype.kind in "cmM" for values in given):  # which would lose what they mean
+            raise ValueError("complex numbers or dates")
+        arrays = np.broadcast_arrays(*(values.astype(np.float64, copy=False) for values in given))
+    except (ValueError, TypeError) as error:
         raise InputError(", ".join(option), "numbers in SI units, in arrays of one shape", str(error)) from None
     return model._of_template(plans, list(zip(option, arrays)), threads)
 
@@ -284,11 +288,14 @@ def recommend_by(model: Any, *, allow: Iterable[str] = (), plans: Iterable[str] 
 def add_transfer(plan: Any, operation: str, tensors: Any, *, channel: int = 0, priority: int = 0, size: Any = None,
                  carries_gradient: bool = True, delay: float = 0, overhead: float = 0) -> int:
     if isinstance(tensors, range):
-        if tensors.step != 1 or not tensors:
+        if tensors.step != 1 or not tensors or tensors.stop > 2**31:
             raise InputError("tensors", "a run of tensors, range(first, end)", repr(tensors))
         first, count = tensors.start, len(tensors)
     else:
-        first, count = int(tensors), 1
+        try:
+            first, count = operator.index(tensors), 1
+        except TypeError:
+            raise InputError("tensors", "a run of tensors, range(first, end), or one number", repr(tensors)) from None
     number = None if size is None else size_of(size, "size")
     return plan._transfer(operation, first, count, channel, priority, number, carries_gradient, delay, overhead)
 
