@@ -37,6 +37,10 @@ const SweepAxis* axis_of(const SweepQuestion& question, SweepQuantity quantity) 
 /// point has them.
 Cluster cluster_under(const SweepQuestion& question, const Flags& flags) {
   ClusterFlags cluster = flags.cluster;
+  // A network that an axis says need not be said twice.
+  if (const SweepAxis* bandwidth = axis_of(question, SweepQuantity::bandwidth))
+    if (cluster.cluster.empty() && cluster.network.empty())
+      cluster.network = exact_text_of(BytesPerSecond(bandwidth->values.front()));
   if (const SweepAxis* workers = axis_of(question, SweepQuantity::workers)) {
     if (!cluster.workers.empty()) throw InputError("--workers", "either the flag or an axis of workers", "both");
     if (cluster.cluster.empty()) {

@@ -62,7 +62,14 @@ std::vector<std::vector<double>> candidates(const ChartAxis& axis, const ChartSc
       sets.push_back(powers(scale, axis.unit, 10, 1, {1, 3}));
       for (int stride = 1; stride <= 64; ++stride) sets.push_back(powers(scale, axis.unit, 10, stride, {1}));
     }
-    std::erase_if(sets, [](const auto& set) { return set.size() < 3; });
+    const auto too_few = [](const auto& set) { return set.size() < 3; };
+    std::erase_if(sets, too_few);
+    if (sets.empty()) {  // less than a decade
+      sets.push_back(powers(scale, axis.unit, 10, 1, {1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8}));
+      sets.push_back(powers(scale, axis.unit, 10, 1, {1, 1.5, 2, 3, 4, 6, 8}));
+      sets.push_back(powers(scale, axis.unit, 10, 1, {1, 2, 3, 5}));
+      std::erase_if(sets, too_few);
+    }
   }
   const double span = (scale.high - scale.low) / axis.unit;
   if (!(span > 0)) return sets;

@@ -1,6 +1,7 @@
 #include <stepcast/cluster.hpp>
 #include <stepcast/collective.hpp>
 #include <stepcast/embedded.hpp>
+#include <stepcast/goodput.hpp>
 #include <stepcast/text.hpp>
 
 #include <algorithm>
@@ -248,7 +249,7 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
     }
     const BytesPerSecond nominal = bandwidth_of(network, "--network");
     const bool fast = nominal >= gigabits_per_second(100);
-    cluster.network = {microseconds(fast ? 5 : 10), nominal * 0.94};
+    cluster.network = {microseconds(fast ? 5 : 10), nominal * goodput_of_tcp};
     cluster.inside = {microseconds(5), BytesPerSecond(20e9)};
     cluster.message_overhead = microseconds(20);
     cluster.all_reduce = "ring_or_tree";

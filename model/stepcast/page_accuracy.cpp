@@ -32,8 +32,8 @@ void write_accuracy_section(std::ostream& out, const ReportPage& page) {
   std::size_t cases = 0, failed = 0;
   for (const SuiteResult& suite : page.validation)
     cases += suite.statistics.held_out, failed += suite.statistics.failed;
-  out << "<p>The same program predicted " << cases << " step times and other figures that were measured or published "
-      << "elsewhere and to which nothing was fitted; "
+  out << "<p>The same program predicted " << cases << " step times and other figures to which nothing was fitted: "
+      << "measured or published elsewhere or, where a suite says so, worked out by hand from a paper's formulas; "
       << (failed == 0   ? "none of them is"
           : failed == 1 ? "one of them is"
                         : std::to_string(failed) + " of them are")

@@ -2,6 +2,7 @@
 //
 //   axis   = name "=" values { "," values }
 //   values = value | value ".." value [ ":" points ]
+#include <stepcast/goodput.hpp>
 #include <stepcast/plan_text.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/sweep_parts.hpp>
@@ -164,7 +165,7 @@ double value_of(const SweepAxis& axis, std::string_view text) {
   const std::string where = where_of(axis.name);
   switch (axis.quantity) {
     case SweepQuantity::bandwidth:
-      return bandwidth_of(text, where).value();
+      return bandwidth_of(text, where).value() * (text.ends_with("GbE") ? goodput_of_tcp : 1);
     case SweepQuantity::latency:
       return seconds_of(text, where).value();
     case SweepQuantity::option:
