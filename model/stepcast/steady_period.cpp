@@ -53,7 +53,9 @@ void SteadyPeriod::Claims::pop() {
 // --- Tasks ----------------------------------------------------------------------------------------------------------
 
 bool SteadyPeriod::covers(const TaskGraph& graph) {
+  constexpr std::uint32_t most_lag = 4;
   return graph.tasks.size() < std::size_t{1} << task_bits &&
+         std::all_of(graph.arcs.begin(), graph.arcs.end(), [](const Arc& a) { return a.lag <= most_lag; }) &&
          std::all_of(graph.tasks.begin(), graph.tasks.end(), [&](const Task& t) {
            return t.slow_down == 1 && (t.work > 0 || graph.resources[t.resource].discipline == Discipline::parallel);
          });
@@ -270,7 +272,7 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
     else if (next) act(*next, now);
     else break;
   }
-  return mean_period();
+  return schedule(graph).period;
 }
 
 Picoseconds SteadyPeriod::marker_end(std::uint32_t row) const {
@@ -306,12 +308,6 @@ bool SteadyPeriod::recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds 
     if (error < -tolerance && graph_->resources[graph_->tasks[t].resource].kind != ResourceClass::host) return false;
   }
   return true;
-}
-
-Picoseconds SteadyPeriod::mean_period() const {
-  if (complete_ < 2) return complete_ == 1 ? marker_end(0) : 0;
-  const std::uint32_t half = (complete_ - 1) / 2;
-  return (marker_end(complete_ - 1) - marker_end(half)) / (complete_ - 1 - half);
 }
 
 }  // namespace stepcast

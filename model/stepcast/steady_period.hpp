@@ -7,7 +7,8 @@
 // than that. So a task is touched once, no clock visits it, and no heap holds it: several times as fast as the
 // event-driven scheduler, which it is checked against. Iterations are worked off a little at a time, as far as the
 // queues have come, until the steady state is recognised by the same rule. Not covered (`covers`): contention, and
-// queued tasks that take no time, whose order among themselves only the event-driven scheduler defines.
+// queued tasks that take no time, whose order among themselves only the event-driven scheduler defines; lags of more
+// than a few iterations. Where no steady state is found the event-driven scheduler is asked for its mean.
 #include <stepcast/schedule.hpp>
 
 #include <cstdint>
@@ -88,7 +89,6 @@ class SteadyPeriod {
   [[nodiscard]] bool look_for_steady_state();
   [[nodiscard]] bool recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const;
   [[nodiscard]] Picoseconds marker_end(std::uint32_t row) const;
-  [[nodiscard]] Picoseconds mean_period() const;
 
   const TaskGraph* graph_ = nullptr;
   const Task* tasks_ = nullptr;
