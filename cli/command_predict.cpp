@@ -62,7 +62,9 @@ ExitCode predict(const Flags& flags) {
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   add_input_flags(app, flags->input);
-  app.add_option("--plan", flags->plan, "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective")->required();
+  app.add_option("--plan", flags->plan,
+                 "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective")
+      ->required();
   add_global_batch_flag(app, flags->layout);
   add_cluster_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline, "Also write a trace for ui.perfetto.dev");

@@ -32,7 +32,8 @@ ExitCode profile(const Flags& flags) {
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   add_input_flags(app, flags->input);
-  app.add_option("--faster-compute", flags->device.faster_compute, "Divide traced compute times by this factor, for another device");
+  app.add_option("--faster-compute", flags->device.faster_compute,
+                 "Divide traced compute times by this factor, for another device");
   app.add_option("-o,--output", flags->output.path, "Write the profile here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write the profile and no summary");
   return [flags] { return profile(*flags); };

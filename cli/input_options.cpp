@@ -41,7 +41,8 @@ void add_pipeline_file_flag(CLI::App& app, PipelineFlags& flags) {
 }
 
 void add_pipeline_flags(CLI::App& app, PipelineFlags& flags) {
-  app.add_option("--cache-policy", flags.cache_policy, "How memory holds the data set: lru (page cache, default), never-evict, partitioned");
+  app.add_option("--cache-policy", flags.cache_policy,
+                 "How memory holds the data set: lru (page cache, default), never-evict, partitioned");
   app.add_option("--dataset", flags.data_set, "Size of the data set: 146GB");
   app.add_option("--samples", flags.samples, "Samples of the data set");
   app.add_option("--storage", flags.storage, "Rate at which a machine reads: 530MB/s");

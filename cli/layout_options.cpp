@@ -120,7 +120,8 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
 void add_placement_flags(CLI::App& app, LayoutFlags& flags) {
   const std::string group = "Pipeline over unequal devices";
   app.add_option("--devices", flags.devices, "Unequal devices and the links between them: a JSON file")->group(group);
-  app.add_option("--adatopk", flags.adatopk, "Compress what goes between stages: 1 of so many values over the slowest link, more over others")
+  app.add_option("--adatopk", flags.adatopk,
+                 "Compress what goes between stages: 1 of so many values over the slowest link, more over others")
       ->group(group);
 }
 

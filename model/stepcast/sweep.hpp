@@ -27,11 +27,11 @@ namespace [[gnu::visibility("default")]] stepcast {
 enum class SweepQuantity : std::uint8_t {
   bandwidth,  ///< of the network as a transport reaches it (goodput; "10GbE": that of TCP over it); where no point has
               ///< two machines, inside them
-  latency,  ///< of the same link, a step
-  workers,  ///< in all; whole machines
-  batch,    ///< samples per worker (the what-if `batch`)
-  compute,  ///< factor by which compute is faster
-  option,   ///< of every plan whose strategy or modifier has an option of that name
+  latency,    ///< of the same link, a step
+  workers,    ///< in all; whole machines
+  batch,      ///< samples per worker (the what-if `batch`)
+  compute,    ///< factor by which compute is faster
+  option,     ///< of every plan whose strategy or modifier has an option of that name
 };
 
 struct SweepAxis {

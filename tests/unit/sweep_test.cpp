@@ -94,7 +94,9 @@ double time_at(const SweepQuestion& question, const Cluster& cluster, std::size_
 
 TEST_CASE("axes are read from text: lists, doublings, points of equal ratio") {
   CHECK(values_of("bandwidth=1Gb/s,40 Gb/s") == Values{1.25e8, 5e9});
-  CHECK(values_of("bandwidth=1Gb/s..10GbE") == Values{1.25e8, 2.5e8, 5e8, 1e9, 1.25e9});
+  CHECK(values_of("bandwidth=1Gb/s..10Gb/s") == Values{1.25e8, 2.5e8, 5e8, 1e9, 1.25e9});
+  const double network = cluster_of_flags(2, 1, "10GbE").network.bandwidth.value();
+  CHECK(values_of("bandwidth=10GbE").front() == doctest::Approx(network));  // the same words, the same link
   CHECK(values_of(" workers = 2..16 ") == Values{2, 4, 8, 16});
   CHECK(values_of("workers=8..8") == Values{8});
   CHECK(values_of("workers=1..100:5") == Values{1, 3, 10, 32, 100});
