@@ -52,7 +52,7 @@ double experts(const Workload& workload) {
 class Families {
  public:
   Families(const LayoutSpace& space, const Workload& workload, const Cluster& cluster, double global_batch)
-      : space_(space), workload_(workload), devices_(cluster.workers()), batch_(std::llround(global_batch)) {
+      : space_(space), devices_(cluster.workers()), batch_(std::llround(global_batch)) {
     units_ = static_cast<std::int64_t>(workload.units.size());
     blocks_ = blocks(workload);
     most_tensor_ = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
@@ -154,7 +154,6 @@ class Families {
   }
 
   const LayoutSpace& space_;
-  const Workload& workload_;
   std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;

@@ -64,7 +64,7 @@ class Finder {
  public:
   Finder(const TraceIndex& index, const StepAnatomy& step, const ProfileOptions& options,
          std::span<const TracedCollective> collectives)
-      : index_(index), trace_(index.trace), step_(step), options_(options), collectives_(collectives) {
+      : trace_(index.trace), step_(step), options_(options), collectives_(collectives) {
     for (std::size_t g = 0; g < step.gradients.size(); ++g) by_layer_[step.gradients[g].layer].push_back(g);
   }
 
@@ -306,7 +306,6 @@ class Finder {
     return true;
   }
 
-  const TraceIndex& index_;
   const Trace& trace_;
   const StepAnatomy& step_;
   const ProfileOptions& options_;

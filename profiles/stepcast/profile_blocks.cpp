@@ -66,7 +66,7 @@ struct Stretch {
 
 class Search {
  public:
-  explicit Search(const Profile& p) : p_(p), letters_(letters_of(p)), until_(p.layers.size() + 1, 0) {
+  explicit Search(const Profile& p) : letters_(letters_of(p)), until_(p.layers.size() + 1, 0) {
     for (std::size_t l = 0; l < p.layers.size(); ++l) {
       const Layer& layer = p.layers[l];
       const Seconds device = layer.forward.device + layer.backward.device;
@@ -121,7 +121,6 @@ class Search {
     if (stretch.time > best.time * (1 + 1e-9) || best.period == 0) best = stretch;
   }
 
-  const Profile& p_;
   std::vector<std::uint32_t> letters_;
   std::vector<double> until_;              ///< time of the layers before each
   std::vector<std::uint32_t> agreements_;  ///< neighbours of one module, among the layers before each
