@@ -1,6 +1,7 @@
 #include "graph_text.hpp"
 
 #include <stepcast/schedule.hpp>
+#include <stepcast/steady_period.hpp>
 
 #include <doctest/doctest.h>
 
@@ -178,8 +179,9 @@ TEST_CASE("flaws of a graph are named") {
 
 namespace {
 
-// A random training-like graph: a compute chain over the iteration and transfers hanging off it.
-TaskGraph random_graph(std::mt19937& random, bool contention) {
+// A random training-like graph: a compute chain over the iteration and transfers hanging off it, for which somebody
+// waits at most `most_lag` iterations later.
+TaskGraph random_graph(std::mt19937& random, bool contention, int most_lag = 1) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   TaskGraphBuilder builder;
   const Discipline disciplines[] = {Discipline::fifo, Discipline::in_order, Discipline::priority};
@@ -201,7 +203,8 @@ TaskGraph random_graph(std::mt19937& random, bool contention) {
     builder.add_arc(source, t);
     // Somebody waits for it: later in the same iteration, or in the next one.
     const int target = draw(0, chain - 1);
-    builder.add_arc(t, target, target > source ? draw(0, 1) : 1);
+    const int lag = target > source ? draw(0, 1) : 1;
+    builder.add_arc(t, target, most_lag > 1 && lag > 0 ? draw(1, most_lag) : lag);
   }
   TaskGraph graph = builder.build();
   graph.marker = static_cast<std::uint32_t>(chain - 1);
@@ -212,6 +215,20 @@ TaskGraph random_graph(std::mt19937& random, bool contention) {
 }
 
 }  // namespace
+
+TEST_CASE("periods without a clock are those of the schedule, for every discipline, credit and lag that they cover") {
+  std::mt19937 random(23);
+  SteadyPeriod period;  // its buffers see one graph after the other
+  int covered = 0;
+  for (int round = 0; round < 12000; ++round) {
+    const TaskGraph graph = random_graph(random, false, 1 + round % 4);
+    if (!SteadyPeriod::covers(graph)) continue;
+    ++covered;
+    CAPTURE(round);
+    REQUIRE(period(graph) == schedule(graph).period);
+  }
+  CHECK(covered > 6000);
+}
 
 TEST_CASE("tightness: a task starts exactly when its last predecessor ended and its channel serves it") {
   std::mt19937 random(7);
