@@ -5,7 +5,8 @@
 // A plane is a host or a device, a line in it a thread, a stream, or a view of the same device time from higher up
 // (modules, name scopes, steps). Only one line may count as work: the streams where there are streams (GPU), else the
 // line "XLA Ops" (TPU), in which a loop encloses its body; all other lines become device annotations. Host lines go to
-// the devices on which they launch work, others to the first device. Not modelled: the HLO graph, counters, memory.
+// the devices on which they launch work, others to the first device. Not modelled: the HLO graph, counters, memory, the
+// cores and channels beside a device's own (SparseCores, Megascale), whose planes are left out and said to be.
 #include <stepcast/string_table.hpp>
 #include <stepcast/trace.hpp>
 
@@ -51,12 +52,14 @@ class XlaPlanes {
     std::int64_t memory_bytes = -1;
     std::int64_t ordinal = -1;  ///< of a device
     bool on_device = false, has_streams = false, has_operations = false;
+    bool apart = false;  ///< neither a device of the model nor the host: cores and channels beside them
   };
   struct Line {
     std::int64_t plane = 0, id = 0;
     std::string name;
     LineKind kind = LineKind::host;
     bool works = false;                 ///< its events occupy the device
+    std::int64_t stream = -1;           ///< number of a stream
     std::vector<std::int64_t> devices;  ///< of a host line: the planes on which it launches
   };
   class Placing;

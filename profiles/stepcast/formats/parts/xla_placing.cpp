@@ -1,0 +1,266 @@
+// XlaPlanes: one trace after the other, each of the events of a device and of the host lines that serve it.
+#include <stepcast/decimal.hpp>
+#include <stepcast/error.hpp>
+#include <stepcast/formats/parts/hlo_text.hpp>
+#include <stepcast/formats/parts/tensor_steps.hpp>
+#include <stepcast/formats/parts/xla_planes.hpp>
+#include <stepcast/trace_draft.hpp>
+#include <stepcast/words.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace stepcast {
+namespace {
+
+// TensorFlow's operators on the host: "CollectiveReduceV2", "replica_1/NcclAllReduce:NcclAllReduce". Compiler passes
+// ("all-reduce-combiner") run on the host too.
+std::string host_collective_of(std::string_view name) {
+  if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
+  if (name == "NcclAllReduce" || name.starts_with("CollectiveReduce")) return "allreduce";
+  if (name.starts_with("CollectiveGather")) return "allgather";
+  if (name.starts_with("CollectiveBcast") || name.starts_with("NcclBroadcast")) return "broadcast";
+  if (name.starts_with("CollectiveAllToAll")) return "alltoall";
+  return "";
+}
+
+bool is_runtime_call(std::string_view name) {
+  return starts_with_any(name, {"cuda", "hip", "cuLaunch", "cuMem", "cuStream", "cuEvent", "cuCtx", "cuGraph"});
+}
+
+}  // namespace
+
+// The making of one trace.
+class XlaPlanes::Placing {
+ public:
+  Placing(XlaPlanes& planes, std::string_view source, std::int64_t device, bool first)
+      : planes_(planes), device_(device), first_(first), draft_(source) {}
+
+  Trace trace(const ReadReport& report, bool numbered) {
+    draft_.trace().report = report;
+    for (const XlaEvent& event : planes_.events_) look_at(event);
+    for (const XlaEvent& event : planes_.events_) add(event);
+    finish(numbered);
+    return draft_.finish();
+  }
+
+ private:
+  // What must be known of the device before its first event is placed.
+  void look_at(const XlaEvent& event) {
+    const Line& line = planes_.lines_[event.line];
+    if (const Plane& plane = planes_.planes_[line.plane]; plane.apart) ++apart_[plane.name];
+    if (line.plane != device_) return;
+    has_step_line_ = has_step_line_ || line.kind == LineKind::steps;
+    if (line.kind != LineKind::asynchronous || !line.works) return;
+    halves_.insert(planes_.strings_[event.name]);
+    halves_.insert(planes_.strings_[event.operation]);
+    halves_.emplace(instruction_of(event).name);
+  }
+
+  void add(const XlaEvent& event) {
+    const Line& line = planes_.lines_[event.line];
+    const Plane& plane = planes_.planes_[line.plane];
+    if (plane.apart || (plane.on_device ? line.plane != device_ : !is_here(line, event))) return;
+    const std::string& name = planes_.strings_[event.name];
+    if (line.kind == LineKind::steps) {
+      std::int64_t number = -1;
+      if (read_integer(name, number) != Parsed::fine) number = steps_;
+      return mark_step(number, event);
+    }
+    if (event.step >= 0 && !plane.on_device && !has_step_line_) mark_step(event.step, event);
+    Event out;
+    out.start_ns = event.start_ns;
+    out.duration_ns = event.duration_ns;
+    out.correlation = event.correlation > 0 ? event.correlation : -1;
+    out.name = draft_.text(name);
+    out.kind = kind_of(line, plane, event, name);
+    out.track = track_of(event.line, line, plane);
+    const bool operation = line.works && line.kind == LineKind::operations;
+    if (operation && place_half(event, name, out)) return;
+    if (out.kind == EventKind::host_op || out.kind == EventKind::kernel) add_collective(event, name, out);
+    if (line.kind == LineKind::asynchronous && out.kind == EventKind::kernel && out.collective == no_index)
+      out.kind = EventKind::copy;
+    const std::uint32_t index = draft_.add(out);
+    if (operation) enclose(event.line, index, out);
+  }
+
+  // What runs beside other operations has two instructions on their line: one that starts it, in no time, and one that
+  // waits. It runs from the beginning of the one to the end of the other, which is what the asynchronous line shows;
+  // where a file leaves that line out, it is made of the two. Counted as well, they would be the same collective again.
+  bool place_half(const XlaEvent& event, const std::string& name, Event& out) {
+    const HloInstruction instruction = instruction_of(event);
+    const HloPart part = hlo_part(name, instruction);
+    if (part == HloPart::whole) return false;
+    if (!halves_.contains(name)) {
+      if (part == HloPart::start) return start_collective(event, name, out);
+      const std::string begins = start_of(name, instruction);
+      const auto start = started_.lower_bound(begins);
+      if (start == started_.end() || start->first != begins) return false;
+      Event& begun = draft_[start->second];
+      begun.duration_ns = event.start_ns + event.duration_ns - begun.start_ns;
+      started_.erase(start);
+    }
+    out.kind = EventKind::device_annotation;
+    draft_.add(out);
+    enclose(event.line, no_index, out);
+    return true;
+  }
+
+  bool start_collective(const XlaEvent& event, const std::string& name, Event& out) {
+    add_collective(event, name, out);
+    if (out.collective == no_index) return false;
+    const Line& line = planes_.lines_[event.line];
+    out.track = draft_.track(draft_.trace().tracks[out.track].process, line.id, true, "asynchronous " + line.name);
+    started_.emplace(name, draft_.add(out));
+    return true;
+  }
+
+  // The wait takes the start as its operand; where the text is missing, the two are numbered alike.
+  [[nodiscard]] static std::string start_of(std::string_view name, const HloInstruction& done) {
+    if (const std::size_t operand = done.operands.rfind('%'); operand != std::string_view::npos) {
+      const std::string_view rest = done.operands.substr(operand + 1);
+      return std::string(rest.substr(0, rest.find_first_of(" ,)")));
+    }
+    std::string start(name);
+    if (const std::size_t at = start.find("-done"); at != std::string::npos) start.replace(at, 5, "-start");
+    return start;
+  }
+
+  [[nodiscard]] HloInstruction instruction_of(const XlaEvent& event) const {
+    return hlo_instruction(planes_.strings_[event.text != 0 ? event.text : event.name]);
+  }
+
+  // Steps are for all; other host events for the devices that their thread serves.
+  [[nodiscard]] bool is_here(const Line& line, const XlaEvent& event) const {
+    if (event.step >= 0) return true;
+    return line.devices.empty() ? first_ : std::ranges::find(line.devices, device_) != line.devices.end();
+  }
+
+  void mark_step(std::int64_t number, const XlaEvent& event) {
+    add_step(draft_, number, event.start_ns, event.start_ns + event.duration_ns);
+    ++steps_;
+  }
+
+  [[nodiscard]] static EventKind kind_of(const Line& line, const Plane& plane, const XlaEvent& event,
+                                         std::string_view name) {
+    if (!plane.on_device) {
+      if (is_runtime_call(name)) return EventKind::runtime_call;
+      return event.step >= 0 || event.duration_ns == 0 ? EventKind::annotation : EventKind::host_op;
+    }
+    if (!line.works) return EventKind::device_annotation;
+    if (starts_with_any(name, {"Memcpy", "MemCpy", "__amd_rocclr_copy"})) return EventKind::copy;
+    if (starts_with_any(name, {"Memset", "__amd_rocclr_fill"})) return EventKind::fill;
+    return EventKind::kernel;
+  }
+
+  std::uint32_t track_of(std::uint32_t index, const Line& line, const Plane& plane) {
+    const auto [known, is_new] = tracks_.try_emplace(index, no_index);
+    if (!is_new) return known->second;
+    known->second = plane.on_device ? draft_.track(std::max<std::int64_t>(plane.ordinal, 0),
+                                                   line.stream >= 0 ? line.stream : line.id, true, line.name)
+                                    : draft_.track(line.plane, line.id, false, line.name);
+    return known->second;
+  }
+
+  void add_collective(const XlaEvent& event, std::string_view name, Event& out) {
+    const std::string_view operation = planes_.strings_[event.operation];
+    const bool on_device = out.kind == EventKind::kernel;
+    const HloInstruction instruction = on_device ? instruction_of(event) : HloInstruction();
+    if (on_device && hlo_part(name, instruction) == HloPart::done) return;
+    std::string what = on_device ? hlo_collective(name) : host_collective_of(name);
+    for (const std::string_view said : {operation, instruction.opcode})
+      if (on_device && what.empty()) what = hlo_collective(said);
+    if (what.empty()) return;
+    CollectiveArguments arguments;
+    arguments.name = draft_.text(what);
+    HloElements elements = hlo_elements(instruction);
+    if (what == "allreduce" || what == "sendrecv" || what == "alltoall") elements.in = elements.out;
+    // What a fusion takes in is more than what it scatters, and what it gives is only a part of that.
+    if (what == "reducescatter" && hlo_collective(instruction.opcode).empty()) elements = {};
+    if (what == "reducescatter" && elements.in < 0) elements = {};
+    if (elements.out >= 0) {
+      arguments.in_elements = elements.in;
+      arguments.out_elements = elements.out;
+      arguments.dtype = draft_.text(elements.type);
+      ++sized_;
+    }
+    out.collective = static_cast<std::uint32_t>(draft_.trace().collectives.size());
+    draft_.trace().collectives.push_back(arguments);
+  }
+
+  // On a line of operations a loop and its body both occupy the device: only the innermost count.
+  void enclose(std::uint32_t line, std::uint32_t index, const Event& event) {
+    std::vector<std::uint32_t>& open = open_[line];
+    while (!open.empty() && draft_[open.back()].end_ns() <= event.start_ns) open.pop_back();
+    if (!open.empty() && draft_[open.back()].end_ns() >= event.end_ns() && event.duration_ns > 0) {
+      draft_[open.back()].kind = EventKind::device_annotation;
+      draft_[open.back()].collective = no_index;
+    }
+    if (index != no_index) open.push_back(index);
+  }
+
+  void finish(bool numbered) {
+    Trace& trace = draft_.trace();
+    ReadReport& report = trace.report;
+    const auto plane = planes_.planes_.find(device_);
+    if (plane != planes_.planes_.end()) {
+      trace.device_name = plane->second.device;
+      trace.device_memory_bytes = plane->second.memory_bytes;
+      if (numbered) {
+        trace.rank = plane->second.ordinal;
+        report.assumed.push_back("a trace for each device that worked; the device's number stands for the rank");
+      }
+    } else {
+      report.missing.push_back("device activity");
+    }
+    if (steps_ == 0) report.missing.push_back("step annotations (StepTraceAnnotation)");
+    for (const auto& [name, events] : apart_)
+      report.missing.push_back("what \"" + name + "\" did: " + std::to_string(events) +
+                               (events == 1 ? " event" : " events") + " left out");
+    if (!started_.empty())
+      report.missing.push_back("the end of " + std::to_string(started_.size()) + " collectives that were started");
+    if (trace.collectives.size() > sized_) report.missing.push_back("sizes of the collectives");
+    if (trace.rank < 0) report.missing.push_back("rank and world size");
+    report.python_frames = first_ ? planes_.python_frames_ : 0;
+  }
+
+  XlaPlanes& planes_;
+  std::int64_t device_;
+  bool first_, has_step_line_ = false;
+  TraceDraft draft_;
+  std::map<std::uint32_t, std::uint32_t> tracks_;
+  std::map<std::uint32_t, std::vector<std::uint32_t>> open_;
+  std::set<std::string, std::less<>> halves_;          ///< instructions whose operation the asynchronous line shows
+  std::multimap<std::string, std::uint32_t> started_;  ///< collectives whose end has not been met, oldest first
+  std::map<std::string, std::uint64_t> apart_;
+  std::int64_t steps_ = 0;
+  std::size_t sized_ = 0;
+};
+
+std::vector<Trace> XlaPlanes::traces(std::string_view source, const ReadReport& report) {
+  classify_lines();
+  std::vector<std::int64_t> devices = working_devices();
+  assign_host_lines();
+  std::vector<Trace> traces;
+  std::ranges::stable_sort(events_, [](const XlaEvent& x, const XlaEvent& y) {
+    return x.start_ns != y.start_ns ? x.start_ns < y.start_ns : x.duration_ns > y.duration_ns;
+  });
+  const bool numbered = devices.size() > 1;
+  constexpr std::int64_t no_device = -1;
+  if (devices.empty()) devices.push_back(no_device);
+  constexpr std::size_t most_devices = 1024;  // of one machine: each gets a trace, for which all events are looked at
+  if (devices.size() > most_devices)
+    throw InputError(std::string(source), "at most 1024 devices", std::to_string(devices.size()));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    Trace trace = Placing(*this, source, devices[i], i == 0).trace(report, numbered);
+    if (!trace.events.empty()) traces.push_back(std::move(trace));
+  }
+  if (traces.empty())
+    throw InputError(std::string(source), "events on a host or a device",
+                     events_.empty() ? "Python frames or events without a time only" : "views derived from them only");
+  return traces;
+}
+
+}  // namespace stepcast
