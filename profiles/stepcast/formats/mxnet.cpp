@@ -3,7 +3,8 @@
 // B and E marks; a device is a process ("cpu/0", "gpu/1", "cpu pinned/", "cpu shared/"), and what belongs to no device
 // is in a process whose id is the hash of its category. Thread ids are hashes of 64 bits: read as doubles they would
 // merge threads. Microseconds. The file is an object that is closed by the final dump only. On a gpu/N process a slice
-// is the execution of an operator by an engine worker, kernels and waiting for them together. Written by
+// is the execution of an operator by an engine worker, kernels and waiting for them together. Tasks (b and e) and
+// frames ("(" and ")") are the user's own, but every operator is written a second time, as a task. Written by
 // src/profiler/profiler.{h,cc} in apache/mxnet.
 #include <stepcast/decimal.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>
@@ -11,6 +12,7 @@
 #include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
+#include <compare>
 #include <map>
 
 namespace stepcast {
@@ -33,9 +35,9 @@ class MxnetReader {
     ReadReport& report = draft_.trace().report;
     describe(report, walk, repairs_, "mxnet", "MXNet profiler",
              "which operators ran when on which device; its slices say nothing of layers or gradients");
-    report.missing.insert(report.missing.end(),
-                          {"step annotations", "launches and their kernels: a slice on a GPU is an operator", "shapes",
-                           "sizes of the collectives", "rank and world size"});
+    report.missing.insert(report.missing.end(), {"launches and their kernels: a slice on a GPU is an operator",
+                                                 "shapes", "sizes of the collectives", "rank and world size"});
+    if (!tasks_) report.missing.insert(report.missing.begin(), "step annotations");
     open_.report(report.missing);
     if (!walk.closed)
       report.assumed.push_back("the file is left open, as MXNet leaves it until the final dump (profiler.dump())");
@@ -46,10 +48,16 @@ class MxnetReader {
  private:
   struct ThreadOf {
     std::int64_t process, thread;
-    bool operator<(const ThreadOf& other) const {
-      return process != other.process ? process < other.process : thread < other.thread;
-    }
+    bool tasks;
+    auto operator<=>(const ThreadOf&) const = default;
   };
+
+  // What the user marked; operators of the engine are there as slices already.
+  static bool is_task(const ChromeEvent& event) {
+    if (std::string_view("be()").find(event.kind()) == std::string_view::npos) return false;
+    const std::string_view category = content_of(event.category);
+    return category != "operator" && category != "Custom Operator";
+  }
 
   void add(const ChromeEvent& event) {
     const std::string_view raw = content_of(event.name);
@@ -59,11 +67,14 @@ class MxnetReader {
       if (raw == "process_name") names_[process] = draft_.json_text(content_of_member(event.arguments, "name"));
       return;
     }
-    const char kind = event.kind();
+    const bool task = is_task(event);
+    char kind = event.kind();
+    if (task) kind = kind == 'b' || kind == '(' ? 'B' : 'E';
     if ((kind != 'B' && kind != 'E' && kind != 'X') || !times_.start(event, time)) return;
     if (!read_id(event.thread, thread)) thread = -1;
     const StringId name = draft_.json_text(raw);
-    const auto [known, is_new] = threads_.try_emplace({process, thread}, static_cast<std::uint64_t>(threads_.size()));
+    const auto [known, is_new] =
+        threads_.try_emplace({process, thread, task}, static_cast<std::uint64_t>(threads_.size()));
     if (kind == 'B') {
       open_.begin(known->second, name, time);
       return;
@@ -79,9 +90,10 @@ class MxnetReader {
     out.start_ns = slice.start_ns;
     out.duration_ns = kind == 'X' ? duration : time - slice.start_ns;
     out.name = name;
-    out.kind = EventKind::host_op;
-    out.track = draft_.track(process, thread, false);
+    out.kind = task ? EventKind::annotation : EventKind::host_op;
+    out.track = draft_.track(process, thread, false, task ? "tasks" : "");
     draft_.add(out);
+    tasks_ = tasks_ || task;
   }
 
   // Names of processes may come after their slices: host or device is decided when all are known.
@@ -104,11 +116,12 @@ class MxnetReader {
     }
   }
 
-  // The key-value store: "KVStorePush", "KVStoreDistDefaultPull", "KVStoreReduce", ...
+  // The key-value store: "KVStorePush", "KVStoreDistDefaultPull", "KVStoreReduce", ... The call of the interface that
+  // asked for it ("MXKVStorePushEx") returns at once.
   void add_collective(Event& event) {
     const std::string& name = draft_.text_of(event.name);
     const std::size_t at = name.find("KVStore");
-    if (at == std::string::npos) return;
+    if (at == std::string::npos || name.starts_with("MX") || event.kind == EventKind::annotation) return;
     std::string_view operation;
     for (const std::string_view known : {"Push", "Pull", "Reduce", "Broadcast"})
       if (name.find(known, at) != std::string::npos) operation = known;
@@ -128,6 +141,7 @@ class MxnetReader {
   ChromeTimes times_;
   TraceDraft draft_;
   OpenSlices open_;
+  bool tasks_ = false;  ///< the user marked something
   std::map<std::int64_t, StringId> names_;
   std::map<ThreadOf, std::uint64_t> threads_;
 };
