@@ -251,6 +251,22 @@ TEST_CASE("rocprofv3: records one by one, names by number") {
   CHECK(refusal_of(head + "]}}]}").find("without records") != std::string::npos);
 }
 
+TEST_CASE("rocprofv3: a marker bears the text that the program gave it") {
+  const std::string text =
+      R"({"rocprofiler-sdk-tool":[{"strings":{"buffer_records":[{"kind":"MARKER_CORE_RANGE_API","operations":["roctxRangePush"]}],)"
+      R"("marker_api":[{"key":5,"value":"step 1"},{"key":6,"value":"step 2"},{"key":"x"},7]},"buffer_records":{"marker_api":[)"
+      R"({"kind":0,"operation":0,"thread_id":9,"correlation_id":{"internal":5},"start_timestamp":100,"end_timestamp":200},)"
+      R"({"kind":0,"operation":0,"thread_id":9,"correlation_id":{"internal":6},"start_timestamp":200,"end_timestamp":300},)"
+      R"({"kind":0,"operation":0,"thread_id":9,"correlation_id":{"internal":7},"start_timestamp":210,"end_timestamp":220}]}}]})";
+  const Trace trace = read(text);
+  CHECK(lines_of(trace) ==
+        "annotation step 1 100 100 @0/9 corr=5\n"
+        "annotation step 2 200 100 @0/9 corr=6\n"
+        "annotation roctxRangePush 210 10 @0/9 corr=7\n");
+  CHECK(steps_of(trace).size() == 2);
+  CHECK_FALSE(mentions(trace.report.missing, "step annotations"));
+}
+
 TEST_CASE("foreign files: each says what it is and what to give instead") {
   const auto found = [](const std::string& text) {
     const auto file = foreign_file(text);

@@ -1,8 +1,9 @@
 // rocprofv3: the JSON of ROCm's third profiler (rocprofv3 --output-format json).
 //
 //   {"rocprofiler-sdk-tool": [{"metadata": {...}, "agents": [...], "strings": {"buffer_records": [{"kind": ...,
-//     "operations": [...]}, ...]}, "kernel_symbols": [{"kernel_id": 8, "formatted_kernel_name": ...}, ...],
-//     "buffer_records": {"kernel_dispatch": [{"start_timestamp": ns, "end_timestamp": ns, "correlation_id":
+//     "operations": [...]}, ...], "marker_api": [{"key": correlation, "value": text}, ...]}, "kernel_symbols":
+//     [{"kernel_id": 8, "formatted_kernel_name": ...}, ...], "buffer_records": {"kernel_dispatch": [{"start_timestamp":
+//     ns, "end_timestamp": ns, "correlation_id":
 //     {"internal": 1},
 //       "dispatch_info": {"agent_id": {"handle": ..}, "kernel_id": 8, ...}, "stream_id": {"handle": 0}}, ...],
 //       "memory_copy": [...], "hip_api": [...], "rccl_api": [...], "marker_api": [...]}}]}
@@ -50,6 +51,7 @@ class Rocprofv3Reader {
         draft_.emplace(source_.name);
         kernels_.clear();
         agents_.clear();
+        markers_.clear();
         operations_ = Json();
         members([this](const std::string& inner) { read_part(inner); });
         finish();
@@ -110,7 +112,10 @@ class Rocprofv3Reader {
     if (key == "kernel_symbols") return elements([this] { add_symbol(value()); });
     if (key == "strings") {
       const Json strings = Json::parse(value(), nullptr, false);
-      if (strings.is_object() && strings.contains("buffer_records")) operations_ = strings["buffer_records"];
+      if (!strings.is_object()) return;
+      if (strings.contains("buffer_records")) operations_ = strings["buffer_records"];
+      if (const auto said = strings.find("marker_api"); said != strings.end() && said->is_array())
+        for (const Json& marker : *said) add_marker(marker);
       return;
     }
     if (key == "buffer_records")
@@ -128,6 +133,14 @@ class Rocprofv3Reader {
     if (const std::size_t first = banks.find('{'); first != std::string_view::npos)
       memory = integer_member(banks.substr(first), "size_in_bytes");
     agents_.try_emplace(integer_in(agent, "id", "handle"), Agent{number, name, memory});
+  }
+
+  // What the program wrote into a roctx marker or range.
+  void add_marker(const Json& marker) {
+    if (!marker.is_object()) return;
+    const auto key = marker.find("key"), text = marker.find("value");
+    if (key == marker.end() || !key->is_number_integer() || text == marker.end() || !text->is_string()) return;
+    markers_.try_emplace(key->get<std::int64_t>(), draft_->text(text->get_ref<const std::string&>()));
   }
 
   void add_symbol(std::string_view symbol) {
@@ -170,7 +183,8 @@ class Rocprofv3Reader {
       if (!agents_.contains(agent)) agent = integer_in(record, "src_agent_id", "handle");
       out.track = draft_->track(device_of(agent), integer_in(record, "stream_id", "handle"), true, "copies");
     } else if (kind.ends_with("_api")) {
-      out.name = operation_of(record, kind);
+      const auto said = kind == "marker_api" ? markers_.find(out.correlation) : markers_.end();
+      out.name = said == markers_.end() ? operation_of(record, kind) : said->second;
       out.kind = kind == "marker_api" ? EventKind::annotation : EventKind::runtime_call;
       out.track = draft_->track(process_, integer_member(record, "thread_id"), false);
     } else {
@@ -219,7 +233,8 @@ class Rocprofv3Reader {
       report.producer = "rocprofv3 (ROCm rocprofiler-sdk)";
       report.bytes = text_.offset();
       report.events_seen = seen_;
-      report.missing = {"operators", "step annotations", "shapes", "sizes of the collectives", "rank and world size"};
+      report.missing = {"operators", "shapes", "sizes of the collectives", "rank and world size"};
+      if (markers_.empty()) report.missing.insert(report.missing.begin() + 1, "step annotations");
       traces_.push_back(draft_->finish());
     }
     ++process_;
@@ -242,6 +257,7 @@ class Rocprofv3Reader {
   std::vector<Trace> traces_;
   std::map<std::int64_t, StringId> kernels_;
   std::map<std::int64_t, Agent> agents_;
+  std::map<std::int64_t, StringId> markers_;  ///< by correlation
   std::map<std::pair<std::int64_t, std::int64_t>, StringId> names_;
   Json operations_;
   std::string value_;
