@@ -180,6 +180,44 @@ TEST_CASE("tables and columns that a report lacks are said to be missing, not ma
   CHECK(says(trace.report.repaired, "1 events dropped: no usable start and end"));
 }
 
+TEST_CASE("what newer and older exports name otherwise") {
+  Database database(one_process());
+  database.run(
+      "ALTER TABLE EXPORT_META_DATA RENAME TO META_DATA_EXPORT;"
+      "UPDATE TARGET_INFO_GPU SET cuDevice = NULL;"
+      "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER, uuid TEXT);"
+      "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (3, 0, 9, 'u'), (7, 0, " +
+      std::to_string(pid) + ", 'v');" + range(500, 0, "step 9"));
+  const Trace trace = only_trace(database.bytes());
+  CHECK(trace.report.producer == "Nsight Systems 2024.1 (SQLite export, schema 3.9)");
+  CHECK(trace.device_name == "Board B");
+  CHECK(says(trace.report.repaired, "1 NVTX ranges left out: they never end"));
+  CHECK(steps_of(trace).size() == 2);
+  CHECK_FALSE(says(trace.report.missing, "the names of"));
+}
+
+TEST_CASE("kernels whose names are not in the report are said to be without") {
+  Database database(one_process());
+  database.run("DELETE FROM StringIds WHERE id = 9");
+  CHECK(says(only_trace(database.bytes()).report.missing, "the names of 1 kernels"));
+}
+
+TEST_CASE("databases of other profilers are told by their tables") {
+  const auto refusal = [](const std::string& sql) -> std::string {
+    const std::string bytes = Database(sql).bytes();
+    try {
+      (void)reading(bytes);
+    } catch (const InputError& error) { return error.what(); }
+    return "";
+  };
+  CHECK(refusal("CREATE TABLE StringTable (_id_ INTEGER, value TEXT);"
+                "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, name INT);"
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1, 2, 0, 7, 1);")
+            .find("nvprof") != std::string::npos);
+  CHECK(refusal("CREATE TABLE rocpd_kernel_dispatch_ab12 (id INTEGER);").find("rocprofv3 --output-format json") !=
+        std::string::npos);
+}
+
 TEST_CASE("processes of one report have their own ids and become one trace each") {
   const std::int64_t other_pid = global_pid + (1 << 24), other_tid = other_pid + 5;
   const Reading r = reading(Database(one_process() + call(200, 210, 1, 1, other_tid) +

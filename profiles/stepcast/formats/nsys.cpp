@@ -18,9 +18,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -65,6 +67,7 @@ class NsysReader {
 
  private:
   void require_report() const {
+    refuse_relatives();
     for (const std::string& table : database_.tables())
       if (table.starts_with("CUPTI_ACTIVITY_KIND_") || table == "NVTX_EVENTS") return;
     std::string found = "an SQLite database with the tables ";
@@ -75,17 +78,30 @@ class NsysReader {
                      "record with nsys profile --trace=cuda,nvtx and export with --type sqlite");
   }
 
+  /// Databases of other profilers, of which some have tables of the same names with other columns.
+  void refuse_relatives() const {
+    if (database_.has("StringTable") && !database_.has("StringIds"))
+      throw InputError(source_.name, "an Nsight Systems export", "the database of nvprof or the Visual Profiler",
+                       "record with nsys profile --trace=cuda,nvtx and export with --type sqlite");
+    for (const std::string& table : database_.tables())
+      if (table.starts_with("rocpd_"))
+        throw InputError(source_.name, "an Nsight Systems export", "the rocpd database of rocprofv3",
+                         "trace with rocprofv3 --output-format json");
+  }
+
   // ---- one table each ----
 
   void read_origin() {
-    SqliteRows meta(database_, "EXPORT_META_DATA", {"name", "value"});
     std::string product, schema;
-    while (meta.next()) {
-      if (meta.text(0) == "EXPORT_PRODUCT_VERSION") product = " " + std::string(meta.text(1).substr(0, 40));
-      if (meta.text(0) == "EXPORT_SCHEMA_VERSION") schema = ", schema " + std::string(meta.text(1).substr(0, 40));
+    for (const char* table : {"EXPORT_META_DATA", "META_DATA_EXPORT"}) {  // until and since 2023
+      SqliteRows meta(database_, table, {"name", "value"});
+      while (meta.next()) {
+        if (meta.text(0) == "EXPORT_PRODUCT_VERSION") product = " " + std::string(meta.text(1).substr(0, 40));
+        if (meta.text(0) == "EXPORT_SCHEMA_VERSION") schema = ", schema " + std::string(meta.text(1).substr(0, 40));
+      }
+      note_damage(meta, table);
     }
     producer_ = "Nsight Systems" + product + " (SQLite export" + schema + ")";
-    note_damage(meta, "EXPORT_META_DATA");
     SqliteRows start(database_, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"});
     if (start.next()) base_ns_ = start.integer(0, 0);
     if (base_ns_ < 0 || base_ns_ > 4 * latest_ns) base_ns_ = 0;
@@ -135,7 +151,7 @@ class NsysReader {
     note_damage(rows, table);
   }
 
-  std::string device_name_of(const SqliteRows& rows, std::string_view kind) const {
+  std::string device_name_of(const SqliteRows& rows, std::string_view kind) {
     if (kind == "MEMSET") return "Memset (Device)";
     if (kind == "GRAPH_TRACE") return "CUDA graph " + std::to_string(rows.integer(12));
     if (kind == "MEMCPY") {
@@ -147,6 +163,7 @@ class NsysReader {
     }
     std::string_view name = string_of(rows.integer(7));
     if (name.empty()) name = string_of(rows.integer(8));
+    unnamed_ += name.empty();
     return name.empty() ? "unnamed kernel" : std::string(name);
   }
 
@@ -171,7 +188,8 @@ class NsysReader {
         ++events_;
         continue;
       }
-      if (!rows.is_integer(1)) {
+      // Versions that write no NULL leave the end at its default.
+      if (!rows.is_integer(1) || rows.integer(1) < rows.integer(0)) {
         ++unclosed;
         ++events_;
         continue;
@@ -225,14 +243,24 @@ class NsysReader {
     std::string name;
     std::int64_t memory = -1;
   };
-  /// By CUDA ordinal, which is what device records carry; older versions list the boards in that order.
-  [[nodiscard]] std::unordered_map<std::int64_t, Gpu> gpus() {
-    std::unordered_map<std::int64_t, Gpu> found;
+  /// Device records carry the CUDA ordinal, which a process may be shown differently from others
+  /// (CUDA_VISIBLE_DEVICES); older versions list the boards in that order.
+  void read_gpus() {
     SqliteRows rows(database_, "TARGET_INFO_GPU", {"cuDevice", "id", "name", "totalMemory"});
-    while (rows.next())
-      found.try_emplace(rows.is_integer(0) ? rows.integer(0) : rows.integer(1),
-                        Gpu{std::string(rows.text(2).substr(0, 100)), rows.integer(3)});
-    return found;
+    while (rows.next()) {
+      const Gpu gpu{std::string(rows.text(2).substr(0, 100)), rows.integer(3)};
+      boards_.try_emplace(rows.integer(1), gpu);
+      ordinals_.try_emplace(rows.is_integer(0) ? rows.integer(0) : rows.integer(1), gpu);
+    }
+    SqliteRows devices(database_, "TARGET_INFO_CUDA_DEVICE", {"pid", "cudaId", "gpuId"});
+    while (devices.next())
+      if (devices.is_integer(2)) seen_as_.try_emplace({devices.integer(0), devices.integer(1)}, devices.integer(2));
+  }
+  [[nodiscard]] const Gpu* gpu_of(const NsysProcess& p) const {
+    const auto seen = seen_as_.find({p.pid(), p.device()});
+    const auto& gpus = seen == seen_as_.end() ? ordinals_ : boards_;
+    const auto found = gpus.find(seen == seen_as_.end() ? p.device() : seen->second);
+    return found == gpus.end() ? nullptr : &found->second;
   }
 
   // ---- what all tables share ----
@@ -269,7 +297,7 @@ class NsysReader {
   }
 
   Reading result() {
-    const std::unordered_map<std::int64_t, Gpu> boards = gpus();
+    read_gpus();
     std::set<std::int64_t> devices;
     std::size_t with_work = 0;
     for (const auto& [key, p] : processes_) {
@@ -282,7 +310,7 @@ class NsysReader {
     Reading reading;
     for (auto& [key, p] : processes_) {
       if (p->device_events() == 0 && with_work > 0) continue;
-      describe(*p, boards);
+      describe(*p);
       if (a_device_each && p->trace().rank < 0) {
         p->trace().rank = p->device();
         p->trace().report.assumed.push_back("rank " + std::to_string(p->device()) + ": the process uses device " +
@@ -302,13 +330,15 @@ class NsysReader {
     return reading;
   }
 
-  void describe(NsysProcess& p, const std::unordered_map<std::int64_t, Gpu>& boards) {
+  void describe(NsysProcess& p) {
     Trace& trace = p.trace();
-    if (const auto board = boards.find(p.device()); board != boards.end()) {
-      trace.device_name = board->second.name;
-      trace.device_memory_bytes = board->second.memory;
+    if (const Gpu* gpu = gpu_of(p)) {
+      trace.device_name = gpu->name;
+      trace.device_memory_bytes = gpu->memory;
     }
     if (p.device_events() > 0 && trace.device_name.empty()) trace.report.missing.push_back("the name of the device");
+    if (unnamed_ > 0)
+      trace.report.missing.push_back("the names of " + std::to_string(unnamed_) + " kernels: which are collectives");
     if (trace.rank < 0) trace.report.missing.push_back("rank and number of ranks");
     trace.base_ns = base_ns_;
     trace.report.format = "nsys";
@@ -334,7 +364,9 @@ class NsysReader {
   std::int64_t base_ns_ = 0;
   std::string producer_;
   std::vector<std::string> repaired_, warnings_;
-  std::uint64_t events_ = 0, without_times_ = 0;
+  std::unordered_map<std::int64_t, Gpu> boards_, ordinals_;                ///< by number of the board, by CUDA ordinal
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> seen_as_;  ///< process and CUDA ordinal -> board
+  std::uint64_t events_ = 0, without_times_ = 0, unnamed_ = 0;
   std::size_t idle_ = 0;  ///< processes without device work beside others with some
   int tables_read_ = 0;
 };
