@@ -173,6 +173,19 @@ TEST_CASE("PipeDream: branches in topological order, the input apart") {
   CHECK(says(p.assumed, "1 node with several successors"));
 }
 
+TEST_CASE("PipeDream: a graph that was divided into stages costs what it did before") {
+  const auto staged = [](std::string line, int stage) {
+    line.insert(line.size() - 1, " -- stage_id=" + std::to_string(stage));
+    return line;
+  };
+  const Profile p = read(staged(node(1, "Conv2d()", 1, 2, "4", 32), 0) +
+                         staged(node(2, "Linear(4 -- 4)", 3, 4, "[4; 4]", 16), 1) + "\tnode1 -- node2\n");
+  REQUIRE(p.layers.size() == 2);
+  CHECK(p.layers[1].name == "node2 Linear");
+  CHECK(forward_ms(p) == doctest::Approx(4));
+  CHECK(p.gradient_size() == Bytes(48));
+}
+
 TEST_CASE("PipeDream: every error names its line") {
   const std::string good = node(1, "Conv2d()", 1, 2, "4", 32);
   CHECK(contains(refusal(good + "\tnode1 -- node9\n"), "table.csv:2: expected a node of the file, found 'node9'"));

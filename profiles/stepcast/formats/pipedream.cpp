@@ -20,7 +20,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view dashes = " -- ";
+constexpr std::string_view dashes = " -- ", stage_mark = " -- stage_id=";
 
 bool recognises(std::string_view head) {
   if (head.empty() || head.front() == '{' || head.front() == '[') return false;
@@ -69,17 +69,20 @@ class LayerGraph {
  private:
   void add_node(const TextLine& line) {
     const std::string where = text_.where(line);
-    const std::size_t first = line.text.find(dashes), last = line.text.rfind(dashes);
+    std::string_view text = line.text;
+    // What the optimizer writes (gpus=4.txt) tells the stage of each node behind its costs.
+    if (const std::size_t stage = text.rfind(stage_mark); stage != std::string_view::npos) text = text.substr(0, stage);
+    const std::size_t first = text.find(dashes), last = text.rfind(dashes);
     if (first == std::string_view::npos || first == last)
-      throw InputError(where, "'node -- description -- costs' or an indented edge", "'" + begin_of(line.text) + "'");
+      throw InputError(where, "'node -- description -- costs' or an indented edge", "'" + begin_of(text) + "'");
     Node node;
-    node.id = trimmed(line.text.substr(0, first));
+    node.id = trimmed(text.substr(0, first));
     const std::size_t digit = node.id.find_first_of("0123456789");
     if (digit != std::string::npos) node.number = std::strtoull(node.id.c_str() + digit, nullptr, 10);
-    const std::string_view description = trimmed(line.text.substr(first + dashes.size(), last - first - dashes.size()));
+    const std::string_view description = trimmed(text.substr(first + dashes.size(), last - first - dashes.size()));
     node.layer.name = node.id + " " + std::string(trimmed(description.substr(0, description.find('('))));
     node.input = description.starts_with("Input") && description.find_first_not_of("0123456789", 5) == description.npos;
-    read_costs(line.text.substr(last + dashes.size()), where, node);
+    read_costs(text.substr(last + dashes.size()), where, node);
     node.input &= node.layer.tensors.empty() && node.layer.backward.value() == 0;
     const auto number = static_cast<std::uint32_t>(nodes_.size());
     if (!by_id_.emplace(node.id, number).second) throw InputError(where, "every node once", "a second " + node.id);
