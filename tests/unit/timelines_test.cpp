@@ -216,6 +216,20 @@ TEST_CASE("bytescheduler: queueing and communication apart, open array, pairs by
   CHECK(mentions(trace.report.assumed, "left open"));
 }
 
+TEST_CASE("bytescheduler: over Horovod the communication is an all-reduce") {
+  const std::string text = R"([{"ph": "M", "args": {"name": "conv1.weight"}, "pid": 0, "name": "process_name"}, )" +
+                           slice(0, "ALLREDUCEQUEUE", 100, 130) + slice(0, "ALLREDUCECOMMUNICATION", 130, 180) +
+                           slice(0, "ALLREDUCEQUEUE", 200, 230) + slice(0, "ALLREDUCECOMMUNICATION", 230, 280) + "]";
+  const Trace trace = read(text);
+  CHECK(trace.report.format == "bytescheduler");
+  CHECK(lines_of(trace) ==
+        "annotation ProfilerStep#0 100000 100000 @-1/-1\n"
+        "annotation ALLREDUCEQUEUE 100000 30000 @0/0\n"
+        "host operator ALLREDUCECOMMUNICATION 130000 50000 @0/0 allreduce\n"
+        "annotation ALLREDUCEQUEUE 200000 30000 @0/0\n"
+        "host operator ALLREDUCECOMMUNICATION 230000 50000 @0/0 allreduce\n");
+}
+
 TEST_CASE("byteps: the row of a tensor spans its partitions and is not counted with them") {
   const auto row = [](const std::string& tensor, const std::string& name, const std::string& tid, int ts, int dur) {
     return R"({"ph": "X", "args": {"name": ")" + tensor + R"("}, "pid": ")" + tensor + R"(", "name": ")" + name +
@@ -307,6 +321,29 @@ TEST_CASE("composer: batches are steps") {
         "annotation ProfilerStep#1 40000 15000 @-1/-1\n");
   CHECK(trace.rank == 3);
   CHECK(mentions(trace.report.missing, "the end of 1 slice"));
+}
+
+TEST_CASE("composer: the ranks of a merged trace are traces of their own") {
+  const auto mark = [](char phase, const std::string& name, int rank, int ts) {
+    return R"({"name": ")" + name + R"(", "cat": "", "ph": ")" + phase + R"(", "ts": )" + std::to_string(ts) +
+           R"(, "pid": )" + std::to_string(rank) + R"(, "tid": 7, "args": {"epoch": 0, "batch": 0}},)";
+  };
+  std::string text = "[";
+  for (const int rank : {4, 5})
+    text += mark('B', "event/batch", rank, 10 * rank) + mark('B', "event/forward", rank, 10 * rank + 1) +
+            mark('E', "event/forward", rank, 10 * rank + 3) + mark('E', "event/batch", rank, 100 + rank) +
+            R"({"name": "aten::mm", "cat": "cpu_op", "ph": "X", "ts": 50, "dur": 5, "pid": 4, "tid": 8},)";
+  const std::vector<Trace> traces = traces_in(text + "]");
+  REQUIRE(traces.size() == 2);
+  CHECK(traces[0].rank == 4);
+  CHECK(lines_of(traces[0]) ==
+        "annotation ProfilerStep#0 40000 64000 @-1/-1\n"
+        "host operator event/forward 41000 2000 @4/7\n");
+  CHECK(traces[1].rank == 5);
+  CHECK(lines_of(traces[1]) ==
+        "annotation ProfilerStep#0 50000 55000 @-1/-1\n"
+        "host operator event/forward 51000 2000 @5/7\n");
+  CHECK(mentions(traces[1].report.assumed, "2 events that another profiler has added"));
 }
 
 TEST_CASE("chrome events: damage is survived event by event, whatever the size of the pieces") {

@@ -3,10 +3,12 @@
 //
 //   INITCOMMUNICATION, PULLCOMMUNICATION   the parameters are set up, once
 //   PUSH_PULLQUEUE                         a gradient is ready and waits for credit
-//   PUSH_PULLCOMMUNICATION                 it is pushed and the sum pulled (parameter server), or all-reduced
+//   PUSH_PULLCOMMUNICATION                 it is pushed and the sum pulled
+//   ALLREDUCEQUEUE, ALLREDUCECOMMUNICATION the same over Horovod
 //
-// B and E marks that both carry the name, microseconds of a steady clock, an array that is never closed. Tensors larger
-// than the partition size occur as name_0, name_1, ... Written by bytescheduler/common/profiler.py in bytedance/byteps.
+// B and E marks that both carry the name, microseconds since the start, an array that is often left open. Tensors
+// larger than the partition size occur as name_0, name_1, ... Written by bytescheduler/common/profiler.py in
+// bytedance/byteps.
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
@@ -17,7 +19,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view queue = "QUEUE", communication = "COMMUNICATION";
+constexpr std::string_view queue = "QUEUE", communication = "COMMUNICATION", allreduce = "ALLREDUCE";
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::bytescheduler; }
 
@@ -39,7 +41,7 @@ class ByteSchedulerReader {
     report.missing.insert(report.missing.end(),
                           {"computation: operators and kernels", "sizes of the collectives", "rank and world size"});
     open_.report(report.missing);
-    if (!walk.closed) report.assumed.push_back("the array is left open, as ByteScheduler always does");
+    if (!walk.closed) report.assumed.push_back("the array is left open, as ByteScheduler does while it runs");
     say_left_out(report);
     return draft_.finish();
   }
@@ -88,12 +90,14 @@ class ByteSchedulerReader {
       arguments.name = raw.starts_with("PUSH_PULL") ? draft_.text("push_pull")
                        : raw.starts_with("PUSH")    ? draft_.text("push")
                        : raw.starts_with("PULL")    ? draft_.text("pull")
+                       : raw.starts_with(allreduce) ? draft_.text("allreduce")
                                                     : draft_.json_text(raw);
       out.collective = static_cast<std::uint32_t>(draft_.trace().collectives.size());
       draft_.trace().collectives.push_back(arguments);
     }
     // A gradient is ready when it enters the queue; without credit there is no queue.
-    if (raw.starts_with("PUSH") && (raw.ends_with(queue) || !queued_)) steps_.communicated(name, slice.start_ns);
+    if ((raw.starts_with("PUSH") || raw.starts_with(allreduce)) && (raw.ends_with(queue) || !queued_))
+      steps_.communicated(name, slice.start_ns);
     queued_ |= raw.ends_with(queue);
     draft_.add(out);
   }

@@ -3,7 +3,9 @@
 // B and E marks of one thread with their names: "event/batch" is a step and holds "event/forward", "event/loss",
 // "event/backward"; "dataloader/train" waits for data; "callback/..." are what users hook in. Microseconds since the
 // epoch; the array is closed at the end of the run only. Phases hold no operators: such a trace says how long a step
-// and its parts take on the host, no more. Written by composer/profiler/json_trace_handler.py in mosaicml/composer.
+// and its parts take on the host, no more. A merged trace holds the ranks of a machine as processes, on one clock.
+// Written by composer/profiler/json_trace_handler.py and json_trace_merger.py in mosaicml/composer.
+#include <stepcast/error.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
@@ -19,50 +21,80 @@ bool recognises(std::string_view head) { return chrome_writer_of(head) == Chrome
 class ComposerReader {
  public:
   ComposerReader(const Source& source, const ReadOptions& options)
-      : source_(source), options_(options), repairs_(source, options), times_(source), draft_(source.name) {}
+      : source_(source), options_(options), repairs_(source, options), times_(source) {}
 
-  Trace read() {
+  std::vector<Trace> read() {
     const ChromeWalk walk =
         walk_chrome_trace(source_, options_, repairs_, {[this](const ChromeEvent& e) { add(e); }, {}});
-    require_events(draft_, source_.name, "a Composer trace with phases of training", "no complete phase");
     times_.report(repairs_);
-    open_.report(repairs_);
-    ReadReport& report = draft_.trace().report;
-    describe(report, walk, repairs_, "composer", "Composer (MosaicML)",
+    std::size_t ranks = 0;
+    for (auto& [process, rank] : ranks_) {
+      rank.open.report(repairs_);
+      ranks += rank.draft.size() > 0;
+    }
+    if (ranks == 0) throw InputError(source_.name, "a Composer trace with phases of training", "no complete phase");
+    ReadReport common;
+    describe(common, walk, repairs_, "composer", "Composer (MosaicML)",
              "how long steps and their phases take; for layers record with Composer's TorchProfiler");
-    report.missing.insert(report.missing.end(), {"operators and kernels", "collectives"});
-    if (steps_ == 0) report.missing.push_back("steps (event/batch)");
-    open_.report(report.missing);
-    if (!walk.closed) report.assumed.push_back("the array is left open, as Composer does while it runs");
-    say_left_out(report);
-    return draft_.finish();
+    common.missing = {"operators and kernels", "collectives"};
+    if (!walk.closed) common.assumed.push_back("the array is left open, as Composer does while it runs");
+    if (foreign_ > 0)
+      common.assumed.push_back(std::to_string(foreign_) +
+                               " events that another profiler has added are left out: its own file has the operators");
+    std::vector<Trace> traces;
+    for (auto& [process, rank] : ranks_)
+      if (rank.draft.size() > 0) traces.push_back(finished(rank, common, ranks > 1 ? process : -1));
+    return traces;
   }
 
  private:
+  struct Rank {
+    explicit Rank(std::string_view source) : draft(source) {}
+    TraceDraft draft;
+    OpenSlices open;
+    std::int64_t steps = 0;
+  };
+
+  static Trace finished(Rank& rank, ReadReport report, std::int64_t process) {
+    Trace& trace = rank.draft.trace();
+    if (trace.rank < 0) trace.rank = process;
+    report.events_left_out = trace.report.events_left_out;
+    if (rank.steps == 0) report.missing.push_back("steps (event/batch)");
+    rank.open.report(report.missing);
+    say_left_out(report);
+    trace.report = std::move(report);
+    return rank.draft.finish();
+  }
+
   void add(const ChromeEvent& event) {
     const std::string_view name = content_of(event.name);
+    std::int64_t process = -1, thread = -1, time = 0;
+    if (!read_id(event.process, process)) process = -1;
+    Rank& rank = ranks_.try_emplace(process, source_.name).first->second;
+    if (ranks_.size() > most_ranks)
+      throw InputError(source_.name, "at most 4096 ranks of a Composer trace", "more processes");
     if (event.kind() == 'M') {
-      if (name == "global_rank") draft_.trace().rank = integer_member(event.arguments, "value");
+      if (name == "global_rank") rank.draft.trace().rank = integer_member(event.arguments, "value");
       return;
     }
-    std::int64_t process = -1, thread = -1, time = 0;
+    foreign_ += event.kind() == 'X';
     if ((event.kind() != 'B' && event.kind() != 'E') || !times_.start(event, time)) return;
-    if (!read_id(event.process, process)) process = -1;
     if (!read_id(event.thread, thread)) thread = -1;
-    const std::uint32_t track = draft_.track(process, thread, false);
-    const StringId id = draft_.json_text(name);
+    const std::uint32_t track = rank.draft.track(process, thread, false);
+    const StringId id = rank.draft.json_text(name);
     if (event.kind() == 'B') {
-      open_.begin(track, id, time);
+      rank.open.begin(track, id, time);
       return;
     }
     OpenSlices::Slice slice;
-    if (!open_.end(track, id, time, slice)) return;
-    if (draft_.size() >= most_timeline_events) {
-      ++draft_.trace().report.events_left_out;
+    if (!rank.open.end(track, id, time, slice)) return;
+    if (kept_ >= most_timeline_events) {
+      ++rank.draft.trace().report.events_left_out;
       return;
     }
+    ++kept_;
     if (name == "event/batch") {
-      add_step(draft_, steps_++, slice.start_ns, time);
+      add_step(rank.draft, rank.steps++, slice.start_ns, time);
       return;
     }
     Event out;
@@ -74,21 +106,22 @@ class ComposerReader {
     const bool phase = name == "event/forward" || name == "event/loss" || name == "event/backward" ||
                        name == "event/eval_forward" || name.starts_with("dataloader/") || name.starts_with("callback/");
     out.kind = phase ? EventKind::host_op : EventKind::annotation;
-    draft_.add(out);
+    rank.draft.add(out);
   }
 
+  static constexpr std::size_t most_ranks = 4096;
   const Source& source_;
   const ReadOptions& options_;
   Repairs repairs_;
   ChromeTimes times_;
-  TraceDraft draft_;
-  OpenSlices open_;
-  std::int64_t steps_ = 0;
+  std::map<std::int64_t, Rank> ranks_;  ///< by process
+  std::size_t kept_ = 0;
+  std::uint64_t foreign_ = 0;
 };
 
 Reading read(const Source& source, const ReadOptions& options) {
   Reading reading;
-  reading.traces.push_back(ComposerReader(source, options).read());
+  reading.traces = ComposerReader(source, options).read();
   return reading;
 }
 

@@ -18,6 +18,7 @@
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/trace_draft.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -152,7 +153,7 @@ class HorovodReader {
     const std::string operation = transfer_of(draft_.text_of(name));
     if (slice.depth == 0) {
       tensor.transfers.clear();
-      if (draft_.text_of(name).find("ALLREDUCE") != std::string::npos) communicated(tensor, start, name);
+      if (contains_any(draft_.text_of(name), {"ALLREDUCE", "ADASUM"})) communicated(tensor, start, name);
     } else if (!operation.empty()) {
       slice.user = transfer(name, operation);
       tensor.transfers.push_back(slice.user);

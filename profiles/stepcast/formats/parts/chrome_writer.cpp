@@ -29,7 +29,8 @@ class Head {
 };
 
 ChromeWriter writer_of_array(const Head& head) {
-  if (head.any({"\"INITCOMMUNICATION\"", "\"PUSH_PULLQUEUE\"", "\"PUSH_PULLCOMMUNICATION\""}))
+  if (head.any({"\"INITCOMMUNICATION\"", "\"PUSH_PULLQUEUE\"", "\"PUSH_PULLCOMMUNICATION\"", "\"ALLREDUCEQUEUE\"",
+                "\"ALLREDUCECOMMUNICATION\""}))
     return ChromeWriter::bytescheduler;
   if (head.has("\"mb_id\"") && head.has("\"model_chunk\"")) return ChromeWriter::operations;
   if (head.any({"\"event/batch\"", "training loop process\"", "\"callback/"}) && head.has("\"epoch\""))
@@ -47,7 +48,8 @@ ChromeWriter writer_of_array(const Head& head) {
 
 ChromeWriter writer_of_object(const Head& head) {
   if (!head.has("\"traceEvents\"")) return ChromeWriter::none;
-  if (head.has("\"Comm.")) return ChromeWriter::byteps;
+  // As processes: dPRO names its own operations so.
+  if (head.says("\"pid\"", "\"Comm.")) return ChromeWriter::byteps;
   if (head.any({"\"cpu/0\"", "\"cpu pinned/\""})) return ChromeWriter::mxnet;
   if (head.has("\"CPU HIP API\"") || (head.has("\"BeginNs\"") && head.has("\"DurationNs\"")))
     return ChromeWriter::rocprof;
