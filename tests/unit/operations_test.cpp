@@ -139,6 +139,37 @@ TEST_CASE("operations: what a type is") {
   CHECK(traces[0].report.unclassified_ns == 1'000'000'000);
 }
 
+TEST_CASE("operations: exchanges have one peer, tensor ranks their own group") {
+  CHECK(role_of_operation("forward-send-backward-recv").peer_stage == 1);
+  CHECK(role_of_operation("backward-send-forward-recv").peer_stage == -1);
+  CHECK(role_of_operation("recv-backward").peer_stage == 1);
+  CHECK(role_of_operation("tp-reducescatter").operation == "reducescatter");
+  CHECK(role_of_operation("tp-allgather").group == "tensor");
+  CHECK(role_of_operation("tp-allreduce").group == "tensor");
+}
+
+TEST_CASE("operations: tensor-parallel ranks of a stage are workers of their own") {
+  const std::string table = "dp_rank,stage,tp_rank,step,optype,start_ts,duration\n";
+  CHECK(traces_in(table + "0,0,0,1,forward-compute,0,1\n0,0,1,1,forward-compute,0,1\n").size() == 2);
+  const std::string events = event("forward-compute", 0, 0, "1", "2", "16", 0) + "," +
+                             event("forward-compute", 0, 1, "1", "2", "16", 0) + "," +
+                             event("forward-compute", 0, 2, "3", "2", "16", 0);
+  const std::vector<Trace> traces = traces_in("[" + events + "," + thread(0, 0, "PP rank 0, TP rank 0, compute") + "," +
+                                              thread(0, 1, "PP rank 0, TP rank 1, compute") + "," +
+                                              thread(0, 2, "PP rank 1, TP rank 0, compute") + "]");
+  REQUIRE(traces.size() == 3);
+  CHECK(traces[1].rank == 1);
+  CHECK(traces[2].rank == 2);
+  CHECK(traces[2].operations[0].stage == 1);
+}
+
+TEST_CASE("operation csv: other separators") {
+  std::string text = header + "0,1,3,7,forward-compute,0,1,0,0,0,0\n";
+  std::ranges::replace(text, ',', ';');
+  REQUIRE(traces_in(text).size() == 1);
+  CHECK(traces_in(text)[0].operations[0].stage == 1);
+}
+
 TEST_CASE("operation timeline: stages and replicas by the names of threads that come last") {
   const std::string events = event("forward-compute", 0, 0, "1000.5", "200", "16", 0) + "," +
                              event("forward-send", 0, 1, "1200.5", "10", "16", -1) + "," +
@@ -189,6 +220,25 @@ TEST_CASE("pipeline timestamps: passes of a stage, steps from the totals") {
   CHECK(traces[0].rank == 3);
   CHECK(traces_in(text)[0].rank == -1);
   CHECK(mentions(traces_in(text)[0].report.missing, "the file's name says none"));
+}
+
+TEST_CASE("pipeline timestamps: lists say which micro-batch and which chunk") {
+  const std::vector<Trace> traces = traces_in(
+      R"({"1": {"total": 20, "fwd_start": [1, 2], "fwd_end": [2, 4], "fwd_minibatch": [0, 0], "fwd_chunk": [0, 1],)"
+      R"( "bwd_start": [2, 5], "bwd_end": [4, 6], "bwd_minibatch": [1, 0], "bwd_chunk": [1],)"
+      R"( "wgrad_start": [], "wgrad_end": [], "wgrad_minibatch": [], "wgrad_chunk": []}})",
+      "pp_rank_0.json");
+  const std::vector<OperationArguments>& o = traces.at(0).operations;
+  REQUIRE(o.size() == 4);
+  CHECK(o[0].micro_batch == 0);
+  CHECK(o[0].chunk == 0);
+  CHECK(std::ranges::count_if(o, [](const auto& a) { return a.micro_batch == 0 && a.chunk == 1; }) == 1);
+  CHECK(std::ranges::count_if(o, [](const auto& a) { return a.micro_batch == 1 && a.chunk == -1; }) == 1);
+  CHECK_FALSE(mentions(traces[0].report.assumed, "in order of micro-batches"));
+  CHECK(mentions(traces[0].report.assumed, "1 forward and backward passes were run as one"));
+  const std::string simulated =
+      R"({"0": {"total": 2, "fwd_start": [0], "fwd_end": [2], "activation_memory_usage": [0.5]}})";
+  CHECK(mentions(traces_in(simulated).at(0).report.assumed, "simulator"));
 }
 
 TEST_CASE("pipeline timestamps: damage") {

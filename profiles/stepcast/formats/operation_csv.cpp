@@ -9,6 +9,7 @@
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>
+#include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/formats/parts/operation_table.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/inflate.hpp>
@@ -22,22 +23,22 @@
 namespace stepcast {
 namespace {
 
-constexpr std::array<std::string_view, 10> columns = {"dp_rank",  "stage",    "rank",   "step", "optype",
-                                                      "start_ts", "duration", "seq_id", "mc",   "mb_id"};
-enum Column : std::size_t { dp_rank, stage, rank, step, optype, start_ts, duration, seq_id, mc, mb_id };
+constexpr std::array<std::string_view, 11> columns = {"dp_rank",  "stage",  "rank", "step",  "optype", "start_ts",
+                                                      "duration", "seq_id", "mc",   "mb_id", "tp_rank"};
+enum Column : std::size_t { dp_rank, stage, rank, step, optype, start_ts, duration, seq_id, mc, mb_id, tp_rank };
 
-std::string_view trimmed(std::string_view cell) {
+std::string_view unquoted(std::string_view cell) {
   while (!cell.empty() && (cell.front() == ' ' || cell.front() == '"')) cell.remove_prefix(1);
   while (!cell.empty() && (cell.back() == ' ' || cell.back() == '"' || cell.back() == '\r')) cell.remove_suffix(1);
   return cell;
 }
 
-// The cells of a line; names and numbers hold no commas.
-void split(std::string_view line, std::vector<std::string_view>& cells) {
+// The cells of a line; names and numbers hold no separators.
+void split(std::string_view line, char separator, std::vector<std::string_view>& cells) {
   cells.clear();
   for (std::size_t at = 0; at <= line.size();) {
-    const std::size_t comma = std::min(line.find(',', at), line.size());
-    cells.push_back(trimmed(line.substr(at, comma - at)));
+    const std::size_t comma = std::min(line.find(separator, at), line.size());
+    cells.push_back(unquoted(line.substr(at, comma - at)));
     at = comma + 1;
   }
 }
@@ -46,7 +47,8 @@ bool recognises(std::string_view head) {
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   if (head.starts_with('{') || head.starts_with('[')) return false;
   std::vector<std::string_view> cells;
-  split(head.substr(0, head.find('\n')), cells);
+  const std::string_view header = head.substr(0, head.find('\n'));
+  split(header, separator_of(header), cells);
   const auto has = [&](std::string_view name) { return std::ranges::find(cells, name) != cells.end(); };
   return has("optype") && has("start_ts") && has("duration") && has("step");
 }
@@ -105,7 +107,8 @@ class OperationCsvReader {
  private:
   void add_line(std::string_view line) {
     ++lines_;
-    split(line, cells_);
+    if (lines_ == 1) separator_ = separator_of(line);
+    split(line, separator_, cells_);
     if (cells_.size() == 1 && cells_[0].empty()) return;
     if (lines_ == 1) return read_header();
     ++rows_;
@@ -127,7 +130,7 @@ class OperationCsvReader {
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const auto found = std::ranges::find(cells_, columns[c]);
       place_[c] = found == cells_.end() ? -1 : found - cells_.begin();
-      if (place_[c] < 0) table_.report.missing.push_back("column " + std::string(columns[c]));
+      if (place_[c] < 0 && c != tp_rank) table_.report.missing.push_back("column " + std::string(columns[c]));
     }
     if (place_[rank] < 0 && (place_[dp_rank] < 0 || place_[stage] < 0))
       throw InputError(source_.name, "a column \"rank\", or \"dp_rank\" and \"stage\"", "neither");
@@ -151,13 +154,15 @@ class OperationCsvReader {
     if (!read_seconds(cell(start_ts), latest, row.start_ns) || !read_seconds(cell(duration), longest, row.duration_ns))
       return false;
     if (row.duration_ns < 0 || cell(optype).empty()) return false;
-    const bool numbers = read_optional(cell(rank), row.rank) && read_number(dp_rank, row.data_rank) &&
-                         read_number(stage, row.stage) && read_number(step, row.step) && read_number(mc, row.chunk) &&
+    std::int32_t tensor_rank = -1;
+    const bool numbers = read_number(tp_rank, tensor_rank) && read_optional(cell(rank), row.rank) &&
+                         read_number(dp_rank, row.data_rank) && read_number(stage, row.stage) &&
+                         read_number(step, row.step) && read_number(mc, row.chunk) &&
                          read_number(mb_id, row.micro_batch) && read_number(seq_id, row.sequence);
     if (!numbers || row.step < 0) return false;
     if (row.rank < 0) {
       const auto next = static_cast<std::int64_t>(workers_.size());
-      row.rank = workers_.try_emplace({row.stage, row.data_rank}, next).first->second;
+      row.rank = workers_.try_emplace({row.stage, row.data_rank, tensor_rank}, next).first->second;
     }
     row.type = table_.type(cell(optype));
     if (table_.types.size() > most_types)
@@ -205,7 +210,8 @@ class OperationCsvReader {
   OperationTable table_;
   std::array<std::ptrdiff_t, columns.size()> place_{};
   std::vector<std::string_view> cells_;
-  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> workers_;
+  std::map<std::array<std::int32_t, 3>, std::int64_t> workers_;  ///< by stage, data and tensor rank
+  char separator_ = ',';
   std::size_t width_ = 0;
   std::uint64_t lines_ = 0, rows_ = 0, unreadable_ = 0, bytes_ = 0;
 };

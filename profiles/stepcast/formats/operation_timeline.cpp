@@ -63,7 +63,10 @@ class OperationTimelineReader {
     (void)read_id(event.thread, thread.second);
     if (event.kind() == 'M') {
       const std::string_view name = content_of_member(event.arguments, "name");
-      if (event.name == "\"thread_name\"") stages_[thread] = number_behind(name, "PP rank ");
+      if (event.name == "\"thread_name\"") {
+        stages_[thread] = number_behind(name, "PP rank ");
+        tensor_ranks_[thread] = number_behind(name, "TP rank ");
+      }
       if (event.name == "\"process_name\"") data_ranks_[thread.first] = number_behind(name, "DP rank [");
       return;
     }
@@ -94,7 +97,8 @@ class OperationTimelineReader {
   }
 
   void place_operations() {
-    std::int32_t data_ranks = 0;
+    std::int32_t data_ranks = 0, tensor_ranks = 1;
+    for (const auto& [thread, rank] : tensor_ranks_) tensor_ranks = std::max(tensor_ranks, rank + 1);
     bool named = true;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       const auto stage = stages_.find(threads_[i]);
@@ -112,9 +116,15 @@ class OperationTimelineReader {
       table_.report.missing.push_back("stages (names of the threads)");
       repairs_.say("threads without a name: what has none is taken for one worker a process");
     }
-    for (OperationRecord& row : table_.operations)
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      OperationRecord& row = table_.operations[i];
+      const auto tensor = tensor_ranks_.find(threads_[i]);
       row.rank = std::int64_t{std::max(row.stage, 0)} * data_ranks + std::max(row.data_rank, 0);
-    table_.report.assumed.push_back("workers are numbered by stage, then by data-parallel rank");
+      row.rank = row.rank * tensor_ranks + (tensor == tensor_ranks_.end() ? 0 : std::max(tensor->second, 0));
+    }
+    table_.report.assumed.push_back(tensor_ranks > 1
+                                        ? "workers are numbered by stage, data-parallel rank and tensor-parallel rank"
+                                        : "workers are numbered by stage, then by data-parallel rank");
   }
 
   static constexpr std::size_t most_rows = std::size_t{1} << 24, most_types = 256;
@@ -124,7 +134,7 @@ class OperationTimelineReader {
   ChromeTimes times_;
   OperationTable table_;
   std::vector<Thread> threads_;  ///< of each operation
-  std::map<Thread, std::int32_t> stages_;
+  std::map<Thread, std::int32_t> stages_, tensor_ranks_;
   std::map<std::int64_t, std::int32_t> data_ranks_;
   std::uint64_t unnumbered_ = 0, negative_ = 0;
 };

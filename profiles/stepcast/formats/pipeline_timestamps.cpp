@@ -3,6 +3,7 @@
 //   {"2": {"total": 3193.6, "memory": 102.3, "fwd_start": [0.04, 63.3, ...], "fwd_end": [62.5, ...],
 //          "bwd_start": [...], "bwd_end": [...]}, "3": ...}
 //
+// Lists "fwd_minibatch" and "fwd_chunk", which some schedules fill, say which pass is whose; "wgrad" is a third pass.
 // Milliseconds from the start of the iteration; one file a stage, which only the file's name tells. Forward and
 // backward passes become kernels on one stream, iterations follow each other by their totals. Written by the pipeline
 // visualisation of AMD-AGI/Primus (tools/visualization/pp_vis) for Megatron.
@@ -20,6 +21,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace stepcast {
 namespace {
@@ -57,7 +59,7 @@ std::optional<std::int64_t> time_of(const Json& value) {
 
 struct Pass {
   std::int64_t start_ns, duration_ns;
-  std::int32_t micro_batch;
+  std::int32_t micro_batch, chunk;
   std::string type;
 };
 struct Iteration {
@@ -102,6 +104,7 @@ class PipelineReader {
       repairs_.say("iteration " + key.substr(0, 20) + " dropped: no number, no total or not JSON");
       return;
     }
+    simulated_ |= iteration.contains("activation_memory_usage");
     Iteration& out = iterations_[number];
     out.total_ns = *total;
     out.passes.clear();
@@ -110,17 +113,40 @@ class PipelineReader {
       if (!name.ends_with(suffix)) continue;
       const std::string pass = name.substr(0, name.size() - suffix.size());
       const auto ends = iteration.find(pass + "_end");
-      add_passes(pass, starts, ends == iteration.end() ? Json() : *ends, out);
+      const auto list = [&, &all = iteration](const char* what) {
+        const auto found = all.find(pass + what);
+        return found == all.end() ? Json() : *found;
+      };
+      add_passes(pass, starts, ends == iteration.end() ? Json() : *ends, list("_minibatch"), list("_chunk"), out);
     }
+    count_combined(out);
   }
 
-  void add_passes(const std::string& pass, const Json& starts, const Json& ends, Iteration& out) {
+  // Forward and backward of a pass that interleaves both (for the communication of experts) are written with one time.
+  void count_combined(const Iteration& iteration) {
+    std::set<std::pair<std::int64_t, std::int64_t>> forwards;
+    for (const Pass& pass : iteration.passes)
+      if (pass.type == "forward-compute" && pass.duration_ns > 0) forwards.emplace(pass.start_ns, pass.duration_ns);
+    for (const Pass& pass : iteration.passes)
+      combined_ += pass.type == "backward-compute" && forwards.contains({pass.start_ns, pass.duration_ns});
+  }
+
+  // The number of a micro-batch or chunk, where the list has one for every pass.
+  static std::int32_t number_in(const Json& list, std::size_t i, std::size_t count, std::int32_t otherwise) {
+    if (!list.is_array() || list.size() != count || !list[i].is_number_integer()) return otherwise;
+    const auto value = list[i].get<std::int64_t>();
+    return value >= 0 && value < (std::int64_t{1} << 20) ? static_cast<std::int32_t>(value) : otherwise;
+  }
+
+  void add_passes(const std::string& pass, const Json& starts, const Json& ends, const Json& micro_batches,
+                  const Json& chunks, Iteration& out) {
     if (!starts.is_array() || !ends.is_array()) {
       ++unreadable_;
       return;
     }
     const std::size_t count = std::min(starts.size(), ends.size());
     unreadable_ += std::max(starts.size(), ends.size()) - count;
+    unnumbered_ |= count > 0 && (!micro_batches.is_array() || micro_batches.size() != count);
     const std::string type = pass == "fwd" ? "forward-compute" : pass == "bwd" ? "backward-compute" : pass + "-compute";
     for (std::size_t i = 0; i < count; ++i) {
       const auto start = time_of(starts[i]), end = time_of(ends[i]);
@@ -128,7 +154,8 @@ class PipelineReader {
         ++unreadable_;
         continue;
       }
-      out.passes.push_back({*start, *end - *start, static_cast<std::int32_t>(i), type});
+      out.passes.push_back({*start, *end - *start, number_in(micro_batches, i, count, static_cast<std::int32_t>(i)),
+                            number_in(chunks, i, count, -1), type});
     }
   }
 
@@ -147,8 +174,8 @@ class PipelineReader {
         event.track = draft.track(0, 0, true, "compute");
         late += pass.start_ns + pass.duration_ns > iteration.total_ns;
         ++passes;
-        draft.trace().operations.push_back({draft.add(event), static_cast<std::int32_t>(number), pass.micro_batch, -1,
-                                            static_cast<std::int32_t>(stage), -1, -1});
+        draft.trace().operations.push_back({draft.add(event), static_cast<std::int32_t>(number), pass.micro_batch,
+                                            pass.chunk, static_cast<std::int32_t>(stage), -1, -1});
       }
       add_step(draft, number, now, now + iteration.total_ns);
       now += iteration.total_ns;
@@ -174,7 +201,13 @@ class PipelineReader {
     if (stage != 0)
       report.assumed.push_back(
           "an iteration is over when this stage is; the first stage, which ends last, tells its time");
-    report.assumed.push_back("the passes of an iteration are listed in order of micro-batches");
+    if (unnumbered_) report.assumed.push_back("the passes of an iteration are listed in order of micro-batches");
+    if (simulated_) report.assumed.push_back("the file looks like the result of Primus' simulator: nobody measured it");
+    if (combined_ > 0)
+      report.assumed.push_back(
+          std::to_string(combined_) +
+          " forward and backward passes were run as one, and both carry the time of the two: their "
+          "work is counted twice");
     return draft.finish();
   }
 
@@ -185,7 +218,8 @@ class PipelineReader {
   PlainText plain_;
   JsonText text_;
   std::map<std::int64_t, Iteration> iterations_;
-  std::uint64_t unreadable_ = 0;
+  std::uint64_t unreadable_ = 0, combined_ = 0;
+  bool unnumbered_ = false, simulated_ = false;
 };
 
 Reading read(const Source& source, const ReadOptions& options) {

@@ -122,13 +122,20 @@ std::int32_t OperationTable::type(std::string_view name) {
 OperationRole role_of_operation(std::string_view type) {
   const auto holds = [type](std::string_view part) { return type.find(part) != std::string_view::npos; };
   if (holds("send") || holds("recv") || holds("receive")) {
-    // A forward pass goes down the pipeline, a backward pass up.
-    const bool sends = holds("send"), forward = !holds("backward");
+    // A forward pass goes down the pipeline, a backward pass up. Both halves of an exchange
+    // ("forward-send-backward-recv") have the same peer; the first half names it.
+    const std::size_t send = type.find("send"), receive = std::min(type.find("recv"), type.find("receive"));
+    const bool sends = send < receive;
+    const std::string_view before = type.substr(0, std::min(send, receive));
+    const bool said = before.find("ward") != std::string_view::npos;
+    const bool forward = (said ? before : type).find("backward") == std::string_view::npos;
     return {true, sends ? "send" : "recv", "pipeline", sends == forward ? 1 : -1};
   }
-  const std::string_view group = holds("embedding") ? "embedding" : holds("layernorm") ? "tensor" : "data";
-  if (holds("reduce-scatter")) return {true, "reducescatter", group};
-  if (holds("all-gather")) return {true, "allgather", group};
+  const std::string_view group = holds("embedding")                              ? "embedding"
+                                 : holds("layernorm") || type.starts_with("tp-") ? "tensor"
+                                                                                 : "data";
+  if (holds("reduce-scatter") || holds("reducescatter")) return {true, "reducescatter", group};
+  if (holds("all-gather") || holds("allgather")) return {true, "allgather", group};
   if (holds("all-reduce") || holds("allreduce")) return {true, "allreduce", group};
   if (holds("all-to-all")) return {true, "alltoall", "expert"};
   if (holds("broadcast")) return {true, "broadcast", group};
