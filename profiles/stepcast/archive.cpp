@@ -116,6 +116,9 @@ std::vector<ArchiveMember> members_of(const Source& source) {
       long_name = std::string(field(text, 0, text.size()));
     } else if (type == 'x') {
       long_name = pax_path(text);
+    } else if (type == 'S') {
+      throw InputError(source.name + "/" + member.name, "a plain file in the archive", "a sparse one",
+                       "make the archive without --sparse, or unpack it and give the files");
     } else if (type == '0' || type == '\0' || type == '7') {
       if (!long_name.empty()) member.name = std::exchange(long_name, {});
       members.push_back(std::move(member));

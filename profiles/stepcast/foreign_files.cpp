@@ -1,8 +1,11 @@
 // ForeignFiles: the table.
 #include <stepcast/foreign_files.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
+#include <stepcast/words.hpp>
 
+#include <algorithm>
 #include <cctype>
+#include <string>
 
 namespace stepcast {
 namespace {
@@ -42,6 +45,26 @@ bool is_log(const Head& head) {
   return bracketed || dated;
 }
 
+// The first line in lower case, of a text.
+std::string first_line(const Head& head) {
+  std::string line(head.body.substr(0, std::min(head.body.find('\n'), head.body.size())));
+  for (char& c : line) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return line;
+}
+
+// Somebody's table of layers whose header says too little.
+bool is_layer_table(const Head& head) {
+  if (head.is_object() || head.body.starts_with('[') || head.has(std::string_view("\0", 1))) return false;
+  const std::string line = first_line(head);
+  return contains_any(line, {"forward", "fwd"}) && contains_any(line, {"backward", "bwd"});
+}
+
+bool is_operation_table(const Head& head) {
+  return !head.is_object() && !head.body.starts_with('[') && contains_any(first_line(head), {"optype", "op_type"});
+}
+
+bool is_web_page(const Head& head) { return contains_any(first_line(head).substr(0, 64), {"<!doctype html", "<html"}); }
+
 struct Entry {
   bool (*is)(const Head&);
   ForeignFile file;
@@ -51,7 +74,23 @@ constexpr Entry table[] = {
     {[](const Head& h) { return h.text.starts_with("PAR1"); },
      {"a Parquet table, which stepcast has no library for",
       "convert it: python3 -c \"import pandas; pandas.read_parquet('X.parquet').to_csv('X.csv', index=False)\""}},
+    {[](const Head& h) { return h.text.starts_with("PK\x03\x04") && h.has("[Content_Types].xml"); },
+     {"a spreadsheet", "save the sheet as CSV"}},
+    {[](const Head& h) { return h.text.starts_with("\xd0\xcf\x11\xe0"); }, {"a spreadsheet", "save the sheet as CSV"}},
     {[](const Head& h) { return h.text.starts_with("PK\x03\x04"); }, {"a zip archive", "unpack it and give the files"}},
+    {[](const Head& h) { return h.text.starts_with("7z\xbc\xaf\x27\x1c"); },
+     {"a 7z archive", "unpack it and give the files"}},
+    {[](const Head& h) { return h.text.starts_with("\x1f\x8b"); },
+     {"gzip within gzip", "unpack the outer one first: gzip -d"}},
+    {[](const Head& h) { return h.text.starts_with("BZh") && h.text.find("1AY&SY") == 4; },
+     {"something compressed with bzip2", "unpack it first: bzip2 -d"}},
+    {[](const Head& h) { return h.text.starts_with("\x04\x22\x4d\x18"); },
+     {"something compressed with lz4", "unpack it first: lz4 -d"}},
+    {[](const Head& h) { return h.text.starts_with("\x89HDF\r\n"); },
+     {"an HDF5 file", "export Nsight Systems' reports to SQLite: nsys export --type sqlite"}},
+    {[](const Head& h) { return h.text.starts_with("version https://git-lfs.github.com/"); },
+     {"a pointer of Git LFS, not the file itself", "fetch it: git lfs pull"}},
+    {is_web_page, {"a web page", "download the file itself, not the page that shows it"}},
     {[](const Head& h) { return h.text.starts_with("\x28\xb5\x2f\xfd"); },
      {"something compressed with zstd", "unpack it first: zstd -d"}},
     {[](const Head& h) {
@@ -78,7 +117,8 @@ constexpr Entry table[] = {
     {[](const Head& h) { return h.is_object() && h.has("\"device_traces\"") && h.has("\"segments\""); },
      {"a memory snapshot of PyTorch: allocations, no operators", "give the profiler's trace of the run"}},
     {[](const Head& h) {
-       return h.is_object() && h.text.size() < 4096 && h.has("\"pp_size\"") && h.has("\"world_size\"");
+       return h.is_object() && h.text.size() < 4096 && h.has("\"pp_size\"") &&
+              (h.has("\"world_size\"") || h.has("\"micro_batches\""));
      },
      {"the parallel layout of a run, which holds no times",
       "give the timestamps beside it (pp_rank_*.json); the layout is given by --plan layout(...)"}},
@@ -92,6 +132,13 @@ constexpr Entry table[] = {
      {"a profile of a BytePS server: its requests, without the workers that wait for them",
       "give the workers' comm.json (BYTEPS_TRACE_ON=1)"}},
     {is_log, {"the log of a job", "give the trace that the job wrote"}},
+    {is_layer_table,
+     {"a table without the columns of a table of layers",
+      "name them forward_ms, backward_ms and bytes (or numel, the number of elements), in a header line separated by "
+      "commas"}},
+    {is_operation_table,
+     {"a table of operations without all that is needed",
+      "its columns are step, optype, start_ts and duration (in seconds), and rank, or dp_rank and stage"}},
     {[](const Head& h) { return h.has("\"ph\"") && (h.has("\"ts\"") || h.has("\"traceEvents\"")); },
      {"a Chrome trace of a writer that stepcast does not know", "give the file as the framework's profiler wrote it"}},
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <iterator>
 #include <utility>
 
@@ -36,6 +37,18 @@ std::string quoted(std::string_view text, std::size_t most) {
   return '"' + out + '"';
 }
 
+// Texts hold no control characters but white space.
+bool is_binary(std::string_view head) {
+  return std::ranges::any_of(head.substr(0, 64), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < ' ' && !(byte >= '\t' && byte <= '\r');
+  });
+}
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
+  return std::ranges::any_of(endings, [name](std::string_view ending) { return name.ends_with(ending); });
+}
+
 // With its mark, or two characters of ASCII in sixteen bits each.
 bool is_utf16(std::string_view head) {
   const auto prints = [head](std::size_t i) { return head[i] > ' ' && head[i] < 0x7f; };
@@ -55,6 +68,11 @@ InputError unrecognised(const Source& source, std::string_view head) {
   if (head.starts_with("SQLite format 3")) return {source.name, expected, "an SQLite file"};
   if (const auto foreign = foreign_file(head))
     return {source.name, expected, std::string(foreign->found), std::string(foreign->hint)};
+  if (ends_with_any(source.name, {".nsys-rep", ".qdrep", ".qdstrm"}))
+    return {source.name, expected, "a report of Nsight Systems", "export it: nsys export --type sqlite"};
+  if (head.starts_with("\xef\xbb\xbf"))
+    return {source.name, expected, "text with a byte order mark inside gzip", "save it as UTF-8 without the mark"};
+  if (is_binary(head)) return {source.name, expected, "binary data that no format begins with"};
   if (head[first] != '{' && head[first] != '[')
     return {source.name, expected, "something that is not JSON, beginning " + quoted(head, 24)};
   if (holds("\"stepcast."))
@@ -78,7 +96,17 @@ std::string head_of(const Source& source) {
   return head;
 }
 
+// Without the mark that editors put before UTF-8.
+Source unmarked(Source source) {
+  constexpr std::array mark{std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};
+  if (source.bytes.size() > mark.size() && std::ranges::equal(source.bytes.first(mark.size()), mark))
+    source.bytes = source.bytes.subspan(mark.size());
+  return source;
+}
+
 Reading reading_of_file(const Source& source, std::string_view head, const ReadOptions& options) {
+  if (is_archive(head))
+    throw InputError(source.name, "a trace", "an archive within an archive", "unpack it and give the files");
   for (const Format& format : formats())
     if (format.recognises(head)) return format.read(source, options);
   throw unrecognised(source, head);
@@ -93,7 +121,7 @@ Reading reading_of_archive(const Source& source, const ReadOptions& options) {
   const std::vector<ArchiveMember> members = members_of(source);
   Reading all;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const Source member{source.name + "/" + members[i].name, members[i].bytes};
+    const Source member = unmarked({source.name + "/" + members[i].name, members[i].bytes});
     ReadOptions member_options = options;
     if (options.progress)
       member_options.progress = [&, i](double share) {
@@ -119,10 +147,7 @@ Reading reading_of_archive(const Source& source, const ReadOptions& options) {
 }  // namespace
 
 Reading reading_of(const Source& given, const ReadOptions& options) {
-  Source source = given;
-  constexpr std::array mark{std::byte{0xEF}, std::byte{0xBB}, std::byte{0xBF}};  // what editors put before UTF-8
-  if (source.bytes.size() > mark.size() && std::ranges::equal(source.bytes.first(mark.size()), mark))
-    source.bytes = source.bytes.subspan(mark.size());
+  const Source source = unmarked(given);
   const std::string head = head_of(source);
   return is_archive(head) ? reading_of_archive(source, options) : reading_of_file(source, head, options);
 }

@@ -131,3 +131,16 @@ TEST_CASE("the ranks of a public run come out of their archive") {
   CHECK(reading.traces.size() == 8);
   CHECK(reading.refused.empty());
 }
+
+TEST_CASE("sparse members and archives within an archive are refused by name, a byte order mark is none") {
+  const auto refusal = [](const std::string& bytes) -> std::string {
+    try {
+      (void)reading_of({"run.tar", std::as_bytes(std::span(bytes))});
+    } catch (const InputError& error) { return error.what(); }
+    return "read";
+  };
+  const std::string inner = member("name,fwd_ms,bwd_ms,bytes\na,1,2,4\n", tiny_trace) + end_of_archive;
+  CHECK(refusal(member("inner.tar", inner) + end_of_archive).find("an archive within an archive") != std::string::npos);
+  CHECK(refusal(member("0.json", tiny_trace, 'S') + end_of_archive).find("without --sparse") != std::string::npos);
+  CHECK(refusal(member("0.json", "\xef\xbb\xbf" + tiny_trace) + end_of_archive) == "read");
+}

@@ -13,108 +13,27 @@
 // The order of SwitchML's dnn_benchmark (layer_index, numel, forward_pass_ns, backward_pass_ns) is one such table.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/layer_columns.hpp>
 #include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/words.hpp>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <map>
 #include <optional>
+#include <span>
 
 namespace stepcast {
 namespace {
 
-enum class Role : std::uint8_t { none, name, tensor, forward, backward, bytes, elements, dtype };
-
-struct Column {
-  Role role = Role::none;
-  double unit = 0;  ///< SI units of a bare number; 0: the cell has to say
-  std::string title;
-};
-
-struct Unit {
-  std::string_view word;
-  double factor;
-};
-constexpr Unit time_units[] = {{"ns", 1e-9},   {"us", 1e-6},           {"usec", 1e-6},        {"ms", 1e-3},
-                               {"msec", 1e-3}, {"microseconds", 1e-6}, {"nanoseconds", 1e-9}, {"s", 1},
-                               {"sec", 1},     {"seconds", 1},         {"milliseconds", 1e-3}};
-constexpr Unit size_units[] = {{"bytes", 1}, {"byte", 1},   {"b", 1},         {"kb", 1e3},        {"mb", 1e6},
-                               {"gb", 1e9},  {"kib", 1024}, {"mib", 1048576}, {"gib", 1073741824}};
-
-/// Takes the last word off if it is a unit.
-double take_unit(std::string& words, std::span<const Unit> units) {
-  const std::size_t space = words.rfind(' ');
-  const std::string last = space == std::string::npos ? words : words.substr(space + 1);
-  for (const Unit& unit : units) {
-    if (unit.word != last) continue;
-    words.resize(space == std::string::npos ? 0 : space);
-    return unit.factor;
-  }
-  return 0;
-}
-
-bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::ranges::find(words, word) != words.end();
-}
-
-bool is_pass(std::string_view words, std::string_view pass, std::string_view brief, std::string_view letter) {
-  if (words.starts_with(pass)) words.remove_prefix(pass.size());
-  else if (words.starts_with(brief)) words.remove_prefix(brief.size());
-  else return words == letter;
-  return is_one_of(words, {"", " pass", " time", " pass time", " compute time", " compute", " cost", " duration"});
-}
-
-Column column_of(std::string_view cell) {
-  Column column;
-  column.title = cell;
-  std::string words = words_of_header(cell);
-  const double time = take_unit(words, time_units);
-  column.role = is_pass(words, "forward", "fwd", "fp")    ? Role::forward
-                : is_pass(words, "backward", "bwd", "bp") ? Role::backward
-                                                          : Role::none;
-  if (column.role != Role::none) {
-    column.unit = time;
-    return column;
-  }
-  words = words_of_header(cell);
-  if (is_one_of(words, {"numel", "elements", "params", "parameters", "num params", "num parameters", "param count"})) {
-    column.role = Role::elements;
-    return column;
-  }
-  column.unit = take_unit(words, size_units);
-  if (is_one_of(words, {"", "size", "gradient", "grad", "gradient size", "grad size", "parameter", "param", "params",
-                        "parameters", "parameter size", "param size", "weight", "weights", "tensor size"}) &&
-      (column.unit > 0 || words.ends_with("size")))
-    column.role = Role::bytes;
-  words = words_of_header(cell);
-  if (is_one_of(words, {"name", "layer", "layer name", "layer index", "layer id", "module", "op", "operator"}))
-    column.role = Role::name;
-  if (is_one_of(words, {"tensor", "tensor name", "parameter name", "param name"})) column.role = Role::tensor;
-  if (is_one_of(words, {"dtype", "data type", "type"})) column.role = Role::dtype;
-  return column;
-}
-
-std::vector<Column> columns_of(std::string_view header) {
-  std::vector<Column> columns;
-  for (const std::string& cell : cells_of(header, separator_of(header))) columns.push_back(column_of(cell));
-  return columns;
-}
-
-bool has(const std::vector<Column>& columns, Role role) { return std::ranges::count(columns, role, &Column::role) > 0; }
-
-bool is_header(const std::vector<Column>& columns) {
-  return has(columns, Role::forward) && has(columns, Role::backward) &&
-         (has(columns, Role::bytes) || has(columns, Role::elements));
-}
-
 bool recognises(std::string_view head) {
   const std::string_view line = first_line_of(head);
-  return !line.empty() && line.front() != '{' && line.front() != '[' && is_header(columns_of(line));
+  return !line.empty() && line.front() != '{' && line.front() != '[' && is_layer_header(layer_columns_of(line));
 }
 
 struct Row {
-  std::string name, tensor;
+  std::string name, index, tensor;
   std::optional<Seconds> forward, backward;
   std::optional<Bytes> size;
   DataType dtype = DataType::f32;
@@ -134,7 +53,7 @@ class LayerCsv {
     separator_ = separator_of(lines.front().text);
     read_header(lines.front());
     for (std::size_t i = 1; i < lines.size(); ++i) {
-      if (is_header(columns_of(lines[i].text))) {
+      if (is_layer_header(layer_columns_of(lines[i].text))) {
         leave_out_block(lines[i]);
         break;
       }
@@ -166,54 +85,78 @@ class LayerCsv {
   }
 
   void read_header(const TextLine& line) {
-    columns_ = columns_of(line.text);
-    for (const Role role : {Role::name, Role::tensor, Role::forward, Role::backward, Role::bytes, Role::elements}) {
-      if (std::ranges::count(columns_, role, &Column::role) < 2) continue;
-      const auto first = std::ranges::find(columns_, role, &Column::role);
-      const auto second = std::find_if(first + 1, columns_.end(), [&](const Column& c) { return c.role == role; });
+    columns_ = layer_columns_of(line.text);
+    for (const LayerRole role : {LayerRole::name, LayerRole::index, LayerRole::tensor, LayerRole::forward,
+                                 LayerRole::backward, LayerRole::bytes, LayerRole::elements}) {
+      if (std::ranges::count(columns_, role, &LayerColumn::role) < 2) continue;
+      const auto first = std::ranges::find(columns_, role, &LayerColumn::role);
+      const auto second = std::find_if(first + 1, columns_.end(), [&](const LayerColumn& c) { return c.role == role; });
       throw InputError(text_.where(line), "every quantity in one column", first->title + " and " + second->title);
     }
-    if (!has(columns_, Role::name)) table_.missing.push_back("names of layers: rows are numbered");
+    if (!has_role(columns_, LayerRole::name) && !has_role(columns_, LayerRole::index))
+      table_.missing.push_back("names of layers: rows are numbered");
   }
 
-  Row row_of(const TextLine& line) const {
+  Row row_of(const TextLine& line) {
     const std::vector<std::string> cells = cells_of(line.text, separator_);
     const std::string where = text_.where(line);
     if (cells.size() != columns_.size())
       throw InputError(where, std::to_string(columns_.size()) + " cells as in the header",
                        std::to_string(cells.size()));
     Row row;
+    std::optional<double> elements;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const Column& column = columns_[i];
+      LayerColumn& column = columns_[i];
       const std::string& cell = cells[i];
       switch (column.role) {
-        case Role::none:
+        case LayerRole::none:
           break;
-        case Role::name:
+        case LayerRole::name:
           row.name = cell;
           break;
-        case Role::tensor:
+        case LayerRole::index:
+          row.index = cell;
+          break;
+        case LayerRole::tensor:
           row.tensor = cell;
           break;
-        case Role::forward:
+        case LayerRole::forward:
           row.forward = time_of(cell, column, where);
           break;
-        case Role::backward:
+        case LayerRole::backward:
           row.backward = time_of(cell, column, where);
           break;
-        case Role::bytes:
+        case LayerRole::bytes:
           row.size = size_in(cell, column, where);
           break;
-        case Role::elements:
-          if (!is_null(cell)) row.size = Bytes(amount_of(cell, where, "number of elements"));
+        case LayerRole::elements:
+          if (!is_null(cell)) elements = amount_of(cell, where, "number of elements");
           break;
-        case Role::dtype:
+        case LayerRole::kind:
+          // The first row shows whether these are types of data ("float32") or of layers ("Conv2d").
+          if (is_null(cell)) break;
+          column.role = data_type_of(cell) ? LayerRole::dtype : LayerRole::none;
+          if (column.role == LayerRole::dtype) read_dtype(cell, where, row);
+          break;
+        case LayerRole::repeated:
+          check_repeated(cell, i, where);
+          break;
+        case LayerRole::dtype:
           read_dtype(cell, where, row);
           break;
       }
     }
-    if (has(columns_, Role::elements) && !has(columns_, Role::bytes) && row.size) *row.size *= size_of(row.dtype);
+    if (!row.size && elements) row.size = Bytes(*elements * size_of(row.dtype));
     return row;
+  }
+
+  /// Rows of several steps or workers are measurements, of which a table of layers holds the means.
+  void check_repeated(const std::string& cell, std::size_t column, const std::string& where) {
+    const auto [first, is_new] = repeated_.try_emplace(column, cell);
+    if (!is_new && first->second != cell)
+      throw InputError(where, "the layers of one step of one worker",
+                       "'" + first->second + "' and '" + cell + "' in column " + columns_[column].title,
+                       "give the rows of one, or means over all");
   }
 
   static void read_dtype(const std::string& cell, const std::string& where, Row& row) {
@@ -224,7 +167,7 @@ class LayerCsv {
     row.dtype_said = true;
   }
 
-  static std::optional<Seconds> time_of(const std::string& cell, const Column& column, const std::string& where) {
+  static std::optional<Seconds> time_of(const std::string& cell, const LayerColumn& column, const std::string& where) {
     if (is_null(cell)) return std::nullopt;
     if (column.unit > 0) return Seconds(amount_of(cell, where, "time") * column.unit);
     try {
@@ -234,7 +177,7 @@ class LayerCsv {
     }
   }
 
-  static std::optional<Bytes> size_in(const std::string& cell, const Column& column, const std::string& where) {
+  static std::optional<Bytes> size_in(const std::string& cell, const LayerColumn& column, const std::string& where) {
     if (is_null(cell)) return std::nullopt;
     if (column.unit > 0) return Bytes(amount_of(cell, where, "size") * column.unit);
     try {
@@ -245,9 +188,11 @@ class LayerCsv {
   }
 
   void add(Row row, const TextLine& line) {
-    if (row.name.empty()) row.name = "layer " + std::to_string(table_.layers.size());
+    if (row.name.empty()) row.name = !row.index.empty() ? row.index : "layer " + std::to_string(table_.layers.size());
     const bool nulls = !row.forward || !row.backward;
-    const bool same_layer = !table_.layers.empty() && table_.layers.back().name == row.name;
+    const bool same_layer =
+        !table_.layers.empty() && (row.index.empty() ? table_.layers.back().name == row.name : index_ == row.index);
+    index_ = row.index;
     if (same_layer) {
       const TabledLayer& above = table_.layers.back();
       if ((row.forward && *row.forward != above.forward) || (row.backward && *row.backward != above.backward))
@@ -278,7 +223,30 @@ class LayerCsv {
                              " on is left out");
   }
 
+  /// Spreadsheets sum up below. "total" is never a layer; "sum" and "mean" may be one and have to fit the rows above.
+  void leave_out_sum() {
+    if (table_.layers.size() < 3) return;
+    const TabledLayer& last = table_.layers.back();
+    const std::string words = words_of_header(last.name);
+    const bool mean = words == "mean" || words == "average" || words == "avg";
+    const bool total = words == "total" || words == "totals" || words == "overall";
+    if (!mean && !total && words != "sum") return;
+    Seconds forward, backward;
+    for (const TabledLayer& layer : std::span(table_.layers).first(table_.layers.size() - 1)) {
+      forward += layer.forward;
+      backward += layer.backward;
+    }
+    const double share = mean ? 1 / static_cast<double>(table_.layers.size() - 1) : 1;
+    const auto near = [&](Seconds one, Seconds sum) {
+      return std::abs(one.value() - share * sum.value()) <= 0.01 * share * sum.value();
+    };
+    if (!total && (!near(last.forward, forward) || !near(last.backward, backward))) return;
+    table_.assumed.push_back("the last row, '" + last.name + "', sums up the others and is no layer");
+    table_.layers.pop_back();
+  }
+
   void finish() {
+    leave_out_sum();
     if (backward_first_) std::ranges::reverse(table_.layers);
     table_.assumed.push_back(backward_first_ ? "gradients are ready in the order of the rows, as the file says"
                                              : "rows are in forward order; gradients are ready in the reverse order");
@@ -296,7 +264,9 @@ class LayerCsv {
   const ReadOptions& options_;
   TableText text_;
   LayerTable table_;
-  std::vector<Column> columns_;
+  std::vector<LayerColumn> columns_;
+  std::map<std::size_t, std::string> repeated_;  ///< first cell of such a column
+  std::string index_;                            ///< of the row above
   char separator_ = ',';
   bool backward_first_ = false, all_f32_ = true;
   std::size_t shared_times_ = 0, null_times_ = 0;

@@ -26,15 +26,17 @@ PassCost device_cost(Seconds time) {
 }
 
 /// "conv" and "conv" become "conv" and "conv (2)".
-void make_unique(std::vector<Layer>& layers) {
+template <class Named>
+void make_unique(std::vector<Named>& all) {
   std::unordered_map<std::string, int> seen;
-  for (const Layer& layer : layers) seen.try_emplace(layer.name, 0);
-  for (Layer& layer : layers) {
-    const std::string name = layer.name;
-    int& count = seen[name];
-    if (++count == 1) continue;
-    do layer.name = name + " (" + std::to_string(count) + ")";
-    while (!seen.try_emplace(layer.name, 1).second && ++count > 0);
+  for (const Named& one : all) seen.try_emplace(one.name, 0);
+  for (Named& one : all) {
+    const std::string name = one.name;
+    int count = ++seen[name];
+    if (count == 1) continue;
+    do one.name = name + " (" + std::to_string(count) + ")";
+    while (!seen.try_emplace(one.name, 1).second && ++count > 0);
+    seen[name] = count;
   }
 }
 
@@ -57,10 +59,13 @@ Profile profile_of_table(LayerTable table) {
   for (const std::uint32_t layer : profile.backward_order) {
     for (Tensor tensor : table.layers.at(layer).tensors) {
       tensor.layer = layer;
-      if (tensor.name.empty()) tensor.name = profile.layers[layer].name;
+      // A tensor that bears its layer's name bears the unique one.
+      const std::string& name = table.layers[layer].name;
+      if (tensor.name.empty() || tensor.name == name) tensor.name = profile.layers[layer].name;
       profile.tensors.push_back(std::move(tensor));
     }
   }
+  make_unique(profile.tensors);
   profile.optimizer = device_cost(table.optimizer);
   profile.other = device_cost(table.other);
   profile.input = table.input;
@@ -137,11 +142,33 @@ std::vector<std::string> cells_of(std::string_view line, char separator) {
   }
 }
 
+namespace {
+
+constexpr std::string_view no_break_space = "\xc2\xa0";
+
+bool is_beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
+
+/// The micro sign, the Greek letter, and the sign in Latin-1 stand for "u"; goes to the last byte of it. As gaps they
+/// would leave the "s" of microseconds.
+bool micro_at(std::string_view text, std::size_t& at) {
+  const std::string_view rest = text.substr(at);
+  if (rest.starts_with("\xc2\xb5") || rest.starts_with("\xce\xbc")) {
+    ++at;
+    return true;
+  }
+  return rest.front() == '\xb5' && (at == 0 || !is_beyond_ascii(text[at - 1]));
+}
+
+}  // namespace
+
 std::string words_of_header(std::string_view cell) {
   std::string words;
   bool gap = false;
-  for (const char c : cell) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) {
+  for (std::size_t i = 0; i < cell.size(); ++i) {
+    const char c = micro_at(cell, i) ? 'u' : cell[i];
+    const bool letter = std::isalnum(static_cast<unsigned char>(c)) || is_beyond_ascii(c);
+    if (!letter || cell.substr(i).starts_with(no_break_space)) {
+      if (letter) ++i;
       gap = !words.empty();
       continue;
     }
@@ -185,7 +212,10 @@ double amount_of(std::string_view cell, const std::string& where, std::string_vi
   double value = 0;
   try {
     value = number_of(cell, where);
-  } catch (const InputError&) { throw InputError(where, expected, "'" + std::string(cell) + "'"); }
+  } catch (const InputError&) {
+    throw InputError(where, expected, "'" + std::string(cell) + "'",
+                     cell.find(',') == std::string_view::npos ? "" : "numbers use a point, and no commas");
+  }
   if (!(value >= 0) || std::isinf(value)) throw InputError(where, expected, "'" + std::string(cell) + "'");
   return value;
 }
