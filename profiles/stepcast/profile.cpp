@@ -59,11 +59,19 @@ constexpr std::array aliases{
     Alias{"byte", DataType::u8},
     Alias{"unsigned char", DataType::u8},
     Alias{"uint8", DataType::u8},
+    Alias{"unsigned short", DataType::i16},
+    Alias{"uint16", DataType::i16},
+    Alias{"unsigned int", DataType::i32},
+    Alias{"uint32", DataType::i32},
+    Alias{"unsigned long", DataType::i64},
+    Alias{"uint64", DataType::i64},
+    Alias{"float4_e2m1fn_x2", DataType::u8},  // two in a byte
     Alias{"boolean", DataType::boolean},
     Alias{"float8_e4m3fn", DataType::f8},
     Alias{"float8_e5m2", DataType::f8},
     Alias{"float8_e4m3fnuz", DataType::f8},
     Alias{"float8_e5m2fnuz", DataType::f8},
+    Alias{"float8_e8m0fnu", DataType::f8},
 };
 
 /// Nothing that a training step does takes eleven days or moves a petabyte: such numbers are wrong units.

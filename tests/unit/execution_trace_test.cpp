@@ -261,6 +261,25 @@ TEST_CASE("where the ids count apart, the order of operators joins files of one 
   CHECK_THROWS_AS((void)joined(profiled(17, {{"other", 1}, {"names", 2}}, false), e), InputError);
 }
 
+TEST_CASE("the rank of a process is not its place in a group of some ranks") {
+  // [sequence, group, place or root, collective, splits, splits, first, stride, size]
+  const auto rank_of = [](const std::vector<std::string>& calls, const std::string& groups = "") {
+    std::vector<Node> nodes;
+    if (!groups.empty()) nodes.push_back({4, 3, 0, 1, "## process_group:init ##", "[\"" + groups + "\"]"});
+    for (const std::string& call : calls)
+      nodes.push_back({static_cast<int>(5 + nodes.size()), 3, 1, 1, "record_param_comms", "[1," + call + "]"});
+    return execution_of(file("1.0.3-chakra.0.0.4", nodes)).rank;
+  };
+  const std::string tensor = R"(["7","tp"],1,"allreduce",[],[],)", all = R"(["0","default_pg"],5,"allreduce",[],[],)";
+  CHECK(rank_of({tensor + "4,1,2"}) == 5);
+  CHECK(rank_of({tensor + "1,4,2"}) == 5);
+  CHECK(rank_of({tensor + "-1,-1,2"}, R"([{\"pg_name\": \"7\", \"ranks\": [3, 6]}])") == 6);
+  CHECK(rank_of({tensor + "-1,-1,2", all + "-1,-1,8"}) == 5);
+  CHECK(rank_of({R"(["0","default_pg"],0,"broadcast",[],[],0,1,8)"}) == -1);
+  CHECK(rank_of({R"(93891384002768,2,"allreduce",[],[])"}) == 2);  // 1.0.1: nothing tells of other groups
+  CHECK(rank_of({R"(93891384002768,2,"allreduce",[],[])", R"(94398426290464,1,"allreduce",[],[])"}) == -1);
+}
+
 TEST_CASE("an in-place operator writes what it is given") {
   const std::string xs = "[[8,3]]", f = R"J(["Tensor(float)"])J";
   const ExecutionTrace e =

@@ -108,6 +108,15 @@ TEST_CASE("a time stamp of 0 far before all others is none; a file that begins a
   CHECK(mentions(trace.report.repaired, "1 event dropped: time stamp 0"));
   CHECK(error_of(bad, true).find("time stamp 0") != std::string::npos);
   CHECK(read(file_of(op("a", "0", "5") + "," + op("b", "7", "1"))).events.size() == 2);
+  // Relative times begin when the program loads the profiler.
+  const auto relative = [](const std::string& events) {
+    return R"({"baseTimeNanoseconds": 1727743122000000000, "traceEvents": [)" + events + "]}";
+  };
+  const Trace late = read(relative(op("lost", "0.000", "0.000") + "," + op("a", "30000000.125", "1")));
+  CHECK(text_of(late) == "host operator a 1727743152000000125 1000 @7/8\n");
+  CHECK(mentions(late.report.repaired, "1 event dropped: time stamp 0"));
+  CHECK(read(relative(op("a", "0", "5") + "," + op("b", "7", "1"))).events.size() == 2);
+  CHECK(read(file_of(op("a", "0", "5") + "," + op("b", "30000000", "1"))).events.size() == 2);
 }
 
 TEST_CASE("slices written as begin and end marks are closed by thread, and marks without a partner are counted") {

@@ -2,6 +2,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>
 #include <stepcast/formats/parts/process_groups.hpp>
+#include <stepcast/formats/parts/recorded_collective.hpp>
 
 #include "shared_data.hpp"
 
@@ -113,6 +114,45 @@ TEST_CASE("process groups: cut lists are made whole from the list of groups or f
   CHECK(trace.groups[4].ranks == Ranks{1, 3});
   CHECK(trace.rank == 3);  // second in its group
   CHECK(std::ranges::any_of(trace.report.assumed, [](const std::string& line) { return line.starts_with("rank 3 "); }));
+}
+
+TEST_CASE("collectives with a root say its rank, not that of the process") {
+  const auto recorded = [](const std::string& name, int rank) {
+    std::string text = collective("0", "[4, 5, 6, 7]", 4, R"(, "Rank": )" + std::to_string(rank));
+    return text.replace(text.find("all_to_allv"), 11, name);
+  };
+  for (const char* rooted : {"broadcast", "reduce", "gather", "scatter", "send", "recv"}) {
+    CAPTURE(rooted);
+    CHECK(read(file_of(recorded(rooted, 0))).rank == -1);
+    CHECK(read(file_of(recorded(rooted, 0) + recorded("_allgather_base", 2))).rank == 6);
+  }
+  CHECK(read(file_of(recorded("barrier", 3))).rank == 7);
+}
+
+TEST_CASE("counts of elements that overflowed 32 bits are restored") {
+  const auto restored = [](const char* name, std::int64_t in, std::int64_t out, std::int64_t size) {
+    const bool changed = restore_counts(name, size, in, out);
+    return std::pair(changed ? in : -2, changed ? out : -2);
+  };
+  using Counts = std::pair<std::int64_t, std::int64_t>;
+  CHECK(restored("_allgather_base", 32'833'536, -92'274'688, 128) == Counts(32'833'536, 4'202'692'608));
+  CHECK(restored("_allgather_base", 40'000'000, 825'032'704, 128) == Counts(40'000'000, 5'120'000'000));
+  CHECK(restored("_reduce_scatter_base", -92'274'688, 32'833'536, 128) == Counts(4'202'692'608, 32'833'536));
+  CHECK(restored("allreduce", -2'147'483'648, -2'147'483'648, 8) == Counts(2'147'483'648, 2'147'483'648));
+  CHECK(restored("all_to_allv", 8, 1 << 30, 4) == Counts(-2, -2));  // fine as they are
+  CHECK(restored("allreduce", 1 << 30, 1 << 30, 5) == Counts(-2, -2));
+  CHECK(restored("_allgather_base", 8, 64, 8) == Counts(-2, -2));
+  CHECK(restored("_allgather_base", 8, 60, 8) == Counts(-2, -2));
+  CHECK(restored("_allgather_base", -1, -1, 8) == Counts(-2, -2));
+
+  std::string text = collective("0", "[0, 1]", 128);
+  text.replace(text.find("all_to_allv"), 11, "_allgather_base");
+  const std::string small = R"("In msg nelems": 8, "Out msg nelems": 6)";
+  text.replace(text.find(small), small.size(), R"("In msg nelems": 32833536, "Out msg nelems": -92274688)");
+  const Trace trace = read(file_of(text));
+  CHECK(trace.collectives.at(0).out_elements == 4'202'692'608);
+  CHECK(std::ranges::any_of(trace.report.assumed,
+                            [](const std::string& line) { return line.find("overflowed 32 bits") != line.npos; }));
 }
 
 TEST_CASE("a stream's wait for an event joins the work before the record with the work behind the wait") {

@@ -207,29 +207,37 @@ TEST_CASE("XPU, MTIA, HPU, Glow, private backends: calls, kernels and synchronis
     return trace.events[1].kind;
   };
   for (const char* category : {"xpu_runtime", "xpu_driver", "mtia_runtime", "glow_runtime", "privateuse1_runtime",
-                               "privateuse1_driver", "cuda_driver"})
+                               "privateuse1_driver", "cuda_driver", "musa_runtime", "musa_driver", "mlu_runtime"})
     CHECK(kind_of(category) == EventKind::runtime_call);
-  for (const char* category : {"mtia_ccp_events", "hpu_op"}) CHECK(kind_of(category) == EventKind::kernel);
-  for (const char* category : {"xpu_sync", "cuda_sync", "cuda_event"})
+  CHECK(kind_of("mtia_ccp_events") == EventKind::kernel);
+  CHECK(kind_of("mlu_memcpy") == EventKind::copy);
+  CHECK(kind_of("mlu_memset") == EventKind::fill);
+  for (const char* category : {"xpu_sync", "cuda_sync", "cuda_event", "musa_sync", "mlu_notifier"})
     CHECK(kind_of(category) == EventKind::synchronization);
-  for (const char* category : {"overhead", "collective_comm", "external_correlation"})
+  // hpu_op: Gaudi's host calls are of it, too; its kernels are "kernel".
+  for (const char* category : {"overhead", "collective_comm", "external_correlation", "hpu_op"})
     CHECK(kind_of(category) == EventKind::other);
 }
 
 TEST_CASE("arrows from forward to backward find the operators that start there") {
-  const std::string arrows =
-      R"({"ph": "s", "id": 1, "pid": 7, "tid": 8, "ts": 10.5, "cat": "fwdbwd", "name": "fwdbwd"},)"
-      R"({"ph": "f", "id": 1, "pid": 7, "tid": 8, "ts": 90, "cat": "fwdbwd", "name": "fwdbwd", "bp": "e"},)"
-      R"({"ph": "s", "id": 2, "pid": 7, "tid": 8, "ts": 11, "cat": "fwdbwd", "name": "fwdbwd"})";
-  const Trace trace = read(file_of(
-      arrows + "," + op("aten::linear", "10.5", "9") + "," +
-      op("aten::addmm", "10.5", "5", R"("Sequence number": 3, "Fwd thread id": 0)") + "," + op("aten::t", "10.5", "1") +
-      "," + op("engine: AddmmBackward0", "90", "9", R"("Sequence number": 3, "Fwd thread id": 1)") + "," +
-      op("other", "90", "8", R"("Sequence number": 4)")));
-  REQUIRE(trace.forward_backward.size() == 1);
-  CHECK(trace.text(trace.events[trace.forward_backward[0].forward].name) == "aten::addmm");
-  CHECK(trace.text(trace.events[trace.forward_backward[0].backward].name) == "engine: AddmmBackward0");
-  CHECK(mentions(trace.report.missing, "1 arrow end"));
+  const auto arrow = [](const std::string& phase, int id, const std::string& ts, const std::string& category) {
+    return R"({"ph": ")" + phase + R"(", "id": )" + std::to_string(id) + R"(, "pid": 7, "tid": 8, "ts": )" + ts +
+           R"(, "cat": ")" + category + R"(", "name": "fwd_bwd", "bp": "e"},)";
+  };
+  for (const char* category : {"fwdbwd", "forward_backward"}) {  // the latter until 1.11
+    CAPTURE(category);
+    const Trace trace =
+        read(file_of(arrow("s", 1, "10.5", category) + arrow("f", 1, "90", category) + arrow("s", 2, "11", category) +
+                     op("aten::linear", "10.5", "9") + "," +
+                     op("aten::addmm", "10.5", "5", R"("Sequence number": 3, "Fwd thread id": 0)") + "," +
+                     op("aten::t", "10.5", "1") + "," +
+                     op("engine: AddmmBackward0", "90", "9", R"("Sequence number": 3, "Fwd thread id": 1)") + "," +
+                     op("other", "90", "8", R"("Sequence number": 4)")));
+    REQUIRE(trace.forward_backward.size() == 1);
+    CHECK(trace.text(trace.events[trace.forward_backward[0].forward].name) == "aten::addmm");
+    CHECK(trace.text(trace.events[trace.forward_backward[0].backward].name) == "engine: AddmmBackward0");
+    CHECK(mentions(trace.report.missing, "1 arrow end"));
+  }
 }
 
 TEST_CASE("events are sorted by start, longer first, file order last") {

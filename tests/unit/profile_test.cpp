@@ -355,6 +355,9 @@ TEST_CASE("profile: element types") {
   CHECK(*data_type_of("c10::BFloat16") == DataType::bf16);
   CHECK(*data_type_of("c10::Half") == DataType::f16);
   CHECK(*data_type_of("long int") == DataType::i64);
+  CHECK(*data_type_of("UInt32") == DataType::i32);
+  CHECK(*data_type_of("c10::Float8_e8m0fnu") == DataType::f8);
+  CHECK(size_of(*data_type_of("Float4_e2m1fn_x2")) == 1);
   CHECK(*data_type_of("torch.bfloat16") == DataType::bf16);
   CHECK(!data_type_of("quaternion"));
   for (int i = 0; i <= int(DataType::f8); ++i) {

@@ -51,6 +51,7 @@ class ExecutionReader {
       throw InputError(source_.name, "an execution trace (key \"nodes\")", "an object without that list");
     for (const element node : nodes) read_node(node);
     if (out_.nodes.empty()) throw InputError(source_.name, "an execution trace with operators", "an empty one");
+    out_.rank = own_rank_.among(out_.groups);
     link_parents();
     report();
     if (options_.progress) options_.progress(1);
@@ -142,7 +143,7 @@ class ExecutionReader {
   void read_node(const element& json) {
     ++out_.report.events_seen;
     std::int64_t parent = -1;
-    if (!read_execution_node(json, out_, parent)) {
+    if (!read_execution_node(json, out_, own_rank_, parent)) {
       ++unreadable_;
       return;
     }
@@ -176,6 +177,7 @@ class ExecutionReader {
   const Source& source_;
   const ReadOptions& options_;
   ExecutionTrace out_;
+  OwnRank own_rank_;
   std::string text_;
   std::vector<std::int64_t> parent_ids_;
   std::size_t unreadable_ = 0, repeated_ = 0;

@@ -1,6 +1,7 @@
 // From raw fields to events: classification, numbers, tracks.
 #include <stepcast/decimal.hpp>
 #include <stepcast/formats/parts/event_shard.hpp>
+#include <stepcast/formats/parts/recorded_collective.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -20,7 +21,8 @@ EventCounts& EventCounts::operator+=(const EventCounts& more) {
        {&EventCounts::seen, &EventCounts::python_frames, &EventCounts::unclassified, &EventCounts::negative,
         &EventCounts::no_start, &EventCounts::no_duration, &EventCounts::unreadable_numbers,
         &EventCounts::old_categories, &EventCounts::autograd_only, &EventCounts::fractional, &EventCounts::text_times,
-        &EventCounts::steps, &EventCounts::begin_end, &EventCounts::other_phases, &EventCounts::zero_starts})
+        &EventCounts::steps, &EventCounts::begin_end, &EventCounts::other_phases, &EventCounts::zero_starts,
+        &EventCounts::wrapped_counts})
     this->*count += more.*count;
   add_saturating(unclassified_ns, more.unclassified_ns);
   add_saturating(timed_ns, more.timed_ns);
@@ -194,13 +196,16 @@ void EventShard::add_collective(const KinetoEvent& event, Event& out) {
   arguments.in_elements = count(said.in_elements);
   arguments.out_elements = count(said.out_elements);
   arguments.group_size = count(said.group_size);
+  const std::string_view name = content_of(said.collective);
+  block_.counts.wrapped_counts +=
+      restore_counts(name, arguments.group_size, arguments.in_elements, arguments.out_elements);
   arguments.sequence = count(said.collective_sequence);
   arguments.source_rank = count(said.source_rank);
   arguments.destination_rank = count(said.destination_rank);
   out.collective = static_cast<std::uint32_t>(block_.collectives.size());
   block_.collectives.push_back(arguments);
   if (arguments.group == 0) return;
-  if (const std::int64_t rank = count(said.rank); rank >= 0 && block_.rank_in_group < 0) {
+  if (const std::int64_t rank = count(said.rank); rank >= 0 && block_.rank_in_group < 0 && tells_own_rank(name)) {
     block_.rank_group = arguments.group;
     block_.rank_in_group = rank;
   }
@@ -240,8 +245,8 @@ void EventShard::add_sync(const KinetoEvent& event, const Event& out) {
 
 void EventShard::add_arrow(const KinetoEvent& event) {
   const std::string_view category = content_of(event.category);
-  const bool launch = is_launch_arrow(category);
-  if (category != "fwdbwd" && !launch) return;  // ac2g and its older names say what correlation says
+  const bool launch = is_launch_arrow(category), backward = category == "fwdbwd" || category == "forward_backward";
+  if (!backward && !launch) return;  // ac2g and its older names say what correlation says
   KinetoArrow arrow;
   arrow.end = event.phase[1] == 'f';
   arrow.launch = launch;

@@ -61,7 +61,7 @@ struct EventCounts {
   std::uint64_t seen = 0, python_frames = 0, unclassified = 0;
   std::uint64_t negative = 0, no_start = 0, no_duration = 0, unreadable_numbers = 0, zero_starts = 0;
   std::uint64_t old_categories = 0, autograd_only = 0, fractional = 0, text_times = 0, steps = 0;
-  std::uint64_t begin_end = 0, other_phases = 0;
+  std::uint64_t begin_end = 0, other_phases = 0, wrapped_counts = 0;
   std::int64_t unclassified_ns = 0, timed_ns = 0;  ///< summed durations: of those without a known category; of all
   EventCounts& operator+=(const EventCounts&);
   /// Counts a slice.

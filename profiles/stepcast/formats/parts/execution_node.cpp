@@ -140,15 +140,9 @@ std::int64_t elements_in(const std::vector<ExecutionTensor>& tensors) {
   return sum;
 }
 
-/// Collectives with a root, and transfers between two, give the other's rank instead.
-bool tells_own_rank(std::string_view collective) {
-  constexpr std::string_view without_root[] = {"allreduce", "all_to_all", "allgather", "all_gather", "reduce_scatter"};
-  return std::ranges::any_of(without_root, [&](std::string_view w) { return collective.find(w) != collective.npos; });
-}
-
 /// Arguments of record_param_comms: [tensors,] sequence, group, rank, name, in split, out split [, start, stride,
 /// size].
-void take_arguments(const Parts& parts, ExecutionNode& node, ExecutionCollective& collective, ExecutionTrace& to) {
+void take_arguments(const Parts& parts, ExecutionNode& node, ExecutionCollective& collective, OwnRank& own) {
   array values;
   if (!parts.has_inputs || parts.inputs.get(values) != SUCCESS) return;
   std::vector<element> arguments;
@@ -159,17 +153,20 @@ void take_arguments(const Parts& parts, ExecutionNode& node, ExecutionCollective
   const auto name = std::ranges::find_if(arguments, [](const element& e) { return e.is_string(); });
   const auto at = static_cast<std::size_t>(name - arguments.begin());
   if (at == arguments.size() || at < 2) return;
-  if (to.rank < 0 && tells_own_rank(text_in(arguments[at]))) to.rank = json_integer(arguments[at - 1], -1);
+  const auto number_at = [&](std::size_t i) { return i < arguments.size() ? json_integer(arguments[i], -1) : -1; };
+  array group;
+  const bool named = arguments[at - 2].get(group) == SUCCESS && group.size() > 0;  // before that, a number
+  const std::string name_of_group = named ? std::string(text_in(group.at(0))) : simdjson::minify(arguments[at - 2]);
+  const std::string_view description = named && group.size() > 1 ? text_in(group.at(1)) : std::string_view();
+  own.add(text_in(arguments[at]), name_of_group, description, number_at(at - 1), number_at(at + 3), number_at(at + 4));
   if (!collective.name.empty()) return;
   collective.name = text_in(arguments[at]);
-  array group;
-  if (collective.group.empty() && arguments[at - 2].get(group) == SUCCESS && group.size() > 0)
-    collective.group = text_in(*group.begin());
+  if (collective.group.empty() && named) collective.group = name_of_group;
   if (at + 2 < arguments.size()) {
     collective.in_split = simdjson::minify(arguments[at + 1]);
     collective.out_split = simdjson::minify(arguments[at + 2]);
   }
-  if (at + 5 < arguments.size()) collective.group_size = json_integer(arguments[at + 5], -1);
+  if (at + 5 < arguments.size()) collective.group_size = number_at(at + 5);
   if (!node.inputs.empty()) collective.in_elements = elements_in(node.inputs);
   if (!node.outputs.empty()) collective.out_elements = elements_in(node.outputs);
   array types;
@@ -224,7 +221,7 @@ std::int64_t json_integer(const element& json, std::int64_t absent) {
   return absent;
 }
 
-bool read_execution_node(const element& json, ExecutionTrace& to, std::int64_t& parent) {
+bool read_execution_node(const element& json, ExecutionTrace& to, OwnRank& own, std::int64_t& parent) {
   object fields;
   element id, up;
   std::string_view name;
@@ -240,12 +237,13 @@ bool read_execution_node(const element& json, ExecutionTrace& to, std::int64_t& 
   }
   ExecutionCollective collective;
   take_attributes(fields, node, collective);
+  (void)restore_counts(collective.name, collective.group_size, collective.in_elements, collective.out_elements);
   const Parts parts = parts_of(fields);
   if (parts.has_inputs) read_tensors(parts.inputs, node.inputs);
   if (parts.has_outputs) read_tensors(parts.outputs, node.outputs);
   if (parts.has_shapes) node.input_shapes = shape_list(parts.shapes);
   if (parts.has_types) node.input_types = type_list(parts.types);
-  if (node.name == "record_param_comms") take_arguments(parts, node, collective, to);
+  if (node.name == "record_param_comms") take_arguments(parts, node, collective, own);
   if (node.name == "## process_group:init ##") take_groups(parts, to);
   if (is_transfer(collective.name)) {
     node.collective = static_cast<std::uint32_t>(to.collectives.size());

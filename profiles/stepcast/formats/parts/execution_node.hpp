@@ -3,6 +3,7 @@
 //
 // Internal to the library. Not modelled: tensor values, kernel files, strides.
 #include <stepcast/execution_trace.hpp>
+#include <stepcast/formats/parts/recorded_collective.hpp>
 
 #include <cstdint>
 
@@ -13,8 +14,8 @@ class element;
 namespace stepcast {
 
 /// Adds the node (and its collective and process groups) to the trace and tells its parent's id; false when it has
-/// neither id nor name.
-bool read_execution_node(const simdjson::dom::element& json, ExecutionTrace& to, std::int64_t& parent);
+/// neither id nor name. `own` learns what its collective says of the process' rank.
+bool read_execution_node(const simdjson::dom::element& json, ExecutionTrace& to, OwnRank& own, std::int64_t& parent);
 /// Numbers, and numbers written as strings.
 [[nodiscard]] std::int64_t json_integer(const simdjson::dom::element& json, std::int64_t absent);
 

@@ -31,19 +31,27 @@ constexpr KinetoCategory categories[] = {
     {"mtia_workloadd", EventKind::other, false},
     {"mtia_insight", EventKind::other, true},
     {"glow_runtime", EventKind::runtime_call, false},
-    {"hpu_op", EventKind::kernel, true},
     {"xpu_runtime", EventKind::runtime_call, false},
     {"xpu_driver", EventKind::runtime_call, false},
     {"xpu_sync", EventKind::synchronization, true},
     {"xpu_scope_profiler", EventKind::other, true},
     {"privateuse1_runtime", EventKind::runtime_call, false},
     {"privateuse1_driver", EventKind::runtime_call, false},
+    {"musa_runtime", EventKind::runtime_call, false},
+    {"musa_driver", EventKind::runtime_call, false},
+    {"musa_sync", EventKind::synchronization, true},
+    {"mlu_runtime", EventKind::runtime_call, false},
+    {"mlu_memcpy", EventKind::copy, true},
+    {"mlu_memset", EventKind::fill, true},
+    {"mlu_user_annotation", EventKind::device_annotation, true},
+    {"mlu_notifier", EventKind::synchronization, true},
     // Known, but no work.
     {"overhead", EventKind::other, false},
     {"Trace", EventKind::other, false},
     {"external_correlation", EventKind::other, false},
     {"collective_comm", EventKind::other, false},  // a host's log of what its kernels show
     {"cuda_profiler_range", EventKind::other, true},
+    {"hpu_op", EventKind::other, false},  // Gaudi: host calls, copy and network engines; what computes is "kernel"
 };
 
 struct ProcessCategory {

@@ -80,7 +80,7 @@ class TraceBuilder {
 
   void add_base(std::int64_t base);
   void close_slices();
-  void drop_zero_starts();
+  void drop_zero_starts(const KinetoHeader&);
   void place_uncategorised();
   void sort_events();
   void resolve_arrows();

@@ -53,7 +53,7 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   numbers_.clear();
   shards_.clear();
   close_slices();
-  drop_zero_starts();
+  drop_zero_starts(header);
   place_uncategorised();
   end_with_a_step();
   report.events_seen = counts_.seen;
@@ -121,10 +121,11 @@ void TraceBuilder::close_slices() {
   marks_.clear();
 }
 
-// A start of 0 far before everything else is one that the profiler did not know.
-void TraceBuilder::drop_zero_starts() {
+// A start of 0 far before everything else is one that the profiler did not know. Relative times begin when the program
+// loads the profiler: nobody records that moment and then nothing for a second.
+void TraceBuilder::drop_zero_starts(const KinetoHeader& header) {
   if (counts_.zero_starts == 0) return;
-  constexpr std::int64_t far = std::int64_t{3600} * 1'000'000'000;
+  const std::int64_t far = (header.has_base && header.base_ns > 0 ? 1 : 3600) * std::int64_t{1'000'000'000};
   std::int64_t earliest = std::numeric_limits<std::int64_t>::max();
   for (const Event& event : trace_.events)
     if (event.start_ns != 0) earliest = std::min(earliest, event.start_ns);
@@ -325,6 +326,9 @@ void TraceBuilder::write_report(const KinetoHeader& header) {
   report_unknown();
   if (header.bare_array) report.assumed.push_back("times are microseconds (a bare array says no unit)");
   if (counts_.text_times > 0) report.assumed.push_back("times written as strings are decimal microseconds");
+  if (counts_.wrapped_counts > 0)
+    report.assumed.push_back("element counts of " + counted(counts_.wrapped_counts, "record") +
+                             " of collectives overflowed 32 bits: the multiples of 2^32 that are missing were added");
   report_damage();
 }
 
