@@ -46,11 +46,17 @@ ExitCode export_traces(const Flags& flags) {
   if (documents.profile) throw InputError(flags.input.files.front(), "traces", "a profile, which has no events");
   const std::vector<std::int64_t> ranks = ranks_of(documents.traces);
   const auto name_of_rank = [&](std::size_t i) { return flags.prefix + "." + std::to_string(ranks[i]) + ".et"; };
-  for (std::size_t i = 0; i < ranks.size(); ++i) refuse_overwriting(name_of_rank(i), flags.input.files);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    refuse_overwriting(name_of_rank(i), flags.input.files);
+    check_writable(name_of_rank(i));
+  }
+  // All or nothing: files of some ranks alone would be taken for the whole run.
+  std::vector<ChakraExport> exports;
+  for (const Trace& trace : documents.traces) exports.push_back(chakra_export_of(trace, step));
   using enum TextTable::Align;
   TextTable table({{"file", flexible}, {"nodes", right}, {"host", right}, {"device", right}, {"communication", right}});
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const ChakraExport written = chakra_export_of(documents.traces[i], step);
+    const ChakraExport& written = exports[i];
     write_output(name_of_rank(i), [&](std::ostream& out) { out << written.bytes; });
     for (const std::string& remark : written.remarks) note(documents.traces[i].source + ": " + remark);
     table.add_row({name_of_rank(i), std::to_string(written.nodes), time_text(written.host_ns),

@@ -27,8 +27,14 @@ def event(**changes) -> dict:
     return {**fields, **changes}
 
 
-def trace_text(*events) -> bytes:
-    return json.dumps({"schemaVersion": 1, "traceEvents": list(events)}).encode()
+def trace_text(*events, **fields) -> bytes:
+    return json.dumps({"schemaVersion": 1, **fields, "traceEvents": list(events)}).encode()
+
+
+def rank_text(rank: int, step: int, world_size: int = 2) -> bytes:
+    """One rank of a run whose trace holds a single step."""
+    mark = event(cat="user_annotation", name=f"ProfilerStep#{step}", dur=20)
+    return trace_text(mark, event(), distributedInfo={"backend": "nccl", "rank": rank, "world_size": world_size})
 
 
 def bad_traces() -> dict[str, bytes]:
@@ -267,6 +273,9 @@ def main() -> int:
         for verb in ("profile", "replay"):
             checker.check(f"one recording under two names: {verb}", [verb, str(EXAMPLE), str(twin)])
             checker.check(f"one file twice: {verb}", [verb, str(EXAMPLE), str(EXAMPLE)])
+        # A step that only the first rank has: no file of that rank alone is left.
+        path.write_bytes(rank_text(0, 1)), twin.write_bytes(rank_text(1, 2))
+        checker.check("export: a step of one rank", ["export", str(path), str(twin), "-o", str(out), "--step", "1"])
         twin.unlink(), rules.unlink()
         for flags in [["--step", "99"], ["--step", "-1"], ["--step", "one"], ["--format", "none"]]:
             checker.check("export: " + " ".join(flags), ["export", str(EXAMPLE), "-o", str(out), *flags])
