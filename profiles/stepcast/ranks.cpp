@@ -43,13 +43,36 @@ bool same_recording(const Trace& a, const Trace& b) {
 void refuse_the_same_twice(std::span<const Trace> traces) {
   for (std::size_t i = 0; i < traces.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (traces[i].rank >= 0 && same_recording(traces[i], traces[j]))
+      if (same_recording(traces[i], traces[j]))
         throw InputError(traces[i].source, "another rank than '" + traces[j].source + "'", "the same recording",
                          "give the file of each rank once");
 }
 
+void refuse_different_runs(std::span<const Trace> traces) {
+  const Trace* first = nullptr;
+  for (const Trace& trace : traces) {
+    if (trace.world_size <= 0) continue;
+    if (first == nullptr) first = &trace;
+    if (trace.world_size != first->world_size)
+      throw InputError(trace.source,
+                       "another of the " + std::to_string(first->world_size) + " ranks of '" + first->source + "'",
+                       "a rank of a run of " + std::to_string(trace.world_size),
+                       "give the ranks of one run; different runs are compared by their profiles");
+  }
+}
+
+/// A rank that more than one trace says it is; -1: none.
+std::int64_t disputed_rank(const RunOfRanks& run) {
+  std::set<std::int64_t> seen;
+  for (const RankOfRun& rank : run.ranks)
+    if (rank.written >= 0 && !seen.insert(rank.written).second) return rank.written;
+  return -1;
+}
+
 /// What the reader of a verdict must know of the files that it rests on; empty: nothing.
 std::string caveat(const RunOfRanks& run) {
+  if (const std::int64_t rank = disputed_rank(run); rank >= 0)
+    return "; more than one trace says that it is rank " + std::to_string(rank) + ": are these ranks of one run?";
   // Clocks may differ by anything, and recordings may begin and end apart; both at once are suspicious.
   const auto half_alone = [](const RankOfRun& rank) { return 2 * rank.partnerless > rank.collectives; };
   const Seconds span = span_of(run);
@@ -130,6 +153,7 @@ std::vector<TracedRank> figures_of(const RunOfRanks& run) {
 
 RunOfRanks run_of(std::span<const Trace> traces) {
   if (traces.empty()) throw InputError("", "at least one trace", "none");
+  refuse_different_runs(traces);
   refuse_the_same_twice(traces);
   RunOfRanks run;
   std::vector<ShownRank> ranks = shown_ranks(traces, run.assumed);

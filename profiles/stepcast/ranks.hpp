@@ -41,6 +41,7 @@ struct RankClock {
 
 struct RankOfRun {
   std::int64_t rank = -1;
+  std::int64_t written = -1;  ///< what the trace itself says; -1: nothing
   std::string source;
   RankClock clock;
   std::vector<Step> steps;         ///< on the rank's own clock
@@ -103,7 +104,8 @@ struct RunOfRanks {
 /// The figures of each rank, per step of its trace (the whole trace, where it has no steps).
 [[nodiscard]] std::vector<TracedRank> figures_of(const RunOfRanks&);
 
-/// Throws InputError for no trace at all. One trace alone gives a run without matches.
+/// Throws InputError for no trace at all, for one recording twice, and for ranks of runs that differ in world size. One
+/// trace alone gives a run without matches.
 [[nodiscard]] RunOfRanks run_of(std::span<const Trace>);
 
 }  // namespace stepcast

@@ -46,7 +46,7 @@ ShownCollective shown(const TraceIndex& index, const TracedCollective& traced) {
 ShownRank shown(const Trace& trace) {
   ShownRank out;
   out.rank.source = trace.source;
-  out.rank.rank = trace.rank;
+  out.rank.rank = out.rank.written = trace.rank;
   out.rank.steps = steps_of(trace);
   out.rank.durations = step_durations(trace, out.rank.steps);
   out.world_size = trace.world_size;

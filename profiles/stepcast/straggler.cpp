@@ -126,6 +126,7 @@ std::optional<Straggler> straggler_of(std::span<const Trace> traces, const RunOf
     if (!first.steps.empty() && episode.step >= 0) straggler.steps.push_back(episode.step);
     told.push_back(std::move(episode));
   }
+  if (late.empty()) return std::nullopt;  // never by more than the clocks can tell
   straggler.late = Seconds(median(std::move(late)));
   straggler.cause = cause_of(traces, run, order.front(), std::move(told));
   return straggler;

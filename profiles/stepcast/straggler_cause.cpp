@@ -3,7 +3,9 @@
 #include <stepcast/straggler_cause.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -154,12 +156,15 @@ std::size_t punctual_rank(const MatchedCollective& c) {
   return c.last;
 }
 
-/// A collective before `c` since which the host of the late rank took longer by most of its lateness; else the one
-/// since which it took longest of those looked at.
+/// What explains more than this share of the lateness explains it.
+constexpr double most = 0.7;
+
+/// A collective before `c` since which the host of the late rank took longer by most of its lateness, but none that it
+/// issued before `not_before_ns`: then `c` itself. Without such a bound else the one since which it took longest of
+/// those looked at.
 std::size_t stretch_begin(const RunOfRanks& run, std::size_t c, std::size_t late, std::size_t punctual,
-                          std::int64_t lateness_ns) {
+                          std::int64_t lateness_ns, std::optional<std::int64_t> not_before_ns) {
   constexpr std::size_t looked_at = 64;
-  constexpr double most = 0.7;
   const auto issued = [&](std::size_t k, std::size_t r) { return run.collectives[k].ranks[r].issued_ns; };
   std::size_t best = c;
   std::int64_t largest = 0;
@@ -167,12 +172,36 @@ std::size_t stretch_begin(const RunOfRanks& run, std::size_t c, std::size_t late
     const MatchedCollective& before = run.collectives[k];
     if (before.ranks[late].event == no_index || before.ranks[punctual].event == no_index) continue;
     if (issued(k, late) >= issued(c, late) || issued(k, punctual) >= issued(c, punctual)) continue;
+    if (not_before_ns && issued(k, late) < *not_before_ns) continue;
     ++seen;
     const std::int64_t excess = (issued(c, late) - issued(k, late)) - (issued(c, punctual) - issued(k, punctual));
     if (excess > largest) best = k, largest = excess;
-    if (double(excess) > most * double(lateness_ns)) break;
+    if (double(excess) > most * double(lateness_ns)) return k;
   }
-  return best;
+  return not_before_ns ? c : best;
+}
+
+/// The step in which a rank issued something; null: none has begun.
+const Step* step_of(const RankOfRun& rank, const Participation& p) {
+  const auto after = std::ranges::upper_bound(rank.steps, rank.clock.recorded(p.issued_ns), {}, &Step::start_ns);
+  return after == rank.steps.begin() ? nullptr : &*std::prev(after);
+}
+
+/// The steps in which two ranks issued a collective, if most of the lateness arose since they began: what they do in
+/// other steps, where as much may be lost again, does not count then.
+struct SameStep {
+  const Step *late = nullptr, *punctual = nullptr;
+};
+std::optional<SameStep> telling_step(const RunOfRanks& run, const MatchedCollective& c, std::size_t late,
+                                     std::size_t punctual, std::int64_t lateness_ns) {
+  const SameStep step{step_of(run.ranks[late], c.ranks[late]), step_of(run.ranks[punctual], c.ranks[punctual])};
+  if (step.late == nullptr || step.punctual == nullptr || step.late->number != step.punctual->number)
+    return std::nullopt;
+  const auto since = [&](std::size_t r, const Step& s) {
+    return run.ranks[r].clock.recorded(c.ranks[r].issued_ns) - s.start_ns;
+  };
+  const std::int64_t excess = since(late, *step.late) - since(punctual, *step.punctual);
+  return double(excess) > most * double(lateness_ns) ? std::optional(step) : std::nullopt;
 }
 
 }  // namespace
@@ -187,12 +216,16 @@ LatenessCause cause_of_lateness(std::span<const Trace> traces, const RunOfRanks&
   const auto cause = [](std::string what, std::int64_t excess) {
     return LatenessCause{std::move(what), Seconds(double(excess) * 1e-9)};
   };
-  const std::size_t begin = stretch_begin(run, collective, rank, punctual, lateness);
-  // From the collective before to this one, by launches or by what the device saw.
+  const std::optional<SameStep> step = telling_step(run, c, rank, punctual, lateness);
+  std::optional<std::int64_t> step_began_ns;
+  if (step) step_began_ns = run.ranks[rank].clock.common(step->late->start_ns);
+  const std::size_t begin = stretch_begin(run, collective, rank, punctual, lateness, step_began_ns);
+  // From the collective before, or from the start of the step, to this one, by launches or by what the device saw.
   const auto stretch = [&](std::size_t r, std::int64_t Participation::*from, std::int64_t Participation::*to) {
     const RankClock& clock = run.ranks[r].clock;
-    const std::int64_t first =
-        begin == collective ? traces[r].events.front().start_ns : clock.recorded(run.collectives[begin].ranks[r].*from);
+    std::int64_t first = traces[r].events.front().start_ns;
+    if (begin != collective) first = clock.recorded(run.collectives[begin].ranks[r].*from);
+    else if (step) first = (r == rank ? step->late : step->punctual)->start_ns;
     return Stretch{first, clock.recorded(c.ranks[r].*to)};
   };
   const auto host_of = [&](std::size_t r) {

@@ -220,6 +220,61 @@ TEST_CASE("ranks: even ranks keep pace; one alone, or without collectives, says 
   CHECK_THROWS_AS((void)run_of({}), InputError);
 }
 
+/// Three ranks whose steps begin together every 10 ms, with one collective each, to which rank 1 comes `late_us` later;
+/// its ends are recorded to within `blur_us`.
+std::vector<Trace> late_in_each_step(double late_us, double blur_us) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> blur(-blur_us, blur_us);
+  std::vector<Trace> traces;
+  for (int r = 0; r < 3; ++r) {
+    test::HandTrace hand;
+    for (int s = 0; s < 20; ++s) {
+      const double begin = 10'000.0 * s, start = begin + 5000 + 10 * r + (r == 1 ? late_us : 0);
+      hand.step(s, begin, begin + 9990);
+      hand.op(0, "aten::mm", begin + 10, begin + 20);
+      hand.kernel(0, start - 20, start - 15, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", start,
+                  begin + 8000 + blur(random));
+    }
+    traces.push_back(hand.trace());
+    traces.back().rank = r;
+  }
+  return traces;
+}
+
+TEST_CASE("ranks: what is lost anew in each step is not summed over steps") {
+  const RunOfRanks run = run_of(late_in_each_step(400, 1));
+  REQUIRE(run.straggler);
+  CHECK(run.straggler->index == 1);
+  CHECK(run.straggler->late.value() == doctest::Approx(390e-6).epsilon(0.01));
+  CHECK(run.straggler->steps.size() == 20);
+  CHECK(run.straggler->cause.find("longer without a host event after aten::mm") != std::string::npos);
+  CHECK(run.straggler->cause.starts_with("390.0 us "));  // the usual one, rank 2, comes 10 us after it otherwise
+}
+
+TEST_CASE("ranks: lateness below what the clocks can tell makes no straggler") {
+  const RunOfRanks run = run_of(late_in_each_step(150, 300));
+  CHECK(run.ranks[1].late > 0.01 * Seconds(0.2));
+  CHECK(!run.straggler);
+  CHECK(run.verdict().find("late by 0 s") == std::string::npos);
+}
+
+TEST_CASE("ranks: ranks of runs of other sizes are refused, one number for two ranks is said") {
+  std::vector<Trace> traces = traces_of({.ranks = 2, .late_rank = 1, .late_us = 900});
+  traces[0].rank = 1;
+  CHECK(run_of(traces).verdict().find("more than one trace says that it is rank 1") != std::string::npos);
+  traces[0].rank = 0, traces[0].world_size = -1;
+  CHECK(run_of(traces).verdict().find("more than one") == std::string::npos);
+  traces[0].world_size = 8;
+  CHECK_THROWS_WITH_AS((void)run_of(traces),
+                       doctest::Contains("of the 8 ranks of 'rank0.json', found a rank of a run of 2"), InputError);
+}
+
+TEST_CASE("ranks: one recording twice is refused where the traces do not say their ranks, too") {
+  Trace trace = traces_of({.ranks = 1}).front();
+  trace.rank = -1;
+  CHECK_THROWS_WITH_AS((void)run_of(std::vector{trace, trace}), doctest::Contains("the same recording"), InputError);
+}
+
 // ---- process groups, sequence numbers, peers ----
 
 StringId text_in(Trace& trace, const std::string& text) {
