@@ -36,7 +36,7 @@ Json collectives_json(const TraceSummary& s) {
   }
   return {{"count", s.collectives},
           {"union_s", s.collective_time.value()},
-          {"exposed_s", s.kernels > 0 ? Json(s.exposed.value()) : Json(nullptr)},
+          {"exposed_s", s.kernels > 0 && s.exposed >= Seconds(0) ? Json(s.exposed.value()) : Json(nullptr)},
           {"size_sources", std::move(sizes)}};
 }
 

@@ -142,7 +142,9 @@ void write_collectives(std::ostream& out, const TraceSummary& s) {
   if (s.collectives == 0) return say(out, "collectives", "none");
   say(out, "collectives",
       std::to_string(s.collectives) + ", " + text_of(s.collective_time) + " together" +
-          (s.kernels > 0 ? ", " + text_of(s.exposed) + " of it next to no other kernel" : ""));
+          (s.kernels == 0            ? ""
+           : s.exposed >= Seconds(0) ? ", " + text_of(s.exposed) + " of it next to no other kernel"
+                                     : ", as the host shows them: which of it is next to no kernel is not recorded"));
   for (std::size_t i = 0; i < bytes_sources; ++i) {
     if (s.collectives_by_source[i] == 0) continue;
     const auto source = static_cast<BytesSource>(i);

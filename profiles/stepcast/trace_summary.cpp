@@ -54,8 +54,10 @@ void describe_kernels(const TraceIndex& index, TraceSummary& out) {
 void describe_collectives(const TraceIndex& index, TraceSummary& out) {
   const Trace& trace = index.trace;
   std::vector<bool> is_collective(trace.events.size(), false);
+  bool by_host = false;
   for (const TracedCollective& c : collectives_of(index)) {
     is_collective[c.event] = true;
+    by_host |= trace.events[c.event].kind != EventKind::kernel;
     ++out.collectives;
     ++out.collectives_by_source[static_cast<std::size_t>(c.source)];
     out.bytes_by_source[static_cast<std::size_t>(c.source)] += c.size;
@@ -76,7 +78,7 @@ void describe_collectives(const TraceIndex& index, TraceSummary& out) {
     if (device != host) exposed += unions.first.length() - unions.first.shared_with(unions.second);
   }
   out.collective_time = seconds(busy);
-  out.exposed = seconds(exposed);
+  out.exposed = by_host && out.kernels > 0 ? Seconds(-1) : seconds(exposed);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct TraceSummary {
   std::array<std::size_t, bytes_sources> collectives_by_source{};
   std::array<Bytes, bytes_sources> bytes_by_source{};
   Seconds collective_time;               ///< union of the collectives
-  Seconds exposed;                       ///< 0 without a device
+  Seconds exposed;                       ///< 0 without a device; -1: only the host shows the collectives of a device
   double unclassified_share = 0;         ///< time of events of unknown kind / time of all events with a duration
   std::size_t unclassified_kernels = 0;  ///< kernels of which no rule says what they do
   Seconds kernel_time, unclassified_kernel_time;  ///< summed durations

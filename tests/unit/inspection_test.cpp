@@ -100,6 +100,15 @@ TEST_CASE("the JSON holds the numbers of the text, and null for what is not know
   CHECK(trace["report"]["missing"][0] == "input shapes");
 }
 
+TEST_CASE("exposed time that is not known is no number") {
+  Inspection inspection = example();
+  inspection.in_full = true;
+  inspection.files[0].traces[0].summary.exposed = Seconds(-1);
+  const auto json = nlohmann::json::parse(text_of_inspection(inspection, "json"));
+  CHECK(json["files"][0]["traces"][0]["collectives"]["exposed_s"].is_null());
+  CHECK(text_of_inspection(inspection, "text").find("is not recorded") != std::string::npos);
+}
+
 TEST_CASE("a share is never rounded to nothing") {
   CHECK(share_text(0) == "0 %");
   CHECK(share_text(1e-9) == "<0.1 %");

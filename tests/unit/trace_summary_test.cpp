@@ -70,6 +70,16 @@ TEST_CASE("without a device the collectives of the host count, and nothing is ex
   CHECK(s.exposed == Seconds(0));
 }
 
+TEST_CASE("what the host shows of a device's collectives does not tell what is exposed") {
+  HandTrace hand;
+  hand.annotation(0, "nccl:all_reduce", 5, 105);
+  hand.kernel(0, 0, 1, 7, "volta_sgemm_64x64_tn", 100, 200);
+  const TraceSummary s = summary_of(hand.trace());
+  CHECK(s.collectives == 1);
+  CHECK(s.collective_time.value() == doctest::Approx(100e-6));
+  CHECK(s.exposed < Seconds(0));
+}
+
 TEST_CASE("the share of time that nobody could classify") {
   HandTrace hand;
   hand.op(0, "aten::add", 0, 75);
