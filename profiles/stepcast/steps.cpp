@@ -284,8 +284,13 @@ std::vector<Step> steps_of(const Trace& trace) {
     if (marks_of_track[m.track] > most) most = marks_of_track[m.track], track = m.track;
   std::vector<Step> steps;
   for (const MarkedStep& m : marked) {
-    const bool nested = !steps.empty() && m.step.start_ns < steps.back().end_ns;
-    if (m.track == track && !nested) steps.push_back(m.step);
+    if (m.track != track) continue;
+    if (!steps.empty() && m.step.start_ns < steps.back().end_ns) {
+      const std::int64_t shared = std::min(steps.back().end_ns, m.step.end_ns) - m.step.start_ns;
+      if (2 * shared >= m.step.end_ns - m.step.start_ns) continue;  // nested, but for rounding
+      steps.back().end_ns = m.step.start_ns;                        // a later step begins: the end is rounded, or wrong
+    }
+    steps.push_back(m.step);
   }
   for (std::size_t i = 0; uncounted && i < steps.size(); ++i) steps[i].number = static_cast<std::int64_t>(i);
   for (std::size_t i = 0; by_user && i + 1 < steps.size(); ++i)

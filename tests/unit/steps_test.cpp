@@ -71,6 +71,21 @@ TEST_CASE("ranges that frameworks put around each batch are steps, each until th
   CHECK(steps_of(single.trace()).empty());
 }
 
+TEST_CASE("marks that cross are steps that follow one another, marks within others are none") {
+  HandTrace hand;
+  for (int i = 0; i < 4; ++i) hand.step(i, 100.0 * i, 100.0 * i + 130);  // ends that are wrong, or rounded
+  std::vector<Step> steps = steps_of(hand.trace());
+  REQUIRE(steps.size() == 4);
+  CHECK(steps[1].end_ns == 200'000);
+  CHECK(steps[3].end_ns == 430'000);
+  hand.annotation(0, "ProfilerStep#8", 10, 60);
+  hand.annotation(0, "ProfilerStep#9", 310, 430.001);  // lasts longer than the one around it: rounded
+  hand.annotation(0, "ProfilerStep#10", 320, 320);
+  steps = steps_of(hand.trace());
+  CHECK(steps.size() == 4);
+  CHECK(steps.back().number == 3);
+}
+
 TEST_CASE("a trace without marks has no steps") {
   HandTrace hand;
   hand.op(0, "aten::add", 1, 5);
