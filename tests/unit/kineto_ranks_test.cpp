@@ -66,6 +66,24 @@ TEST_CASE("merged ranks without tags are told by process, or refused when they r
   CHECK(error_of(file_of(colliding)).find("reuse correlation ids") != std::string::npos);
 }
 
+TEST_CASE("merged ranks that see one device of the same number share its streams, not their kernels") {
+  std::string other = step_of_rank("200", "0", 13, "");
+  for (std::size_t at = other.find("\"correlation\": "); at != std::string::npos;
+       at = other.find("\"correlation\": ", at + 1))
+    other.insert(at + 15, "50");
+  std::string events = step_of_rank("100", "0", 10, "") + other;
+  events.pop_back();
+  const std::vector<Trace> traces = read_all(file_of(events));
+  REQUIRE(traces.size() == 2);
+  for (const Trace& trace : traces) CHECK(std::ranges::count(trace.events, EventKind::kernel, &Event::kind) == 10);
+}
+
+TEST_CASE("merged ranks of one process number, as containers give it, are refused") {
+  std::string events = step_of_rank("7", "0", 10, "") + step_of_rank("7", "1", 13, "");
+  events.pop_back();
+  CHECK(error_of(file_of(events)).find("reuse correlation ids") != std::string::npos);
+}
+
 TEST_CASE("documents one behind the other are read one by one") {
   const auto rank = [](int number) {
     return R"({"distributedInfo": {"rank": )" + std::to_string(number) + R"(, "world_size": 2}, "traceEvents": [)" +

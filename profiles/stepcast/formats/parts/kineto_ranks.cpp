@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-/// The part of `whole` that is on the tracks of `part`.
+/// The events of `whole` that `parts` gives to `part`, with their tracks.
 Trace part_of(const Trace& whole, std::span<const std::int64_t> parts, std::int64_t part) {
   Trace out = whole;
   out.events.clear();
@@ -20,14 +20,17 @@ Trace part_of(const Trace& whole, std::span<const std::int64_t> parts, std::int6
   out.dependencies.clear();
   out.allocations.clear();
   std::vector<std::uint32_t> track(whole.tracks.size(), no_index), place(whole.events.size(), no_index);
+  std::vector<bool> used(whole.tracks.size(), false);
+  for (std::size_t i = 0; i < whole.events.size(); ++i)
+    if (parts[i] == part) used[whole.events[i].track] = true;
   for (std::size_t i = 0; i < whole.tracks.size(); ++i) {
-    if (parts[i] != part) continue;
+    if (!used[i]) continue;
     track[i] = static_cast<std::uint32_t>(out.tracks.size());
     out.tracks.push_back(whole.tracks[i]);
   }
   for (std::size_t i = 0; i < whole.events.size(); ++i) {
+    if (parts[i] != part) continue;
     Event event = whole.events[i];
-    if (track[event.track] == no_index) continue;
     place[i] = static_cast<std::uint32_t>(out.events.size());
     event.track = track[event.track];
     if (event.collective != no_index) {
@@ -46,47 +49,55 @@ bool is_step(const Trace& trace, const Event& event) {
   return event.kind == EventKind::annotation && trace.text(event.name).starts_with("ProfilerStep#");
 }
 
-/// The host process of each track, found by correlation ids for those of devices; -1: nobody's.
+/// The host process of each event, found by correlation ids for those of devices; -1: nobody's.
 class Processes {
  public:
   explicit Processes(const Trace& trace) : trace_(trace) {
     std::set<std::int64_t> with_work;
+    std::map<std::pair<std::int64_t, StringId>, std::int64_t> starts;  // of steps
+    bool repeats_steps = false;
     for (const Event& event : trace.events) {
       const Track& track = trace.tracks[event.track];
       has_device_work_ = has_device_work_ || is_device_work(event.kind);
       if (track.on_device) continue;
-      if (is_step(trace, event)) with_steps_.insert(track.process);
+      if (is_step(trace, event)) {
+        with_steps_.insert(track.process);
+        const auto [step, is_new] = starts.try_emplace({track.process, event.name}, event.start_ns);
+        repeats_steps = repeats_steps || (!is_new && step->second != event.start_ns);
+      }
       if (event.kind == EventKind::host_op) with_work.insert(track.process);
     }
     with_work.insert(with_steps_.begin(), with_steps_.end());
-    if (with_work.size() < 2) return;  // a device's own record of its calls is no second process
+    // A device's own record of its calls is no second process. In containers all ranks may have one and the same
+    // number.
+    if (with_work.size() < 2 && !repeats_steps) return;
     for (const Event& event : trace.events) {
       const Track& track = trace.tracks[event.track];
       if (event.kind != EventKind::runtime_call || event.correlation < 0 || !with_work.contains(track.process))
         continue;
       const auto [entry, is_new] = caller_.emplace(event.correlation, track.process);
-      shared_ += !is_new && entry->second != track.process;
+      shared_ += !is_new && (repeats_steps || entry->second != track.process);
     }
   }
   [[nodiscard]] const std::set<std::int64_t>& with_steps() const { return with_steps_; }
   /// More than a stray id belongs to two processes.
   [[nodiscard]] bool reuse_ids() const { return has_device_work_ && shared_ >= 8 && shared_ * 100 >= caller_.size(); }
 
-  [[nodiscard]] std::vector<std::int64_t> of_tracks() const {
+  [[nodiscard]] std::vector<std::int64_t> of_events() const {
     std::vector<std::map<std::int64_t, std::size_t>> votes(trace_.tracks.size());
-    for (const Event& event : trace_.events) {
-      if (!trace_.tracks[event.track].on_device || event.correlation < 0) continue;
-      if (const auto found = caller_.find(event.correlation); found != caller_.end())
-        ++votes[event.track][found->second];
+    std::vector<std::int64_t> owners(trace_.events.size(), -1);
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      const Event& event = trace_.events[i];
+      const Track& track = trace_.tracks[event.track];
+      if (!track.on_device) owners[i] = track.process;
+      else if (const auto found = caller_.find(event.correlation); event.correlation >= 0 && found != caller_.end())
+        ++votes[event.track][owners[i] = found->second];
     }
-    std::vector<std::int64_t> owners;
-    for (std::size_t i = 0; i < trace_.tracks.size(); ++i) {
-      if (!trace_.tracks[i].on_device) {
-        owners.push_back(trace_.tracks[i].process);
-      } else {
-        const auto most = std::ranges::max_element(votes[i], {}, &std::pair<const std::int64_t, std::size_t>::second);
-        owners.push_back(most == votes[i].end() ? -1 : most->first);
-      }
+    // What no call is known of belongs to whom most of its stream does.
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      const auto& on_track = votes[trace_.events[i].track];
+      if (owners[i] >= 0 || on_track.empty()) continue;
+      owners[i] = std::ranges::max_element(on_track, {}, &std::pair<const std::int64_t, std::size_t>::second)->first;
     }
     return owners;
   }
@@ -101,10 +112,12 @@ class Processes {
 
 std::vector<Trace> by_tags(const Trace& whole, std::span<const std::int64_t> ranks, std::span<const SyncRecord> syncs) {
   const std::set<std::int64_t> all(ranks.begin(), ranks.end());
+  std::vector<std::int64_t> rank_of_event(whole.events.size());
+  std::ranges::transform(whole.events, rank_of_event.begin(), [&](const Event& e) { return ranks[e.track]; });
   std::vector<Trace> out;
   for (const std::int64_t rank : all) {
     if (rank < 0) continue;
-    Trace part = part_of(whole, ranks, rank);
+    Trace part = part_of(whole, rank_of_event, rank);
     if (part.events.empty()) continue;
     std::vector<SyncRecord> own;
     std::ranges::copy_if(syncs, std::back_inserter(own), [rank](const SyncRecord& s) { return s.rank == rank; });
@@ -124,7 +137,7 @@ std::vector<Trace> by_tags(const Trace& whole, std::span<const std::int64_t> ran
 }
 
 std::vector<Trace> by_processes(const Trace& whole, const Processes& processes, std::span<const SyncRecord> syncs) {
-  const std::vector<std::int64_t> owners = processes.of_tracks();
+  const std::vector<std::int64_t> owners = processes.of_events();
   std::vector<Trace> out;
   for (const std::int64_t process : processes.with_steps()) {
     Trace part = part_of(whole, owners, process);
@@ -147,7 +160,7 @@ std::vector<Trace> traces_by_rank(Trace whole, std::span<const std::int64_t> ran
   const Processes processes(whole);
   if (processes.reuse_ids())
     throw InputError(whole.source, "the events of one process, or of ranks that are told apart (args.rank)",
-                     "several processes that reuse correlation ids: whose the device work is cannot be told",
+                     "several ones that reuse correlation ids: whose the device work is cannot be told",
                      "give the file of each rank by itself");
   if (processes.with_steps().size() > 1) return by_processes(whole, processes, syncs);
   std::vector<Trace> one;
