@@ -69,6 +69,11 @@ std::string pax_path(std::string_view records) {
   return path;
 }
 
+/// What tar of macOS keeps of a file's attributes, beside it: "._trace.json".
+bool is_apple_double(std::string_view name, std::string_view content) {
+  return name.substr(name.rfind('/') + 1).starts_with("._") && content.starts_with(std::string_view("\0\5\x16\7", 4));
+}
+
 }  // namespace
 
 bool is_archive(std::string_view head) { return is_header(head); }
@@ -121,7 +126,7 @@ std::vector<ArchiveMember> members_of(const Source& source) {
                        "make the archive without --sparse, or unpack it and give the files");
     } else if (type == '0' || type == '\0' || type == '7') {
       if (!long_name.empty()) member.name = std::exchange(long_name, {});
-      members.push_back(std::move(member));
+      if (!is_apple_double(member.name, text)) members.push_back(std::move(member));
     } else if (type != 'g') {
       long_name.clear();
     }

@@ -1,8 +1,8 @@
 #pragma once
 // Archive: the members of a tar file, plain or gzip, in which the ranks of a run often travel together.
 //
-// Reads what POSIX (ustar, pax) and GNU tar write; links, folders and other special members are left out. Not modelled:
-// sparse files, other archives (zip).
+// Reads what POSIX (ustar, pax) and GNU tar write; links, folders, what macOS puts beside its files ("._name") and
+// other special members are left out. Not modelled: sparse files, other archives (zip).
 #include <stepcast/format.hpp>
 
 #include <string>

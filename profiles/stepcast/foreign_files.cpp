@@ -63,6 +63,20 @@ bool is_operation_table(const Head& head) {
   return !head.is_object() && !head.body.starts_with('[') && contains_any(first_line(head), {"optype", "op_type"});
 }
 
+// A header and separators, of columns that mean nothing here.
+bool is_table(const Head& head) {
+  const std::string line = first_line(head);
+  if (head.is_object() || head.body.starts_with('[') || line.size() > 1000) return false;
+  return std::ranges::any_of(std::string_view(",;\t"), [&](char separator) {
+    return std::ranges::count(line, separator) >= 2 && line.find(": ") == std::string::npos;
+  });
+}
+
+// Aligned in columns between lines of dashes.
+bool is_printed_summary(const Head& head) {
+  return head.body.starts_with("-----") && head.has("Self CPU") && head.has("# of Calls");
+}
+
 bool is_web_page(const Head& head) { return contains_any(first_line(head).substr(0, 64), {"<!doctype html", "<html"}); }
 
 struct Entry {
@@ -90,6 +104,18 @@ constexpr Entry table[] = {
      {"an HDF5 file", "export Nsight Systems' reports to SQLite: nsys export --type sqlite"}},
     {[](const Head& h) { return h.text.starts_with("version https://git-lfs.github.com/"); },
      {"a pointer of Git LFS, not the file itself", "fetch it: git lfs pull"}},
+    {[](const Head& h) { return h.has("brain.Event:"); },
+     {"an event file of TensorBoard: scalars and images", "give plugins/profile/*/*.xplane.pb of the run"}},
+    {is_printed_summary,
+     {"the summary that PyTorch's profiler prints (key_averages), without single events",
+      "give its trace: profiler.export_chrome_trace(\"trace.json\")"}},
+    {[](const Head& h) { return h.text.starts_with("# nThread") || h.has("# nccl-tests version"); },
+     {"a log of nccl-tests", "give it to stepcast calibrate"}},
+    {[](const Head& h) {
+       return contains_any(first_line(h), {"total time (ns),", "time(%),total"});
+     },
+     {"a summary of Nsight Systems (nsys stats), without single events",
+      "export the report itself: nsys export --type sqlite"}},
     {is_web_page, {"a web page", "download the file itself, not the page that shows it"}},
     {[](const Head& h) { return h.text.starts_with("\x28\xb5\x2f\xfd"); },
      {"something compressed with zstd", "unpack it first: zstd -d"}},
@@ -139,6 +165,9 @@ constexpr Entry table[] = {
     {is_operation_table,
      {"a table of operations without all that is needed",
       "its columns are step, optype, start_ts and duration (in seconds), and rank, or dp_rank and stage"}},
+    {is_table,
+     {"a table whose columns stepcast does not know",
+      "a table of layers has a header such as name,forward_ms,backward_ms,bytes"}},
     {[](const Head& h) { return h.has("\"ph\"") && (h.has("\"ts\"") || h.has("\"traceEvents\"")); },
      {"a Chrome trace of a writer that stepcast does not know", "give the file as the framework's profiler wrote it"}},
 };

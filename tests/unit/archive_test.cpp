@@ -141,6 +141,9 @@ TEST_CASE("sparse members and archives within an archive are refused by name, a 
   };
   const std::string inner = member("name,fwd_ms,bwd_ms,bytes\na,1,2,4\n", tiny_trace) + end_of_archive;
   CHECK(refusal(member("inner.tar", inner) + end_of_archive).find("an archive within an archive") != std::string::npos);
+  const std::string attributes("\0\5\x16\7\0\2\0\0Mac OS X", 16);
+  CHECK(members(member("run/._0.json", attributes) + member("run/0.json", tiny_trace)).size() == 1);
+  CHECK(members(member("run/._0.json", tiny_trace)).size() == 1);
   CHECK(refusal(member("0.json", tiny_trace, 'S') + end_of_archive).find("without --sparse") != std::string::npos);
   CHECK(refusal(member("0.json", "\xef\xbb\xbf" + tiny_trace) + end_of_archive) == "read");
 }

@@ -34,6 +34,7 @@ TEST_CASE("layer CSV: microseconds by their sign are not seconds") {
     CHECK(forward(p).value() == doctest::Approx(100e-6));
     CHECK(p.layers[0].backward.device.value() == doctest::Approx(200e-6));
   }
+  CHECK(forward(table("sep=;\nname;fwd_ms;bwd_ms;bytes\na;1;2;4\n")).value() == doctest::Approx(1e-3));
   CHECK(forward(table("name,forward\xc2\xa0(ms),bwd_ms,bytes\na,1,2,4\n")).value() == doctest::Approx(1e-3));
   // A sign that is no unit leaves no "s" behind either.
   CHECK(contains(refusal("name,forward (\xf0\x9f\x90\x8cs),bwd_ms,bytes\na,1,2,4\n"), "a table without the columns"));
@@ -108,6 +109,11 @@ TEST_CASE("files of other kinds are refused by what they are") {
       {R"({"pp_size": 8, "vpp_size": 1, "micro_batches": 16})", "the parallel layout of a run"},
       {R"({"traceEvents": [{"ph": "X", "name": "Comm.g0.PUSH", "pid": "host0.rank0", "ts": 1, "dur": 2}]})",
        "Kineto does not write"},
+      {"a,b,c\n1,2,3\n", "a table whose columns stepcast does not know"},
+      {"Time (%),Total Time (ns),Instances\n", "nsys stats"},
+      {"# nThread 1 nGpus 8 minBytes 8\n", "stepcast calibrate"},
+      {"-------  --------\n   Name   Self CPU %   # of Calls\n", "export_chrome_trace"},
+      {std::string("\x18\0\0\0\0\0\0\0xxxx\x1a\rbrain.Event:2", 28), "TensorBoard"},
       {"\n<!DOCTYPE html>\n<html>", "a web page"},
       {std::string("\x01\x02\x03\0\x04", 5), "binary data"}};
   for (const auto& [text, message] : files) {

@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::size_t largest_table = std::size_t{64} << 20;
 
+/// "sep=;" tells a spreadsheet what separates; the header shows it as well.
+bool is_separator_line(std::string_view line) { return line.size() == 5 && line.starts_with("sep="); }
+
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 PassCost device_cost(Seconds time) {
@@ -107,6 +110,7 @@ TableText::TableText(const Source& source, const ReadOptions& options) : name_(s
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const std::string_view content = trimmed(line);
     if (content.empty()) continue;
+    if (is_separator_line(content)) continue;
     if (content.front() == '#') comments_.push_back({number, trimmed(content.substr(1))});
     else lines_.push_back({number, line});
   }
@@ -183,7 +187,7 @@ std::string_view first_line_of(std::string_view head) {
   while (!head.empty()) {
     const std::size_t end = std::min(head.find('\n'), head.size());
     const std::string_view line = trimmed(head.substr(0, end));
-    if (!line.empty() && line.front() != '#') return line;
+    if (!line.empty() && line.front() != '#' && !is_separator_line(line)) return line;
     head.remove_prefix(std::min(end + 1, head.size()));
   }
   return {};
