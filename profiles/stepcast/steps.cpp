@@ -175,9 +175,12 @@ bool host_runs_ahead(std::span<const Step> steps, const std::vector<DeviceWork>&
   return !late_shares.empty() && median(std::move(late_shares)) > 0.5;
 }
 
+/// False where numbers between the two say that steps were not recorded, or lost.
+bool follows(const Step& step, const Step& before) { return step.number - 1 <= before.number; }
+
 /// For each step the median, over the kernels that occur once in it and once in the next, of their start-to-start time;
-/// where there is no such kernel, that of the first device work of the two steps; 0 where there is none.
-std::vector<Seconds> periods_of(const StepWork& work) {
+/// where there is no such kernel, that of the first device work of the two steps; 0 where there is none, or no next.
+std::vector<Seconds> periods_of(const StepWork& work, std::span<const Step> steps) {
   const std::size_t count = work.steps.size();
   std::vector<std::vector<double>> samples(count);
   std::vector<std::pair<int, std::int64_t>> seen(count);  // occurrences of a kernel in each step, first start
@@ -195,7 +198,7 @@ std::vector<Seconds> periods_of(const StepWork& work) {
   std::vector<Seconds> periods(count);
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const std::int64_t here = work.steps[i].first_start_ns, next = work.steps[i + 1].first_start_ns;
-    if (here < 0 || next < 0) continue;
+    if (here < 0 || next < 0 || !follows(steps[i + 1], steps[i])) continue;
     if (samples[i].empty()) samples[i].push_back(static_cast<double>(next - here));
     periods[i] = Seconds(median(std::move(samples[i])) * 1e-9);
   }
@@ -216,7 +219,7 @@ bool occurs_once_a_step(const std::vector<Occurrence>& kernel, std::size_t steps
 }
 
 /// Median over the steps of the median over the kernels that occur once a step of their start-to-start time.
-Seconds usual_period(const StepWork& work) {
+Seconds usual_period(const StepWork& work, std::span<const Step> all) {
   const auto working = static_cast<std::size_t>(
       std::ranges::count_if(work.steps, [](const DeviceWork& w) { return w.first_start_ns >= 0; }));
   if (working == 1) return Seconds(0);  // what a single step launched once tells of no period
@@ -225,6 +228,7 @@ Seconds usual_period(const StepWork& work) {
     if (!occurs_once_a_step(kernel, work.steps.size(), working)) continue;
     for (std::size_t i = 1; i < kernel.size(); ++i) {
       const std::size_t step = working == 0 ? i : static_cast<std::size_t>(kernel[i].step);
+      if (step > 0 && !follows(all[step], all[step - 1])) continue;
       samples[step].push_back(static_cast<double>(kernel[i].start_ns - kernel[i - 1].start_ns));
     }
   }
@@ -307,8 +311,8 @@ StepTimes step_times_of(const Trace& trace, std::span<const Step> steps) {
   times.host = median_of(times.durations);
   drop_stubs(times.durations);
   const StepWork work = device_work_of(trace, steps);
-  times.device_period = usual_period(work);
-  std::vector<Seconds> periods = periods_of(work);
+  times.device_period = usual_period(work, steps);
+  std::vector<Seconds> periods = periods_of(work, steps);
   // The only period of two steps is that of a queue which still fills: no better than their annotations.
   const bool told = steps.size() > 2 && std::ranges::any_of(periods, [](Seconds p) { return p > Seconds(0); });
   times.host_runs_ahead = told && host_runs_ahead(steps, work.steps);

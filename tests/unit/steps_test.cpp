@@ -155,6 +155,27 @@ TEST_CASE("a host that runs ahead: the period of kernels that occur once a step"
   }
 }
 
+TEST_CASE("where steps are missing between two, no period is that of a step") {
+  HandTrace hand;
+  int position = 0;
+  for (const int number : {1, 2, 3, 6, 7, 8}) {  // two windows of one recording, or lost annotations
+    hand.shift(100.0 * number);
+    hand.step(number, 0, 9);
+    hand.kernel(0, 1, 2, 7, "once", 300, 320);
+    hand.kernel(0, 3, 4, 7, "many", 320, 350);
+    hand.kernel(0, 5, 6, 7, "many", 350, position++ == 2 ? 590 : 395);
+  }
+  const Trace trace = hand.trace();
+  const StepTimes times = step_times_of(trace, steps_of(trace));
+  REQUIRE(times.durations.size() == 6);
+  CHECK(times.host_runs_ahead);
+  CHECK(times.durations[1].value() == doctest::Approx(100e-6));
+  CHECK(times.durations[2].value() == 0);
+  CHECK(times.durations[3].value() == doctest::Approx(100e-6));
+  CHECK(times.device_period.value() == doctest::Approx(100e-6));
+  for (const Seconds measured : times.measured) CHECK(measured.value() == doctest::Approx(100e-6));
+}
+
 TEST_CASE("public traces: the device's period where the host runs ahead, the annotation elsewhere") {
   const auto folder = test::shared_folder("traces");
   if (!folder) return;
