@@ -1,5 +1,6 @@
 // Collectives of XLA: what the text of an instruction says of them, and that each counts once.
 #include <stepcast/formats/parts/hlo_text.hpp>
+#include <stepcast/profile_of.hpp>
 #include <stepcast/trace_summary.hpp>
 
 #include "timelines.hpp"
@@ -108,6 +109,35 @@ TEST_CASE("xla: collectives are told by the opcode where they are named after th
         "kernel reduce-scatter.3 50000 20000 @0/3d reducescatter\n"
         "kernel fusion.1 70000 5000 @0/3d\n");
   CHECK(mentions(trace.report.missing, "sizes of the collectives"));
+}
+
+TEST_CASE("xla: steps of a GPU are those of the host, else the joined pieces of its line of steps") {
+  const auto slice = [](int pid, int tid, const std::string& name, int from, int to, const std::string& more = "") {
+    return R"({"ph":"X","pid":)" + std::to_string(pid) + R"(,"tid":)" + std::to_string(tid) + R"(,"ts":)" +
+           std::to_string(from) + R"(,"dur":)" + std::to_string(to - from) + R"(,"name":")" + name + "\"" + more +
+           "},\n";
+  };
+  const auto gpu = [](const std::string& events) {
+    return R"({"displayTimeUnit":"ns","traceEvents":[)"
+           R"({"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:GPU:0"}},)"
+           R"({"ph":"M","pid":7,"name":"process_name","args":{"name":"/host:CPU"}},)" +
+           line(1, "Stream #7(Compute)") + line(2, "Steps") + events + "{}]}";
+  };
+  // The copy for step 5 runs while step 4 does, which cuts both in two.
+  const std::string pieces = slice(3, 1, "gemm", 0, 90) + slice(3, 2, "train 4", 0, 50) +
+                             slice(3, 2, "train 5", 50, 55) + slice(3, 2, "train 4", 60, 90) +
+                             slice(3, 2, "train 5", 100, 190) + slice(3, 2, "train 6", 200, 290);
+  const auto steps = [](const std::string& text) {
+    std::string out;
+    for (const Step& step : steps_of(read(text)))
+      out += std::to_string(step.number) + ":" + std::to_string(step.start_ns / 1000) + "-" +
+             std::to_string(step.end_ns / 1000) + " ";
+    return out;
+  };
+  CHECK(steps(gpu(pieces)) == "4:0-50 5:50-190 6:200-290 ");
+  const std::string host = slice(7, 1, "train", 0, 95, R"(,"args":{"step_num":"4"})") +
+                           slice(7, 1, "train", 96, 195, R"(,"args":{"step_num":"5"})");
+  CHECK(steps(gpu(pieces + host)) == "4:0-95 5:96-195 ");
 }
 
 TEST_CASE("xla: cores and channels beside a device are no devices, and what they did is said to be missing") {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -42,6 +43,7 @@ class XlaPlanes::Placing {
     draft_.trace().report = report;
     for (const XlaEvent& event : planes_.events_) look_at(event);
     for (const XlaEvent& event : planes_.events_) add(event);
+    join_pieces();
     finish(numbered);
     return draft_.finish();
   }
@@ -50,9 +52,11 @@ class XlaPlanes::Placing {
   // What must be known of the device before its first event is placed.
   void look_at(const XlaEvent& event) {
     const Line& line = planes_.lines_[event.line];
-    if (const Plane& plane = planes_.planes_[line.plane]; plane.apart) ++apart_[plane.name];
+    const Plane& plane = planes_.planes_[line.plane];
+    if (plane.apart) ++apart_[plane.name];
+    has_host_steps_ = has_host_steps_ || (event.step >= 0 && line.kind == LineKind::host && !plane.apart);
     if (line.plane != device_) return;
-    has_step_line_ = has_step_line_ || line.kind == LineKind::steps;
+    has_step_line_ = has_step_line_ || (line.kind == LineKind::steps && !plane.has_streams);
     if (line.kind != LineKind::asynchronous || !line.works) return;
     halves_.insert(planes_.strings_[event.name]);
     halves_.insert(planes_.strings_[event.operation]);
@@ -64,11 +68,7 @@ class XlaPlanes::Placing {
     const Plane& plane = planes_.planes_[line.plane];
     if (plane.apart || (plane.on_device ? line.plane != device_ : !is_here(line, event))) return;
     const std::string& name = planes_.strings_[event.name];
-    if (line.kind == LineKind::steps) {
-      std::int64_t number = -1;
-      if (read_integer(name, number) != Parsed::fine) number = steps_;
-      return mark_step(number, event);
-    }
+    if (line.kind == LineKind::steps) return plane.has_streams ? add_piece(event) : mark_step(number_of(name), event);
     if (event.step >= 0 && !plane.on_device && !has_step_line_) mark_step(event.step, event);
     Event out;
     out.start_ns = event.start_ns;
@@ -136,6 +136,35 @@ class XlaPlanes::Placing {
   [[nodiscard]] bool is_here(const Line& line, const XlaEvent& event) const {
     if (event.step >= 0) return true;
     return line.devices.empty() ? first_ : std::ranges::find(line.devices, device_) != line.devices.end();
+  }
+
+  /// "12", "train 12"; else the number of the steps so far.
+  [[nodiscard]] std::int64_t number_of(std::string_view name) const {
+    std::int64_t number = -1;
+    const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+    return read_integer(name.substr(digits), number) == Parsed::fine ? number : steps_;
+  }
+
+  // Where there are streams, the line of steps is made of the groups of their kernels: a new piece begins wherever a
+  // kernel of another step comes between. The annotations of the host, which those groups come from, say more.
+  void add_piece(const XlaEvent& event) {
+    if (has_host_steps_) return;
+    const std::string& name = planes_.strings_[event.name];
+    if (name.empty() || name.back() < '0' || name.back() > '9') return mark_step(steps_, event);
+    const std::int64_t end_ns = event.start_ns + event.duration_ns;
+    const auto [piece, is_new] = pieces_.try_emplace(event.name, event.start_ns, end_ns);
+    if (!is_new) piece->second.second = std::max(piece->second.second, end_ns);
+  }
+  void join_pieces() {
+    std::vector<std::pair<std::pair<std::int64_t, std::int64_t>, StringId>> steps;
+    for (const auto& [name, piece] : pieces_) steps.emplace_back(piece, name);
+    std::ranges::sort(steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      auto [start_ns, end_ns] = steps[i].first;
+      if (i + 1 < steps.size()) end_ns = std::min(end_ns, steps[i + 1].first.first);
+      add_step(draft_, number_of(planes_.strings_[steps[i].second]), start_ns, end_ns);
+      ++steps_;
+    }
   }
 
   void mark_step(std::int64_t number, const XlaEvent& event) {
@@ -228,13 +257,14 @@ class XlaPlanes::Placing {
 
   XlaPlanes& planes_;
   std::int64_t device_;
-  bool first_, has_step_line_ = false;
+  bool first_, has_step_line_ = false, has_host_steps_ = false;
   TraceDraft draft_;
   std::map<std::uint32_t, std::uint32_t> tracks_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> open_;
   std::set<std::string, std::less<>> halves_;          ///< instructions whose operation the asynchronous line shows
   std::multimap<std::string, std::uint32_t> started_;  ///< collectives whose end has not been met, oldest first
   std::map<std::string, std::uint64_t> apart_;
+  std::map<StringId, std::pair<std::int64_t, std::int64_t>> pieces_;  ///< of steps by name: from, to
   std::int64_t steps_ = 0;
   std::size_t sized_ = 0;
 };
