@@ -199,7 +199,17 @@ TEST_CASE("what newer and older exports name otherwise") {
 TEST_CASE("kernels whose names are not in the report are said to be without") {
   Database database(one_process());
   database.run("DELETE FROM StringIds WHERE id = 9");
-  CHECK(says(only_trace(database.bytes()).report.missing, "the names of 1 kernels"));
+  CHECK(says(only_trace(database.bytes()).report.missing, "the names of 1 kernel:"));
+}
+
+TEST_CASE("a kernel without times does not move the clock of the others") {
+  Database database(one_process());
+  database.run(call(960, 965, 50, 1) + kernel(-1'000'000'000'000, -1'000'000'000'000, 7, 50, 3));
+  const Trace trace = only_trace(database.bytes());
+  CHECK(says(trace.report.repaired, "1 events dropped: no usable start and end"));
+  CHECK_FALSE(says(trace.report.repaired, "device times moved"));
+  CHECK(says(trace.report.missing, "the device records of 1 of 3 launches"));
+  CHECK(trace.events.front().start_ns == 1'000'000'000'000'000'090);
 }
 
 TEST_CASE("databases of other profilers are told by their tables") {

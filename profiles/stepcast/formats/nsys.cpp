@@ -93,7 +93,7 @@ class NsysReader {
 
   void read_origin() {
     std::string product, schema;
-    for (const char* table : {"EXPORT_META_DATA", "META_DATA_EXPORT"}) {  // until and since 2023
+    for (const char* table : {"EXPORT_META_DATA", "META_DATA_EXPORT"}) {  // older and newer versions
       SqliteRows meta(database_, table, {"name", "value"});
       while (meta.next()) {
         if (meta.text(0) == "EXPORT_PRODUCT_VERSION") product = " " + std::string(meta.text(1).substr(0, 40));
@@ -141,6 +141,11 @@ class NsysReader {
                      "shortName", "copyKind", "srcKind", "dstKind", "graphId"});
     while (rows.next()) {
       if (!has_times(rows)) continue;
+      // CUPTI gives a kernel whose times it could not collect the same ones for both, long before all others.
+      if (rows.integer(1) < rows.integer(0) || (kind == "KERNEL" && rows.integer(1) == rows.integer(0))) {
+        ++without_times_;
+        continue;
+      }
       NsysProcess::DeviceRecord record{time(rows, 0),      time(rows, 1),   rows.integer(2),  rows.integer(3),
                                        rows.integer(4, 0), rows.integer(5), EventKind::kernel};
       if (kind == "MEMCPY") record.kind = EventKind::copy;
@@ -338,7 +343,8 @@ class NsysReader {
     }
     if (p.device_events() > 0 && trace.device_name.empty()) trace.report.missing.push_back("the name of the device");
     if (unnamed_ > 0)
-      trace.report.missing.push_back("the names of " + std::to_string(unnamed_) + " kernels: which are collectives");
+      trace.report.missing.push_back("the names of " + std::to_string(unnamed_) +
+                                     (unnamed_ == 1 ? " kernel" : " kernels") + ": which are collectives");
     if (trace.rank < 0) trace.report.missing.push_back("rank and number of ranks");
     trace.base_ns = base_ns_;
     trace.report.format = "nsys";
