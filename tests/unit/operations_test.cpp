@@ -163,6 +163,12 @@ TEST_CASE("operations: tensor-parallel ranks of a stage are workers of their own
   CHECK(traces[2].operations[0].stage == 1);
 }
 
+TEST_CASE("operation csv: milliseconds are not taken for seconds") {
+  const std::string message = refusal_of(header + "0,0,0,1,forward-compute,0,854,0,0,0,0\n");
+  CHECK(message.find("start_ts and duration in seconds, found operations of 854.0 s") != std::string::npos);
+  CHECK(refusal_of(header + "0,0,0,1,forward-compute,1e18,1,0,0,0,0\n").find("1 rows with") != std::string::npos);
+}
+
 TEST_CASE("operation csv: other separators") {
   std::string text = header + "0,1,3,7,forward-compute,0,1,0,0,0,0\n";
   std::ranges::replace(text, ',', ';');

@@ -13,6 +13,8 @@
 #include <stepcast/formats/parts/operation_table.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/inflate.hpp>
+#include <stepcast/text.hpp>
+#include <stepcast/units.hpp>
 
 #include <algorithm>
 #include <array>
@@ -186,7 +188,24 @@ class OperationCsvReader {
     return false;
   }
 
+  // Half of the operations of a job (one pass of one micro-batch, one transfer) do not last for minutes.
+  void check_unit() const {
+    std::vector<std::int64_t> durations;
+    for (const OperationRecord& row : table_.operations) durations.push_back(row.duration_ns);
+    const auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+    std::nth_element(durations.begin(), middle, durations.end());
+    constexpr std::int64_t longest = 100'000'000'000;
+    if (middle != durations.end() && *middle > longest)
+      throw InputError(source_.name, "start_ts and duration in seconds",
+                       "operations of " + text_of(Seconds(static_cast<double>(*middle) * 1e-9)) + " in the median",
+                       "are they milliseconds or microseconds? divide them");
+    if (durations.empty() && unreadable_ > 0)
+      throw InputError(source_.name, "operations of a pipelined job, with start_ts and duration in seconds",
+                       std::to_string(unreadable_) + " rows with too few cells or a number that cannot be");
+  }
+
   std::vector<Trace> traces() {
+    check_unit();
     if (!plain_.damage().empty()) repairs_.say("truncated: " + plain_.damage());
     repairs_.count(unreadable_, "row dropped", "rows dropped", "too few cells, or a number that is none");
     ReadReport& report = table_.report;
