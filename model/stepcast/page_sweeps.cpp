@@ -139,7 +139,7 @@ void write_sweep(std::ostream& out, const PageSweep& sweep, const Ranking& ranki
   out << "<figure class=\"sweep\">\n<figcaption><h3>" << html(title_of(sweep)) << "</h3>\n";
   write_cross_overs(out, sweep, ranking);
   out << "</figcaption>\n";
-  for (Chart& chart : charts_of(part.question, part.rows)) {
+  for (Chart& chart : charts_of(part.question, part.rows, part.cross_overs)) {
     chart.title = "Step time of a plan";
     const auto [low, high] = std::ranges::minmax(axis.values);
     if (sweep.here >= low && sweep.here <= high) {

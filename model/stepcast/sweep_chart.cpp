@@ -151,11 +151,11 @@ void check_panels(const SweepQuestion& question) {
                      "one is drawn for each value of the axes after the first");
 }
 
-std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows) {
+std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows,
+                             std::span<const CrossOver> cross_overs) {
   const SweepGrid grid(question);
   const std::size_t plans = grid.plans().size(), panels = grid.points() / question.axes.front().values.size();
   check_panels(question);
-  const std::vector<CrossOver> cross_overs = cross_overs_of(question, rows);
   std::vector<Chart> charts;
   for (std::size_t panel = 0; panel < panels; ++panel) {
     std::vector<const SweepRow*> shown;
@@ -167,7 +167,7 @@ std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const Swee
 }
 
 void write_sweep_svg(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows) {
-  write_svg(out, charts_of(question, rows), "sweep");
+  write_svg(out, charts_of(question, rows, cross_overs_of(question, rows)), "sweep");
 }
 
 }  // namespace stepcast

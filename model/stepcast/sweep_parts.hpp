@@ -27,7 +27,7 @@ void check_axis(const SweepAxis&, std::span<const PlanSpec> plans);
 /// Bandwidth and latency are those between machines: some point has several.
 [[nodiscard]] bool over_network(const SweepQuestion&);
 /// The charts that `write_sweep_svg` draws, cross-overs marked.
-[[nodiscard]] std::vector<Chart> charts_of(const SweepQuestion&, std::span<const SweepRow>);
+[[nodiscard]] std::vector<Chart> charts_of(const SweepQuestion&, std::span<const SweepRow>, std::span<const CrossOver>);
 
 /// Where an axis of the option named `name` ("bucket", "ddp.bucket") writes its value: the option of the plan's
 /// strategy or of its modifiers; null where the plan has none. `spec` receives its kind and range.
