@@ -105,6 +105,13 @@ Terms facts_of(const ReportPage& page) {
                                         (slower < noticed - 1 ? "as fast" : percent(slower) + " slower") +
                                         ": needs no further software or machines");
   }
+  if (const std::optional<OtherCollective>& other = ranking.other_collective) {
+    const Prediction &faster = other->plan.prediction, &instead = other->instead.prediction;
+    facts.emplace_back("also try", plan_html(faster.plan) + ", " + html(text_of(faster.iteration)) +
+                                       ", if the library can be set to that collective: " +
+                                       percent(1 - faster.iteration / instead.iteration) + " less than " +
+                                       plan_html(instead.plan) + " over " + html(page.cluster.all_reduce));
+  }
   if (ranking.holds && !ranking.holds->below.empty())
     facts.emplace_back("below " + text_of(ranking.holds->low),
                        "<code>" + html(ranking.holds->below) + "</code> is better");

@@ -71,6 +71,14 @@ void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
                      (slower == "0.0 %" ? "as fast" : slower + " slower") + ": needs no further software or machines");
 }
 
+void write_other_collective(std::ostream& out, const OtherCollective& other, const Cluster& cluster) {
+  const Prediction &p = other.plan.prediction, &instead = other.instead.prediction;
+  write_labelled(out, "also try",
+                 text_of(p.plan) + ", " + text_of(p.iteration) + ", if your library can be set to that collective: " +
+                     percent(1 - p.iteration / instead.iteration) + " less than " + text_of(instead.plan) + " over " +
+                     cluster.all_reduce);
+}
+
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
   constexpr double noticed = 1.005;
   if (best.speed_up < noticed) return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
@@ -90,6 +98,7 @@ void write_advice(std::ostream& out, const RankingReport& report) {
     write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
   write_labelled(out, "bound", p.bound);
   write_simplest(out, report.ranking.exact);
+  if (report.ranking.other_collective) write_other_collective(out, *report.ranking.other_collective, report.cluster);
   if (report.ranking.holds) write_labelled(out, "holds", range_text(*report.ranking.holds, text_of(p.plan)));
   if (!best.settings.empty()) {
     write_labelled(out, "settings", "to paste into the training script:");

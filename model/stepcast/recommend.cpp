@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <tuple>
 
 namespace stepcast {
@@ -75,6 +76,8 @@ std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, co
   return range;
 }
 
+bool faster(const RankedPlan& a, const RankedPlan& b) { return a.prediction.iteration < b.prediction.iteration; }
+
 // Puts the plan that takes the fewest machines and no special software, best the framework's own, first among those
 // that are as good as the best.
 void prefer_simplest(std::vector<RankedPlan>& ranked) {
@@ -107,6 +110,43 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
   plan.settings = settings_of(plan.prediction.plan);
   plan.machines = cluster.nodes + (needs_servers(plan.prediction.plan) ? cluster.servers : 0);
   return plan;
+}
+
+// Of every other algorithm the plan that is fastest over it, tuned again, because other messages suit it. Those that
+// need hardware of their own are left out: they are plans of their own. So are clusters whose collectives were
+// measured: what was measured of one algorithm says nothing fair of the closed forms of the others.
+std::optional<OtherCollective> other_collective_of(const Profile& profile, const Cluster& cluster,
+                                                   const Ranking& ranking, const RecommendOptions& options) {
+  const Answer<CommunicationCost> own = communication_cost(cluster);
+  if (!own || own->algorithm() == "table") return std::nullopt;
+  std::vector<RankedPlan> over_own, over_others;
+  std::copy_if(ranking.exact.begin(), ranking.exact.end(), std::back_inserter(over_own), [](const RankedPlan& p) {
+    return collective_of(p.prediction.plan).empty() && !needs_servers(p.prediction.plan);
+  });
+  for (const CollectiveAlgorithm& algorithm : collective_algorithms()) {
+    if (algorithm.needs_switch || algorithm.needs_servers || algorithm.name == own->algorithm()) continue;
+    std::optional<Prediction> fastest;
+    for (const RankedPlan& plan : over_own) {
+      PlanSpec spec = plan.prediction.plan;
+      spec.collective = algorithm.name;
+      const Answer<Prediction> p = predicted(profile, cluster, spec);
+      if (p && (!fastest || p->iteration < fastest->iteration)) fastest = *p;
+    }
+    if (fastest) over_others.push_back(ranked(profile, cluster, *fastest, options));
+  }
+  if (over_others.empty()) return std::nullopt;
+  // Of algorithms that are as good, the first of the list: they are listed by how common they are.
+  const Seconds best = std::min_element(over_others.begin(), over_others.end(), faster)->prediction.iteration;
+  const auto chosen = std::find_if(over_others.begin(), over_others.end(), [&](const RankedPlan& p) {
+    return p.prediction.iteration <= best * (1 + indifference);
+  });
+  OtherCollective other{std::move(*chosen), std::move(over_own.front())};
+  PlanSpec standard = other.plan.prediction.plan;
+  standard.options = standard_options(*standard.strategy);
+  if (const Answer<Prediction> p = predicted(profile, cluster, standard)) other.plan.standard = *p;
+  other.plan.speed_up = ranking.baseline.iteration / other.plan.prediction.iteration;
+  if (other.plan.prediction.iteration * (1 + indifference) >= other.instead.prediction.iteration) return std::nullopt;
+  return other;
 }
 
 }  // namespace
@@ -180,14 +220,13 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     if (exact) candidates.push_back(plan.prediction.plan);
     (exact ? ranking.exact : ranking.others).push_back(std::move(plan));
   }
-  const auto faster = [](const RankedPlan& a, const RankedPlan& b) {
-    return a.prediction.iteration < b.prediction.iteration;
-  };
   std::stable_sort(ranking.exact.begin(), ranking.exact.end(), faster);
   prefer_simplest(ranking.exact);
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
   if (options.sensitivity && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates, ranking.exact.front().prediction.plan);
+  if (options.sensitivity && cluster.workers() > 1)
+    ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
   return ranking;
 }
 

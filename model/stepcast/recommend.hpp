@@ -6,7 +6,8 @@
 // plans within 0.5 % of the fastest, the one that takes the fewest machines and, then, no special software comes first.
 // Numeric options marked `tuned` are searched; the result is never worse than the default. How far an answer holds is
 // found by scaling the network's bandwidth and comparing the same plans again, their options as tuned for the bandwidth
-// asked for.
+// asked for. Plans are ranked over the all-reduce that the cluster names; whether another algorithm, tuned with the
+// plan, would be faster is said beside the ranking, because not every library lets a user choose it.
 #include <stepcast/prediction.hpp>
 #include <stepcast/tuning.hpp>
 
@@ -31,12 +32,18 @@ struct Range {
       high;  ///< network bandwidth (goodput) between which the best plan stays best, or within 0.5 % of it
   std::string below, above;  ///< the plan that is best beyond; empty: none within the range searched
 };
+/// The same all-reduce plans over another algorithm than the cluster's.
+struct OtherCollective {
+  RankedPlan plan;     ///< the fastest that was found
+  RankedPlan instead;  ///< the fastest over the cluster's own
+};
 struct Ranking {
   Prediction baseline;             ///< DDP buckets of 25 MiB
   std::vector<RankedPlan> exact;   ///< best first
   std::vector<RankedPlan> others;  ///< lossy, stale, periodic, if allowed
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
+  std::optional<OtherCollective> other_collective;  ///< if it is faster by more than 0.5 %
 };
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
@@ -44,7 +51,7 @@ struct RecommendOptions {
   std::vector<PlanSpec> plans{};
   bool tune = true;
   Search search = Search::grid;
-  bool sensitivity = true;
+  bool sensitivity = true;  ///< find `holds` and `other_collective`
 };
 
 /// What is ranked when nobody names plans: every strategy and every modifier on its usual base, at default options,

@@ -98,6 +98,17 @@ def test_a_ranking_is_a_sequence(ranking):
     assert low < high
 
 
+def test_a_faster_collective_is_named(profile):
+    slow = stepcast.recommend(profile, stepcast.Cluster(workers=16, per_node=4, network="1GbE"))
+    other = slow.other_collective
+    assert "@" in other.prediction.plan
+    fastest = min(r.prediction.iteration_s for r in slow.exact if r.prediction.plan.startswith(("ddp", "dear")))
+    assert other.prediction.iteration_s < fastest
+    assert pickle.loads(pickle.dumps(slow)).other_collective.prediction.plan == other.prediction.plan
+    assert other.prediction.plan in slow.to_text() and other.prediction.plan in slow._repr_html_()
+    assert stepcast.recommend(profile, slow.cluster, sensitivity=False).other_collective is None
+
+
 def test_quantities_are_numbers_or_texts(cluster):
     by_number = stepcast.Cluster(workers=16, per_node=4, network=1.25e9, inside=20e9, device_memory=80e9)
     by_text = stepcast.Cluster(workers=16, per_node=4, network="10 Gb/s", inside="20 GB/s", device_memory="80 GB")

@@ -93,6 +93,47 @@ TEST_CASE("the best plan holds where the range says so and not beyond") {
   CHECK(best_is_within_one_per_cent_at(ranking.holds->high * 0.95));
 }
 
+TEST_CASE("a faster all-reduce than the cluster's own is named, and none where there is none") {
+  const Profile profile = balanced_profile();
+  Cluster cluster = cluster_of_flags(16, 4, "10GbE");  // a flat ring: every device's volume crosses the cards
+  const Ranking ranking = recommended(profile, cluster);
+  REQUIRE(ranking.other_collective);
+  const RankedPlan &other = ranking.other_collective->plan, &instead = ranking.other_collective->instead;
+  CAPTURE(text_of(other.prediction.plan));
+  CHECK(collective_of(instead.prediction.plan).empty());
+  CHECK(!needs_servers(instead.prediction.plan));
+  CHECK(other.prediction.iteration * 1.005 < instead.prediction.iteration);
+  CHECK(other.prediction.iteration <= other.standard.iteration);
+  CHECK(other.speed_up == doctest::Approx(ranking.baseline.iteration / other.prediction.iteration));
+  CHECK(predicted(profile, cluster, other.prediction.plan)->iteration == other.prediction.iteration);
+  // No plan that was ranked is faster over any closed form.
+  for (const CollectiveAlgorithm& algorithm : collective_algorithms()) {
+    if (algorithm.needs_switch || algorithm.needs_servers) continue;
+    for (const RankedPlan& plan : ranking.exact) {
+      PlanSpec spec = plan.prediction.plan;
+      if (needs_servers(spec)) continue;
+      spec.collective = algorithm.name;
+      CAPTURE(text_of(spec));
+      if (const Answer<Prediction> p = predicted(profile, cluster, spec))
+        CHECK(p->iteration * 1.005000001 >= other.prediction.iteration);
+    }
+  }
+  // Once the cluster runs that one, nothing is left to gain.
+  Cluster best = cluster;
+  best.all_reduce = collective_of(other.prediction.plan);
+  CHECK(!recommended(profile, best).other_collective);
+  CHECK(!recommended(profile, cluster, {.sensitivity = false}).other_collective);
+  CHECK(!recommended(profile, cluster_of_flags(1, 1, "10GbE")).other_collective);
+  // What was measured is not compared with formulas.
+  MeasuredCollective table;
+  table.operation = "all_reduce";
+  table.workers = 16;
+  table.sizes = {Bytes(1000), Bytes(1e9)};
+  table.times = {milliseconds(1), Seconds(2)};
+  cluster.tables.push_back(table);
+  CHECK(!recommended(profile, cluster).other_collective);
+}
+
 TEST_CASE("one worker needs no communication") {
   const Profile profile = balanced_profile();
   const Cluster cluster = cluster_of_flags(1, 1, "10GbE");

@@ -55,8 +55,12 @@ void fields(A& a, Range& r) {
   a(r.low, r.high, r.below, r.above);
 }
 template <class A>
+void fields(A& a, OtherCollective& o) {
+  a(o.plan, o.instead);
+}
+template <class A>
 void fields(A& a, Ranking& r) {
-  a(r.baseline, r.exact, r.others, r.inapplicable, r.holds);
+  a(r.baseline, r.exact, r.others, r.inapplicable, r.holds, r.other_collective);
 }
 template <class A>
 void fields(A& a, Node& n) {

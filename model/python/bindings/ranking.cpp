@@ -31,15 +31,18 @@ RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPt
     return std::make_shared<PredictionResult>(PredictionResult{p, profile, cluster});
   };
   out->baseline = shared(out->ranking.baseline);
+  const auto one = [&](const RankedPlan& plan) {
+    return std::make_shared<RankedResult>(
+        RankedResult{shared(plan.prediction), shared(plan.standard), plan.speed_up, plan.settings, plan.machines});
+  };
   const auto listed = [&](const std::vector<RankedPlan>& from) {
     std::vector<std::shared_ptr<RankedResult>> to;
-    for (const RankedPlan& plan : from)
-      to.push_back(std::make_shared<RankedResult>(
-          RankedResult{shared(plan.prediction), shared(plan.standard), plan.speed_up, plan.settings, plan.machines}));
+    for (const RankedPlan& plan : from) to.push_back(one(plan));
     return to;
   };
   out->exact = listed(out->ranking.exact);
   out->others = listed(out->ranking.others);
+  if (out->ranking.other_collective) out->other_collective = one(out->ranking.other_collective->plan);
   return out;
 }
 
@@ -135,6 +138,7 @@ void bind_ranking(py::module_& module) {
                                if (!r.ranking.holds) return py::none();
                                return py::make_tuple(r.ranking.holds->low.value(), r.ranking.holds->high.value());
                              })
+      .def_readonly("other_collective", &RankingResult::other_collective)
       .def("to_json",
            [](const RankingResult& r) {
              return written([&](std::ostream& out) {

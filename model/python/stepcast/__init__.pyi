@@ -270,6 +270,9 @@ class Ranking(Sequence[RankedPlan]):
     @property
     def holds(self) -> tuple[float, float] | None:
         """Network bandwidths in bytes per second between which the best plan stays best."""
+    @property
+    def other_collective(self) -> RankedPlan | None:
+        """The fastest all-reduce plan over another collective than the cluster's, where it is faster."""
     def to_json(self) -> str: ...
     def to_text(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...

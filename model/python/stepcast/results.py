@@ -214,6 +214,9 @@ def ranking_html(r: Any) -> str:
     notes = [f"{len(r.inapplicable)} plans cannot run there."] if r.inapplicable else []
     if r.holds is not None:
         notes.append(f"The best plan stays best from {_rate(r.holds[0])} to {_rate(r.holds[1])}.")
+    if r.other_collective is not None:
+        other = r.other_collective.prediction
+        notes.append(f"Over another collective, {other.plan}: {_time(other.iteration_s)}.")
     if caution:
         notes.append(f"Caution: {caution}.")
     return (f"<table><caption {left}>{escape(r.profile.model)} on {escape(r.cluster.name)}. {keys}</caption>"

@@ -108,6 +108,14 @@ Json holds_json(const Range& range) {
           {"above", range.above}};
 }
 
+Json other_collective_json(const OtherCollective& other) {
+  Json json = ranked_json(other.plan);
+  json["collective"] = collective_of(other.plan.prediction.plan);
+  json["instead_of"] = text_of(other.instead.prediction.plan);
+  json["instead_of_s"] = other.instead.prediction.iteration.value();
+  return json;
+}
+
 void write(std::ostream& out, const Json& json) {
   // Names come from traces: bytes that are no UTF-8 are replaced, never an exception.
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
@@ -167,6 +175,8 @@ void write_ranking(std::ostream& out, const RankingReport& report) {
   json["inapplicable"] = Json::array();
   for (const RejectedPlan& plan : ranking.inapplicable)
     json["inapplicable"].push_back({{"plan", plan.plan}, {"reason", plan.reason}});
+  json["other_collective"] =
+      ranking.other_collective ? other_collective_json(*ranking.other_collective) : Json(nullptr);
   json["holds"] = ranking.holds ? holds_json(*ranking.holds) : Json(nullptr);
   write(out, json);
 }
