@@ -246,6 +246,7 @@ struct Flags {
 };
 
 ExitCode list(const Flags& flags) {
+  if (flags.topic.empty()) throw InputError("list", topic_names, "nothing", "e.g. stepcast list strategies");
   const Topic& topic = topic_named(flags.topic);
   const std::vector<Item> items = topic.items();
   write_output(flags.output.path, [&](std::ostream& out) {
@@ -257,7 +258,7 @@ ExitCode list(const Flags& flags) {
 
 Action add_flags(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
-  app.add_option("TOPIC", flags->topic, topic_names)->required();
+  app.add_option("TOPIC", flags->topic, topic_names);
   app.add_flag("--long", flags->in_full, "With options, references and provenance");
   add_output_flags(app, flags->output);
   return [flags] { return list(*flags); };

@@ -171,7 +171,7 @@ std::span<const Named> table() {
                               {"rows", number},
                               {"name", name},
                               {"cases", file},
-                              {"root", file}};
+                              {"root", {.name = "FOLDER", .files = true}}};
   return all;
 }
 

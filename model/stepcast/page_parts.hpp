@@ -20,7 +20,8 @@ namespace stepcast {
 /// The style sheet and the scripts (page/), by name.
 [[nodiscard]] std::span<const EmbeddedFile> page_texts();
 
-/// `text` safe between tags and in quoted attributes; what is no UTF-8 or a control character is replaced.
+/// `text` safe between tags and in quoted attributes; what is no UTF-8, a control character or turns the direction of
+/// the text is replaced.
 [[nodiscard]] inline std::string html(std::string_view text) { return escaped_xml(text); }
 /// A JSON document safe inside <script>: no '<' is left in it.
 [[nodiscard]] std::string json_in_html(std::string_view json);

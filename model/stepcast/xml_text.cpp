@@ -22,6 +22,12 @@ std::size_t character_length(std::string_view text, std::size_t at) {
   return length;
 }
 
+/// U+202A to U+202E and U+2066 to U+2069 turn the direction of the text around them: a name could pose as another.
+bool turns_direction(std::string_view character) {
+  return (character >= "\xe2\x80\xaa" && character <= "\xe2\x80\xae") ||
+         (character >= "\xe2\x81\xa6" && character <= "\xe2\x81\xa9");
+}
+
 }  // namespace
 
 std::string escaped_xml(std::string_view text) {
@@ -34,7 +40,8 @@ std::string escaped_xml(std::string_view text) {
     at += length == 0 ? 1 : length;
     if (length != 1) {
       // U+FFFE and U+FFFF are no characters of XML.
-      out += length == 0 || character == "\xef\xbf\xbe" || character == "\xef\xbf\xbf" ? replacement : character;
+      const bool none = length == 0 || character == "\xef\xbf\xbe" || character == "\xef\xbf\xbf";
+      out += none || turns_direction(character) ? replacement : character;
       continue;
     }
     switch (const char c = character.front()) {

@@ -114,6 +114,8 @@ TEST_CASE("text for XML") {
   CHECK(escaped_xml("\xc0\x80") == replaced + replaced);
   CHECK(escaped_xml("\xed\xa0\x80") == replaced + replaced + replaced);  // half a surrogate pair
   CHECK(escaped_xml("\xef\xbf\xbf") == replaced);
+  CHECK(escaped_xml("a\xe2\x80\xae"
+                    "b\xe2\x81\xa6") == "a" + replaced + "b" + replaced);  // turns text around
 }
 
 TEST_CASE("a gap breaks a curve; a curve without points is not drawn, and no point is drawn as a number") {
