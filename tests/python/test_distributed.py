@@ -111,27 +111,35 @@ class Distributed(unittest.TestCase):
     def killed_half_way(self, client):
         """One of two workers gets SIGKILL after some ranges are done and while it has others."""
         processes = client.run(os.getpid)
-        victim = min(processes)
-        held = []
+        held, killed = [], []
 
-        def kill():  # stopped first, so that it cannot finish what it has
+        def rows_of(worker):
+            return [key for key in client.processing().get(worker, ()) if "_rows" in key]
+
+        def kill():
             deadline = time.monotonic() + 30
-            while not held and time.monotonic() < deadline:
-                held.extend(key for key in client.processing().get(victim, ()) if "_rows" in key)
-                time.sleep(0.05)
-            os.kill(processes[victim], signal.SIGKILL)
+            while not killed and time.monotonic() < deadline:
+                for worker, process in processes.items():
+                    if not rows_of(worker):
+                        continue
+                    os.kill(process, signal.SIGSTOP)  # stopped first, so that it cannot finish what it has
+                    time.sleep(0.05)  # what it had finished is told
+                    held.extend(rows_of(worker))
+                    os.kill(process, signal.SIGKILL if held else signal.SIGCONT)
+                    if held:
+                        killed.append(process)
+                        break
 
         done = []
         killer = threading.Thread(target=kill)
         for part in self.parts(client, chunk=1):
             done.append(part)
             if len(done) == 10:
-                os.kill(processes[victim], signal.SIGSTOP)
                 killer.start()
         killer.join()
         self.assertTrue(held, "the worker had nothing to lose")
         client.wait_for_workers(2, timeout=60)
-        self.assertNotIn(processes[victim], client.run(os.getpid).values())
+        self.assertNotIn(killed[0], client.run(os.getpid).values())
         self.assertEqual("".join(done), self.csv)
 
     def test_input_errors_come_before_anything_is_sent(self):
