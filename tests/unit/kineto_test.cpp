@@ -199,6 +199,19 @@ TEST_CASE("Ascend: no categories, absolute times as strings, processes named any
   CHECK(mentions(trace.report.assumed, "strings"));
 }
 
+TEST_CASE("Ascend: shapes and types are texts with semicolons, the task queue is known") {
+  const Trace trace = read(file_of(
+      op("aten::addmm", "1", "9", R"("Input Dims": "64;\r\n128,3;\r\n;\r\n2", "Input type": "c10::Half;\r\nfloat")") +
+      R"(,{"ph": "X", "cat": "enqueue", "name": "Enqueue@aclnnMm", "pid": 7, "tid": 8, "ts": "3", "dur": 2},)" +
+      R"({"ph": "X", "cat": "dequeue", "name": "Dequeue@aclnnMm", "pid": 7, "tid": 9, "ts": "6", "dur": 2})"));
+  CHECK(trace.text(trace.events[0].shapes) == "[[64],[128,3],[],[2]]");
+  CHECK(trace.text(trace.events[0].types) == R"(["c10::Half","float"])");
+  CHECK(trace.report.events_unclassified == 0);
+  const Trace text = read(file_of(op("a", "1", "9", R"("Input Dims": "[[2, 3]]", "Input type": "")")));
+  CHECK(text.text(text.events[0].shapes) == "[[2, 3]]");
+  CHECK(text.events[0].types == 0);
+}
+
 TEST_CASE("XPU, MTIA, HPU, Glow, private backends: calls, kernels and synchronisation by category") {
   const auto kind_of = [](const std::string& category) {
     const Trace trace = read(file_of(op("a", "1", "1") + R"(,{"ph": "X", "cat": ")" + category +

@@ -1,5 +1,6 @@
 // From raw fields to events: classification, numbers, tracks.
 #include <stepcast/decimal.hpp>
+#include <stepcast/formats/parts/ascend_lists.hpp>
 #include <stepcast/formats/parts/event_shard.hpp>
 #include <stepcast/formats/parts/recorded_collective.hpp>
 
@@ -170,8 +171,11 @@ void EventShard::add_links(const KinetoEvent& event, Event& out) {
   if (out.external_id == 0) out.external_id = -1;
   if (!event.sequence.empty()) out.sequence = number_of(event.sequence);
   if (!event.forward_thread.empty()) out.forward_thread = small_number_of(event.forward_thread);
-  if (!event.shapes.empty()) out.shapes = strings_.id_of(content_of(event.shapes));
-  if (!event.types.empty()) out.types = strings_.id_of(content_of(event.types));
+  const auto is_text = [](std::string_view json) { return !json.empty() && json[0] == '"'; };
+  if (is_text(event.shapes)) out.shapes = strings_.id_of(shapes_of_ascend(content_of(event.shapes)));
+  else if (!event.shapes.empty()) out.shapes = strings_.id_of(event.shapes);
+  if (is_text(event.types)) out.types = strings_.id_of(types_of_ascend(content_of(event.types)));
+  else if (!event.types.empty()) out.types = strings_.id_of(event.types);
   if (!event.record_function.empty()) out.record_function = small_number_of(event.record_function);
   // Written as 0 where nobody asked for them; ids count from 1.
   if (out.record_function == 0 || out.record_function == std::numeric_limits<std::int32_t>::max())

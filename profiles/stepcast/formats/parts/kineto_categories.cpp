@@ -51,6 +51,8 @@ constexpr KinetoCategory categories[] = {
     {"external_correlation", EventKind::other, false},
     {"collective_comm", EventKind::other, false},  // a host's log of what its kernels show
     {"cuda_profiler_range", EventKind::other, true},
+    {"enqueue", EventKind::other, false},  // Ascend's task queue: within the operator, and on the thread that serves it
+    {"dequeue", EventKind::other, false},
     {"hpu_op", EventKind::other, false},  // Gaudi: host calls, copy and network engines; what computes is "kernel"
 };
 
