@@ -83,6 +83,7 @@ std::vector<ArchiveMember> members_of(const Source& source) {
   std::vector<ArchiveMember> members;
   std::string long_name;
   std::uint64_t offset = 0;
+  bool ended = false;
   const auto refuse = [&](const std::string& found) {
     const std::string reason = plain.damage().empty() ? "" : " (" + plain.damage() + ")";
     throw InputError(source.name + "@" + std::to_string(offset), "the header of a tar member", found + reason);
@@ -91,7 +92,14 @@ std::vector<ArchiveMember> members_of(const Source& source) {
     std::array<char, block> bytes{};
     const std::size_t got = plain.read(bytes);
     const std::string_view header(bytes.data(), got);
-    if (got == 0 || header.find_first_not_of('\0') == std::string_view::npos) break;  // the end, marked or not
+    if (got == 0) break;  // the end, marked or not
+    if (header.find_first_not_of('\0') == std::string_view::npos) {
+      ended = true;
+      offset += got;
+      continue;
+    }
+    if (ended && !is_header(header)) break;  // behind the end only another archive means anything
+    ended = false;
     if (got < block) refuse("the end of the file");
     if (!is_header(header)) refuse("something else");
     std::uint64_t size = 0;
@@ -121,7 +129,7 @@ std::vector<ArchiveMember> members_of(const Source& source) {
       long_name = std::string(field(text, 0, text.size()));
     } else if (type == 'x') {
       long_name = pax_path(text);
-    } else if (type == 'S') {
+    } else if (type == 'S' || member.name.find("/GNUSparseFile.") != std::string::npos) {
       throw InputError(source.name + "/" + member.name, "a plain file in the archive", "a sparse one",
                        "make the archive without --sparse, or unpack it and give the files");
     } else if (type == '0' || type == '\0' || type == '7') {

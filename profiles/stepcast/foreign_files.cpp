@@ -158,6 +158,8 @@ constexpr Entry table[] = {
      {"a profile of a BytePS server: its requests, without the workers that wait for them",
       "give the workers' comm.json (BYTEPS_TRACE_ON=1)"}},
     {is_log, {"the log of a job", "give the trace that the job wrote"}},
+    {[](const Head& h) { return h.has("\r") && !h.has("\n") && !h.has(std::string_view("\0", 1)); },
+     {"text whose lines end as on old Macs (CR)", "save it with line ends of Unix or Windows"}},
     {is_layer_table,
      {"a table without the columns of a table of layers",
       "name them forward_ms, backward_ms and bytes (or numel, the number of elements), in a header line separated by "

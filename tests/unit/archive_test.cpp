@@ -132,6 +132,13 @@ TEST_CASE("the ranks of a public run come out of their archive") {
   CHECK(reading.refused.empty());
 }
 
+TEST_CASE("an archive behind the end of another is read, other bytes there are not") {
+  const std::string one = member("a", "1") + end_of_archive, two = member("b", "2") + end_of_archive;
+  CHECK(members(one + two).size() == 2);
+  CHECK(members(one + "garbage").size() == 1);
+  CHECK(members(one + std::string(10'000, '\0')).size() == 1);
+}
+
 TEST_CASE("sparse members and archives within an archive are refused by name, a byte order mark is none") {
   const auto refusal = [](const std::string& bytes) -> std::string {
     try {
@@ -145,5 +152,6 @@ TEST_CASE("sparse members and archives within an archive are refused by name, a 
   CHECK(members(member("run/._0.json", attributes) + member("run/0.json", tiny_trace)).size() == 1);
   CHECK(members(member("run/._0.json", tiny_trace)).size() == 1);
   CHECK(refusal(member("0.json", tiny_trace, 'S') + end_of_archive).find("without --sparse") != std::string::npos);
+  CHECK(refusal(member("./GNUSparseFile.7/0.json", "1\n0\n") + end_of_archive).find("--sparse") != std::string::npos);
   CHECK(refusal(member("0.json", "\xef\xbb\xbf" + tiny_trace) + end_of_archive) == "read");
 }

@@ -91,6 +91,21 @@ TEST_CASE("layer CSV: decimal commas are refused, and why") {
   CHECK(contains(refusal("name;fwd_ms;bwd_ms;bytes\na;0,31;2;4\n"), "found '0,31'; numbers use a point"));
 }
 
+TEST_CASE("tables that were cut lose their last line, of which a number may be cut") {
+  // A stored block of gzip, without its trailer.
+  const auto cut = [](const std::string& text) {
+    const auto size = static_cast<unsigned>(text.size());
+    const auto byte = [](unsigned value) { return static_cast<char>(value & 0xffu); };
+    return std::string("\x1f\x8b\x08\0\0\0\0\0\0\xff\x01", 11) + byte(size) + byte(size >> 8) + byte(~size) +
+           byte(~size >> 8) + text;
+  };
+  const Profile p = table(cut("name,fwd_ms,bwd_ms,bytes\na,1,2,4\nb,1,2,4"));
+  CHECK(p.layers.size() == 1);
+  CHECK(mentions(p.missing, "the end of the file"));
+  const std::string operations = cut("rank,step,optype,start_ts,duration\n0,1,gc,0,1\n0,1,gc,0,1.2");
+  CHECK(test::traces_in(operations).at(0).operations.size() == 1);
+}
+
 TEST_CASE("tables that say too little are told what to say") {
   CHECK(contains(refusal("name,fwd_ms,bwd_ms,weights_M\na,1,2,4\n"), "name them forward_ms, backward_ms and bytes"));
   CHECK(contains(refusal("rank,step,optype,begin,duration\n0,1,gc,2,3\n"), "a table of operations"));
@@ -109,6 +124,7 @@ TEST_CASE("files of other kinds are refused by what they are") {
       {R"({"pp_size": 8, "vpp_size": 1, "micro_batches": 16})", "the parallel layout of a run"},
       {R"({"traceEvents": [{"ph": "X", "name": "Comm.g0.PUSH", "pid": "host0.rank0", "ts": 1, "dur": 2}]})",
        "Kineto does not write"},
+      {"name,fwd_ms,bwd_ms,bytes\ra,1,2,4\r", "old Macs"},
       {"a,b,c\n1,2,3\n", "a table whose columns stepcast does not know"},
       {"Time (%),Total Time (ns),Instances\n", "nsys stats"},
       {"# nThread 1 nGpus 8 minBytes 8\n", "stepcast calibrate"},

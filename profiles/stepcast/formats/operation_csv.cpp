@@ -102,7 +102,8 @@ class OperationCsvReader {
         throw InputError(source_.name, "lines of at most 64 KiB", "a longer one", "is this a CSV file?");
       if (got < piece.size()) break;
     }
-    if (!buffer.empty()) add_line(buffer);
+    if (!buffer.empty() && !plain_.damage().empty()) ++unreadable_;  // the last number may be cut
+    else if (!buffer.empty()) add_line(buffer);
     return traces();
   }
 

@@ -100,6 +100,8 @@ TableText::TableText(const Source& source, const ReadOptions& options) : name_(s
   }
   text_.resize(size);
   damage_ = plain.damage();
+  // Where a file was cut, its last number may have been.
+  if (!damage_.empty()) text_.resize(text_.rfind('\n') + 1);
   if (options.strict && !damage_.empty()) throw InputError(name_, "an intact file", damage_);
   std::string_view rest = text_;
   if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);  // byte order mark of spreadsheets
