@@ -91,7 +91,7 @@ struct PipelineJob {
 
 /// Operations, workers and steps; Inapplicable when there are none. Waits are still to be added.
 [[nodiscard]] Answer<PipelineJob> operations_of(std::span<const Trace>);
-/// Adds waits, groups and work to every step. Empty, or why the recording contradicts itself.
+/// Adds waits, groups and work to every step; leaves out those that contradict themselves. Empty, or why all do.
 [[nodiscard]] std::string add_waits(PipelineJob&);
 [[nodiscard]] Answer<PipelineJob> job_of(std::span<const Trace>);
 

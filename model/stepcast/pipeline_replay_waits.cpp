@@ -121,7 +121,8 @@ class StepWaits {
     group_collectives();
     pack_waits();
     if (!order_groups())
-      return "in step " + std::to_string(step_.number) + " operations wait for one another in a circle";
+      return "in step " + std::to_string(step_.number) +
+             " operations wait for one another in a circle: some are lost, or written twice";
     find_work();
     return {};
   }
@@ -341,8 +342,21 @@ std::string add_waits(PipelineJob& job) {
   find_meetings(job);
   job.sends_recorded = std::ranges::any_of(job.types, [](const OperationType& t) { return t.peer_stage != 0; });
   LagNumbers lags;
-  for (JobStep& step : job.steps)
-    if (std::string flaw = StepWaits(job, step, lags).add(); !flaw.empty()) return flaw;
+  std::string flaw;
+  std::vector<JobStep> sound;
+  for (JobStep& step : job.steps) {
+    const std::uint64_t unmatched = job.unmatched;
+    if (std::string found = StepWaits(job, step, lags).add(); found.empty()) {
+      sound.push_back(std::move(step));
+    } else {
+      job.unmatched = unmatched;
+      if (flaw.empty()) flaw = std::move(found);
+    }
+  }
+  if (sound.empty()) return flaw;
+  if (const std::size_t left_out = job.steps.size() - sound.size(); left_out > 0)
+    job.notes.push_back((left_out == 1 ? "1 step" : std::to_string(left_out) + " steps") + " left out: " + flaw);
+  job.steps = std::move(sound);
   return {};
 }
 

@@ -248,7 +248,7 @@ TEST_CASE("pipeline replay: recordings that contradict themselves have a reason,
   text += row(0, 1, 1, 0, "backward-send", 0.2, 0.1, 0, -1, -1);
   const Answer<PipelineReplay> circle = pipeline_replay_of(traces_in(text));
   REQUIRE(!circle);
-  CHECK(circle.reason() == "in step 0 operations wait for one another in a circle");
+  CHECK(circle.reason() == "in step 0 operations wait for one another in a circle: some are lost, or written twice");
   const Answer<PipelineReplay> no_passes =
       pipeline_replay_of(traces_in(header + row(0, 0, 0, 0, "optimizer", 0, 1, 0, -1, -1)));
   REQUIRE(!no_passes);
@@ -293,6 +293,26 @@ TEST_CASE("pipeline replay: a worker that a step lacks, a lone step, and a send 
   REQUIRE(lacks);
   CHECK(lacks->steps.size() == 1);
   CHECK(mentions(lacks->notes, "step 4 left out: it lacks worker 1"));
+}
+
+TEST_CASE("pipeline replay: a step that contradicts itself is left out, a job of none but such steps is refused") {
+  const auto step = [](int number, bool crossed) {  // each stage first receives what the other sends after that
+    const double late = crossed ? 0.1 : 0;
+    return row(0, 0, 0, number, "forward-compute", 0, 0.1, 0, 0, 0) +
+           row(0, 0, 0, number, "forward-send", 0.1 + late, 0.1, 0, -1, -1) +
+           row(0, 0, 0, number, "backward-recv", 0.2 - late, 0.1, 0, -1, -1) +
+           row(0, 1, 1, number, "forward-recv", 0.1, 0.1, 0, -1, -1) +
+           row(0, 1, 1, number, "backward-send", 0.2, 0.1, 0, -1, -1) +
+           row(0, 1, 1, number, "forward-compute", 0.3, 0.1, 0, 0, 0);
+  };
+  const Answer<PipelineReplay> kept = pipeline_replay_of(traces_in(header + step(3, false) + step(4, true)));
+  REQUIRE(kept);
+  REQUIRE(kept->steps.size() == 1);
+  CHECK(kept->steps[0].step == 3);
+  CHECK(mentions(kept->notes, "1 step left out: in step 4 operations wait for one another in a circle"));
+  const Answer<PipelineReplay> none = pipeline_replay_of(traces_in(header + step(4, true)));
+  REQUIRE(!none);
+  CHECK(none.reason().starts_with("in step 4 operations wait for one another in a circle"));
 }
 
 TEST_CASE("pipeline replay: reports keep to the page, and timelines show all workers twice") {
