@@ -61,10 +61,13 @@ Role role_of(std::string_view name) {
   if (name.starts_with("Optimizer.step")) return Role::optimizer;
   if (name.starts_with("Optimizer.zero_grad") || name == "aten::zero_") return Role::zero_grad;
   if (name.starts_with("enumerate(DataLoader)")) return Role::loader;
-  const bool runtime = starts_with_any(name, {"cuda", "hip", "cu"});
+  const bool runtime = starts_with_any(name, {"cuda", "hip", "cu", "musa"});
+  // Of SYCL the runtime's names; the driver's calls (ze...) are within them.
+  const bool sycl = starts_with_any(name, {"urEnqueue", "piEnqueue", "piextUSMEnqueue"});
   if (runtime && contains_any(name, {"StreamSynchronize", "DeviceSynchronize", "EventSynchronize"}))
     return Role::blocking_call;
-  if (runtime && contains_any(name, {"Launch", "Memcpy", "Memset"})) return Role::launch_call;
+  if (is_any(name, {"urQueueFinish", "urEventWait", "piQueueFinish", "piEventsWait"})) return Role::blocking_call;
+  if ((runtime || sycl) && contains_any(name, {"Launch", "Memcpy", "Memset"})) return Role::launch_call;
   return Role::plain;
 }
 

@@ -208,7 +208,14 @@ TEST_CASE("profile_of: a trace without backward pass is refused") {
 }
 
 TEST_CASE("profile_of: device work goes to the layer that launched it, waiting is no work") {
-  const auto step = [](Scene& s, int) {
+  const char* wait = nullptr;
+  SUBCASE("CUDA") { wait = "cudaStreamSynchronize"; }
+  SUBCASE("HIP") { wait = "hipDeviceSynchronize"; }
+  SUBCASE("MUSA") { wait = "musaStreamSynchronize"; }
+  SUBCASE("SYCL") { wait = "urQueueFinish"; }
+  SUBCASE("SYCL, an event") { wait = "urEventWait"; }
+  SUBCASE("SYCL before 2025") { wait = "piQueueFinish"; }
+  const auto step = [&](Scene& s, int) {
     s.add("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 30, main_thread, EventKind::annotation);
     s.forward("aten::conv2d", 30, 20, 1, "[[8,3,32,32],[16,3,5,5],[],[]]");
     s.kernel("sm80_xmma_fprop_implicit_gemm_nchw", 35, main_thread, 60, 300);
@@ -224,7 +231,7 @@ TEST_CASE("profile_of: device work goes to the layer that launched it, waiting i
     s.add("Optimizer.step#SGD.step", 140, 20, main_thread, EventKind::annotation);
     s.kernel("void at::native::multi_tensor_apply_kernel", 150, main_thread, 890, 40);
     s.add("aten::item", 160, 770);
-    s.add("cudaStreamSynchronize", 165, 764, main_thread, EventKind::runtime_call);
+    s.add(wait, 165, 764, main_thread, EventKind::runtime_call);
   };
   const Profile p = profile_of(Scene().steps(5, 1000, step).trace());
   REQUIRE(p.layers.size() == 2);
