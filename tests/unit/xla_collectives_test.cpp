@@ -98,6 +98,21 @@ TEST_CASE("xla: an asynchronous collective counts once, from its start to the en
   }
 }
 
+TEST_CASE("xla: a collective that does not say which it is counts as one of unknown size") {
+  const std::string halves = x(3, "%async-collective-start.2 = (f32[9], f32[9]) fusion(f32[9] %a)", "10", "0.001") +
+                             x(3, "%async-collective-fusion.4 = f32[9] fusion(f32[9] %b)", "11", "50") +
+                             x(3, "%async-collective-done.2 = f32[9] fusion(f32[9] %c)", "61", "9");
+  const Trace trace = read(tpu(halves));
+  CHECK(lines_of(trace) ==
+        "kernel async-collective-start.2 10000 60000 @0/3d collective\n"
+        "kernel async-collective-fusion.4 11000 50000 @0/3d\n"
+        "device annotation async-collective-done.2 61000 9000 @0/3d\n");
+  const TraceSummary summary = summary_of(trace);
+  CHECK(summary.collectives == 1);
+  CHECK(summary.collective_bytes() == Bytes(0));
+  CHECK(mentions(trace.report.missing, "sizes of the collectives"));
+}
+
 TEST_CASE("xla: collectives are told by the opcode where they are named after the operator of the frontend") {
   const Trace trace =
       read(tpu(x(3, "%psum.7 = f32[1024]{0} all-reduce(f32[1024]{0} %y)", "10", "20") +

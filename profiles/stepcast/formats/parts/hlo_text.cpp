@@ -97,6 +97,7 @@ HloPart hlo_part(std::string_view name, const HloInstruction& instruction) {
 std::string hlo_collective(std::string_view name) {
   if (name.starts_with('%')) name.remove_prefix(1);
   if (name.starts_with("nccl") || name.starts_with("rccl")) return naming::collective_operation(name);
+  if (without_number(name) == "async-collective-start") return "collective";
   if (!starts_with_any(name, {"all-reduce", "reduce-scatter", "all-gather", "all-to-all", "ragged-all-to-all",
                               "collective-permute", "collective-broadcast"}))
     return "";

@@ -23,7 +23,8 @@ enum class HloPart : std::uint8_t { whole, start, done };
 [[nodiscard]] HloPart hlo_part(std::string_view name, const HloInstruction&);
 
 /// "all-reduce.5", "all-gather-start.1", "ncclDevKernel_AllReduce_Sum_f32_RING_LL": the collective that is named or
-/// begun here, as naming::collective_operation says it. Empty for everything else, and for the wait behind a start.
+/// begun here, as naming::collective_operation says it. A TPU's "async-collective-start" does not say which it is:
+/// "collective". Empty for everything else, and for the wait behind a start.
 [[nodiscard]] std::string hlo_collective(std::string_view name);
 
 /// Elements that go in and come out, and their type; -1: not said, or of several types.

@@ -95,9 +95,8 @@ class XlaPlanes::Placing {
     if (part == HloPart::whole) return false;
     if (!halves_.contains(name)) {
       if (part == HloPart::start) return start_collective(event, name, out);
-      const std::string begins = start_of(name, instruction);
-      const auto start = started_.lower_bound(begins);
-      if (start == started_.end() || start->first != begins) return false;
+      const auto start = start_of(name, instruction);
+      if (start == started_.end()) return false;
       Event& begun = draft_[start->second];
       begun.duration_ns = event.start_ns + event.duration_ns - begun.start_ns;
       started_.erase(start);
@@ -117,15 +116,16 @@ class XlaPlanes::Placing {
     return true;
   }
 
-  // The wait takes the start as its operand; where the text is missing, the two are numbered alike.
-  [[nodiscard]] static std::string start_of(std::string_view name, const HloInstruction& done) {
-    if (const std::size_t operand = done.operands.rfind('%'); operand != std::string_view::npos) {
-      const std::string_view rest = done.operands.substr(operand + 1);
-      return std::string(rest.substr(0, rest.find_first_of(" ,)")));
-    }
-    std::string start(name);
-    if (const std::size_t at = start.find("-done"); at != std::string::npos) start.replace(at, 5, "-start");
-    return start;
+  using Started = std::multimap<std::string, std::uint32_t>;
+  // The wait takes the start as its operand; where the text is missing or another, the two are numbered alike.
+  [[nodiscard]] Started::iterator start_of(std::string_view name, const HloInstruction& done) {
+    const std::string_view operand = done.operands.substr(done.operands.rfind('%') + 1);  // npos + 1 = 0
+    std::string alike(name);
+    if (const std::size_t at = alike.find("-done"); at != std::string::npos) alike.replace(at, 5, "-start");
+    for (const std::string& begins : {std::string(operand.substr(0, operand.find_first_of(" ,)"))), alike})
+      if (const auto start = started_.lower_bound(begins); start != started_.end() && start->first == begins)
+        return start;
+    return started_.end();
   }
 
   [[nodiscard]] HloInstruction instruction_of(const XlaEvent& event) const {
@@ -208,7 +208,7 @@ class XlaPlanes::Placing {
     if (what == "allreduce" || what == "sendrecv" || what == "alltoall") elements.in = elements.out;
     // What a fusion takes in is more than what it scatters, and what it gives is only a part of that.
     if (what == "reducescatter" && hlo_collective(instruction.opcode).empty()) elements = {};
-    if (what == "reducescatter" && elements.in < 0) elements = {};
+    if (what == "collective" || (what == "reducescatter" && elements.in < 0)) elements = {};
     if (elements.out >= 0) {
       arguments.in_elements = elements.in;
       arguments.out_elements = elements.out;
@@ -261,8 +261,8 @@ class XlaPlanes::Placing {
   TraceDraft draft_;
   std::map<std::uint32_t, std::uint32_t> tracks_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> open_;
-  std::set<std::string, std::less<>> halves_;          ///< instructions whose operation the asynchronous line shows
-  std::multimap<std::string, std::uint32_t> started_;  ///< collectives whose end has not been met, oldest first
+  std::set<std::string, std::less<>> halves_;  ///< instructions whose operation the asynchronous line shows
+  Started started_;                            ///< collectives whose end has not been met, oldest first
   std::map<std::string, std::uint64_t> apart_;
   std::map<StringId, std::pair<std::int64_t, std::int64_t>> pieces_;  ///< of steps by name: from, to
   std::int64_t steps_ = 0;
