@@ -207,7 +207,9 @@ TEST_CASE("rocprof: exact times, launches joined by flows, processes named by wh
                            process(8, "GPU2") + slice("2", "517", "hipLaunchKernel", "5000100", "5009900") +
                            slice("8", "1", "elementwise_kernel", "5020661", "5025941") +
                            slice("1", "1", "CopyHostToDevice", "5030000", "5031000") +
-                           slice("3", "1", "mystery", "5040000", "5041000") + flow('s', 7, 2, 517, "5004") +
+                           slice("3", "1", "mystery", "5040000", "5041000") + process(520, "GPU Barriers2") +
+                           slice("520", "0", "<barrier packet>", "5050000", "5059000") +
+                           slice("8", "1", "<barrier packet>", "5060000", "5061000") + flow('s', 7, 2, 517, "5004") +
                            flow('t', 7, 8, 1, "5020") + R"(], "otherData": {"CMD": "rocminfo", "CMD": "again"}})";
   const Trace trace = read(text);
   CHECK(trace.report.format == "rocprof");
@@ -215,7 +217,9 @@ TEST_CASE("rocprof: exact times, launches joined by flows, processes named by wh
         "runtime call hipLaunchKernel 5000100 9800 @2/517 corr=1\n"
         "kernel elementwise_kernel 5020661 5280 @2/4d corr=1\n"
         "copy CopyHostToDevice 5030000 1000 @2/-1d\n"
-        "other mystery 5040000 1000 @3/1\n");
+        "other mystery 5040000 1000 @3/1\n"
+        "synchronization <barrier packet> 5050000 9000 @2/4d\n"
+        "synchronization <barrier packet> 5060000 1000 @2/4d\n");
   CHECK(trace.report.events_unclassified == 1);
   CHECK_FALSE(mentions(trace.report.missing, "correlation"));
 }

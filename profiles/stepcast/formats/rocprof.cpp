@@ -3,10 +3,10 @@
 //   {"ph": "X", "name": "elementwise_kernel", "pid": "8", "tid": "1", "ts": "773902406300", "dur": "5",
 //    "args": {"BeginNs": "773902406300661", "EndNs": "773902406305941", "dev-id": "2", "queue-id": "0", ...}}
 //
-// Processes are kinds of activity ("CPU HIP API", "COPY", "GPU2", "Markers and Ranges"); every number is a string; the
-// exact times are the nanoseconds in the arguments. A flow "dep" joins a HIP call with what it launched: by a time
-// within the call, and by the microsecond at which the work starts. Written by tblextr.py and sqlitedb.py in
-// ROCm/rocprofiler.
+// Processes are kinds of activity ("CPU HIP API", "COPY", "GPU2", "GPU Barriers2", "Markers and Ranges"); every number
+// is a string; packets that make a queue wait stand next to the kernels and are none; the exact times are the
+// nanoseconds in the arguments. A flow "dep" joins a HIP call with what it launched: by a time within the call, and by
+// the microsecond at which the work starts. Written by tblextr.py and sqlitedb.py in ROCm/rocprofiler.
 #include <stepcast/decimal.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
@@ -115,7 +115,10 @@ class RocprofReader {
       const auto name = names_.find(row.process);
       const std::string process = name == names_.end() ? "" : draft_.text_of(name->second);
       Event& event = draft_[i];
-      if (process.starts_with("GPU") || process.starts_with("COPY")) {
+      if (process.starts_with("GPU") && draft_.text_of(event.name) == "<barrier packet>") {
+        event.kind = EventKind::synchronization;
+        event.track = draft_.track(row.device, row.stream >= 0 ? row.stream : row.queue, true, "barriers");
+      } else if (process.starts_with("GPU") || process.starts_with("COPY")) {
         event.kind = process.starts_with("GPU") ? EventKind::kernel : EventKind::copy;
         // Copies have a queue of their own.
         const bool copies = process.starts_with("COPY");
