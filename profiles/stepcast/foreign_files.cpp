@@ -109,6 +109,9 @@ constexpr Entry table[] = {
     {is_printed_summary,
      {"the summary that PyTorch's profiler prints (key_averages), without single events",
       "give its trace: profiler.export_chrome_trace(\"trace.json\")"}},
+    {[](const Head& h) { return h.body.starts_with("-----") && h.has("DeepSpeed Flops Profiler"); },
+     {"the report of DeepSpeed's flops profiler, without backward passes",
+      "give a trace of PyTorch's profiler of the same run"}},
     {[](const Head& h) { return h.text.starts_with("# nThread") || h.has("# nccl-tests version"); },
      {"a log of nccl-tests", "give it to stepcast calibrate"}},
     {[](const Head& h) {

@@ -127,6 +127,7 @@ TEST_CASE("files of other kinds are refused by what they are") {
       {"name,fwd_ms,bwd_ms,bytes\ra,1,2,4\r", "old Macs"},
       {"a,b,c\n1,2,3\n", "a table whose columns stepcast does not know"},
       {"Time (%),Total Time (ns),Instances\n", "nsys stats"},
+      {"\n-------- DeepSpeed Flops Profiler --------\n", "DeepSpeed's flops profiler"},
       {"# nThread 1 nGpus 8 minBytes 8\n", "stepcast calibrate"},
       {"-------  --------\n   Name   Self CPU %   # of Calls\n", "export_chrome_trace"},
       {std::string("\x18\0\0\0\0\0\0\0xxxx\x1a\rbrain.Event:2", 28), "TensorBoard"},

@@ -81,6 +81,20 @@ TEST_CASE("horovod: negotiation, queue and transfer are events of their own and 
   CHECK(mentions(trace.report.missing, "no tensor is communicated twice"));
 }
 
+TEST_CASE("horovod: a timeline that chrome://tracing has saved again") {
+  const std::string events = "[\n" + tensor(1, "grad/a") + all_reduce(1, 100) + "]";
+  const Trace trace = read("{\"traceEvents\": " + events + ", \"displayTimeUnit\": \"ms\"}");
+  CHECK(trace.report.format == "horovod");
+  CHECK(lines_of(trace) == lines_of(read(events)));
+}
+
+TEST_CASE("horovod: steps of Adasum") {
+  const auto adasum = [](int ts) {
+    return begin(1, "NEGOTIATE_ADASUM", ts) + end(1, ts + 5) + begin(1, "ADASUM", ts + 5) + end(1, ts + 9);
+  };
+  CHECK(named(read("[\n" + tensor(1, "grad/a") + adasum(100) + adasum(200) + adasum(300)), "ProfilerStep#0") == 1);
+}
+
 TEST_CASE("horovod: tensors in a fusion buffer share one transfer, whose size is the sum of theirs") {
   const std::string both = begin(1, "ALLREDUCE", 10) + begin(2, "ALLREDUCE", 11) + begin(1, "NCCL_ALLREDUCE", 20) +
                            begin(2, "NCCL_ALLREDUCE", 21) + end(1, 40) + end(2, 41) +

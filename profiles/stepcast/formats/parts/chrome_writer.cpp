@@ -50,6 +50,8 @@ ChromeWriter writer_of_object(const Head& head) {
   if (!head.has("\"traceEvents\"")) return ChromeWriter::none;
   // As processes: dPRO names its own operations so.
   if (head.says("\"pid\"", "\"Comm.")) return ChromeWriter::byteps;
+  // As chrome://tracing saves it again, and scripts that merge timelines.
+  if (head.has("\"NEGOTIATE_") && head.says("\"ph\"", "\"B\"") && !head.has("\"cpu_op\"")) return ChromeWriter::horovod;
   if (head.any({"\"cpu/0\"", "\"cpu pinned/\""})) return ChromeWriter::mxnet;
   if (head.has("\"CPU HIP API\"") || (head.has("\"BeginNs\"") && head.has("\"DurationNs\"")))
     return ChromeWriter::rocprof;
