@@ -77,6 +77,20 @@ TEST_CASE("collectives keep their splits, ranks, group and sequence number") {
   CHECK(trace.events[0].record_function == 12);
 }
 
+TEST_CASE("the check for NaN of what a collective sends is no collective") {
+  const auto with_arguments = [](const std::string& name) {
+    std::string text = kernel(name, 10, 20, 5);
+    return text.insert(
+        text.find("\"correlation\""),
+        R"("Collective name": "allreduce", "In msg nelems": 8, "Out msg nelems": 8, "dtype": "Float", )");
+  };
+  const Trace trace = read(file_of(with_arguments("void c10d::checkForNaN<float>(float*, unsigned long)") +
+                                   with_arguments("ncclDevKernel_AllReduce_Sum_f32_RING_LL")));
+  REQUIRE(trace.events.size() == 2);
+  CHECK(trace.collectives.size() == 1);
+  CHECK((trace.events[0].collective == no_index || trace.events[1].collective == no_index));
+}
+
 TEST_CASE("lists of ranks") {
   CHECK(complete_ranks("[0, 1, 2]") == Ranks{0, 1, 2});
   CHECK(complete_ranks("[]") == Ranks{});
