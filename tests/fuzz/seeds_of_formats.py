@@ -38,7 +38,8 @@ def bytescheduler() -> dict[str, bytes]:
     for step in range(3):
         events += slices(0, "PUSH_PULLQUEUE", 100 + 99 * step, 130 + 99 * step)
         events += slices(0, "PUSH_PULLCOMMUNICATION", 130 + 99 * step, 180 + 99 * step)
-    return {"open.json": compact(events)[:-1] + b", "}
+    over_horovod = slices(0, "ALLREDUCEQUEUE", 100, 130) + slices(0, "ALLREDUCECOMMUNICATION", 130, 180)
+    return {"open.json": compact(events)[:-1] + b", ", "allreduce.json": compact(over_horovod)}
 
 
 def byteps() -> dict[str, bytes]:
@@ -80,7 +81,9 @@ def composer() -> dict[str, bytes]:
         events += phase("dataloader/train", at, at + 50)
         begin, end = phase("event/batch", at + 60, at + 900)
         events += [begin] + phase("event/forward", at + 100, at + 300) + phase("event/backward", at + 320, at + 700) + [end]
-    return {"open.json": compact(events)[:-1]}
+    kernel = {"name": "aten::mm", "cat": "cpu_op", "ph": "X", "ts": 5, "dur": 2, "pid": 1, "tid": 8}
+    other = [{**event, "pid": 1, "args": {**event["args"], "value": 1}} for event in events]
+    return {"open.json": compact(events)[:-1], "merged.json": compact(events + other + [kernel])}
 
 
 def operation_timeline() -> dict[str, bytes]:
@@ -166,7 +169,10 @@ def pipeline_timestamps() -> dict[str, bytes]:
         return {"total": total, "memory": 3.5, "fwd_start": [0.5, 3], "fwd_end": [2.5, 4], "bwd_start": [5],
                 "bwd_end": [9]}
 
-    return {"stage.json": compact({"2": iteration(10.5), "1": iteration(20), "3": iteration(11)})}
+    lists = {"fwd_minibatch": [0, 0], "fwd_chunk": [0, 1], "bwd_minibatch": [1], "bwd_chunk": [], "wgrad_start": [9],
+             "wgrad_end": [10], "activation_memory_usage": [0.5]}
+    return {"stage.json": compact({"2": iteration(10.5), "1": iteration(20), "3": iteration(11)}),
+            "chunks.json": compact({"1": {**iteration(20), **lists}})}
 
 
 def execution_trace() -> dict[str, bytes]:
@@ -289,7 +295,9 @@ def layer_csv() -> dict[str, bytes]:
     return {"comments.csv": b"# model: net\n# batch: 32\n# order: backward\nname,forward_ms,backward_ms,bytes\n"
                             b"\"conv1, 7x7\",0.31,0.62,37632\nfc,0.1,0.2,4096\n",
             "switchml.csv": b"layer_index,numel,forward_pass_ns,backward_pass_ns\n1,1000,200000,400000\n0,64,1000,null\n",
-            "units.csv": b"layer;fwd;bwd;numel;dtype\na;0.3 ms;600 us;64;float16\na;0.3 ms;600 us;8;float16\nb;1 s;2 s;0;\n"}
+            "units.csv": b"layer;fwd;bwd;numel;dtype\na;0.3 ms;600 us;64;float16\na;0.3 ms;600 us;8;float16\nb;1 s;2 s;0;\n",
+            "spreadsheet.csv": "sep=;\nstep;layer_id;name;type;forward (µs);backward [µs];numel;bytes\n"
+                               "7;0;conv;Conv2d;100;200;10;40\n7;1;fc;Linear;1;2;;8\n7;;Total;;101;202;;48\n".encode()}
 
 
 def pipedream() -> dict[str, bytes]:
@@ -299,7 +307,8 @@ def pipedream() -> dict[str, bytes]:
 
     graph = (node(1, "Input", 0, 0, "0.0", 0) + node(4, "Conv2d(3, 64, kernel_size=(3, 3))", 5.872, 11.246, "822083584.0", 147712) +
              node(5, "LSTM(8, 8)", 1, 2, "[6291456.0; 131072.0]", 64) + "\tnode1 -- node4\n\tnode4 -- node5\n")
-    return {"graph.txt": graph.encode()}
+    stages = graph.replace("=0\n", "=0 -- stage_id=0\n").replace("=64\n", "=64 -- stage_id=1\n")
+    return {"graph.txt": graph.encode(), "stages.txt": stages.encode()}
 
 
 def triosim() -> dict[str, bytes]:

@@ -48,7 +48,7 @@ LayerRole described(std::string_view words) {
   if (is_one_of(words, {"tensor", "tensor name", "parameter name", "param name"})) return LayerRole::tensor;
   if (is_one_of(words, {"dtype", "data type"})) return LayerRole::dtype;
   if (words == "type") return LayerRole::kind;
-  if (is_one_of(words, {"epoch", "step", "iteration", "iter", "run", "trial", "repeat", "rank", "worker", "gpu"}))
+  if (is_one_of(words, {"epoch", "step", "iteration", "iter", "run", "trial", "repeat", "rank", "worker", "gpu id"}))
     return LayerRole::repeated;
   return LayerRole::none;
 }
