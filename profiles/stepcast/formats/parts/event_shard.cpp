@@ -173,9 +173,9 @@ void EventShard::add_links(const KinetoEvent& event, Event& out) {
   if (!event.forward_thread.empty()) out.forward_thread = small_number_of(event.forward_thread);
   const auto is_text = [](std::string_view json) { return !json.empty() && json[0] == '"'; };
   if (is_text(event.shapes)) out.shapes = strings_.id_of(shapes_of_ascend(content_of(event.shapes)));
-  else if (!event.shapes.empty()) out.shapes = strings_.id_of(event.shapes);
+  else if (!event.shapes.empty()) out.shapes = strings_.id_of(content_of(event.shapes));
   if (is_text(event.types)) out.types = strings_.id_of(types_of_ascend(content_of(event.types)));
-  else if (!event.types.empty()) out.types = strings_.id_of(event.types);
+  else if (!event.types.empty()) out.types = strings_.id_of(content_of(event.types));
   if (!event.record_function.empty()) out.record_function = small_number_of(event.record_function);
   // Written as 0 where nobody asked for them; ids count from 1.
   if (out.record_function == 0 || out.record_function == std::numeric_limits<std::int32_t>::max())
