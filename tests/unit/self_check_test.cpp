@@ -1,0 +1,41 @@
+// Self-check: what the ranks of a run say together, with a replay of each and without.
+#include <stepcast/documents.hpp>
+#include <stepcast/report.hpp>
+#include <stepcast/self_check.hpp>
+
+#include "ranks_run.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <string>
+
+namespace stepcast {
+namespace {
+
+nlohmann::json json_of_check(Documents documents) {
+  std::ostringstream out;
+  report_named("json")->replay(out, self_check_of(documents));
+  return nlohmann::json::parse(out.str());
+}
+
+TEST_CASE("self-check: JSON names the straggler of a run whose steps are annotated, and of one without steps") {
+  Documents documents;
+  documents.traces = test::traces_of({.late_rank = 2, .late_us = 5000});
+  nlohmann::json json = json_of_check(documents);
+  CHECK(json["schema"] == "stepcast.replay/1");
+  CHECK(json["ranks"].size() == 4);
+  CHECK(json["together"]["lateness"].get<std::string>().starts_with("rank 2 is late by 5."));
+  for (Trace& trace : documents.traces)
+    trace = test::without(std::move(trace), [](const Event& e) { return e.kind == EventKind::annotation; });
+  json = json_of_check(documents);
+  CHECK(json["schema"] == "stepcast.inapplicable/1");
+  CHECK(json["reason"].get<std::string>().find("no annotated steps") != std::string::npos);
+  CHECK(json["together"]["ranks"].size() == 4);
+  CHECK(json["together"]["lateness"].get<std::string>().starts_with("rank 2 is late by "));
+}
+
+}  // namespace
+}  // namespace stepcast
