@@ -42,7 +42,8 @@ Window window_of(const Trace& trace, std::int64_t step) {
     if (s.number == step) return {s.start_ns, s.end_ns};
   const std::string found =
       steps.empty() ? "no annotated step"
-                    : "steps " + std::to_string(steps.front().number) + " to " + std::to_string(steps.back().number);
+                    : std::to_string(steps.size()) + (steps.size() == 1 ? " step, " : " steps, ") +
+                          std::to_string(steps.front().number) + " to " + std::to_string(steps.back().number);
   throw InputError(trace.source, "step " + std::to_string(step), found);
 }
 

@@ -320,7 +320,7 @@ TEST_CASE("chakra export: one step, and what is not there") {
   const ChakraExport one = chakra_export_of(two, 1);
   CHECK(one.device_ns == 18'000);  // the kernel that the step launched, though it runs on behind it
   CHECK(one.host_ns == 90'000);
-  CHECK_THROWS_WITH_AS((void)chakra_export_of(two, 7), doctest::Contains("steps 0 to 1"), InputError);
+  CHECK_THROWS_WITH_AS((void)chakra_export_of(two, 7), doctest::Contains("found 2 steps, 0 to 1"), InputError);
   CHECK_THROWS_AS((void)chakra_export_of(Trace{}), InputError);
 }
 
