@@ -40,6 +40,31 @@ TEST_CASE("layer CSV: microseconds by their sign are not seconds") {
   CHECK(contains(refusal("name,forward (\xf0\x9f\x90\x8cs),bwd_ms,bytes\na,1,2,4\n"), "a table without the columns"));
 }
 
+TEST_CASE("layer CSV: titles as people write them") {
+  const auto time = [](const std::string& title) {
+    return forward(table("name," + title + ",bwd_ms,bytes\na,3,2,4000\n")).value();
+  };
+  for (const char* title : {"forward (ms)", "Fwd [ms]", "forward time in ms", "mean_forward_ms", "fwd_avg_ms",
+                            "Forward latency (ms)", "forward_pass_ms", "FP (ms)"}) {
+    CAPTURE(title);
+    CHECK(time(title) == doctest::Approx(3e-3));
+  }
+  CHECK(time("forward_us") == doctest::Approx(3e-6));
+  CHECK(time("Forward Time (s)") == doctest::Approx(3));
+  const auto size = [](const std::string& title) {
+    return table("name,fwd_ms,bwd_ms," + title + "\na,1,2,1000\n").gradient_size();
+  };
+  for (const char* title : {"size in bytes", "grad_bytes", "tensor_bytes", "Parameter Size (B)"}) {
+    CAPTURE(title);
+    CHECK(size(title) == Bytes(1000));
+  }
+  for (const char* title : {"numel", "num_elements", "#params", "n_params"}) CHECK(size(title) == Bytes(4000));
+  CHECK(size("weights [kB]") == Bytes(1e6));
+  // Neither millions nor the spread of a time is taken for what it is not.
+  CHECK(contains(refusal("name,fwd_ms,bwd_ms,params (M)\na,1,2,4\n"), "a table without the columns"));
+  CHECK(contains(refusal("name,fwd_std_ms,bwd_ms,bytes\na,1,2,4\n"), "a table without the columns"));
+}
+
 TEST_CASE("layer CSV: a size in bytes goes before a count of elements, in any order") {
   CHECK(table("name,fwd_ms,bwd_ms,bytes,numel\na,1,2,4000,1000\n").gradient_size() == Bytes(4000));
   CHECK(table("name,fwd_ms,bwd_ms,numel,bytes\na,1,2,1000,4000\n").gradient_size() == Bytes(4000));

@@ -19,13 +19,14 @@ constexpr Unit time_units[] = {{"ns", 1e-9},   {"us", 1e-6},           {"usec", 
 constexpr Unit size_units[] = {{"bytes", 1}, {"byte", 1},   {"b", 1},         {"kb", 1e3},        {"mb", 1e6},
                                {"gb", 1e9},  {"kib", 1024}, {"mib", 1048576}, {"gib", 1073741824}};
 
-/// Takes the last word off if it is a unit.
+/// Takes the last word off if it is a unit: "size in bytes" becomes "size".
 double take_unit(std::string& words, std::span<const Unit> units) {
   const std::size_t space = words.rfind(' ');
   const std::string last = space == std::string::npos ? words : words.substr(space + 1);
   for (const Unit& unit : units) {
     if (unit.word != last) continue;
     words.resize(space == std::string::npos ? 0 : space);
+    if (words.ends_with(" in")) words.resize(words.size() - 3);
     return unit.factor;
   }
   return 0;
@@ -36,10 +37,13 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 }
 
 bool is_pass(std::string_view words, std::string_view pass, std::string_view brief, std::string_view letter) {
+  for (const std::string_view of_runs : {"mean ", "avg ", "average ", "median "})
+    if (words.starts_with(of_runs)) words.remove_prefix(of_runs.size());
   if (words.starts_with(pass)) words.remove_prefix(pass.size());
   else if (words.starts_with(brief)) words.remove_prefix(brief.size());
   else return words == letter;
-  return is_one_of(words, {"", " pass", " time", " pass time", " compute time", " compute", " cost", " duration"});
+  return is_one_of(words, {"", " pass", " time", " pass time", " compute time", " compute", " cost", " duration",
+                           " latency", " mean", " avg", " median"});
 }
 
 LayerRole described(std::string_view words) {
@@ -66,7 +70,8 @@ LayerColumn column_of(std::string_view cell) {
     return column;
   }
   words = words_of_header(cell);
-  if (is_one_of(words, {"numel", "elements", "params", "parameters", "num params", "num parameters", "param count"})) {
+  if (is_one_of(words, {"numel", "elements", "params", "parameters", "num params", "num parameters", "param count",
+                        "num elements", "n params", "n elements", "parameter count", "element count"})) {
     column.role = LayerRole::elements;
     return column;
   }
@@ -75,7 +80,7 @@ LayerColumn column_of(std::string_view cell) {
   column.unit = take_unit(words, size_units);
   if (is_one_of(words, {"", "size", "gradient", "grad", "gradient size", "grad size", "parameter", "param", "params",
                         "parameters", "parameter size", "param size", "parameter memory", "param memory", "weight",
-                        "weights", "tensor size"}) &&
+                        "weights", "tensor", "tensor size"}) &&
       (column.unit > 0 || words.ends_with("size")))
     column.role = LayerRole::bytes;
   return column;
