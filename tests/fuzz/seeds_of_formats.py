@@ -65,6 +65,8 @@ def mxnet() -> dict[str, bytes]:
         pid, thread = i % 2, 9223372036854775809 + i % 3
         events += [mark("B", name, pid, thread, 10 * i), mark("E", name, pid, thread, 10 * i + 8)]
     events.append({**mark("X", "Copy", 2, 7, 50), "dur": 4})
+    for phase, at in (("b", 60), ("e", 70), ("(", 70), (")", 80)):
+        events.append({**mark(phase, "step 1", 9, 7, at), "cat": "training", "id": 7})
     text = compact({"traceEvents": events, "displayTimeUnit": "ms"})
     return {"finished.json": text, "open.json": text[:text.rindex(b"]")]}
 
@@ -126,13 +128,15 @@ def rocprofv3() -> dict[str, bytes]:
                    {"id": {"handle": 11}, "type": 2, "name": "gfx", "product_name": "GPU",
                     "mem_banks": [{"size_in_bytes": 77}]}],
         "strings": {"buffer_records": [{"kind": "NONE", "operations": []},
-                                       {"kind": "HIP", "operations": ["none", "hipLaunchKernel"]}]},
+                                       {"kind": "HIP", "operations": ["none", "hipLaunchKernel"]}],
+                    "marker_api": [{"key": 3, "value": "step 1"}]},
         "kernel_symbols": [{"kernel_id": 8, "formatted_kernel_name": "gemm<float>"}],
         "buffer_records": {
             "kernel_dispatch": [record(50, 90, dispatch_info=dispatch, stream_id={"handle": 5}),
                                 record(95, 96, dispatch_info=dispatch)],
             "memory_copy": [record(97, 99, kind=2, operation=1, dst_agent_id={"handle": 11}, stream_id={"handle": 5})],
             "hip_api": [record(10, 20, kind=1, operation=1, thread_id=908)],
+            "marker_api": [record(5, 99, kind=1, operation=1, thread_id=908)],
             "memory_allocation": [{"start_timestamp": 1, "end_timestamp": 2}]}}]})}
 
 
@@ -152,14 +156,21 @@ def xla_json() -> dict[str, bytes]:
               slice_(1, 7, "fusion_3", 13.0004, 4.0001, correlation_id="18", hlo_op="fusion.3"),
               slice_(1, 7, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 5, hlo_op="all-reduce.1"),
               slice_(1, 101, "12", 9, 30), slice_(49, 5, "$train.py:3 loop", 1, 90)]
+    pieces = [slice_(1, 101, "train 4", 9, 10), slice_(1, 101, "train 5", 19, 5), slice_(1, 101, "train 4", 25, 9)]
     long_name = "%all-reduce.2 = bf16[8,128]{1,0:T(8,128)} all-reduce(bf16[8,128] %p), replica_groups={}"
     on_tpu = [slice_(3, 2, "jit_step", 0, 100), slice_(3, 3, "while.1", 10, 50), slice_(3, 3, "fusion.1", 10, 20),
               slice_(3, 3, "all-reduce.2", 30, 30, long_name=long_name)]
+    start = "%all-gather-start.1 = (f32[256]{0}, f32[1024]{0}) all-gather-start(f32[256]{0} %p.3)"
+    done = "%all-gather-done.9 = f32[1024]{0} all-gather-done((f32[256]{0}, f32[1024]{0}) %all-gather-start.1)"
+    halves = [slice_(3, 3, "all-gather-start.1", 10, 0.001, long_name=start), slice_(3, 3, "fusion.1", 11, 50),
+              slice_(3, 3, "all-gather-done.9", 61, 39, long_name=done),
+              name("process_name", 4, 0, "/device:TPU:0 SparseCore 1"), slice_(4, 1, "embedding", 12, 5)]
 
     def trace(events: list[dict]) -> bytes:
         return compact({"displayTimeUnit": "ns", "metadata": {"highres-ticks": True}, "traceEvents": [*events, {}]})
 
-    return {"gpu.json": trace(gpu + host + on_gpu), "tpu.json": trace(tpu + on_tpu)}
+    return {"gpu.json": trace(gpu + host + on_gpu), "tpu.json": trace(tpu + on_tpu), "halves.json": trace(tpu + halves),
+            "pieces.json": trace(gpu + on_gpu[2:4] + pieces)}
 
 
 # ---- other JSON ----
@@ -286,7 +297,12 @@ def xplane() -> dict[str, bytes]:
     tpu = plane("/device:TPU:0", line(1, "Steps", 0, event(1, 0, 5000000)) +
                 line(3, "XLA Ops", 0, event(2, 1000, 2000000) + event(3, 2500000, 1000000)) +
                 named(4, 1, "7") + named(4, 2, "fusion.1") + named(4, 3, "all-reduce.2"))
-    return {"gpu.xplane.pb": host + gpu + field(3, "buffer overflow"), "tpu.xplane.pb": tpu}
+    start = "%all-gather-start.1 = (f32[256]{0}, f32[1024]{0}) all-gather-start(f32[256]{0} %p.3)"
+    halves = plane("/device:TPU:0", line(3, "XLA Ops", 0, event(1, 1000, 0) + event(2, 2000, 9000)) +
+                   line(4, "Async XLA Ops", 0,
+                        event(1, 1000, 10000, field(4, field(1, 1) + field(5, "all-gather-done.1")))) +
+                   named(4, 1, start) + named(4, 2, "all-gather-done.1") + named(5, 1, "hlo_op"))
+    return {"gpu.xplane.pb": host + gpu + field(3, "buffer overflow"), "tpu.xplane.pb": tpu, "halves.xplane.pb": halves}
 
 
 # ---- tables ----
