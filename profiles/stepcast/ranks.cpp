@@ -69,10 +69,24 @@ std::int64_t disputed_rank(const RunOfRanks& run) {
   return -1;
 }
 
+/// The rank none of whose steps are those of the reference rank, if both count theirs; null: there is none.
+const RankOfRun* of_other_steps(const RunOfRanks& run) {
+  std::set<std::int64_t> numbers;
+  for (const Step& step : run.ranks[run.reference].steps) numbers.insert(step.number);
+  for (const RankOfRun& rank : run.ranks)
+    if (!numbers.empty() && !rank.steps.empty() &&
+        std::ranges::none_of(rank.steps, [&](const Step& step) { return numbers.contains(step.number); }))
+      return &rank;
+  return nullptr;
+}
+
 /// What the reader of a verdict must know of the files that it rests on; empty: nothing.
 std::string caveat(const RunOfRanks& run) {
   if (const std::int64_t rank = disputed_rank(run); rank >= 0)
     return "; more than one trace says that it is rank " + std::to_string(rank) + ": are these ranks of one run?";
+  if (const RankOfRun* rank = of_other_steps(run))
+    return "; rank " + std::to_string(rank->rank) + " shows none of the steps of rank " +
+           std::to_string(run.ranks[run.reference].rank) + ": were they recorded at one time?";
   // Clocks may differ by anything, and recordings may begin and end apart; both at once are suspicious.
   const auto half_alone = [](const RankOfRun& rank) { return 2 * rank.partnerless > rank.collectives; };
   const Seconds span = span_of(run);

@@ -269,6 +269,14 @@ TEST_CASE("ranks: ranks of runs of other sizes are refused, one number for two r
                        doctest::Contains("of the 8 ranks of 'rank0.json', found a rank of a run of 2"), InputError);
 }
 
+TEST_CASE("ranks: recordings of other steps are told") {
+  std::vector<Trace> traces = traces_of({.ranks = 3, .late_rank = 1, .late_us = 900});
+  CHECK(run_of(traces).verdict().find("none of the steps") == std::string::npos);
+  for (std::string& text : traces[2].strings)
+    if (text.starts_with("ProfilerStep#")) text = "ProfilerStep#1" + text.substr(text.size() - 1);
+  CHECK(run_of(traces).verdict().find("rank 2 shows none of the steps of rank 0") != std::string::npos);
+}
+
 TEST_CASE("ranks: one recording twice is refused where the traces do not say their ranks, too") {
   Trace trace = traces_of({.ranks = 1}).front();
   trace.rank = -1;
