@@ -141,6 +141,13 @@ TEST_CASE("collectives with a root say its rank, not that of the process") {
     CHECK(read(file_of(recorded(rooted, 0) + recorded("_allgather_base", 2))).rank == 6);
   }
   CHECK(read(file_of(recorded("barrier", 3))).rank == 7);
+  // Made by Kineto from the first collective, the broadcast.
+  const std::string events = recorded("broadcast", 0) + recorded("allreduce", 2);
+  const Trace on_demand = read(R"({"traceEvents": [)" + events.substr(0, events.size() - 1) +
+                               R"(], "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 4}})");
+  CHECK(on_demand.rank == 6);
+  CHECK(std::ranges::any_of(on_demand.report.assumed,
+                            [](const std::string& line) { return line.find("not 0 as") != line.npos; }));
 }
 
 TEST_CASE("counts of elements that overflowed 32 bits are restored") {

@@ -174,15 +174,21 @@ void TraceBuilder::place_uncategorised() {
   for (Event& event : trace_.events) event.track = moved[event.track];
 }
 
-// Without distributedInfo, collectives may still say which of its group this process is.
+// Without distributedInfo, collectives may still say which of its group this process is. That of traces on demand is
+// made from the first collective, where a broadcast says the rank of its root.
 void TraceBuilder::place_rank() {
-  if (trace_.rank >= 0 || rank_in_group_ < 0) return;
-  for (const ProcessGroup& group : trace_.groups)
-    if (group.name == trace_.text(rank_group_) && static_cast<std::size_t>(rank_in_group_) < group.ranks.size()) {
-      trace_.rank = group.ranks[static_cast<std::size_t>(rank_in_group_)];
-      trace_.report.assumed.push_back("rank " + std::to_string(trace_.rank) + " from the arguments of collectives");
-      return;
-    }
+  if (rank_in_group_ < 0) return;
+  for (const ProcessGroup& group : trace_.groups) {
+    if (group.name != trace_.text(rank_group_) || static_cast<std::size_t>(rank_in_group_) >= group.ranks.size())
+      continue;
+    const std::int64_t rank = group.ranks[static_cast<std::size_t>(rank_in_group_)];
+    if (rank == trace_.rank) return;
+    trace_.report.assumed.push_back(
+        "rank " + std::to_string(rank) + " from the arguments of collectives" +
+        (trace_.rank < 0 ? "" : ", not " + std::to_string(trace_.rank) + " as distributedInfo says"));
+    trace_.rank = rank;
+    return;
+  }
 }
 
 void TraceBuilder::add_base(std::int64_t base) {
