@@ -148,19 +148,22 @@ TEST_CASE("operations: exchanges have one peer, tensor ranks their own group") {
   CHECK(role_of_operation("tp-allreduce").group == "tensor");
 }
 
-TEST_CASE("operations: tensor-parallel ranks of a stage are workers of their own") {
-  const std::string table = "dp_rank,stage,tp_rank,step,optype,start_ts,duration\n";
-  CHECK(traces_in(table + "0,0,0,1,forward-compute,0,1\n0,0,1,1,forward-compute,0,1\n").size() == 2);
+TEST_CASE("operations: one worker stands for its tensor-parallel group") {
+  const std::string rows =
+      "dp_rank,stage,tp_rank,step,optype,start_ts,duration\n0,0,0,1,forward-compute,0,1\n"
+      "0,0,1,1,forward-compute,0,1\n0,0,1,1,forward-compute,1,1\n";
   const std::string events = event("forward-compute", 0, 0, "1", "2", "16", 0) + "," +
                              event("forward-compute", 0, 1, "1", "2", "16", 0) + "," +
-                             event("forward-compute", 0, 2, "3", "2", "16", 0);
-  const std::vector<Trace> traces = traces_in("[" + events + "," + thread(0, 0, "PP rank 0, TP rank 0, compute") + "," +
-                                              thread(0, 1, "PP rank 0, TP rank 1, compute") + "," +
-                                              thread(0, 2, "PP rank 1, TP rank 0, compute") + "]");
-  REQUIRE(traces.size() == 3);
-  CHECK(traces[1].rank == 1);
-  CHECK(traces[2].rank == 2);
-  CHECK(traces[2].operations[0].stage == 1);
+                             event("forward-compute", 0, 1, "3", "2", "16", 1);
+  const std::string timeline = "[" + events + "," + thread(0, 0, "PP rank 0, TP rank 0, compute") + "," +
+                               thread(0, 1, "PP rank 0, TP rank 1, compute") + "]";
+  for (const std::string& text : {rows, timeline}) {
+    const std::vector<Trace> traces = traces_in(text);
+    REQUIRE(traces.size() == 1);
+    CHECK(traces[0].operations.size() == 1);
+    CHECK(traces[0].report.events_left_out == 2);
+    CHECK(mentions(traces[0].report.assumed, "tensor-parallel rank 0 stands for all"));
+  }
 }
 
 TEST_CASE("operation csv: milliseconds are not taken for seconds") {

@@ -157,15 +157,14 @@ class OperationCsvReader {
     if (!read_seconds(cell(start_ts), latest, row.start_ns) || !read_seconds(cell(duration), longest, row.duration_ns))
       return false;
     if (row.duration_ns < 0 || cell(optype).empty()) return false;
-    std::int32_t tensor_rank = -1;
-    const bool numbers = read_number(tp_rank, tensor_rank) && read_optional(cell(rank), row.rank) &&
+    const bool numbers = read_number(tp_rank, row.tensor_rank) && read_optional(cell(rank), row.rank) &&
                          read_number(dp_rank, row.data_rank) && read_number(stage, row.stage) &&
                          read_number(step, row.step) && read_number(mc, row.chunk) &&
                          read_number(mb_id, row.micro_batch) && read_number(seq_id, row.sequence);
     if (!numbers || row.step < 0) return false;
     if (row.rank < 0) {
       const auto next = static_cast<std::int64_t>(workers_.size());
-      row.rank = workers_.try_emplace({row.stage, row.data_rank, tensor_rank}, next).first->second;
+      row.rank = workers_.try_emplace({row.stage, row.data_rank}, next).first->second;
     }
     row.type = table_.type(cell(optype));
     if (table_.types.size() > most_types)
@@ -230,7 +229,7 @@ class OperationCsvReader {
   OperationTable table_;
   std::array<std::ptrdiff_t, columns.size()> place_{};
   std::vector<std::string_view> cells_;
-  std::map<std::array<std::int32_t, 3>, std::int64_t> workers_;  ///< by stage, data and tensor rank
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> workers_;
   char separator_ = ',';
   std::size_t width_ = 0;
   std::uint64_t lines_ = 0, rows_ = 0, unreadable_ = 0, bytes_ = 0;

@@ -97,8 +97,7 @@ class OperationTimelineReader {
   }
 
   void place_operations() {
-    std::int32_t data_ranks = 0, tensor_ranks = 1;
-    for (const auto& [thread, rank] : tensor_ranks_) tensor_ranks = std::max(tensor_ranks, rank + 1);
+    std::int32_t data_ranks = 0;
     bool named = true;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       const auto stage = stages_.find(threads_[i]);
@@ -106,6 +105,8 @@ class OperationTimelineReader {
       OperationRecord& row = table_.operations[i];
       named &= stage != stages_.end() && stage->second >= 0;
       row.stage = stage == stages_.end() ? -1 : stage->second;
+      const auto tensor_rank = tensor_ranks_.find(threads_[i]);
+      row.tensor_rank = tensor_rank == tensor_ranks_.end() ? -1 : tensor_rank->second;
       const bool small = threads_[i].first >= 0 && threads_[i].first < (1 << 20);
       row.data_rank = data_rank != data_ranks_.end() && data_rank->second >= 0 ? data_rank->second
                       : small ? static_cast<std::int32_t>(threads_[i].first)
@@ -116,15 +117,9 @@ class OperationTimelineReader {
       table_.report.missing.push_back("stages (names of the threads)");
       repairs_.say("threads without a name: what has none is taken for one worker a process");
     }
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      OperationRecord& row = table_.operations[i];
-      const auto tensor = tensor_ranks_.find(threads_[i]);
+    for (OperationRecord& row : table_.operations)
       row.rank = std::int64_t{std::max(row.stage, 0)} * data_ranks + std::max(row.data_rank, 0);
-      row.rank = row.rank * tensor_ranks + (tensor == tensor_ranks_.end() ? 0 : std::max(tensor->second, 0));
-    }
-    table_.report.assumed.push_back(tensor_ranks > 1
-                                        ? "workers are numbered by stage, data-parallel rank and tensor-parallel rank"
-                                        : "workers are numbered by stage, then by data-parallel rank");
+    table_.report.assumed.push_back("workers are numbered by stage, then by data-parallel rank");
   }
 
   static constexpr std::size_t most_rows = std::size_t{1} << 24, most_types = 256;

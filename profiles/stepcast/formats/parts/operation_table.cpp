@@ -108,6 +108,19 @@ class Worker {
   std::int64_t last_stream_ = 0;
 };
 
+void keep_one_of_tensor_group(OperationTable& table) {
+  constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+  std::int32_t kept = none;
+  for (const OperationRecord& operation : table.operations)
+    if (operation.tensor_rank >= 0) kept = std::min(kept, operation.tensor_rank);
+  const std::size_t others =
+      std::erase_if(table.operations, [&](const OperationRecord& operation) { return operation.tensor_rank > kept; });
+  if (others == 0) return;
+  table.report.events_left_out += others;
+  table.report.assumed.push_back("tensor-parallel rank " + std::to_string(kept) + " stands for all of its group; " +
+                                 std::to_string(others) + " operations of the others left out");
+}
+
 }  // namespace
 
 std::int32_t OperationTable::type(std::string_view name) {
@@ -145,6 +158,7 @@ OperationRole role_of_operation(std::string_view type) {
 }
 
 std::vector<Trace> traces_of(OperationTable table, const Source& source) {
+  keep_one_of_tensor_group(table);
   if (table.operations.empty())
     throw InputError(source.name, "operations of a pipelined job", "a table without a readable row");
   const JobSteps steps = steps_in(table, source.name);

@@ -22,6 +22,7 @@ struct OperationRecord {
   std::int64_t rank = -1;
   std::int32_t type = 0;  ///< index into OperationTable::types
   std::int32_t data_rank = -1, stage = -1, step = -1, chunk = -1, micro_batch = -1, sequence = -1;
+  std::int32_t tensor_rank = -1;  ///< the workers of a tensor group run the same operations: one stands for all
 };
 
 struct OperationTable {
