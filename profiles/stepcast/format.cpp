@@ -3,6 +3,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/foreign_files.hpp>
 #include <stepcast/format.hpp>
+#include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/inflate.hpp>
 
 #include <algorithm>
@@ -31,17 +32,20 @@ namespace {
 // The beginning of a text, on one line.
 std::string quoted(std::string_view text, std::size_t most) {
   std::string out(text.substr(0, most));
+  if (out.size() < text.size())  // no half of a character at the cut
+    while (!out.empty() && (out.back() & 0x80) != 0) out.pop_back();
+  (void)repair_utf8(out.data(), out.size());
   for (char& c : out)
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   out.erase(out.find_last_not_of(' ') + 1);
   return '"' + out + '"';
 }
 
-// Texts hold no control characters but white space.
+// Texts hold no control characters but white space and colours.
 bool is_binary(std::string_view head) {
   return std::ranges::any_of(head.substr(0, 64), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte < ' ' && !(byte >= '\t' && byte <= '\r');
+    return byte < ' ' && !(byte >= '\t' && byte <= '\r') && byte != 0x1b;
   });
 }
 

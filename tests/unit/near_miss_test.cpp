@@ -156,6 +156,8 @@ TEST_CASE("files of other kinds are refused by what they are") {
       {"# nThread 1 nGpus 8 minBytes 8\n", "stepcast calibrate"},
       {"-------  --------\n   Name   Self CPU %   # of Calls\n", "export_chrome_trace"},
       {std::string("\x18\0\0\0\0\0\0\0xxxx\x1a\rbrain.Event:2", 28), "TensorBoard"},
+      {"\x1b[32mstep 1\x1b[0m", "something that is not JSON, beginning \" [32mstep 1"},
+      {"hello \xe9 world, 1234567 \xc3\xa9", "beginning \"hello ? world, 1234567\""},
       {"\n<!DOCTYPE html>\n<html>", "a web page"},
       {std::string("\x01\x02\x03\0\x04", 5), "binary data"}};
   for (const auto& [text, message] : files) {
