@@ -167,12 +167,17 @@ TEST_CASE("chakra: process groups of PyTorch, types as JSON") {
   const Trace trace =
       read(metadata +
            message(field(1, 0) + field(2, "## process_group:init ##") + field(3, 1) + field(8, field(1, groups))) +
-           compute(1, 3, true, field(8, field(3, "['Tensor(float)']"))));
+           compute(1, 3, true,
+                   field(8, field(3, "['GenericList[Tensor(c10::Half),Tensor(c10::Half)]', 'Int', 'Tensor(float)']"))) +
+           compute(2, 3, true, field(8, field(3, "[\"float\",\"Scalar\"]"))) +
+           compute(3, 3, true, field(8, field(3, "['open"))));
   REQUIRE(trace.groups.size() == 1);
   CHECK(trace.groups[0].name == "1");
   CHECK(trace.groups[0].description == "tp");
   CHECK(trace.groups[0].ranks == std::vector<std::int64_t>{0, 2});
-  CHECK(trace.text(named(trace, "op 1").types) == "[\"Tensor(float)\"]");
+  CHECK(trace.text(named(trace, "op 1").types) == R"(["c10::Half", "Int", "float"])");
+  CHECK(trace.text(named(trace, "op 2").types) == R"(["float","Scalar"])");
+  CHECK(trace.text(named(trace, "op 3").types) == R"(["open)");
 }
 
 TEST_CASE("chakra: damage is repaired with a count, and refused when strict") {

@@ -228,7 +228,7 @@ TEST_CASE("XPU, MTIA, HPU, Glow, private backends: calls, kernels and synchronis
   for (const char* category : {"xpu_sync", "cuda_sync", "cuda_event", "musa_sync", "mlu_notifier"})
     CHECK(kind_of(category) == EventKind::synchronization);
   // hpu_op: Gaudi's host calls are of it, too; its kernels are "kernel".
-  for (const char* category : {"overhead", "collective_comm", "external_correlation", "hpu_op"})
+  for (const char* category : {"overhead", "collective_comm", "external_correlation", "hpu_op", "GC"})
     CHECK(kind_of(category) == EventKind::other);
 }
 

@@ -1,6 +1,7 @@
 // Chakra traces: nodes to events, dependencies by id, and times where the file has none.
 #include <stepcast/error.hpp>
 #include <stepcast/formats/parts/chakra_trace.hpp>
+#include <stepcast/formats/parts/execution_node.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -33,9 +34,21 @@ std::int64_t rank_in(std::string_view name) {
   return std::stoll(std::string(digits));
 }
 
-std::string json_list(std::string text) {
+/// ['Tensor(float)', 'Int'], as the converter leaves it, in the profiler's words; those stay.
+std::string list_of_types(std::string text) {
   std::ranges::replace(text, '\'', '"');
-  return text;
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t open = std::min(text.find('"', at), text.size());
+    const std::size_t close = text.find('"', std::min(open + 1, text.size()));
+    out.append(text, at, open - at);
+    if (close == std::string::npos) return out.append(text, open);
+    const std::string_view type = std::string_view(text).substr(open + 1, close - open - 1);
+    const bool of_tensors = type.find("Tensor(") != std::string_view::npos;
+    ((out += '"') += of_tensors ? element_type_of(type) : type) += '"';
+    at = close + 1;
+  }
+  return out;
 }
 
 template <class T>
@@ -82,7 +95,7 @@ void ChakraTrace::add(const Node& node, chakra_et::Schema schema) {
   event.sequence = node.number("seq_id").value_or(-1);
   event.forward_thread = within(node.number("fw_tid").value_or(-1), -1);
   if (!node.shapes.empty()) event.shapes = draft_.text(node.shapes);
-  if (!node.types.empty()) event.types = draft_.text(json_list(node.types));
+  if (!node.types.empty()) event.types = draft_.text(list_of_types(node.types));
   const bool unknown_kind = node.number("unknown_collective").has_value();  // chakra_export.cpp
   if (communicates(node.type) || unknown_kind) event.collective = collective_of(node, schema);
   if (node.type == NodeType::metadata) add_groups(node);

@@ -49,17 +49,6 @@ void read_tensors(const element& value, std::vector<ExecutionTensor>& tensors, i
   for (const element part : list) read_tensors(part, tensors, depth + 1);
 }
 
-/// "Tensor(float)" and "GenericList[Tensor(float),...]" -> "float", the profiler's word; numbers are "Scalar" there.
-std::string_view type_word(std::string_view type) {
-  constexpr std::string_view tensor = "Tensor(";
-  if (const std::size_t at = type.find(tensor); at != std::string_view::npos) {
-    const std::string_view word = type.substr(at + tensor.size());
-    const std::string_view element_type = word.substr(0, word.find(')'));
-    return element_type.starts_with("nullptr") ? std::string_view() : element_type;
-  }
-  return type == "Int" || type == "Double" || type == "Bool" ? std::string_view("Scalar") : std::string_view();
-}
-
 std::string type_list(const element& types) {
   array list;
   if (types.get(list) != SUCCESS || list.size() == 0) return {};
@@ -67,7 +56,7 @@ std::string type_list(const element& types) {
   for (const element type : list) {
     if (out.size() > 1) out += ',';
     out += '"';
-    for (const char c : type_word(text_in(type)))
+    for (const char c : element_type_of(text_in(type)))
       if (c != '"' && c != '\\') out += c;
     out += '"';
   }
@@ -171,7 +160,7 @@ void take_arguments(const Parts& parts, ExecutionNode& node, ExecutionCollective
   if (!node.outputs.empty()) collective.out_elements = elements_in(node.outputs);
   array types;
   if (parts.has_types && parts.types.get(types) == SUCCESS && types.size() > 0)
-    collective.dtype = type_word(text_in(*types.begin()));
+    collective.dtype = element_type_of(text_in(*types.begin()));
 }
 
 /// "## process_group:init ##" carries the groups as JSON in a string.
@@ -212,6 +201,16 @@ bool is_transfer(std::string_view collective) {
 }
 
 }  // namespace
+
+std::string_view element_type_of(std::string_view type) {
+  constexpr std::string_view tensor = "Tensor(";
+  if (const std::size_t at = type.find(tensor); at != std::string_view::npos) {
+    const std::string_view word = type.substr(at + tensor.size());
+    const std::string_view element_type = word.substr(0, word.find(')'));
+    return element_type.starts_with("nullptr") ? std::string_view() : element_type;
+  }
+  return type == "Int" || type == "Double" || type == "Bool" ? std::string_view("Scalar") : std::string_view();
+}
 
 std::int64_t json_integer(const element& json, std::int64_t absent) {
   std::int64_t value = absent;

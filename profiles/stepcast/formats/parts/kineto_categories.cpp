@@ -53,6 +53,7 @@ constexpr KinetoCategory categories[] = {
     {"cuda_profiler_range", EventKind::other, true},
     {"enqueue", EventKind::other, false},  // Ascend's task queue: within the operator, and on the thread that serves it
     {"dequeue", EventKind::other, false},
+    {"GC", EventKind::other, false},      // Python's collector, on a process of its own
     {"hpu_op", EventKind::other, false},  // Gaudi: host calls, copy and network engines; what computes is "kernel"
 };
 
