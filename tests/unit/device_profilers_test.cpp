@@ -86,7 +86,7 @@ TEST_CASE("xla json: streams are work, what is derived from them is not, argumen
   CHECK(lines_of(trace) ==
         "annotation ProfilerStep#12 9000 30000 @-1/-1\n"
         "runtime call cuLaunchKernel 10250 2000 @49/5 corr=18\n"
-        "kernel fusion_3 13000 4000 @0/7d corr=18\n"
+        "kernel fusion_3 13000 4001 @0/7d corr=18\n"
         "device annotation fusion.3 13000 4000 @0/100d\n"
         "kernel ncclDevKernel_AllReduce_Sum_f32_RING_LL 20000 5000 @0/7d allreduce\n"
         "copy MemcpyH2D 30000 1000 @0/7d\n");

@@ -126,6 +126,17 @@ TEST_CASE("xla: collectives are told by the opcode where they are named after th
   CHECK(mentions(trace.report.missing, "sizes of the collectives"));
 }
 
+TEST_CASE("xla: what follows an operation within a nanosecond is not its body") {
+  const Trace trace =
+      read(tpu(x(3, fusion, "0.0005", "1.0005") +
+               x(3, "%copy-start.1 = (f32[9], f32[9]) copy-start(%a)", "1.001", "6.2500000000000001e-04") +
+               x(3, fusion, "2.0000009999999999", "3E0")));
+  CHECK(lines_of(trace) ==
+        "kernel fusion.1 1 1000 @0/3d\n"
+        "kernel copy-start.1 1001 1 @0/3d\n"
+        "kernel fusion.1 2000 3000 @0/3d\n");
+}
+
 TEST_CASE("xla: steps of a GPU are those of the host, else the joined pieces of its line of steps") {
   const auto slice = [](int pid, int tid, const std::string& name, int from, int to, const std::string& more = "") {
     return R"({"ph":"X","pid":)" + std::to_string(pid) + R"(,"tid":)" + std::to_string(tid) + R"(,"ts":)" +

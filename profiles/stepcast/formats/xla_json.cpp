@@ -5,13 +5,19 @@
 //     {"ph": "X", "pid": 1, "tid": 13, "ts": 1147.67, "dur": 0.874, "name": "fusion.3",
 //      "args": {"hlo_op": "fusion.3", "correlation_id": "18", ...}}, ..., {}]}
 //
-// Microseconds, fractions down to picoseconds; every argument is a string; the last element is an empty object. The
-// viewer's converter stops at a million events and leaves the line of asynchronous operations out: xplane.pb of the
-// same run has everything. Written by trace_events_to_json.cc of XLA's profiler (tsl, xprof).
+// Microseconds, fractions down to picoseconds, rounded to nanoseconds at both ends; every argument is a string; the
+// last element is an empty object. The viewer's converter stops at a million events and leaves the line of asynchronous
+// operations out: xplane.pb of the same run has everything. Written by trace_events_to_json.cc of XLA's profiler (tsl,
+// xprof).
+#include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/xla_planes.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
 
 namespace stepcast {
 namespace {
@@ -19,6 +25,19 @@ namespace {
 constexpr std::uint64_t event_cap = 1'000'000;  // kMaxEvents in trace_container / trace_viewer conversion
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::xla; }
+
+// Microseconds to whole picoseconds; false where that is out of range.
+bool picoseconds(std::string_view json, std::int64_t& ps) {
+  const std::string_view text = content_of(json);
+  const std::size_t at = std::min(text.find_first_of("eE"), text.size());
+  std::string_view power = text.substr(std::min(at + 1, text.size()));
+  if (power.starts_with('+')) power.remove_prefix(1);
+  int exponent = 0;
+  std::from_chars(power.data(), power.data() + power.size(), exponent);
+  if (exponent < -100 || exponent > 100) return false;
+  const std::string thousandfold = std::string(text.substr(0, at)) + "e" + std::to_string(exponent + 3);
+  return read_microseconds(thousandfold, ps) == Parsed::fine;
+}
 
 class XlaJsonReader {
  public:
@@ -57,6 +76,7 @@ class XlaJsonReader {
       ++negative_;
       return;
     }
+    round_both_ends(event, out);
     out.line = line_of(event);
     out.name = planes_.json_text(content_of(event.name));
     if (!event.arguments.empty()) {
@@ -66,6 +86,16 @@ class XlaJsonReader {
       out.text = planes_.json_text(content_of_member(event.arguments, "long_name"));
     }
     planes_.add(out);
+  }
+
+  // What follows another operation must not seem to begin within it: that would be the body of a loop.
+  static void round_both_ends(const ChromeEvent& event, XlaEvent& out) {
+    std::int64_t start_ps = 0, duration_ps = 0;
+    constexpr std::int64_t latest_ps = std::int64_t{1} << 61;
+    if (!picoseconds(event.start, start_ps) || !picoseconds(event.duration, duration_ps)) return;
+    if (start_ps < 0 || start_ps > latest_ps || duration_ps > latest_ps) return;
+    const auto nanoseconds = [](std::int64_t ps) { return (ps + 500) / 1000; };
+    out.duration_ns = nanoseconds(start_ps + duration_ps) - out.start_ns;
   }
 
   std::uint32_t line_of(const ChromeEvent& event) {
