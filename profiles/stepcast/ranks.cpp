@@ -99,10 +99,24 @@ std::string caveat(const RunOfRanks& run) {
   return "; only " + std::to_string(run.ranks.size()) + " of " + std::to_string(run.world_size) + " ranks were given";
 }
 
+/// "4, 5 and 6", "0 to 29"; of many that do not follow one another the first few: "1, 3, 5, ... and 40 more".
 std::string listed(const std::vector<std::int64_t>& numbers) {
+  constexpr std::size_t worth_a_range = 4, most_parts = 12;
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < numbers.size();) {
+    if (parts.size() + 1 == most_parts && i + 1 < numbers.size()) {
+      parts.push_back(std::to_string(numbers.size() - i) + " more");
+      break;
+    }
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] - 1 == numbers[end - 1]) ++end;
+    const bool range = end - i >= worth_a_range;
+    parts.push_back(std::to_string(numbers[i]) + (range ? " to " + std::to_string(numbers[end - 1]) : ""));
+    i = range ? end : i + 1;
+  }
   std::string text;
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + std::to_string(numbers[i]);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;
 }
 
