@@ -260,6 +260,9 @@ class ChakraExporter {
       if (count > 0) out_.remarks.push_back(std::to_string(count) + " " + what);
     };
     remark(unsized_, "collectives have no size in the trace: comm_size is 0");
+    remark(shared_,
+           "all-gathers are sized by the shapes of their operators: comm_size is a rank's share of that, or all of it "
+           "where nothing says how many ranks there are");
     remark(unknown_, "collectives of unknown kind are written as computation with an attribute unknown_collective");
     remark(early_, "pieces of device work begin before their launch: the launch is no dependency of theirs");
   }
@@ -317,6 +320,12 @@ class ChakraExporter {
     const double size = collective.size.value();
     std::int64_t in = size < double(most) ? static_cast<std::int64_t>(size) : 0, out = in;
     const CollectiveArguments* arguments = collective.arguments;
+    if (collective.operation == "allgather" && collective.source == BytesSource::shapes) {
+      // Shapes say what comes out.
+      const std::int64_t ranks = collective.group_size > 0 ? collective.group_size : trace_.world_size;
+      if (ranks > 0) in = out / ranks;
+      ++shared_;
+    }
     if (arguments != nullptr) {
       const Answer<DataType> dtype = data_type_of(trace_.text(arguments->dtype));
       if (dtype && arguments->in_elements >= 0 &&
@@ -386,7 +395,7 @@ class ChakraExporter {
   std::vector<std::uint32_t> first_, last_;  ///< by event: its pieces
   std::vector<std::uint32_t> order_;         ///< by piece: the one before it on its track
   std::map<std::string, std::int64_t> group_numbers_;
-  std::size_t unsized_ = 0, unknown_ = 0, early_ = 0;
+  std::size_t unsized_ = 0, shared_ = 0, unknown_ = 0, early_ = 0;
   ChakraExport out_;
 };
 

@@ -199,19 +199,26 @@ class Reader {
     return true;
   }
 
+  /// The nearest operator with shapes says the size; of an all-gather that with the most, because NCCL's annotation has
+  /// only what goes in.
   bool size_by_shapes(TracedCollective& c) const {
+    double most = 0;
+    std::uint32_t sized = no_index;
     for (std::uint32_t at = c.event; at != no_index; at = around(at)) {
       if (at != c.event && index_.facts(at).role != naming::Role::communication) continue;
       if (is_device_work(trace_.events[at].kind)) continue;
       double elements = 0;
       for (const double argument : elements_of_arguments(trace_.text(trace_.events[at].shapes)))
         elements = std::max(elements, argument);
-      if (elements <= 0) continue;
-      c.size = Bytes(elements * size_of(type_around(c.event, at)));
-      c.source = BytesSource::shapes;
-      return true;
+      if (elements <= most) continue;
+      most = elements;
+      sized = at;
+      if (c.operation != "allgather") break;
     }
-    return false;
+    if (sized == no_index) return false;
+    c.size = Bytes(most * size_of(type_around(c.event, sized)));
+    c.source = BytesSource::shapes;
+    return true;
   }
   /// The type that the operator with the shapes names, else one of those around it, else the kernel. Gradients are f32
   /// unless somebody says otherwise.

@@ -1,4 +1,6 @@
 // Traced collectives: each operation once, and whence its bytes come.
+#include <stepcast/chakra_export.hpp>
+#include <stepcast/format.hpp>
 #include <stepcast/profile_of.hpp>
 #include <stepcast/trace_index.hpp>
 #include <stepcast/traced_collectives.hpp>
@@ -161,6 +163,27 @@ TEST_CASE("bytes: shapes of the operators around, lists of tensors summed, the t
   annotation.types = text_in(trace, R"(["float"])");
   c = collectives(trace).front();
   CHECK(c.size == Bytes(192));
+}
+
+TEST_CASE("bytes: shapes of an all-gather are those of what comes out, which NCCL's annotation does not have") {
+  HandTrace hand;
+  hand.op(0, "c10d::_allgather_base_", 0, 100);
+  hand.annotation(0, "nccl:_all_gather_base", 20, 80);
+  hand.kernel(0, 30, 35, 20, "ncclKernel_AllGather_RING_LL_Sum_int8_t(args)", 200, 300);
+  Trace trace = hand.trace();
+  for (Event& event : trace.events) event.types = text_in(trace, R"(["float","float"])");
+  event_named(trace, "nccl:_all_gather_base").shapes = text_in(trace, "[[100]]");
+  CHECK(collectives(trace).front().size == Bytes(400));
+  event_named(trace, "c10d::_allgather_base_").shapes = text_in(trace, "[[800],[100],[],[]]");
+  CHECK(collectives(trace).front().size == Bytes(3200));
+
+  trace.world_size = 8;
+  const ChakraExport written = chakra_export_of(trace);
+  const Trace back = trace_of({"trace.0.et", std::as_bytes(std::span(written.bytes))});
+  REQUIRE(back.collectives.size() == 1);
+  CHECK(back.collectives[0].in_elements == 400);
+  CHECK(back.collectives[0].out_elements == 3200);
+  CHECK(written.remarks.size() == 1);
 }
 
 TEST_CASE("a kernel that hides what it does gets its name from the arguments or from the call around it") {
