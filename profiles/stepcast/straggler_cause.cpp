@@ -204,6 +204,18 @@ std::optional<SameStep> telling_step(const RunOfRanks& run, const MatchedCollect
   return double(excess) > most * double(lateness_ns) ? std::optional(step) : std::nullopt;
 }
 
+/// The last collective that both ranks had left before they came to `c`; `c` itself: there is none. They left it
+/// together: what the device of one did longer lies behind it.
+std::size_t left_before(const RunOfRanks& run, std::size_t c, std::size_t late, std::size_t punctual) {
+  const auto left = [&](std::size_t k, std::size_t r) {
+    const Participation& p = run.collectives[k].ranks[r];
+    return p.event != no_index && p.end_ns <= run.collectives[c].ranks[r].start_ns;
+  };
+  for (std::size_t k = c; k-- > 0;)
+    if (run.collectives[k].synchronising && left(k, late) && left(k, punctual)) return k;
+  return c;
+}
+
 }  // namespace
 
 LatenessCause cause_of_lateness(std::span<const Trace> traces, const RunOfRanks& run, std::size_t collective,
@@ -220,16 +232,17 @@ LatenessCause cause_of_lateness(std::span<const Trace> traces, const RunOfRanks&
   std::optional<std::int64_t> step_began_ns;
   if (step) step_began_ns = run.ranks[rank].clock.common(step->late->start_ns);
   const std::size_t begin = stretch_begin(run, collective, rank, punctual, lateness, step_began_ns);
-  // From the collective before, or from the start of the step, to this one, by launches or by what the device saw.
-  const auto stretch = [&](std::size_t r, std::int64_t Participation::*from, std::int64_t Participation::*to) {
+  // From a collective before, or from the start of the step, to this one, by launches or by what the device saw.
+  const auto stretch = [&](std::size_t r, std::size_t before, std::int64_t Participation::*from,
+                           std::int64_t Participation::*to) {
     const RankClock& clock = run.ranks[r].clock;
     std::int64_t first = traces[r].events.front().start_ns;
-    if (begin != collective) first = clock.recorded(run.collectives[begin].ranks[r].*from);
+    if (before != collective) first = clock.recorded(run.collectives[before].ranks[r].*from);
     else if (step) first = (r == rank ? step->late : step->punctual)->start_ns;
     return Stretch{first, clock.recorded(c.ranks[r].*to)};
   };
   const auto host_of = [&](std::size_t r) {
-    return HostTimeline(traces[r], stretch(r, &Participation::issued_ns, &Participation::issued_ns)).take();
+    return HostTimeline(traces[r], stretch(r, begin, &Participation::issued_ns, &Participation::issued_ns)).take();
   };
   const Activities late_host = host_of(rank), usual_host = host_of(punctual);
   const auto [host, host_excess] = largest_excess(late_host, usual_host);
@@ -238,8 +251,9 @@ LatenessCause cause_of_lateness(std::span<const Trace> traces, const RunOfRanks&
     const std::string around = annotation_at(traces[rank], host->second.longest_at_ns + host->second.longest_ns / 2);
     return cause(host->first + (around.empty() ? "" : ", within '" + around + "'"), host_excess);
   }
+  const std::size_t left = left_before(run, collective, rank, punctual);
   const auto device_of = [&](std::size_t r) {
-    return device_sums(traces[r], stretch(r, &Participation::end_ns, &Participation::start_ns));
+    return device_sums(traces[r], stretch(r, left, &Participation::end_ns, &Participation::start_ns));
   };
   const Activities late_device = device_of(rank), usual_device = device_of(punctual);
   const auto [kernel, kernel_excess] = largest_excess(late_device, usual_device);

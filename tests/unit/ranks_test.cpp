@@ -258,6 +258,28 @@ TEST_CASE("ranks: what is lost anew in each step is not summed over steps") {
   CHECK(run.straggler->cause.starts_with("390.0 us "));  // the usual one, rank 2, comes 10 us after it otherwise
 }
 
+TEST_CASE("ranks: a kernel that is slower in each step is the cause by what it takes in one") {
+  std::vector<Trace> traces;
+  for (int r = 0; r < 3; ++r) {
+    test::HandTrace hand;
+    for (int s = 0; s < 20; ++s) {
+      const double begin = 10'000.0 * s, slower = r == 1 ? 500 : 0, end = begin + 8000 + s % 3;
+      hand.step(s, begin, begin + 9990);
+      hand.op(0, "aten::mm", begin + 10 + r, begin + 20 + r);
+      hand.kernel(0, begin + 15, begin + 18, 7, "gemm", begin + 30 + r, begin + 1030 + r + slower);
+      hand.kernel(0, begin + 25, begin + 28, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", begin + 1040 + r + slower,
+                  end);
+    }
+    traces.push_back(hand.trace());
+    traces.back().rank = r;
+  }
+  const RunOfRanks run = run_of(traces);
+  REQUIRE(run.straggler);
+  CHECK(run.straggler->index == 1);
+  CHECK(run.straggler->late.value() == doctest::Approx(499e-6).epsilon(0.01));
+  CHECK(run.straggler->cause == "500.0 us longer on the device in gemm");
+}
+
 TEST_CASE("ranks: lateness below what the clocks can tell makes no straggler") {
   const RunOfRanks run = run_of(late_in_each_step(150, 300));
   CHECK(run.ranks[1].late > 0.01 * Seconds(0.2));
