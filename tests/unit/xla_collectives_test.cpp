@@ -67,6 +67,14 @@ TEST_CASE("hlo text: a start's result is behind its operands, and is counted wit
   CHECK(elements("%s = (f32[8], u32[]) all-reduce(f32[8] %a, u32[] %b)") == " -1 -1");
 }
 
+TEST_CASE("xla: collectives of TensorFlow's operators") {
+  CHECK(tensorflow_collective("replica_1/NcclAllReduce:NcclAllReduce") == "allreduce");
+  CHECK(tensorflow_collective("CollectiveReduceV2") == "allreduce");
+  CHECK(tensorflow_collective("CollectiveReduceScatterV2") == "reducescatter");
+  CHECK(tensorflow_collective("CollectiveGatherV2") == "allgather");
+  CHECK(tensorflow_collective("all-reduce-combiner").empty());
+}
+
 TEST_CASE("xla: an asynchronous collective counts once, from its start to the end of the wait for it") {
   const std::string operations = x(3, start, "10", "0.001") + x(3, fusion, "11", "50") + x(3, done, "61", "39");
   SUBCASE("made of its two halves") {
@@ -95,6 +103,31 @@ TEST_CASE("xla: an asynchronous collective counts once, from its start to the en
     CHECK(named(trace, "all-gather-start.1") == 3);
     CHECK(trace.events[3].duration_ns == 40'000);
     CHECK(mentions(trace.report.missing, "the end of 1 collectives"));
+  }
+}
+
+TEST_CASE("xla: asynchronous operations that run at the same time have tracks of their own") {
+  const auto run = [](int tid, int number, const std::string& from, const std::string& duration) {
+    return x(tid, "%all-reduce-start." + std::to_string(number) + " = f32[8] all-reduce-start(f32[8] %a)", from,
+             duration);
+  };
+  const std::string shown =
+      x(3, fusion, "0", "99") + run(4, 1, "10", "20") + run(4, 2, "15", "30") + run(4, 3, "30", "5");
+  const auto end = [](int number, const std::string& from) {
+    const std::string n = std::to_string(number);
+    return x(3, "%all-reduce-done." + n + " = f32[8] all-reduce-done(f32[8] %all-reduce-start." + n + ")", from, "1");
+  };
+  const std::string halves =
+      run(3, 1, "10", "0") + run(3, 2, "15", "0") + end(1, "29") + run(3, 3, "30", "0") + end(3, "34") + end(2, "44");
+  for (const std::string& events : {shown, halves}) {
+    const Trace trace = read(tpu(events));
+    std::vector<std::uint32_t> tracks;
+    for (const Event& event : trace.events)
+      if (event.collective != no_index) tracks.push_back(event.track);
+    REQUIRE(tracks.size() == 3);
+    CHECK(tracks[0] != tracks[1]);
+    CHECK(tracks[0] == tracks[2]);
+    CHECK(summary_of(trace).collectives == 3);
   }
 }
 

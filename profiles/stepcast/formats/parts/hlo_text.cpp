@@ -105,6 +105,16 @@ std::string hlo_collective(std::string_view name) {
   return naming::collective_operation(name);
 }
 
+std::string tensorflow_collective(std::string_view name) {
+  if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
+  if (name.starts_with("CollectiveReduceScatter")) return "reducescatter";
+  if (name == "NcclAllReduce" || name.starts_with("CollectiveReduce")) return "allreduce";
+  if (name.starts_with("CollectiveGather")) return "allgather";
+  if (name.starts_with("CollectiveBcast") || name.starts_with("NcclBroadcast")) return "broadcast";
+  if (name.starts_with("CollectiveAllToAll")) return "alltoall";
+  return "";
+}
+
 HloElements hlo_elements(const HloInstruction& instruction) {
   // What a start gives is its operands, then the result, then room for marks; only all-reduce-start gives the result.
   std::string_view result = instruction.result;

@@ -27,6 +27,10 @@ enum class HloPart : std::uint8_t { whole, start, done };
 /// "collective". Empty for everything else, and for the wait behind a start.
 [[nodiscard]] std::string hlo_collective(std::string_view name);
 
+/// TensorFlow's operators on the host: "CollectiveReduceV2", "replica_1/NcclAllReduce:NcclAllReduce". Compiler passes
+/// ("all-reduce-combiner") run on the host too.
+[[nodiscard]] std::string tensorflow_collective(std::string_view name);
+
 /// Elements that go in and come out, and their type; -1: not said, or of several types.
 struct HloElements {
   std::string_view type;

@@ -3,6 +3,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/formats/parts/hlo_text.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
+#include <stepcast/formats/parts/xla_lanes.hpp>
 #include <stepcast/formats/parts/xla_planes.hpp>
 #include <stepcast/trace_draft.hpp>
 #include <stepcast/words.hpp>
@@ -15,17 +16,6 @@
 
 namespace stepcast {
 namespace {
-
-// TensorFlow's operators on the host: "CollectiveReduceV2", "replica_1/NcclAllReduce:NcclAllReduce". Compiler passes
-// ("all-reduce-combiner") run on the host too.
-std::string host_collective_of(std::string_view name) {
-  if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos) name.remove_prefix(colon + 1);
-  if (name == "NcclAllReduce" || name.starts_with("CollectiveReduce")) return "allreduce";
-  if (name.starts_with("CollectiveGather")) return "allgather";
-  if (name.starts_with("CollectiveBcast") || name.starts_with("NcclBroadcast")) return "broadcast";
-  if (name.starts_with("CollectiveAllToAll")) return "alltoall";
-  return "";
-}
 
 bool is_runtime_call(std::string_view name) {
   return starts_with_any(name, {"cuda", "hip", "cuLaunch", "cuMem", "cuStream", "cuEvent", "cuCtx", "cuGraph"});
@@ -76,12 +66,13 @@ class XlaPlanes::Placing {
     out.correlation = event.correlation > 0 ? event.correlation : -1;
     out.name = draft_.text(name);
     out.kind = kind_of(line, plane, event, name);
-    out.track = track_of(event.line, line, plane);
+    const bool beside = line.kind == LineKind::asynchronous && line.works;
+    out.track = beside ? lane_track(line, lanes_[event.line].take(out.start_ns, out.end_ns()))
+                       : track_of(event.line, line, plane);
     const bool operation = line.works && line.kind == LineKind::operations;
     if (operation && place_half(event, name, out)) return;
     if (out.kind == EventKind::host_op || out.kind == EventKind::kernel) add_collective(event, name, out);
-    if (line.kind == LineKind::asynchronous && out.kind == EventKind::kernel && out.collective == no_index)
-      out.kind = EventKind::copy;
+    if (beside && out.kind == EventKind::kernel && out.collective == no_index) out.kind = EventKind::copy;
     const std::uint32_t index = draft_.add(out);
     if (operation) enclose(event.line, index, out);
   }
@@ -97,8 +88,9 @@ class XlaPlanes::Placing {
       if (part == HloPart::start) return start_collective(event, name, out);
       const auto start = start_of(name, instruction);
       if (start == started_.end()) return false;
-      Event& begun = draft_[start->second];
+      Event& begun = draft_[start->second.event];
       begun.duration_ns = event.start_ns + event.duration_ns - begun.start_ns;
+      lanes_[event.line].give_back(start->second.lane, begun.end_ns());
       started_.erase(start);
     }
     out.kind = EventKind::device_annotation;
@@ -110,15 +102,24 @@ class XlaPlanes::Placing {
   bool start_collective(const XlaEvent& event, const std::string& name, Event& out) {
     add_collective(event, name, out);
     if (out.collective == no_index) return false;
-    const Line& line = planes_.lines_[event.line];
-    out.track = draft_.track(draft_.trace().tracks[out.track].process, line.id, true, "asynchronous " + line.name);
-    started_.emplace(name, draft_.add(out));
+    const std::size_t lane = lanes_[event.line].take(out.start_ns, XlaLanes::open_end);
+    out.track = lane_track(planes_.lines_[event.line], lane);
+    started_.emplace(name, Started{draft_.add(out), lane});
     return true;
   }
 
-  using Started = std::multimap<std::string, std::uint32_t>;
+  std::uint32_t lane_track(const Line& line, std::size_t lane) {
+    const std::int64_t device = std::max<std::int64_t>(planes_.planes_[line.plane].ordinal, 0);
+    return draft_.track(device, line.id, true, "asynchronous " + std::to_string(lane + 1));
+  }
+
+  struct Started {
+    std::uint32_t event;
+    std::size_t lane;
+  };
+  using StartedByName = std::multimap<std::string, Started>;
   // The wait takes the start as its operand; where the text is missing or another, the two are numbered alike.
-  [[nodiscard]] Started::iterator start_of(std::string_view name, const HloInstruction& done) {
+  [[nodiscard]] StartedByName::iterator start_of(std::string_view name, const HloInstruction& done) {
     const std::string_view operand = done.operands.substr(done.operands.rfind('%') + 1);  // npos + 1 = 0
     std::string alike(name);
     if (const std::size_t at = alike.find("-done"); at != std::string::npos) alike.replace(at, 5, "-start");
@@ -198,7 +199,7 @@ class XlaPlanes::Placing {
     const bool on_device = out.kind == EventKind::kernel;
     const HloInstruction instruction = on_device ? instruction_of(event) : HloInstruction();
     if (on_device && hlo_part(name, instruction) == HloPart::done) return;
-    std::string what = on_device ? hlo_collective(name) : host_collective_of(name);
+    std::string what = on_device ? hlo_collective(name) : tensorflow_collective(name);
     for (const std::string_view said : {operation, instruction.opcode})
       if (on_device && what.empty()) what = hlo_collective(said);
     if (what.empty()) return;
@@ -262,7 +263,8 @@ class XlaPlanes::Placing {
   std::map<std::uint32_t, std::uint32_t> tracks_;
   std::map<std::uint32_t, std::vector<std::uint32_t>> open_;
   std::set<std::string, std::less<>> halves_;  ///< instructions whose operation the asynchronous line shows
-  Started started_;                            ///< collectives whose end has not been met, oldest first
+  StartedByName started_;                      ///< collectives whose end has not been met, oldest first
+  std::map<std::uint32_t, XlaLanes> lanes_;    ///< by line
   std::map<std::string, std::uint64_t> apart_;
   std::map<StringId, std::pair<std::int64_t, std::int64_t>> pieces_;  ///< of steps by name: from, to
   std::int64_t steps_ = 0;
