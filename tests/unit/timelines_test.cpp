@@ -114,6 +114,23 @@ TEST_CASE("horovod: tensors in a fusion buffer share one transfer, whose size is
   }
 }
 
+TEST_CASE("horovod: what is negotiated meanwhile does not part the tensors of a fusion buffer") {
+  const std::string shape = R"("dtype": "float32", "shape": "[10]")";
+  const std::string own[] = {begin(1, "NCCL_ALLREDUCE", 10), begin(2, "NCCL_ALLREDUCE", 11)};
+  const std::string ends = end(1, 30) + end(2, 30) + end(1, 31, shape) + end(2, 31, shape);
+  const std::string ready = begin(3, "NEGOTIATE_ALLREDUCE", 5),
+                    head = begin(1, "ALLREDUCE", 9) + begin(2, "ALLREDUCE", 9);
+  const std::string others =
+      begin(4, "NEGOTIATE_ALLREDUCE", 10) + end(3, 10) + begin(3, "ALLREDUCE", 10) + begin(3, "QUEUE", 10);
+  const Trace trace = read("[" + ready + head + own[0] + others + own[1] + ends);
+  REQUIRE(trace.collectives.size() == 1);
+  CHECK(trace.collectives[0].in_elements == 20);
+  // An activity that ends is the beginning of another transfer.
+  CHECK(read("[" + ready + end(3, 6) + begin(3, "ALLREDUCE", 7) + begin(3, "QUEUE", 8) + head + own[0] + end(3, 11) +
+             begin(3, "NCCL_ALLREDUCE", 11) + end(3, 20) + end(3, 21) + end(1, 30))
+            .collectives.size() == 2);
+}
+
 TEST_CASE("horovod: a tensor without a shape leaves the size of its buffer unknown") {
   const Trace trace = read("[" + begin(1, "ALLREDUCE", 10) + begin(2, "ALLREDUCE", 11) + begin(1, "MPI_ALLREDUCE", 20) +
                            begin(2, "MPI_ALLREDUCE", 21) + end(1, 40) + end(2, 41) +

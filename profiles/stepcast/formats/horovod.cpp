@@ -91,6 +91,7 @@ class HorovodReader {
     std::uint32_t track = no_index;
     StringId name = 0;
     std::vector<std::uint32_t> transfers;  ///< of the operation that is open
+    std::uint64_t begun = 0;               ///< number of the mark with which that operation began
     StringId last_ready = 0;               ///< tick of the rank that was ready last
     std::int64_t last_ready_ns = 0;
   };
@@ -151,15 +152,17 @@ class HorovodReader {
     OpenSlices::Slice& slice = open_.begin(static_cast<std::uint64_t>(id), name, start);
     if (is_full()) return;
     const std::string operation = transfer_of(draft_.text_of(name));
+    ++begun_;
     if (slice.depth == 0) {
       tensor.transfers.clear();
+      tensor.begun = begun_;
       if (contains_any(draft_.text_of(name), {"ALLREDUCE", "ADASUM"})) communicated(tensor, start, name);
     } else if (!operation.empty()) {
-      slice.user = transfer(name, operation);
+      slice.user = transfer(tensor, name, operation);
       tensor.transfers.push_back(slice.user);
-      return;
+    } else if (!is_waiting(draft_.text_of(name))) {
+      fusing_ = 0;
     }
-    fusing_ = 0;
   }
 
   // The negotiation, if there is one, is when a gradient was ready; else the operation.
@@ -169,12 +172,15 @@ class HorovodReader {
     if (negotiation || !negotiated_) steps_.communicated(tensor.name, start);
   }
 
-  // Marks of one transfer that follow each other without another mark belong to tensors in one fusion buffer.
-  std::uint32_t transfer(StringId name, const std::string& operation) {
-    if (fusing_ == name) {
+  // Marks of one transfer that follow each other belong to tensors in one fusion buffer. What the thread that
+  // negotiates writes between them (negotiations, operations that begin and wait) does not part them; work and ends do,
+  // and a tensor whose operation begins when the transfer has begun is not in it.
+  std::uint32_t transfer(const Tensor& tensor, StringId name, const std::string& operation) {
+    if (fusing_ == name && tensor.begun < fusing_since_) {
       ++transfers_.back().tensors;
     } else {
       fusing_ = name;
+      fusing_since_ = begun_;
       transfers_.emplace_back();
       CollectiveArguments arguments;
       arguments.name = draft_.text(operation);
@@ -186,10 +192,11 @@ class HorovodReader {
   void end(const ChromeEvent& event) {
     std::int64_t time = 0, id = -1;
     if (!start_of(event, time)) return;
-    fusing_ = 0;
     Tensor& tensor = tensor_of(event, id);
     OpenSlices::Slice slice;
-    if (!open_.end(static_cast<std::uint64_t>(id), 0, time, slice)) return;
+    const bool known = open_.end(static_cast<std::uint64_t>(id), 0, time, slice);
+    if (!known || !draft_.text_of(slice.name).starts_with("NEGOTIATE_")) fusing_ = 0;
+    if (!known) return;
     if (is_full()) {
       ++draft_.trace().report.events_left_out;
       return;
@@ -202,7 +209,7 @@ class HorovodReader {
     const std::string name = draft_.text_of(slice.name);
     const bool whole_operation = slice.depth == 0 && !name.starts_with("NEGOTIATE_");
     if (whole_operation && tensor.transfers.empty() && !naming::collective_operation(name).empty()) {
-      slice.user = transfer(slice.name, naming::collective_operation(name));
+      slice.user = transfer(tensor, slice.name, naming::collective_operation(name));
       tensor.transfers.push_back(slice.user);
       fusing_ = 0;
     }
@@ -334,6 +341,7 @@ class HorovodReader {
   std::vector<Transfer> transfers_;  ///< one for each of Trace::collectives
   std::vector<bool> carried_;        ///< transfers that an event stands for already
   StringId fusing_ = 0;              ///< the transfer whose marks are going by
+  std::uint64_t begun_ = 0, fusing_since_ = 0;
   std::int64_t base_ns_ = 0, highest_rank_ = -1, recent_rank_ = -1;
   StringId recent_tick_ = 0;
   std::uint32_t cycles_ = no_index;
