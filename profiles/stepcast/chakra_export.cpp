@@ -40,10 +40,11 @@ Window window_of(const Trace& trace, std::int64_t step) {
   const std::vector<Step> steps = steps_of(trace);
   for (const Step& s : steps)
     if (s.number == step) return {s.start_ns, s.end_ns};
-  const std::string found =
-      steps.empty() ? "no annotated step"
-                    : std::to_string(steps.size()) + (steps.size() == 1 ? " step, " : " steps, ") +
-                          std::to_string(steps.front().number) + " to " + std::to_string(steps.back().number);
+  std::string found = "no annotated step";
+  if (steps.size() == 1) found = "step " + std::to_string(steps.front().number) + " alone";
+  if (steps.size() > 1)
+    found = std::to_string(steps.size()) + " steps, " + std::to_string(steps.front().number) + " to " +
+            std::to_string(steps.back().number);
   throw InputError(trace.source, "step " + std::to_string(step), found);
 }
 

@@ -241,10 +241,11 @@ Profile profile_of(const Documents& documents, const ProfileOptions& options, st
     return profile;
   }
   if (documents.traces.empty()) throw InputError("", "a trace or a profile", "none");
-  const std::string& source = documents.traces.front().source;
   Profile profile = documents.traces.size() == 1 ? profile_of(documents.traces.front(), options)
                                                  : profile_of(std::span(documents.traces), options);
-  if (profile.model == source) profile.model = stem_of(profile.model);
+  // Nobody names the model: it is called like the file, of several ranks that of the one that stands for all.
+  if (std::ranges::find(documents.traces, profile.model, &Trace::source) != documents.traces.end())
+    profile.model = stem_of(profile.model);
   return profile;
 }
 
