@@ -222,6 +222,12 @@ TEST_CASE("rocprof: exact times, launches joined by flows, processes named by wh
         "synchronization <barrier packet> 5060000 1000 @2/4d\n");
   CHECK(trace.report.events_unclassified == 1);
   CHECK_FALSE(mentions(trace.report.missing, "correlation"));
+  CHECK(mentions(trace.report.missing, "step annotations"));
+  const std::string marked = R"({ "traceEvents":[{})" + process(0, "Markers and Ranges") + process(2, "CPU HIP API") +
+                             slice("0", "9", "step 1", "5000000", "6000000") +
+                             slice("0", "9", "step 2", "6000000", "7000000") + "]}";
+  CHECK(steps_of(read(marked)).size() == 2);
+  CHECK_FALSE(mentions(read(marked).report.missing, "step annotations"));
 }
 
 TEST_CASE("rocprofv3: records one by one, names by number") {

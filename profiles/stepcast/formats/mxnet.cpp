@@ -10,6 +10,7 @@
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
+#include <stepcast/profile_of.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <compare>
@@ -37,12 +38,13 @@ class MxnetReader {
              "which operators ran when on which device; its slices say nothing of layers or gradients");
     report.missing.insert(report.missing.end(), {"launches and their kernels: a slice on a GPU is an operator",
                                                  "shapes", "sizes of the collectives", "rank and world size"});
-    if (!tasks_) report.missing.insert(report.missing.begin(), "step annotations");
     open_.report(report.missing);
     if (!walk.closed)
       report.assumed.push_back("the file is left open, as MXNet leaves it until the final dump (profiler.dump())");
     say_left_out(report);
-    return draft_.finish();
+    Trace trace = draft_.finish();
+    if (steps_of(trace).empty()) trace.report.missing.insert(trace.report.missing.begin(), "step annotations");
+    return trace;
   }
 
  private:
@@ -93,7 +95,6 @@ class MxnetReader {
     out.kind = task ? EventKind::annotation : EventKind::host_op;
     out.track = draft_.track(process, thread, false, task ? "tasks" : "");
     draft_.add(out);
-    tasks_ = tasks_ || task;
   }
 
   // Names of processes may come after their slices: host or device is decided when all are known.
@@ -141,7 +142,6 @@ class MxnetReader {
   ChromeTimes times_;
   TraceDraft draft_;
   OpenSlices open_;
-  bool tasks_ = false;  ///< the user marked something
   std::map<std::int64_t, StringId> names_;
   std::map<ThreadOf, std::uint64_t> threads_;
 };

@@ -11,6 +11,7 @@
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
+#include <stepcast/profile_of.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <iterator>
@@ -39,10 +40,12 @@ class RocprofReader {
     ReadReport& report = draft_.trace().report;
     describe(report, walk, repairs_, "rocprof", "rocprof (ROCm 4 to 6)",
              "kernels, copies and HIP calls; layers need PyTorch's own profiler");
-    report.missing.insert(report.missing.end(), {"operators", "step annotations", "shapes", "sizes of the collectives",
-                                                 "rank and world size", "device name"});
+    report.missing.insert(report.missing.end(),
+                          {"operators", "shapes", "sizes of the collectives", "rank and world size", "device name"});
     if (links_.empty()) report.missing.push_back("correlation of launches and device work");
-    return draft_.finish();
+    Trace trace = draft_.finish();
+    if (steps_of(trace).empty()) trace.report.missing.push_back("step annotations");
+    return trace;
   }
 
  private:

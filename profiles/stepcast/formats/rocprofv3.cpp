@@ -17,6 +17,7 @@
 #include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/inflate.hpp>
+#include <stepcast/profile_of.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <nlohmann/json.hpp>
@@ -234,8 +235,9 @@ class Rocprofv3Reader {
       report.bytes = text_.offset();
       report.events_seen = seen_;
       report.missing = {"operators", "shapes", "sizes of the collectives", "rank and world size"};
-      if (markers_.empty()) report.missing.insert(report.missing.begin() + 1, "step annotations");
       traces_.push_back(draft_->finish());
+      std::vector<std::string>& missing = traces_.back().report.missing;
+      if (steps_of(traces_.back()).empty()) missing.insert(missing.begin() + 1, "step annotations");
     }
     ++process_;
     seen_ = unreadable_ = 0;
