@@ -88,6 +88,16 @@ TEST_CASE("horovod: a timeline that chrome://tracing has saved again") {
   CHECK(lines_of(trace) == lines_of(read(events)));
 }
 
+TEST_CASE("horovod: the names of all tensors may fill the beginning of the file") {
+  std::string names = "[\n";
+  for (int i = 1; i < 1000; ++i)
+    names += tensor(i, "bert/encoder/layer_" + std::to_string(i) + "/attention/self/query/kernel") +
+             R"({"name": "process_sort_index", "ph": "M", "pid": )" + std::to_string(i) +
+             R"(, "args": {"sort_index": 1}},)";
+  REQUIRE(names.size() > (1u << 16));
+  CHECK(read(names + all_reduce(1, 100)).report.format == "horovod");
+}
+
 TEST_CASE("horovod: steps of Adasum") {
   const auto adasum = [](int ts) {
     return begin(1, "NEGOTIATE_ADASUM", ts) + end(1, ts + 5) + begin(1, "ADASUM", ts + 5) + end(1, ts + 9);

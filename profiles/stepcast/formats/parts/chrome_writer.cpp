@@ -43,6 +43,8 @@ ChromeWriter writer_of_array(const Head& head) {
   if (head.has("\"start_time_since_epoch_in_micros\""))
     return head.says("\"ph\"", "\"X\"") && !head.says("\"ph\"", "\"B\"") ? ChromeWriter::model_timeline
                                                                          : ChromeWriter::horovod;
+  // A piece of a long timeline carries the names of all tensors in front; nobody else names processes without threads.
+  if (head.has("\"process_sort_index\"") && !head.any({"\"ts\"", "\"tid\""})) return ChromeWriter::horovod;
   return ChromeWriter::none;
 }
 
