@@ -66,6 +66,24 @@ TEST_CASE("merged ranks without tags are told by process, or refused when they r
   CHECK(error_of(file_of(colliding)).find("reuse correlation ids") != std::string::npos);
 }
 
+TEST_CASE("an argument rank of a user's own region makes no merged file") {
+  std::string events = step_of_rank("7", "0", 10, "");
+  events += R"({"ph": "X", "cat": "user_annotation", "name": "region", "pid": 7, "tid": 7, "ts": 11, "dur": 9, )"
+            R"("args": {"rank": 3}})";
+  const std::vector<Trace> traces = read_all(file_of(events));
+  REQUIRE(traces.size() == 1);
+  CHECK(traces[0].rank == -1);
+  CHECK(traces[0].events.size() == 22);
+  std::uint32_t step = no_index, region = no_index;
+  for (const Event& event : traces[0].events) {
+    if (traces[0].text(event.name) == "region") region = event.track;
+    if (traces[0].text(event.name) == "ProfilerStep#3") step = event.track;
+  }
+  CHECK(region == step);
+  CHECK(traces[0].tracks.size() == 2);
+  CHECK(traces[0].report.repaired.empty());
+}
+
 TEST_CASE("merged ranks that see one device of the same number share its streams, not their kernels") {
   std::string other = step_of_rank("200", "0", 13, "");
   for (std::size_t at = other.find("\"correlation\": "); at != std::string::npos;

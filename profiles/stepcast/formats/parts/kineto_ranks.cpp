@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -136,6 +137,22 @@ std::vector<Trace> by_tags(const Trace& whole, std::span<const std::int64_t> ran
   return out;
 }
 
+/// Where only a few events have an argument "rank", it is the user's: what it set apart goes back onto its thread.
+void join_tracks(Trace& trace) {
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, StringId>, std::uint32_t> places;
+  std::vector<Track> tracks;
+  std::vector<std::uint32_t> joined;
+  for (const Track& track : trace.tracks) {
+    const bool by_text = track.process < 0 || track.thread < 0;
+    const auto place = places.try_emplace({track.process, track.thread, track.on_device, by_text ? track.label : 0},
+                                          static_cast<std::uint32_t>(tracks.size()));
+    if (place.second) tracks.push_back(track);
+    joined.push_back(place.first->second);
+  }
+  for (Event& event : trace.events) event.track = joined[event.track];
+  trace.tracks = std::move(tracks);
+}
+
 std::vector<Trace> by_processes(const Trace& whole, const Processes& processes, std::span<const SyncRecord> syncs) {
   const std::vector<std::int64_t> owners = processes.of_events();
   std::vector<Trace> out;
@@ -155,8 +172,9 @@ std::vector<Trace> by_processes(const Trace& whole, const Processes& processes, 
 
 std::vector<Trace> traces_by_rank(Trace whole, std::span<const std::int64_t> rank_of_track,
                                   std::span<const SyncRecord> syncs) {
-  if (std::ranges::any_of(rank_of_track, [](std::int64_t rank) { return rank >= 0; }))
-    return by_tags(whole, rank_of_track, syncs);
+  const auto tagged = std::ranges::count_if(whole.events, [&](const Event& e) { return rank_of_track[e.track] >= 0; });
+  if (tagged > 0 && 2 * tagged >= std::ssize(whole.events)) return by_tags(whole, rank_of_track, syncs);
+  if (tagged > 0) join_tracks(whole);
   const Processes processes(whole);
   if (processes.reuse_ids())
     throw InputError(whole.source, "the events of one process, or of ranks that are told apart (args.rank)",

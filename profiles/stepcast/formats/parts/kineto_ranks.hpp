@@ -4,7 +4,8 @@
 // Ranks number their correlation ids alike, so nothing may be joined across them. A merged file tells them apart by an
 // argument or the text of the process (the rank of each track), or at least by the host processes: those with steps of
 // their own are ranks, and device work belongs to the process whose launch has its correlation id. Where processes
-// reuse the same ids nothing tells whose the device work is, and the file is refused.
+// reuse the same ids nothing tells whose the device work is, and the file is refused. Tools that merge tag every event:
+// an argument of a few is none of theirs.
 #include <stepcast/formats/parts/sync_records.hpp>
 #include <stepcast/trace.hpp>
 
