@@ -141,7 +141,9 @@ class Reader {
     std::string named = rule != nullptr && !rule->operation.empty()
                             ? rule->operation
                             : naming::collective_operation(trace_.text(trace_.events[i].name));
-    if (!named.empty() && named != "sendrecv") return named;
+    // oneCCL's kernel of an all-reduce is "oneccl_reduce_base".
+    const bool by_parts = trace_.text(trace_.events[i].name).starts_with("oneccl_");
+    if (!named.empty() && named != "sendrecv" && !by_parts) return named;
     for (std::uint32_t at = around(i); at != no_index; at = index_.parent[at]) {
       if (index_.facts(at).role != naming::Role::communication) continue;
       const std::string called = naming::collective_operation(trace_.text(trace_.events[at].name));

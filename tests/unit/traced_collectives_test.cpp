@@ -192,12 +192,17 @@ TEST_CASE("a kernel that hides what it does gets its name from the arguments or 
   hand.kernel(0, 10, 20, 20, "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(args)", 100, 200);
   hand.op(0, "record_param_comms", 50, 90);
   hand.kernel(0, 60, 65, 20, "ncclDevKernel_Generic_4(args)", 300, 400);
+  hand.annotation(0, "xccl:all_reduce", 90, 99);
+  hand.kernel(0, 91, 92, 20, "oneccl_reduce_base<float, 2, 16, 1, 1, 2>", 400, 500);
+  hand.kernel(0, 100, 101, 20, "oneccl_reduce_base<float, 2, 16, 1, 1, 2>", 500, 600);
   Trace trace = hand.trace();
   argue(trace, event_named(trace, "record_param_comms"), "reduce_scatter_tensor_coalesced", 10, 5, "Float");
   const std::vector<TracedCollective> found = collectives(trace);
-  REQUIRE(found.size() == 2);
+  REQUIRE(found.size() == 4);
   CHECK(found[0].operation == "alltoall");
   CHECK(found[1].operation == "reducescatter");
+  CHECK(found[2].operation == "allreduce");
+  CHECK(found[3].operation == "reduce");  // nobody says more
 }
 
 TEST_CASE("averages keep sources apart: a known size never hides an unknown one") {
