@@ -210,4 +210,8 @@ TEST_CASE("xla: cores and channels beside a device are no devices, and what they
   CHECK(traces[0].events.size() == 1);
   CHECK(mentions(traces[0].report.missing, "what \"/device:TPU:0 SparseCore 1\" did: 1 event left out"));
   CHECK(mentions(traces[0].report.missing, "/device:CUSTOM:Megascale"));
+  CHECK(refusal_of(R"({"displayTimeUnit":"ns","traceEvents":[)"
+                   R"({"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}},)" +
+                   line(9, "_counters_") + x(9, "%c = f32[]", "1", "2") + "{}]}")
+            .find("views derived") != std::string::npos);
 }

@@ -66,8 +66,8 @@ void XlaPlanes::classify_lines() {
     else if (name == "XLA Ops") line.kind = LineKind::operations;
     else if (name.starts_with("Async")) line.kind = LineKind::asynchronous;
     else if (name == "Steps") line.kind = LineKind::steps;
-    else if (starts_with_any(name,
-                             {"XLA ", "Framework", "TensorFlow", "Source", "Overlay", "Launch Stats", "SparseCore"}))
+    else if (starts_with_any(name, {"XLA ", "Framework", "TensorFlow", "Source", "Overlay", "Launch Stats",
+                                    "SparseCore", "Sparse Core", "Tensor Core Sync", "Host Offload", "_counters_"}))
       line.kind = LineKind::view;
     else line.kind = LineKind::unknown;
     if (line.kind == LineKind::stream) line.stream = number_behind(name, "#");
