@@ -254,6 +254,8 @@ TEST_CASE("rocprofv3: records one by one, names by number") {
   CHECK(trace.device_name == "AMD Instinct MI350X");
   CHECK(trace.device_memory_bytes == 77);
   CHECK(mentions(read(head + kernel + "," + backwards + tail).report.repaired, "1 record dropped"));
+  const std::string untimed = R"({"start_timestamp":0,"end_timestamp":0,"dispatch_info":{}})";
+  CHECK(mentions(read(head + kernel + "," + untimed + tail).report.repaired, "1 record dropped"));
   const std::string cut = head + kernel + "," + fill.substr(0, 30);
   CHECK(mentions(read(cut).report.repaired, "truncated tail"));
   CHECK(read(cut).events.size() == 1);

@@ -156,7 +156,7 @@ class Rocprofv3Reader {
     Event out;
     out.start_ns = integer_member(record, "start_timestamp");
     const std::int64_t end = integer_member(record, "end_timestamp");
-    if (out.start_ns < 0 || end < out.start_ns || end > (std::int64_t{1} << 61) ||
+    if (out.start_ns <= 0 || end < out.start_ns || end > (std::int64_t{1} << 61) ||
         end - out.start_ns > longest_slice_ns) {
       ++unreadable_;
       return;
