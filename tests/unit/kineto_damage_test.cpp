@@ -101,6 +101,17 @@ TEST_CASE("negative, missing and unreadable times drop the event and say so") {
   CHECK(error_of(bad, true) != "");
 }
 
+TEST_CASE("a length without a sign that should have one drops the slice, not the file") {
+  const Trace trace =
+      read(file_of(op("a", "30000000.125", "5.000") +
+                   R"(,{"ph": "X", "cat": "Trace", "ts": 30000000.000, "dur": 18446742359788254.321, "pid": "Spans", )"
+                   R"("tid": "P", "name": "PyTorch Profiler", "args": {"Op count": 0}})"));
+  CHECK(trace.events.size() == 1);
+  CHECK(mentions(trace.report.repaired, "1 event dropped: no readable duration"));
+  CHECK(error_of(file_of(op("a", "1", "5e15"))).find("no profiler runs that long") != std::string::npos);
+  CHECK(error_of(file_of(op("a", "1", "5e18"))).find("no profiler runs that long") != std::string::npos);
+}
+
 TEST_CASE("a time stamp of 0 far before all others is none; a file that begins at 0 is fine") {
   const std::string bad = file_of(op("lost", "0", "5") + "," + op("a", "1711964646718703.702", "1"));
   const Trace trace = read(bad);

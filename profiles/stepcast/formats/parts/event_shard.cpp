@@ -5,11 +5,20 @@
 #include <stepcast/formats/parts/recorded_collective.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <utility>
 
 namespace stepcast {
 namespace {
+
+/// The text of a negative number of nanoseconds that passed through 64 bits without a sign, as Kineto wrote the length
+/// of a span that had no end.
+bool is_wrapped(std::string_view text) {
+  double us = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), us);
+  return error == std::errc() && end == text.data() + text.size() && us >= 0x1p63 / 1000 && us <= 0x1p64 / 1000;
+}
 
 void add_saturating(std::int64_t& sum, std::int64_t value) {
   if (__builtin_add_overflow(sum, value, &sum)) sum = std::numeric_limits<std::int64_t>::max();
@@ -307,6 +316,7 @@ bool EventShard::read_time(std::string_view json, std::int64_t limit, const char
   const std::string_view text = content_of(json);
   if (text.empty()) return false;
   const Parsed reading = read_microseconds(text, ns);
+  if (reading == Parsed::out_of_range && is_wrapped(text)) return false;
   if (reading == Parsed::out_of_range || (reading == Parsed::fine && (ns > limit || ns < -limit))) {
     if (!block_.impossible) block_.impossible = ImpossibleTime{block_.counts.seen, what, std::string(text)};
     return false;
