@@ -47,6 +47,8 @@ std::string rank_text(std::int64_t rank, std::int64_t world_size) {
   return std::to_string(rank) + (world_size > 0 ? "/" + std::to_string(world_size) : "");
 }
 
+double share_of(Seconds part, Seconds whole) { return whole > Seconds(0) ? part / whole : 0; }
+
 std::string time_or_dash(Seconds t) { return t > Seconds(0) ? text_of(t) : "-"; }
 
 void write_trace_lines(std::ostream& out, const Inspection& inspection) {
@@ -183,7 +185,7 @@ void write_trace_in_full(std::ostream& out, const InspectedTrace& t) {
       std::to_string(s.kernels) + ", " + text_of(s.kernel_time) +
           (s.unclassified_kernels == 0 ? ""
                                        : "; " + std::to_string(s.unclassified_kernels) + " (" +
-                                             share_text(s.unclassified_kernel_time / s.kernel_time) +
+                                             share_text(share_of(s.unclassified_kernel_time, s.kernel_time)) +
                                              " of the time) do what their name does not say"));
   write_collectives(out, s);
   write_dependencies(out, t);

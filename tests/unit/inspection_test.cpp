@@ -109,6 +109,17 @@ TEST_CASE("exposed time that is not known is no number") {
   CHECK(text_of_inspection(inspection, "text").find("is not recorded") != std::string::npos);
 }
 
+TEST_CASE("kernels that take no time have no share of it") {
+  Inspection inspection = example();
+  inspection.in_full = true;
+  TraceSummary& summary = inspection.files[0].traces[0].summary;
+  summary.unclassified_kernels = 2;
+  summary.kernel_time = summary.unclassified_kernel_time = Seconds(0);
+  const std::string text = text_of_inspection(inspection, "text");
+  CHECK(text.find("2 (0 % of the time) do what") != std::string::npos);
+  CHECK(text.find("nan") == std::string::npos);
+}
+
 TEST_CASE("a share is never rounded to nothing") {
   CHECK(share_text(0) == "0 %");
   CHECK(share_text(1e-9) == "<0.1 %");
