@@ -123,9 +123,12 @@ TEST_CASE("a time stamp of 0 far before all others is none; a file that begins a
   const auto relative = [](const std::string& events) {
     return R"({"baseTimeNanoseconds": 1727743122000000000, "traceEvents": [)" + events + "]}";
   };
-  const Trace late = read(relative(op("lost", "0.000", "0.000") + "," + op("a", "30000000.125", "1")));
+  const std::string memory =
+      R"(,{"ph": "i", "name": "[memory]", "pid": 7, "tid": 8, "ts": 0.000, "args": {"Bytes": 64, "Device Type": 1}})";
+  const Trace late = read(relative(op("lost", "0.000", "0.000") + "," + op("a", "30000000.125", "1") + memory));
   CHECK(text_of(late) == "host operator a 1727743152000000125 1000 @7/8\n");
-  CHECK(mentions(late.report.repaired, "1 event dropped: time stamp 0"));
+  CHECK(late.allocations.empty());
+  CHECK(mentions(late.report.repaired, "2 events dropped: time stamp 0"));
   CHECK(read(relative(op("a", "0", "5") + "," + op("b", "7", "1"))).events.size() == 2);
   CHECK(read(file_of(op("a", "0", "5") + "," + op("b", "30000000", "1"))).events.size() == 2);
 }

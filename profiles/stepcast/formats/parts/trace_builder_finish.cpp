@@ -135,6 +135,7 @@ void TraceBuilder::drop_zero_starts(const KinetoHeader& header) {
     if (event.kind == EventKind::annotation && names_step(strings_[event.name])) --counts_.steps;
   }
   zero_dropped_ = std::erase_if(trace_.events, [](const Event& event) { return event.start_ns == 0; });
+  zero_dropped_ += std::erase_if(trace_.allocations, [](const Allocation& a) { return a.time_ns == 0; });
 }
 
 // Slices without a category are what the name of their process says, which may come anywhere in the file.
