@@ -41,12 +41,13 @@ class Rebuilding {
     return replaying::difference(work_[step], work_[calibration_.number]) <= replaying::telling_difference;
   }
 
-  /// Time of a step with work of its own; 0 when nobody knows how long a part of that work takes.
+  /// Time of a step with work of its own; 0 when nobody knows how long a part of that work takes, or it waits for
+  /// itself.
   Seconds rebuilt(std::size_t step) {
     std::vector<const replaying::StepGraph*> sources{&calibration_.taken_apart};
     for (const std::size_t similar : most_similar(step)) sources.push_back(&graph_of(similar));
     const std::optional<TaskGraph> graph = replaying::with_times_of(graph_of(step), sources);
-    return graph ? schedule(*graph).iteration_time() : Seconds(0);
+    return graph && flaw_of(*graph).empty() ? schedule(*graph).iteration_time() : Seconds(0);
   }
 
   void note_unequal_steps(Replay& replay) const {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,39 @@ struct WhatIf {
   const Trace& trace;
   Answer<ReplayGraph> built;
 };
+
+/// Five steps of a kernel each. In damaged ones the kernel seems to run before its launch, behind it a copy without
+/// one, and the host waits for that copy before it launches the kernel.
+Trace with_damaged_steps(std::initializer_list<int> damaged) {
+  HandTrace hand;
+  for (int i = 0; i < 5; ++i) {
+    hand.shift(100.0 * i);
+    hand.step(i, 0, 99);
+    hand.op(0, "a", 0, 10);
+    if (std::find(damaged.begin(), damaged.end(), i) == damaged.end()) {
+      hand.kernel(0, 15, 17, 7, "k", 20, 50);
+      hand.call(0, "cudaDeviceSynchronize", 30, 51);
+      continue;
+    }
+    hand.add(EventKind::copy, hand.device(7), "Memcpy HtoD (Pageable -> Device)", 42, 44);
+    hand.call(0, "cudaStreamSynchronize", 40, 45);
+    hand.kernel(0, 60, 62, 7, "k", 20, 25);
+    hand.kernel(0, 65, 67, 7, "another", 70, 75);
+  }
+  return hand.trace();
+}
+
+TEST_CASE("a step whose work waits for itself is not rebuilt, nor taken for the others") {
+  const auto some = replay_of(with_damaged_steps({2}));
+  REQUIRE(static_cast<bool>(some));
+  CHECK(some->calibration_step == 1);
+  CHECK(some->rebuilt[1].value() == doctest::Approx(99e-6));
+  CHECK(some->rebuilt[2] == Seconds(0));
+  const auto none = replay_of(with_damaged_steps({1, 2, 3}));
+  REQUIRE(!none);
+  CHECK(none.reason().starts_with("work waits for itself"));
+  CHECK(!replay_timeline_of(with_damaged_steps({1, 2, 3})));
+}
 
 TEST_CASE("host work and gaps follow one another") {
   const Trace trace = repeated(21, 20, [](HandTrace& t) {
