@@ -200,10 +200,13 @@ void use_kernel_rules(const Source& kernels, std::span<Trace> traces) {
 }
 
 bool is_pipelined(std::span<const Trace> traces) {
-  // A trace of a framework may know steps; only tables of pipelined jobs say which micro-batch a pass belongs to.
-  return !traces.empty() && std::ranges::all_of(traces, [](const Trace& trace) {
+  // A trace of a framework may know steps; only tables of pipelined jobs say which micro-batch a pass belongs to. Of a
+  // worker all passes may be lost: the others tell.
+  const auto passes = [](const Trace& trace) {
     return std::ranges::any_of(trace.operations, [](const OperationArguments& o) { return o.micro_batch >= 0; });
-  });
+  };
+  return std::ranges::any_of(traces, passes) &&
+         std::ranges::none_of(traces, [](const Trace& trace) { return trace.operations.empty(); });
 }
 
 Documents documents_of(std::span<const Source> sources, const ReadOptions& options, const Source& kernels) {

@@ -295,6 +295,19 @@ TEST_CASE("pipeline replay: a worker that a step lacks, a lone step, and a send 
   CHECK(mentions(lacks->notes, "step 4 left out: it lacks worker 1"));
 }
 
+TEST_CASE("pipeline replay: a worker without passes makes no other kind of trace of a job") {
+  const std::string passes = header + row(0, 0, 0, 3, "forward-compute", 0, 0.1, 0, 0, 0) +
+                             row(0, 1, 1, 3, "forward-compute", 0.1, 0.1, 0, 0, 0);
+  const std::vector<Trace> traces = traces_in(passes + row(0, 1, 7, 3, "forward-recv", 0, 0.1, 0, -1, -1));
+  REQUIRE(traces.size() == 3);
+  CHECK(is_pipelined(traces));
+  CHECK(pipeline_replay_of(traces).reason().starts_with("two workers are stage 1 of replica 0"));
+  CHECK(!is_pipelined(traces_in(header + row(0, 1, 7, 3, "forward-recv", 0, 0.1, 0, -1, -1))));
+  std::vector<Trace> mixed = traces;
+  mixed.emplace_back();
+  CHECK(!is_pipelined(mixed));
+}
+
 TEST_CASE("pipeline replay: a step that contradicts itself is left out, a job of none but such steps is refused") {
   const auto step = [](int number, bool crossed) {  // each stage first receives what the other sends after that
     const double late = crossed ? 0.1 : 0;
