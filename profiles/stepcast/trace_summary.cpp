@@ -34,7 +34,8 @@ void describe_events(const Trace& trace, TraceSummary& out) {
     end = std::max(end, e.end_ns());
     out.kernels += e.kind == EventKind::kernel;
   }
-  out.span = seconds(end - trace.events.front().start_ns);
+  // Of damaged times the difference may take all 64 bits.
+  out.span = Seconds(double(std::uint64_t(end) - std::uint64_t(trace.events.front().start_ns)) * 1e-9);
 }
 
 void describe_kernels(const TraceIndex& index, TraceSummary& out) {

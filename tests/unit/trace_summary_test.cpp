@@ -30,6 +30,16 @@ TEST_CASE("an empty trace has an empty summary") {
   CHECK(s.unclassified_share == 0);
 }
 
+TEST_CASE("a span of centuries, by damaged times, is not negative") {
+  HandTrace hand;
+  hand.op(0, "aten::add", 0, 1);
+  hand.op(0, "aten::add", 2, 3);
+  Trace trace = hand.trace();
+  trace.events[0].start_ns = -(std::int64_t{1} << 62);
+  trace.events[1] = {.start_ns = std::int64_t{1} << 62, .duration_ns = std::int64_t{1} << 53};
+  CHECK(summary_of(trace).span.value() == doctest::Approx(9.232e9).epsilon(0.001));
+}
+
 TEST_CASE("collective time is a union, exposed is what no other kernel covers") {
   HandTrace hand;
   hand.kernel(0, 0, 1, 7, "volta_sgemm_64x64_tn", 100, 200);
