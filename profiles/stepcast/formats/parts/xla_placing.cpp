@@ -50,7 +50,7 @@ class XlaPlanes::Placing {
     if (line.kind != LineKind::asynchronous || !line.works) return;
     halves_.insert(planes_.strings_[event.name]);
     halves_.insert(planes_.strings_[event.operation]);
-    halves_.emplace(instruction_of(event).name);
+    halves_.emplace(planes_.instruction_of(event).name);
   }
 
   void add(const XlaEvent& event) {
@@ -81,7 +81,7 @@ class XlaPlanes::Placing {
   // waits. It runs from the beginning of the one to the end of the other, which is what the asynchronous line shows;
   // where a file leaves that line out, it is made of the two. Counted as well, they would be the same collective again.
   bool place_half(const XlaEvent& event, const std::string& name, Event& out) {
-    const HloInstruction instruction = instruction_of(event);
+    const HloInstruction& instruction = planes_.instruction_of(event);
     const HloPart part = hlo_part(name, instruction);
     if (part == HloPart::whole) return false;
     if (!halves_.contains(name)) {
@@ -127,10 +127,6 @@ class XlaPlanes::Placing {
       if (const auto start = started_.lower_bound(begins); start != started_.end() && start->first == begins)
         return start;
     return started_.end();
-  }
-
-  [[nodiscard]] HloInstruction instruction_of(const XlaEvent& event) const {
-    return hlo_instruction(planes_.strings_[event.text != 0 ? event.text : event.name]);
   }
 
   // Steps are for all; other host events for the devices that their thread serves.
@@ -197,7 +193,7 @@ class XlaPlanes::Placing {
   void add_collective(const XlaEvent& event, std::string_view name, Event& out) {
     const std::string_view operation = planes_.strings_[event.operation];
     const bool on_device = out.kind == EventKind::kernel;
-    const HloInstruction instruction = on_device ? instruction_of(event) : HloInstruction();
+    const HloInstruction instruction = on_device ? planes_.instruction_of(event) : HloInstruction();
     if (on_device && hlo_part(name, instruction) == HloPart::done) return;
     std::string what = on_device ? hlo_collective(name) : tensorflow_collective(name);
     for (const std::string_view said : {operation, instruction.opcode})

@@ -103,4 +103,11 @@ void XlaPlanes::assign_host_lines() {
   }
 }
 
+const HloInstruction& XlaPlanes::instruction_of(const XlaEvent& event) {
+  const StringId text = event.text != 0 ? event.text : event.name;
+  const auto [known, is_new] = instructions_.try_emplace(text);
+  if (is_new) known->second = hlo_instruction(strings_[text]);
+  return known->second;
+}
+
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 // line "XLA Ops" (TPU), in which a loop encloses its body; all other lines become device annotations. Host lines go to
 // the devices on which they launch work, others to the first device. Not modelled: the HLO graph, counters, memory, the
 // cores and channels beside a device's own (SparseCores, Megascale), whose planes are left out and said to be.
+#include <stepcast/formats/parts/hlo_text.hpp>
 #include <stepcast/string_table.hpp>
 #include <stepcast/trace.hpp>
 
@@ -14,6 +15,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -67,12 +69,15 @@ class XlaPlanes {
   void classify_lines();
   void assign_host_lines();
   [[nodiscard]] std::vector<std::int64_t> working_devices() const;
+  /// What the text of the event says, or its name; each text is read once, because events repeat it.
+  [[nodiscard]] const HloInstruction& instruction_of(const XlaEvent&);
 
   StringTable strings_;
   std::map<std::int64_t, Plane> planes_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> line_of_;
   std::vector<Line> lines_;
   std::vector<XlaEvent> events_;
+  std::unordered_map<StringId, HloInstruction> instructions_;  ///< by text, read so far
   std::uint64_t left_out_ = 0, python_frames_ = 0;
 };
 
