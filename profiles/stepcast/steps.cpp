@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -175,8 +176,27 @@ bool host_runs_ahead(std::span<const Step> steps, const std::vector<DeviceWork>&
   return !late_shares.empty() && median(std::move(late_shares)) > 0.5;
 }
 
-/// False where numbers between the two say that steps were not recorded, or lost.
-bool follows(const Step& step, const Step& before) { return step.number - 1 <= before.number; }
+/// Which steps follow directly on the one before. Numbers left out say that steps were not recorded, or lost; but where
+/// all numbers lie apart and nothing of that length fits between, they only count otherwise: Keras counts the batches
+/// that it runs as one step.
+class Succession {
+ public:
+  explicit Succession(std::span<const Step> steps) : steps_(steps) {
+    for (std::size_t i = 1; i < steps.size(); ++i)
+      if (const std::int64_t apart = steps[i].number - steps[i - 1].number; apart > 0) least_ = std::min(least_, apart);
+  }
+  [[nodiscard]] bool follows(std::size_t i) const {
+    const Step &step = steps_[i], &before = steps_[i - 1];
+    const std::int64_t apart = step.number - before.number;
+    if (apart <= 1 || apart != least_) return apart <= 1;
+    const auto left_out = static_cast<double>(apart - 1) * static_cast<double>(before.end_ns - before.start_ns);
+    return static_cast<double>(step.start_ns - before.end_ns) < 0.5 * left_out;
+  }
+
+ private:
+  std::span<const Step> steps_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();  ///< by which numbers of neighbours differ
+};
 
 /// For each step the median, over the kernels that occur once in it and once in the next, of their start-to-start time;
 /// where there is no such kernel, that of the first device work of the two steps; 0 where there is none, or no next.
@@ -196,9 +216,10 @@ std::vector<Seconds> periods_of(const StepWork& work, std::span<const Step> step
         samples[i].push_back(static_cast<double>(seen[i + 1].second - seen[i].second));
   }
   std::vector<Seconds> periods(count);
+  const Succession succession(steps);
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const std::int64_t here = work.steps[i].first_start_ns, next = work.steps[i + 1].first_start_ns;
-    if (here < 0 || next < 0 || !follows(steps[i + 1], steps[i])) continue;
+    if (here < 0 || next < 0 || !succession.follows(i + 1)) continue;
     if (samples[i].empty()) samples[i].push_back(static_cast<double>(next - here));
     periods[i] = Seconds(median(std::move(samples[i])) * 1e-9);
   }
@@ -219,16 +240,17 @@ bool occurs_once_a_step(const std::vector<Occurrence>& kernel, std::size_t steps
 }
 
 /// Median over the steps of the median over the kernels that occur once a step of their start-to-start time.
-Seconds usual_period(const StepWork& work, std::span<const Step> all) {
+Seconds usual_period(const StepWork& work, std::span<const Step> steps) {
   const auto working = static_cast<std::size_t>(
       std::ranges::count_if(work.steps, [](const DeviceWork& w) { return w.first_start_ns >= 0; }));
   if (working == 1) return Seconds(0);  // what a single step launched once tells of no period
+  const Succession succession(steps);
   std::vector<std::vector<double>> samples(work.steps.size() + 1);
   for (const std::vector<Occurrence>& kernel : work.kernels) {
     if (!occurs_once_a_step(kernel, work.steps.size(), working)) continue;
     for (std::size_t i = 1; i < kernel.size(); ++i) {
       const std::size_t step = working == 0 ? i : static_cast<std::size_t>(kernel[i].step);
-      if (step > 0 && !follows(all[step], all[step - 1])) continue;
+      if (step > 0 && !succession.follows(step)) continue;
       samples[step].push_back(static_cast<double>(kernel[i].start_ns - kernel[i - 1].start_ns));
     }
   }

@@ -176,6 +176,24 @@ TEST_CASE("where steps are missing between two, no period is that of a step") {
   for (const Seconds measured : times.measured) CHECK(measured.value() == doctest::Approx(100e-6));
 }
 
+TEST_CASE("steps that are counted by tens follow one another where nothing fits between") {
+  for (const bool adjoin : {true, false}) {
+    CAPTURE(adjoin);
+    HandTrace hand;
+    for (const int number : {10, 20, 30, 40}) {  // ten batches at once, or of every tenth alone
+      const double issued = adjoin ? number : 10.0 * number, begin = 3000 + 10.0 * number - issued;
+      hand.shift(issued);
+      hand.step(number, 0, 9);
+      hand.kernel(0, 1, 2, 7, "once", begin, begin + 20);
+      hand.kernel(0, 3, 4, 7, "other", begin + 20, begin + 60);
+    }
+    const Trace trace = hand.trace();
+    const StepTimes times = step_times_of(trace, steps_of(trace));
+    CHECK(times.host_runs_ahead == adjoin);
+    CHECK(times.device_period.value() == doctest::Approx(adjoin ? 100e-6 : 0));
+  }
+}
+
 TEST_CASE("public traces: the device's period where the host runs ahead, the annotation elsewhere") {
   const auto folder = test::shared_folder("traces");
   if (!folder) return;
