@@ -142,6 +142,8 @@ TEST_CASE("operations: what a type is") {
 TEST_CASE("operations: exchanges have one peer, tensor ranks their own group") {
   CHECK(role_of_operation("forward-send-backward-recv").peer_stage == 1);
   CHECK(role_of_operation("backward-send-forward-recv").peer_stage == -1);
+  CHECK(role_of_operation("send-forward-recv-backward").peer_stage == 1);
+  CHECK(role_of_operation("send-backward-recv-forward").peer_stage == -1);
   CHECK(role_of_operation("recv-backward").peer_stage == 1);
   CHECK(role_of_operation("tp-reducescatter").operation == "reducescatter");
   CHECK(role_of_operation("tp-allgather").group == "tensor");

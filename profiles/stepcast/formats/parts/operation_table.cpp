@@ -136,12 +136,13 @@ OperationRole role_of_operation(std::string_view type) {
   const auto holds = [type](std::string_view part) { return type.find(part) != std::string_view::npos; };
   if (holds("send") || holds("recv") || holds("receive")) {
     // A forward pass goes down the pipeline, a backward pass up. Both halves of an exchange
-    // ("forward-send-backward-recv") have the same peer; the first half names it.
+    // ("forward-send-backward-recv", "send-forward-recv-backward") have the same peer; the first half names it.
     const std::size_t send = type.find("send"), receive = std::min(type.find("recv"), type.find("receive"));
     const bool sends = send < receive;
     const std::string_view before = type.substr(0, std::min(send, receive));
     const bool said = before.find("ward") != std::string_view::npos;
-    const bool forward = (said ? before : type).find("backward") == std::string_view::npos;
+    const std::string_view half = said ? before : type.substr(0, std::max(send, receive));
+    const bool forward = half.find("backward") == std::string_view::npos;
     return {true, sends ? "send" : "recv", "pipeline", sends == forward ? 1 : -1};
   }
   const std::string_view group = holds("embedding")                              ? "embedding"
