@@ -52,21 +52,25 @@ std::string first_line(const Head& head) {
   return line;
 }
 
+bool may_be_table(const Head& head) {
+  return !head.is_object() && !head.body.starts_with('[') && !head.has(std::string_view("\0", 1));
+}
+
 // Somebody's table of layers whose header says too little.
 bool is_layer_table(const Head& head) {
-  if (head.is_object() || head.body.starts_with('[') || head.has(std::string_view("\0", 1))) return false;
+  if (!may_be_table(head)) return false;
   const std::string line = first_line(head);
   return contains_any(line, {"forward", "fwd"}) && contains_any(line, {"backward", "bwd"});
 }
 
 bool is_operation_table(const Head& head) {
-  return !head.is_object() && !head.body.starts_with('[') && contains_any(first_line(head), {"optype", "op_type"});
+  return may_be_table(head) && contains_any(first_line(head), {"optype", "op_type"});
 }
 
 // A header and separators, of columns that mean nothing here.
 bool is_table(const Head& head) {
   const std::string line = first_line(head);
-  if (head.is_object() || head.body.starts_with('[') || line.size() > 1000) return false;
+  if (!may_be_table(head) || line.size() > 1000) return false;
   return std::ranges::any_of(std::string_view(",;\t"), [&](char separator) {
     return std::ranges::count(line, separator) >= 2 && line.find(": ") == std::string::npos;
   });

@@ -159,7 +159,8 @@ TEST_CASE("files of other kinds are refused by what they are") {
       {"\x1b[32mstep 1\x1b[0m", "something that is not JSON, beginning \" [32mstep 1"},
       {"hello \xe9 world, 1234567 \xc3\xa9", "beginning \"hello ? world, 1234567\""},
       {"\n<!DOCTYPE html>\n<html>", "a web page"},
-      {std::string("\x01\x02\x03\0\x04", 5), "binary data"}};
+      {std::string("\x01\x02\x03\0\x04", 5), "binary data"},
+      {std::string("\x01,a,b,op_type\0\x04", 17), "binary data"}};
   for (const auto& [text, message] : files) {
     CAPTURE(message);
     CHECK(contains(refusal(text), message));
