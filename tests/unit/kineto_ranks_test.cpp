@@ -51,6 +51,19 @@ TEST_CASE("merged ranks that are tagged become one trace each, with ids of their
   }
 }
 
+TEST_CASE("of many ranks in one file none takes the memory of all, and too many are refused") {
+  const auto file = [](int ranks) {
+    std::string events;
+    for (int rank = 0; rank < ranks; ++rank)
+      events += (rank > 0 ? "," : "") + op("a", std::to_string(rank), "1", "\"rank\": " + std::to_string(rank));
+    return file_of(events);
+  };
+  const std::vector<Trace> traces = read_all(file(500));
+  REQUIRE(traces.size() == 500);
+  CHECK(traces[0].events.capacity() < 10);
+  CHECK(error_of(file(5000)).find("at most 4096 ranks") != std::string::npos);
+}
+
 TEST_CASE("merged ranks without tags are told by process, or refused when they reuse ids") {
   std::string hosts = op("ProfilerStep#1", "1", "9") + "," + op("a", "2", "1");
   std::string other = hosts;

@@ -11,15 +11,28 @@
 namespace stepcast {
 namespace {
 
+/// What all ranks share: everything but the events and what refers to them. Those are never copied as a whole, which
+/// would take the memory of the file for each rank.
+Trace common_of(Trace& whole, std::size_t ranks) {
+  constexpr std::size_t most_ranks = 4096;  // each gets a trace, for which all events are looked at
+  if (ranks > most_ranks)
+    throw InputError(whole.source, "at most " + std::to_string(most_ranks) + " ranks in one file",
+                     std::to_string(ranks), "give the file of each rank by itself");
+  Trace apart;
+  const auto exchange = [&](auto... lists) { (std::swap(whole.*lists, apart.*lists), ...); };
+  const auto exchange_all = [&] {
+    exchange(&Trace::events, &Trace::tracks, &Trace::collectives, &Trace::forward_backward, &Trace::dependencies,
+             &Trace::allocations);
+  };
+  exchange_all();
+  Trace common = whole;
+  exchange_all();
+  return common;
+}
+
 /// The events of `whole` that `parts` gives to `part`, with their tracks.
-Trace part_of(const Trace& whole, std::span<const std::int64_t> parts, std::int64_t part) {
-  Trace out = whole;
-  out.events.clear();
-  out.tracks.clear();
-  out.collectives.clear();
-  out.forward_backward.clear();
-  out.dependencies.clear();
-  out.allocations.clear();
+Trace part_of(const Trace& whole, const Trace& common, std::span<const std::int64_t> parts, std::int64_t part) {
+  Trace out = common;
   std::vector<std::uint32_t> track(whole.tracks.size(), no_index), place(whole.events.size(), no_index);
   std::vector<bool> used(whole.tracks.size(), false);
   for (std::size_t i = 0; i < whole.events.size(); ++i)
@@ -111,14 +124,15 @@ class Processes {
   bool has_device_work_ = false;
 };
 
-std::vector<Trace> by_tags(const Trace& whole, std::span<const std::int64_t> ranks, std::span<const SyncRecord> syncs) {
+std::vector<Trace> by_tags(Trace& whole, std::span<const std::int64_t> ranks, std::span<const SyncRecord> syncs) {
   const std::set<std::int64_t> all(ranks.begin(), ranks.end());
+  const Trace common = common_of(whole, all.size());
   std::vector<std::int64_t> rank_of_event(whole.events.size());
   std::ranges::transform(whole.events, rank_of_event.begin(), [&](const Event& e) { return ranks[e.track]; });
   std::vector<Trace> out;
   for (const std::int64_t rank : all) {
     if (rank < 0) continue;
-    Trace part = part_of(whole, rank_of_event, rank);
+    Trace part = part_of(whole, common, rank_of_event, rank);
     if (part.events.empty()) continue;
     std::vector<SyncRecord> own;
     std::ranges::copy_if(syncs, std::back_inserter(own), [rank](const SyncRecord& s) { return s.rank == rank; });
@@ -153,11 +167,12 @@ void join_tracks(Trace& trace) {
   trace.tracks = std::move(tracks);
 }
 
-std::vector<Trace> by_processes(const Trace& whole, const Processes& processes, std::span<const SyncRecord> syncs) {
+std::vector<Trace> by_processes(Trace& whole, const Processes& processes, std::span<const SyncRecord> syncs) {
   const std::vector<std::int64_t> owners = processes.of_events();
+  const Trace common = common_of(whole, processes.with_steps().size());
   std::vector<Trace> out;
   for (const std::int64_t process : processes.with_steps()) {
-    Trace part = part_of(whole, owners, process);
+    Trace part = part_of(whole, common, owners, process);
     part.rank = -1;
     part.dependencies = dependencies_of(part, syncs);
     part.report.assumed.push_back("process " + std::to_string(process) + ", one of " +
