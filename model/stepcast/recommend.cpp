@@ -145,7 +145,11 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
   standard.options = standard_options(*standard.strategy);
   if (const Answer<Prediction> p = predicted(profile, cluster, standard)) other.plan.standard = *p;
   other.plan.speed_up = ranking.baseline.iteration / other.plan.prediction.iteration;
-  if (other.plan.prediction.iteration * (1 + indifference) >= other.instead.prediction.iteration) return std::nullopt;
+  // Where a switch adds up gradients faster still, there is nothing left to try.
+  const auto first = std::find_if(ranking.exact.begin(), ranking.exact.end(),
+                                  [](const RankedPlan& p) { return !needs_servers(p.prediction.plan); });
+  const Seconds to_beat = std::min(first->prediction.iteration, other.instead.prediction.iteration);
+  if (other.plan.prediction.iteration * (1 + indifference) >= to_beat) return std::nullopt;
   return other;
 }
 

@@ -43,7 +43,7 @@ struct Ranking {
   std::vector<RankedPlan> others;  ///< lossy, stale, periodic, if allowed
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
-  std::optional<OtherCollective> other_collective;  ///< if it is faster by more than 0.5 %
+  std::optional<OtherCollective> other_collective;  ///< if over 0.5 % faster than all exact plans without servers
 };
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;

@@ -124,6 +124,12 @@ TEST_CASE("a faster all-reduce than the cluster's own is named, and none where t
   CHECK(!recommended(profile, best).other_collective);
   CHECK(!recommended(profile, cluster, {.sensitivity = false}).other_collective);
   CHECK(!recommended(profile, cluster_of_flags(1, 1, "10GbE")).other_collective);
+  // Nor where a switch does better.
+  Cluster switched = cluster;
+  switched.aggregation = Aggregation{};
+  const Ranking over_switch = recommended(profile, switched);
+  REQUIRE(over_switch.exact.front().prediction.iteration < other.prediction.iteration);
+  CHECK(!over_switch.other_collective);
   // What was measured is not compared with formulas.
   MeasuredCollective table;
   table.operation = "all_reduce";
