@@ -97,6 +97,11 @@ TEST_CASE("xla: an asynchronous collective counts once, from its start to the en
           "device annotation all-gather-done.9 61000 39000 @0/3d\n");
     CHECK(summary_of(trace).collectives == 1);
   }
+  SUBCASE("shown there without the name of the wait") {
+    const Trace trace = read(tpu(operations + x(4, start, "10", "90")));
+    CHECK(summary_of(trace).collectives == 1);
+    CHECK(trace.events[3].kind == EventKind::device_annotation);
+  }
   SUBCASE("repeated, and cut off by the end of the recording") {
     const Trace trace =
         read(tpu(operations + x(3, start, "110", "0.001") + x(3, done, "120", "30") + x(3, start, "160", "0.001")));

@@ -9,6 +9,7 @@
 #include <stepcast/words.hpp>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <set>
@@ -48,9 +49,9 @@ class XlaPlanes::Placing {
     if (line.plane != device_) return;
     has_step_line_ = has_step_line_ || (line.kind == LineKind::steps && !plane.has_streams);
     if (line.kind != LineKind::asynchronous || !line.works) return;
-    halves_.insert(planes_.strings_[event.name]);
-    halves_.insert(planes_.strings_[event.operation]);
+    for (const StringId half : {event.name, event.operation}) halves_.insert(planes_.strings_[half]);
     halves_.emplace(planes_.instruction_of(event).name);
+    halves_.erase(std::string());
   }
 
   void add(const XlaEvent& event) {
@@ -84,9 +85,11 @@ class XlaPlanes::Placing {
     const HloInstruction& instruction = planes_.instruction_of(event);
     const HloPart part = hlo_part(name, instruction);
     if (part == HloPart::whole) return false;
-    if (!halves_.contains(name)) {
+    const auto starts = part == HloPart::done ? names_of_start(name, instruction) : std::array{name, name};
+    const auto is_shown = [&](const std::string& half) { return halves_.contains(half); };
+    if (!is_shown(name) && std::ranges::none_of(starts, is_shown)) {
       if (part == HloPart::start) return start_collective(event, name, out);
-      const auto start = start_of(name, instruction);
+      const auto start = start_of(starts);
       if (start == started_.end()) return false;
       Event& begun = draft_[start->second.event];
       begun.duration_ns = event.start_ns + event.duration_ns - begun.start_ns;
@@ -119,11 +122,14 @@ class XlaPlanes::Placing {
   };
   using StartedByName = std::multimap<std::string, Started>;
   // The wait takes the start as its operand; where the text is missing or another, the two are numbered alike.
-  [[nodiscard]] StartedByName::iterator start_of(std::string_view name, const HloInstruction& done) {
+  [[nodiscard]] static std::array<std::string, 2> names_of_start(std::string_view name, const HloInstruction& done) {
     const std::string_view operand = done.operands.substr(done.operands.rfind('%') + 1);  // npos + 1 = 0
     std::string alike(name);
     if (const std::size_t at = alike.find("-done"); at != std::string::npos) alike.replace(at, 5, "-start");
-    for (const std::string& begins : {std::string(operand.substr(0, operand.find_first_of(" ,)"))), alike})
+    return {std::string(operand.substr(0, operand.find_first_of(" ,)"))), alike};
+  }
+  [[nodiscard]] StartedByName::iterator start_of(const std::array<std::string, 2>& names) {
+    for (const std::string& begins : names)
       if (const auto start = started_.lower_bound(begins); start != started_.end() && start->first == begins)
         return start;
     return started_.end();
