@@ -164,14 +164,16 @@ TEST_CASE("operations: one worker stands for its tensor-parallel group") {
     REQUIRE(traces.size() == 1);
     CHECK(traces[0].operations.size() == 1);
     CHECK(traces[0].report.events_left_out == 2);
-    CHECK(mentions(traces[0].report.assumed, "tensor-parallel rank 0 stands for all"));
+    CHECK(mentions(traces[0].report.assumed, "the first tensor-parallel rank of each stage stands for all"));
   }
+  // A stage of which the file lacks the first one is not lost.
+  CHECK(traces_in(rows + "0,1,1,1,forward-compute,0,1\n").size() == 2);
 }
 
 TEST_CASE("operation csv: milliseconds are not taken for seconds") {
   const std::string message = refusal_of(header + "0,0,0,1,forward-compute,0,854,0,0,0,0\n");
   CHECK(message.find("start_ts and duration in seconds, found operations of 854.0 s") != std::string::npos);
-  CHECK(refusal_of(header + "0,0,0,1,forward-compute,1e18,1,0,0,0,0\n").find("1 rows with") != std::string::npos);
+  CHECK(refusal_of(header + "0,0,0,1,forward-compute,1e18,1,0,0,0,0\n").find("1 row with") != std::string::npos);
 }
 
 TEST_CASE("operation csv: other separators") {

@@ -201,7 +201,7 @@ class OperationCsvReader {
                        "are they milliseconds or microseconds? divide them");
     if (durations.empty() && unreadable_ > 0)
       throw InputError(source_.name, "operations of a pipelined job, with start_ts and duration in seconds",
-                       std::to_string(unreadable_) + " rows with too few cells or a number that cannot be");
+                       counted(unreadable_, "row") + " with too few cells or a number that cannot be");
   }
 
   std::vector<Trace> traces() {

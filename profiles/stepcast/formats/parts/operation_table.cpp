@@ -109,15 +109,18 @@ class Worker {
 };
 
 void keep_one_of_tensor_group(OperationTable& table) {
-  constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
-  std::int32_t kept = none;
-  for (const OperationRecord& operation : table.operations)
-    if (operation.tensor_rank >= 0) kept = std::min(kept, operation.tensor_rank);
-  const std::size_t others =
-      std::erase_if(table.operations, [&](const OperationRecord& operation) { return operation.tensor_rank > kept; });
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> kept;  // the first, by replica and stage
+  for (const OperationRecord& o : table.operations) {
+    if (o.tensor_rank < 0) continue;
+    std::int32_t& first = kept.try_emplace({o.data_rank, o.stage}, o.tensor_rank).first->second;
+    first = std::min(first, o.tensor_rank);
+  }
+  const std::size_t others = std::erase_if(table.operations, [&](const OperationRecord& o) {
+    return o.tensor_rank >= 0 && o.tensor_rank > kept.at({o.data_rank, o.stage});
+  });
   if (others == 0) return;
   table.report.events_left_out += others;
-  table.report.assumed.push_back("tensor-parallel rank " + std::to_string(kept) + " stands for all of its group; " +
+  table.report.assumed.push_back("the first tensor-parallel rank of each stage stands for all of its group; " +
                                  std::to_string(others) + " operations of the others left out");
 }
 
