@@ -9,7 +9,8 @@
 // layer_index), its passes (forward, fwd, forward_pass, ... with a unit: ns, us, ms, s) and its gradient (bytes, size,
 // or a count of elements: numel, elements, params; with an optional dtype, else 4 bytes each). "forward_ms",
 // "Forward time [ms]" and a column "forward" with cells like "0.3 ms" say the same. Separators are comma, semicolon or
-// tab. A row that repeats the layer and the times of the row above is a further tensor of that layer, counted once.
+// tab. A row that repeats the layer and the times of the row above is a further tensor of that layer, counted once; a
+// last row of sums is no layer. A column that numbers steps, runs or workers has to hold one and the same.
 // The order of SwitchML's dnn_benchmark (layer_index, numel, forward_pass_ns, backward_pass_ns) is one such table.
 #include <stepcast/error.hpp>
 #include <stepcast/format.hpp>

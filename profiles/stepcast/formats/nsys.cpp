@@ -344,7 +344,7 @@ class NsysReader {
     if (p.device_events() > 0 && trace.device_name.empty()) trace.report.missing.push_back("the name of the device");
     if (unnamed_ > 0)
       trace.report.missing.push_back("the names of " + std::to_string(unnamed_) +
-                                     (unnamed_ == 1 ? " kernel" : " kernels") + ": which are collectives");
+                                     (unnamed_ == 1 ? " kernel" : " kernels") + ", and so which are collectives");
     if (trace.rank < 0) trace.report.missing.push_back("rank and number of ranks");
     trace.base_ns = base_ns_;
     trace.report.format = "nsys";

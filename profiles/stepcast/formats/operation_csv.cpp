@@ -4,8 +4,9 @@
 //   0,0,0,16,backward-compute,2.6883304119110107,0.8543476462364197,0,0,0,0
 //
 // Times are seconds from the start of the step; -1 or nothing stands for what does not apply. Columns may come in any
-// order. Published with StragglerAnalysis (ByteDance, "Understanding Stragglers in Large Model Training Using What-if
-// Analysis", OSDI 2025) as Parquet; see its data/README.md.
+// order; "tp_rank" may tell tensor-parallel ranks, of which the first of a stage stands for all. Published with
+// StragglerAnalysis (ByteDance, "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI 2025)
+// as Parquet; see its data/README.md.
 #include <stepcast/decimal.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>

@@ -252,7 +252,7 @@ class XlaPlanes::Placing {
       report.missing.push_back("what \"" + name + "\" did: " + std::to_string(events) +
                                (events == 1 ? " event" : " events") + " left out");
     if (!started_.empty())
-      report.missing.push_back("the end of " + std::to_string(started_.size()) + " collectives that were started");
+      report.missing.push_back("the ends of collectives that were started: " + std::to_string(started_.size()));
     if (trace.collectives.size() > sized_) report.missing.push_back("sizes of the collectives");
     if (trace.rank < 0) report.missing.push_back("rank and world size");
     report.python_frames = first_ ? planes_.python_frames_ : 0;
