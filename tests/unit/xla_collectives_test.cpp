@@ -215,6 +215,11 @@ TEST_CASE("xla: cores and channels beside a device are no devices, and what they
   CHECK(traces[0].events.size() == 1);
   CHECK(mentions(traces[0].report.missing, "what \"/device:TPU:0 SparseCore 1\" did: 1 event left out"));
   CHECK(mentions(traces[0].report.missing, "/device:CUSTOM:Megascale"));
+  // Where it is the only one, a plug-in's device is the device.
+  std::string plugin =
+      tpu(x(3, fusion, "10", "5") + R"({"ph":"M","pid":7,"name":"process_name","args":{"name":"/host:CPU"}},)");
+  plugin.replace(plugin.find("/device:TPU:0"), 13, "/device:CUSTOM:0");
+  CHECK(named(read(plugin), "fusion.1") == 1);
   CHECK(refusal_of(R"({"displayTimeUnit":"ns","traceEvents":[)"
                    R"({"ph":"M","pid":3,"name":"process_name","args":{"name":"/device:TPU:0"}},)" +
                    line(9, "_counters_") + x(9, "%c = f32[]", "1", "2") + "{}]}")

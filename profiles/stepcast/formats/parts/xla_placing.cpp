@@ -293,7 +293,8 @@ std::vector<Trace> XlaPlanes::traces(std::string_view source, const ReadReport& 
   }
   if (traces.empty())
     throw InputError(std::string(source), "events on a host or a device",
-                     events_.empty() ? "Python frames or events without a time only" : "views derived from them only");
+                     events_.empty() ? "Python frames or events without a time only"
+                                     : "only views derived from them or cores beside them");
   return traces;
 }
 

@@ -50,10 +50,15 @@ void XlaPlanes::add(const XlaEvent& event) {
 }
 
 void XlaPlanes::classify_lines() {
+  constexpr std::string_view custom = "/device:CUSTOM:";  // also what plug-ins for devices of others may call theirs
+  const bool has_device = std::ranges::any_of(planes_, [&](const auto& plane) {
+    const std::string& name = plane.second.name;
+    return name.starts_with("/device:") && !contains_any(name, {custom, "SparseCore"});
+  });
   for (auto& [id, plane] : planes_) {
     const std::size_t device = plane.name.find("/device:");
-    plane.apart =
-        plane.name.find("SparseCore") != std::string::npos || starts_with_any(plane.name, {"/device:CUSTOM:", "#Chip"});
+    plane.apart = contains_any(plane.name, {"SparseCore", "Megascale"}) || plane.name.starts_with("#Chip") ||
+                  (has_device && plane.name.starts_with(custom));
     plane.on_device = device != std::string::npos && !plane.apart;
     if (!plane.on_device) continue;
     plane.ordinal = number_behind(std::string_view(plane.name).substr(device + 8), ":");
