@@ -67,17 +67,19 @@ std::vector<Counter> counters_of(std::string_view text) {
     std::string_view before;
     std::int64_t step;
   };
-  const Kind kinds[] = {{"\"ts\": ", 0},
-                        {"\"correlation\": ", 1 << 20},
-                        {"\"External id\": ", 1 << 20},
-                        {"\"Sequence number\": ", 1 << 16},
-                        {"\"id\": ", 1 << 20},
+  const Kind kinds[] = {{"\"ts\":", 0},
+                        {"\"correlation\":", 1 << 20},
+                        {"\"External id\":", 1 << 20},
+                        {"\"Sequence number\":", 1 << 16},
+                        {"\"id\":", 1 << 20},
                         {"ProfilerStep#", 0}};
   std::vector<Counter> counters;
   std::int64_t first = INT64_MAX, last = 0, lowest = INT64_MAX, highest = 0;
   for (const Kind& kind : kinds)
     for (std::size_t at = text.find(kind.before); at != std::string_view::npos; at = text.find(kind.before, at + 1)) {
-      const std::size_t begin = at + kind.before.size(), end = text.find_first_not_of("0123456789", begin);
+      const std::size_t behind = at + kind.before.size();
+      const std::size_t begin = behind + (text.substr(behind, 1) == " ");
+      const std::size_t end = text.find_first_not_of("0123456789", begin);
       if (end == begin || end == std::string_view::npos || end - begin > 18) continue;
       const std::int64_t value = std::stoll(std::string(text.substr(begin, end - begin)));
       const bool is_time = &kind == &kinds[0], is_step = &kind == &kinds[5];
