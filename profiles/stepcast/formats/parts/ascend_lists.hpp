@@ -1,6 +1,5 @@
 #pragma once
-// AscendLists: shapes and types as Ascend's profiler writes them, "64,3;\r\n64;\r\n", into the lists that PyTorch
-// writes,
+// AscendLists: shapes and types as Ascend's profiler writes them, "64,3;\r\n64;\r\n", into the lists of PyTorch,
 // [[64,3],[64],[]].
 //
 // Internal to the library.
