@@ -5,17 +5,17 @@
 #include "values.hpp"
 
 #include <stepcast/device.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/layout.hpp>
 #include <stepcast/model_description.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/pipeline.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/shipped_models.hpp>
 #include <stepcast/strategy.hpp>
 #include <stepcast/tensor_scheme.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
 #include <stepcast/whatif.hpp>
+#include <stepcast/words.hpp>
 
 #include <nlohmann/json.hpp>
 

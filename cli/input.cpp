@@ -6,7 +6,6 @@
 
 #include <stepcast/device_match.hpp>
 #include <stepcast/model_shape.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/text.hpp>
 
 #include <iostream>

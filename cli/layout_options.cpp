@@ -3,9 +3,9 @@
 #include "input.hpp"
 
 #include <stepcast/pipeline.hpp>
-#include <stepcast/suggestion.hpp>
 #include <stepcast/tensor_scheme.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -4,9 +4,9 @@
 #include "files.hpp"
 #include "layouts.hpp"
 
-#include <stepcast/number_text.hpp>
 #include <stepcast/recommend.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <optional>

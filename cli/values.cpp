@@ -5,7 +5,7 @@
 #include <stepcast/device.hpp>
 #include <stepcast/model_description.hpp>
 #include <stepcast/pipeline.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/shipped_models.hpp>
 #include <stepcast/strategy.hpp>
 #include <stepcast/tensor_scheme.hpp>
 #include <stepcast/validation.hpp>

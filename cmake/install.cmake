@@ -10,11 +10,12 @@ set(stepcast_public_headers
   profiles/stepcast/chakra_export.hpp profiles/stepcast/trace_summary.hpp model/stepcast/inspection.hpp
   profiles/stepcast/embedded.hpp profiles/stepcast/error.hpp profiles/stepcast/execution_trace.hpp
   profiles/stepcast/format.hpp profiles/stepcast/profile.hpp
-  profiles/stepcast/profile_of.hpp profiles/stepcast/profile_whatif.hpp profiles/stepcast/text.hpp
+  profiles/stepcast/profile_of.hpp profiles/stepcast/profile_whatif.hpp profiles/stepcast/reading.hpp
+  profiles/stepcast/shipped_models.hpp profiles/stepcast/source.hpp profiles/stepcast/steps.hpp profiles/stepcast/text.hpp
   profiles/stepcast/trace.hpp profiles/stepcast/units.hpp
   model/stepcast/cluster.hpp model/stepcast/collective.hpp model/stepcast/comm_plan.hpp model/stepcast/fit.hpp
   model/stepcast/input_pipeline.hpp model/stepcast/modifier.hpp model/stepcast/options.hpp
-  model/stepcast/lower.hpp model/stepcast/prediction.hpp model/stepcast/recommend.hpp model/stepcast/replay.hpp
+  model/stepcast/lower.hpp model/stepcast/plan_flaw.hpp model/stepcast/task_name.hpp model/stepcast/prediction.hpp model/stepcast/recommend.hpp model/stepcast/replay.hpp
   model/stepcast/report.hpp model/stepcast/schedule.hpp model/stepcast/strategy.hpp model/stepcast/task_graph.hpp
   model/stepcast/text_table.hpp model/stepcast/tuning.hpp
   model/stepcast/validation.hpp model/stepcast/validation_report.hpp

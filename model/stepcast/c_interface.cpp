@@ -4,7 +4,6 @@
 #include <stepcast/cluster_description.hpp>
 #include <stepcast/device_match.hpp>
 #include <stepcast/documents.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/report.hpp>
 #include <stepcast/text.hpp>
 

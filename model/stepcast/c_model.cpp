@@ -3,8 +3,8 @@
 #include <stepcast/c_settings.hpp>
 #include <stepcast/device_match.hpp>
 #include <stepcast/report.hpp>
-#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include <stepcast/c_settings.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/suggestion.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Calibration: the two links of a cluster from measured all-reduces.
 #include <stepcast/fit.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

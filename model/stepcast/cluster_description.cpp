@@ -2,8 +2,8 @@
 #include <stepcast/cluster_description.hpp>
 #include <stepcast/collective.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <cctype>
 #include <utility>

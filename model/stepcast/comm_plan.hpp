@@ -15,10 +15,10 @@
 // A codec is work of the worker itself that a plan adds (encoding, decoding, a local update). It waits for what its
 // edges say and is served, first come, first served, by the engine that it runs on, between the layers' passes.
 //
-// Invariants (checked by `flaw_of`): indices in range; every transfer and codec waits for something; lag-0 edges
-// acyclic together with the compute order; every gradient is covered in bytes by gradient-carrying transfers, the same
-// number of times (once, unless the plan repeats every k iterations), or `uncovered` says why not. Not modelled here:
-// durations. They come from the cluster when the plan is lowered (lower.hpp).
+// Invariants (checked by `flaw_of` of plan_flaw.hpp): indices in range; every transfer and codec waits for something;
+// lag-0 edges acyclic together with the compute order; every gradient is covered in bytes by gradient-carrying
+// transfers, the same number of times (once, unless the plan repeats every k iterations), or `uncovered` says why not.
+// Not modelled here: durations. They come from the cluster when the plan is lowered (lower.hpp).
 #include <stepcast/collective.hpp>
 #include <stepcast/profile.hpp>
 #include <stepcast/units.hpp>
@@ -135,7 +135,5 @@ struct CommPlan {
 
 /// An empty plan that keeps the storage of this one.
 [[nodiscard]] CommPlan emptied(CommPlan);
-/// What is wrong with the plan for this profile, in words; empty if nothing is.
-[[nodiscard]] std::string flaw_of(const CommPlan&, const Profile&);
 
 }  // namespace stepcast

@@ -1,7 +1,7 @@
 #include <stepcast/device_fit.hpp>
 #include <stepcast/layout_prediction.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <Eigen/Dense>
 

@@ -1,9 +1,9 @@
 // What a device fit shows: the device's numbers, how far every row that calibrated is off, with and without itself, and
 // the errors of the rows that did not.
 #include <stepcast/device_fit.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
+#include <stepcast/words.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -7,11 +7,11 @@
 // count as traffic. The data type of a device's peak is that of the operands.
 #include <stepcast/device_fit.hpp>
 #include <stepcast/kernel_table.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/tensor_shapes.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/trace_index.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <array>

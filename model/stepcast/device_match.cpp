@@ -1,8 +1,8 @@
 #include <stepcast/device_match.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/profile_whatif.hpp>
-#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cctype>

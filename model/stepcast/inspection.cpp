@@ -1,6 +1,6 @@
 // Inspection: from what a reader gave to the few numbers that are shown.
 #include <stepcast/inspection.hpp>
-#include <stepcast/number_text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <utility>

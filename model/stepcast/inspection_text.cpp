@@ -5,10 +5,10 @@
 //
 // Names of files come last, and whole: their ends tell the ranks of a run apart.
 #include <stepcast/inspection.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <numeric>

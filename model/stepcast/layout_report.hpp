@@ -4,6 +4,7 @@
 // Invariant: text and JSON are made from the same value, like all reports (report.hpp). All layouts of a report are of
 // one workload and one global batch. Not modelled: what a layout costs in accuracy: all of them compute the same.
 #include <stepcast/layout_advice.hpp>
+#include <stepcast/unit_frontier.hpp>
 
 #include <iosfwd>
 #include <string>
@@ -54,6 +55,12 @@ struct LayoutTimelineReport {
   Seconds iteration;  ///< with gradients and update, which the timeline of the pipeline leaves out
 };
 
+/// What a device can trade between memory and time (unit_frontier.hpp).
+struct UnitFrontierReport {
+  LayoutSubject subject;
+  const UnitFrontier& found;
+};
+
 /// "8-way tensor parallelism, 35 pipeline stages (1f1b), ...": the layout for people.
 [[nodiscard]] std::string words_of(const LayoutPrediction&);
 
@@ -63,5 +70,7 @@ void write_layout_search_text(std::ostream&, const LayoutSearchReport&);
 void write_layout_json(std::ostream&, const LayoutReport&);
 void write_layout_comparison_json(std::ostream&, const LayoutComparisonReport&);
 void write_layout_search_json(std::ostream&, const LayoutSearchReport&);
+void write_unit_frontier_text(std::ostream&, const UnitFrontierReport&);
+void write_unit_frontier_json(std::ostream&, const UnitFrontierReport&);
 
 }  // namespace stepcast

@@ -2,8 +2,8 @@
 #include <stepcast/layout_incumbents.hpp>
 #include <stepcast/layout_search.hpp>
 #include <stepcast/layout_search_nodes.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <chrono>

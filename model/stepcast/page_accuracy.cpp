@@ -1,6 +1,6 @@
 // How a report page says how far its predictions can be trusted: the shipped suites' cases that nothing was fitted to.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
+#include <stepcast/words.hpp>
 
 #include <ostream>
 

@@ -1,8 +1,8 @@
 // The answer of a report page: one sentence, how sure it is, what to paste, and how well the trace is understood.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The report page as HTML: the frame, and how text gets into it safely.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
 #include <stepcast/report.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <ostream>

@@ -1,9 +1,9 @@
 // What a report page was made from: memory, the trace and what was assumed of it, the cluster and where its numbers
 // come from.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <ostream>

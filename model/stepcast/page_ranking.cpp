@@ -1,9 +1,9 @@
 // The plans of a report page: ranked, with what a step of each is made of; those that change the arithmetic apart;
 // those that cannot run.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <ostream>

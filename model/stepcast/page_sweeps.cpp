@@ -1,9 +1,10 @@
 // The sensitivity of a report page: how the step times change with bandwidth, workers and batch, and where another plan
 // becomes the best.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
+#include <stepcast/sweep_chart.hpp>
 #include <stepcast/sweep_parts.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

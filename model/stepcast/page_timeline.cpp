@@ -1,5 +1,6 @@
 // What a timeline of the report page shows.
 #include <stepcast/page_timeline.hpp>
+#include <stepcast/task_name.hpp>
 
 #include <algorithm>
 #include <map>

@@ -4,11 +4,12 @@
 // changes one attribute (page/timeline.js); everything else is placed by shares of the width, and text is never
 // stretched. Tasks of forward passes stand higher and those of backward passes lower, so that the two can be told
 // apart without their colours.
-#include <stepcast/number_text.hpp>
 #include <stepcast/page_parts.hpp>
 #include <stepcast/page_timeline.hpp>
+#include <stepcast/sweep_chart.hpp>
 #include <stepcast/sweep_parts.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // Pipeline replay: rebuilt steps, what-ifs, and who is slow.
-#include <stepcast/number_text.hpp>
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/pipeline_replay_job.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

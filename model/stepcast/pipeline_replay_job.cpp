@@ -1,8 +1,8 @@
 // PipelineJob, its operations: from traces to types, workers and steps.
 #include <stepcast/formats/parts/operation_table.hpp>
 #include <stepcast/pipeline_replay_job.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/statistics.hpp>
+#include <stepcast/steps.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,11 +4,11 @@
 //   measured    46.67 s a step, median of 44 steps
 //   rebuilt     46.55 s, -0.2 %: each step from its own passes
 //   cause       worker 0 (replica 0, stage 0): its passes take 2.36 x those of its peers
-#include <stepcast/number_text.hpp>
 #include <stepcast/pipeline_replay_report.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <ostream>

@@ -1,8 +1,8 @@
-#include <stepcast/number_text.hpp>
 #include <stepcast/placement_report.hpp>
 #include <stepcast/report_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
+#include <stepcast/words.hpp>
 
 #include <nlohmann/json.hpp>
 

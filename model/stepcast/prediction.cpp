@@ -1,7 +1,9 @@
 #include <stepcast/lowering.hpp>
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/prediction_parts.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/stragglers.hpp>
+#include <stepcast/task_name.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/tuning.hpp>
 

@@ -75,7 +75,5 @@ struct DetailedTimeline {
 [[nodiscard]] Answer<DetailedTimeline> detailed_timeline(const Profile&, const Cluster&, const CommPlan&,
                                                          std::string_view collective = {},
                                                          std::uint32_t iterations = 4);
-/// "all_reduce bucket 3", "forward layer4.1.conv2": the name of a task in reports.
-[[nodiscard]] std::string task_name(const Profile&, const CommPlan&, const TaskGraph&, std::uint32_t task);
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
 // Predictions on clusters with stragglers: the step is that of the slowest worker, in the mean over its jitter.
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/prediction_parts.hpp>
 #include <stepcast/stragglers.hpp>
 

@@ -10,8 +10,8 @@
 // predicted one left out. The score compares the medians over the other undistorted steps. A recording that lost events
 // is marked as doubtful.
 // Not modelled: other ranks; a collective keeps its recorded duration, which includes waiting for late peers.
-#include <stepcast/profile_of.hpp>
 #include <stepcast/schedule.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace.hpp>
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 // Who launched what and the order of every stream are found once for a trace (TraceLinks). The time constants that
 // belong to the machine and not to one event (launch latency, turn-around of a stream) are measured over the step.
 // Invariants: indices point into the trace; times are nanoseconds on its clock.
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace.hpp>
 
 #include <cstddef>

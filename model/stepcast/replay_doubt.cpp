@@ -1,6 +1,6 @@
 // Doubt: counts the halves of pairs whose other half is missing.
-#include <stepcast/number_text.hpp>
 #include <stepcast/replay_doubt.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cctype>

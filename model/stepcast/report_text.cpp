@@ -22,10 +22,6 @@ std::string replay_text(const SelfCheck& check) {
   return text;
 }
 
-std::string counted(std::int64_t n, std::string_view noun) {
-  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
-}
-
 std::string interval_text(const Prediction& p) { return text_of(p.interval_low) + " to " + text_of(p.interval_high); }
 
 std::string model_text(const Profile& p) {

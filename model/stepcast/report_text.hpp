@@ -1,7 +1,7 @@
 #pragma once
 // Parts of the text report: what several subjects say in the same words (internal to the report).
-#include <stepcast/number_text.hpp>
 #include <stepcast/report.hpp>
+#include <stepcast/words.hpp>
 
 #include <iosfwd>
 #include <string>
@@ -9,8 +9,6 @@
 
 namespace stepcast {
 
-/// "1 worker", "4 workers".
-[[nodiscard]] std::string counted(std::int64_t n, std::string_view noun);
 [[nodiscard]] std::string interval_text(const Prediction&);
 [[nodiscard]] std::string model_text(const Profile&);
 [[nodiscard]] std::string gradients_text(const Profile&);

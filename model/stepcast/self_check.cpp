@@ -1,8 +1,8 @@
 // Self-check: a replay of every rank, and what they say together.
 #include <stepcast/documents.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/ranks.hpp>
 #include <stepcast/self_check.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

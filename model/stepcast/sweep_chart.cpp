@@ -1,4 +1,5 @@
 // A sweep as charts: step times against the first axis, one chart for each choice of the other axes' values.
+#include <stepcast/sweep_chart.hpp>
 #include <stepcast/sweep_parts.hpp>
 #include <stepcast/text.hpp>
 

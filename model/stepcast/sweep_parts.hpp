@@ -2,7 +2,6 @@
 // Sweep parts: a checked question, and what stands at a point of its grid (internal to the library).
 //
 // Invariant: a place depends on the values of its point alone, never on points that were asked for before.
-#include <stepcast/chart.hpp>
 #include <stepcast/sweep.hpp>
 
 #include <memory>
@@ -26,8 +25,6 @@ void check_axis(const SweepAxis&, std::span<const PlanSpec> plans);
 [[nodiscard]] std::string trimmed_text_of(Seconds);
 /// Bandwidth and latency are those between machines: some point has several.
 [[nodiscard]] bool over_network(const SweepQuestion&);
-/// The charts that `write_sweep_svg` draws, cross-overs marked.
-[[nodiscard]] std::vector<Chart> charts_of(const SweepQuestion&, std::span<const SweepRow>, std::span<const CrossOver>);
 
 /// Where an axis of the option named `name` ("bucket", "ddp.bucket") writes its value: the option of the plan's
 /// strategy or of its modifiers; null where the plan has none. `spec` receives its kind and range.

@@ -1,5 +1,5 @@
 // The names of tasks in reports: what a task does, and to which layer or tensors.
-#include <stepcast/prediction.hpp>
+#include <stepcast/task_name.hpp>
 
 #include <string>
 

@@ -5,11 +5,9 @@
 // Gradients travel under the backward pass of their own unit. Long frontiers are thinned on the way; the report says
 // so. Invariant: memory rises and time falls along the points; the first and the last one are exact even then. Not
 // modelled: what unit_configurations.hpp leaves out, pipelines first of all: those are the layout search's.
-#include <stepcast/layout_report.hpp>
 #include <stepcast/unit_configurations.hpp>
 
 #include <cstdint>
-#include <iosfwd>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -30,12 +28,5 @@ struct UnitRun {
   UnitConfiguration configuration;
 };
 [[nodiscard]] std::vector<UnitRun> runs_of(const UnitGraph&, const Assignment&);
-
-struct UnitFrontierReport {
-  LayoutSubject subject;
-  const UnitFrontier& found;
-};
-void write_unit_frontier_text(std::ostream&, const UnitFrontierReport&);
-void write_unit_frontier_json(std::ostream&, const UnitFrontierReport&);
 
 }  // namespace stepcast

@@ -1,16 +1,15 @@
 // Cases to results: inputs are found, every case is predicted on its own thread, and judged.
 #include <stepcast/embedded.hpp>
 #include <stepcast/fit.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/layout_prediction.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/prediction.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
 #include <stepcast/replay.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/validation.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <atomic>

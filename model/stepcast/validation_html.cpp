@@ -1,9 +1,9 @@
 // The validation page: predicted against measured, and the errors by method and by scale, as one file without scripts.
 #include <stepcast/chart.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/validation_report.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
-#include <stepcast/number_text.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/text_table.hpp>
 #include <stepcast/validation_report.hpp>
+#include <stepcast/words.hpp>
 
 #include <nlohmann/json.hpp>
 

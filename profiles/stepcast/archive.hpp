@@ -3,7 +3,7 @@
 //
 // Reads what POSIX (ustar, pax) and GNU tar write; links, folders, what macOS puts beside its files ("._name") and
 // other special members are left out. Not modelled: sparse files, other archives (zip).
-#include <stepcast/format.hpp>
+#include <stepcast/source.hpp>
 
 #include <string>
 #include <string_view>

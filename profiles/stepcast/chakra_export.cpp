@@ -2,7 +2,7 @@
 #include <stepcast/chakra.hpp>
 #include <stepcast/chakra_export.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace_index.hpp>
 #include <stepcast/traced_collectives.hpp>
 

@@ -1,7 +1,7 @@
 // The profile that a roofline gives for a described model, for commands that work on layers and gradients.
 #include <stepcast/model_shape.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/unit_roofline.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

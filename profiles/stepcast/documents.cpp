@@ -5,8 +5,8 @@
 #include <stepcast/joined_tables.hpp>
 #include <stepcast/kernel_table.hpp>
 #include <stepcast/kineto_parts.hpp>
-#include <stepcast/profile_of.hpp>
-#include <stepcast/suggestion.hpp>
+#include <stepcast/shipped_models.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -5,7 +5,6 @@
 // them; the description that the caller gives; a shipped model whose sequence of modules is that of the trace (and
 // whose size the observed all-reduces do not contradict); the sizes of the reductions themselves, one tensor each. If
 // none applies the sizes are unknown, which is an error: a forecast without gradient sizes would be a guess.
-#include <stepcast/profile_of.hpp>
 #include <stepcast/step_anatomy.hpp>
 #include <stepcast/traced_collectives.hpp>
 

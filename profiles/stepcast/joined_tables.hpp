@@ -3,7 +3,7 @@
 //
 // TrioSim's tracer writes trace.csv (operators) and tensor.csv (their tensors); neither is of use alone, and its reader
 // (formats/triosim.cpp) takes one after the other. Not modelled: pairs within an archive.
-#include <stepcast/format.hpp>
+#include <stepcast/source.hpp>
 
 #include <optional>
 #include <span>

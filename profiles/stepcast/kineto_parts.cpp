@@ -1,5 +1,5 @@
 #include <stepcast/kineto_parts.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 
 #include <algorithm>
 #include <string_view>

@@ -3,7 +3,7 @@
 //
 // The parts are read as one file, so that arrows, launches and waits are joined across them. Not modelled: parts whose
 // times have different bases, which are refused.
-#include <stepcast/format.hpp>
+#include <stepcast/source.hpp>
 
 #include <span>
 

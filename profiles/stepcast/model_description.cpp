@@ -1,5 +1,4 @@
 #include <stepcast/model_description.hpp>
-#include <stepcast/suggestion.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/words.hpp>
 

@@ -1,11 +1,11 @@
 // PhaseProfile: marked ranges -> phases of each step -> pieces of the backward pass -> median step -> profile.
-#include <stepcast/number_text.hpp>
 #include <stepcast/phase_profile.hpp>
 #include <stepcast/profile_closing.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/step_windows.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/traced_collectives.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cctype>

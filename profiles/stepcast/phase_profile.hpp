@@ -8,7 +8,6 @@
 // is taken in proportion. Sizes of gradients are never in such a trace: they come from the caller's model description,
 // dealt to the pieces as DDP fills its buckets. All of that is said in the profile. Not modelled: pipelined or sharded
 // runs, work on other streams (loaders, copies), which is left out and said.
-#include <stepcast/profile_of.hpp>
 #include <stepcast/trace_index.hpp>
 
 namespace stepcast {

@@ -1,6 +1,6 @@
 // Profile closing: see profile_closing.hpp.
-#include <stepcast/number_text.hpp>
 #include <stepcast/profile_closing.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

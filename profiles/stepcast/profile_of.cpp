@@ -2,10 +2,8 @@
 // parts sum to the measured step.
 #include <stepcast/gradient_tensors.hpp>
 #include <stepcast/layer_activations.hpp>
-#include <stepcast/number_text.hpp>
 #include <stepcast/phase_profile.hpp>
 #include <stepcast/profile_closing.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/ranks.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/step_anatomy.hpp>
@@ -14,6 +12,7 @@
 #include <stepcast/text.hpp>
 #include <stepcast/trace_summary.hpp>
 #include <stepcast/traced_collectives.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

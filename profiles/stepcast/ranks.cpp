@@ -1,8 +1,8 @@
 // Ranks: the parts put together, and what they say in words.
-#include <stepcast/number_text.hpp>
 #include <stepcast/ranks_parts.hpp>
 #include <stepcast/statistics.hpp>
 #include <stepcast/text.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <cmath>

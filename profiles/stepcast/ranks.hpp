@@ -8,7 +8,7 @@
 // that rank. The straggler is the rank for which the others wait; what held it up is looked for in its trace
 // (straggler_cause.hpp). Not modelled: ranks that nobody gave (a transfer is then an upper bound: all may have waited
 // for one of them), and the hops of a broadcast, which leave its ranks at different times.
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace.hpp>
 #include <stepcast/units.hpp>
 

@@ -1,5 +1,6 @@
 // StepWindows: one function a way of finding steps; see step_windows.hpp for their order.
 #include <stepcast/step_windows.hpp>
+#include <stepcast/steps.hpp>
 
 #include <algorithm>
 #include <utility>

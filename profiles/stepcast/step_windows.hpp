@@ -5,8 +5,9 @@
 // distorted ones too, because a median over one step is that step's accidents; else from update to update; else from
 // forward pass to forward pass; else the whole trace, whose duration says nothing. Not modelled: steps of varying kind
 // (evaluation between training steps); they have other operators and are sorted out by profile_of.
-#include <stepcast/profile_of.hpp>
+#include <stepcast/profile.hpp>
 #include <stepcast/step_operators.hpp>
+#include <stepcast/trace.hpp>
 
 #include <string>
 #include <vector>

@@ -7,8 +7,8 @@
 // in between counts as distorted only if the profiler itself says that it was at work: the buffer flushes that it
 // recorded fill more than `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not
 // an error.
-#include <stepcast/profile_of.hpp>
 #include <stepcast/statistics.hpp>
+#include <stepcast/steps.hpp>
 
 #include <algorithm>
 #include <cctype>

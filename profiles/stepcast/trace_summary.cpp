@@ -1,4 +1,5 @@
 // TraceSummary: counts in one pass, times from the union of intervals.
+#include <stepcast/steps.hpp>
 #include <stepcast/stretches.hpp>
 #include <stepcast/trace_index.hpp>
 #include <stepcast/trace_summary.hpp>

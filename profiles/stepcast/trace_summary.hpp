@@ -5,7 +5,7 @@
 // All figures are over the whole trace unless they say otherwise; "exposed" is the time in which a collective kernel
 // ran on some stream of a device and no other kernel did on that device. Several devices in one trace are summed.
 // Not modelled: why; that is for profiles and replays.
-#include <stepcast/profile_of.hpp>
+#include <stepcast/profile.hpp>
 #include <stepcast/trace.hpp>
 #include <stepcast/units.hpp>
 

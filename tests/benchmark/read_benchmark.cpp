@@ -10,8 +10,8 @@
 // of args, keeps nothing, and is what no reader on this parser and one core can beat. Slower readers (Python's json,
 // nlohmann::json, HolisticTraceAnalysis where it is installed) read TRACE itself, and their time is scaled by size.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/inflate.hpp>
+#include <stepcast/reading.hpp>
 
 #include <simdjson.h>
 #include <nlohmann/json.hpp>

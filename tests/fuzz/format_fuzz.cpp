@@ -6,7 +6,6 @@
 
 #include <stepcast/chakra_export.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/ranks.hpp>
 #include <stepcast/replay.hpp>
 #include <stepcast/trace_summary.hpp>

@@ -5,7 +5,6 @@
 #include <stepcast/documents.hpp>
 #include <stepcast/model.hpp>
 #include <stepcast/prediction.hpp>
-#include <stepcast/profile_of.hpp>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

@@ -5,7 +5,7 @@
 #include <stepcast/chakra.hpp>
 #include <stepcast/chakra_export.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
+#include <stepcast/reading.hpp>
 
 #include <doctest/doctest.h>
 

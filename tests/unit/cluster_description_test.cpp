@@ -3,7 +3,8 @@
 #include <stepcast/device_match.hpp>
 #include <stepcast/documents.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/profile.hpp>
+#include <stepcast/trace.hpp>
 
 #include <span>
 #include <string>

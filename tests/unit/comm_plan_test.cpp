@@ -3,6 +3,7 @@
 
 #include <stepcast/comm_plan.hpp>
 #include <stepcast/lower.hpp>
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/strategy.hpp>
 
 #include <doctest/doctest.h>

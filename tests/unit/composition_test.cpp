@@ -3,6 +3,7 @@
 #include "random_plan.hpp"
 
 #include <stepcast/periodic.hpp>
+#include <stepcast/plan_flaw.hpp>
 
 using namespace stepcast;
 using namespace stepcast::test;

@@ -4,6 +4,7 @@
 #include "traffic.hpp"
 
 #include <stepcast/compression.hpp>
+#include <stepcast/plan_flaw.hpp>
 
 #include <algorithm>
 

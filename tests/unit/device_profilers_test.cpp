@@ -2,11 +2,11 @@
 // the files that no reader wants.
 #include <stepcast/error.hpp>
 #include <stepcast/foreign_files.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/wire_format.hpp>
 #include <stepcast/inflate.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/steps.hpp>
 
 #include "shared_data.hpp"
 #include "timelines.hpp"

@@ -1,8 +1,8 @@
 // Execution traces: every schema, damage, and joining with the profiler's trace of the same run.
 #include <stepcast/error.hpp>
 #include <stepcast/execution_trace.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/operator_order.hpp>
+#include <stepcast/reading.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <doctest/doctest.h>

@@ -2,8 +2,8 @@
 // refusal says what it is.
 #include <stepcast/archive.hpp>
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/inflate.hpp>
+#include <stepcast/reading.hpp>
 
 #include "shared_data.hpp"
 

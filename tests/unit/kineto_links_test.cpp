@@ -1,8 +1,8 @@
 // What a Kineto file says of who belongs to whom beyond time: process groups, and waits between streams and the host.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/process_groups.hpp>
 #include <stepcast/formats/parts/recorded_collective.hpp>
+#include <stepcast/reading.hpp>
 
 #include "shared_data.hpp"
 

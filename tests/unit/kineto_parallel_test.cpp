@@ -1,9 +1,9 @@
 // Reading a Kineto file by several threads, in windows of any size, in part, and in parts.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/kineto_windows.hpp>
 #include <stepcast/kineto_parts.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/steps.hpp>
 
 #include "shared_data.hpp"
 

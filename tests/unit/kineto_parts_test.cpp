@@ -4,7 +4,6 @@
 #include <stepcast/error.hpp>
 #include <stepcast/inflate.hpp>
 #include <stepcast/kineto_parts.hpp>
-#include <stepcast/profile_of.hpp>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

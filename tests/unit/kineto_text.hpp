@@ -1,9 +1,9 @@
 #pragma once
 // Small Kineto files as text, and traces as text, for the tests of the reader.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/kineto_windows.hpp>
 #include <stepcast/formats/parts/trace_builder.hpp>
+#include <stepcast/reading.hpp>
 
 #include <algorithm>
 #include <sstream>

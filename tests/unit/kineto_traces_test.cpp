@@ -4,7 +4,6 @@
 #include "shared_data.hpp"
 
 #include <stepcast/error.hpp>
-#include <stepcast/profile_of.hpp>
 
 #include <doctest/doctest.h>
 

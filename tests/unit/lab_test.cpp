@@ -2,9 +2,8 @@
 // plus the solo trace (real rows) or the recorded durations (emulated rows). Skips where the measurements are absent.
 #include "shared_data.hpp"
 
-#include <stepcast/format.hpp>
 #include <stepcast/prediction.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
 #include <stepcast/text.hpp>
 
 #include <doctest/doctest.h>

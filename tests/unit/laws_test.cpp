@@ -7,6 +7,7 @@
 
 #include <stepcast/grouping.hpp>
 #include <stepcast/iteration_forms.hpp>
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/schedule.hpp>
 
 #include <cmath>

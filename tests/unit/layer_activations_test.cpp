@@ -3,7 +3,6 @@
 #include "shared_data.hpp"
 
 #include <stepcast/layer_activations.hpp>
-#include <stepcast/profile_of.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,10 +2,10 @@
 #include "shared_data.hpp"
 
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/layer_table.hpp>
 #include <stepcast/joined_tables.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/shipped_models.hpp>
 
 #include <doctest/doctest.h>
 

@@ -4,6 +4,7 @@
 #include "random_plan.hpp"
 
 #include <stepcast/model.hpp>
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/plan_parts.hpp>
 #include <stepcast/steady_period.hpp>
 

@@ -1,5 +1,5 @@
 // MXNet profiles: what is written twice, and what the user marked.
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 
 #include "timelines.hpp"
 

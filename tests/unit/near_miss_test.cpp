@@ -2,7 +2,7 @@
 // refused by name. Never other numbers.
 #include "timelines.hpp"
 
-#include <stepcast/format.hpp>
+#include <stepcast/reading.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // Nsight Systems reports: hand-made databases, damage, and the public ones.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/stream_waits.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/steps.hpp>
 
 #include <doctest/doctest.h>
 #include <sqlite3.h>

@@ -1,8 +1,8 @@
 // Operations and timestamps of pipelined jobs: rows to workers, steps of the job, damage, and the real files at hand.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/operation_table.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/steps.hpp>
 
 #include "shared_data.hpp"
 #include "timelines.hpp"

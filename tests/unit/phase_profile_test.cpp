@@ -1,6 +1,5 @@
 // Coarse profiles of traces that hold kernels and marked phases only.
 #include <stepcast/error.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <doctest/doctest.h>

@@ -1,10 +1,10 @@
 // Pipeline replay: a job worked out by hand, jobs made from schedules, contradictions, and the real files at hand.
 #include <stepcast/documents.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/pipeline.hpp>
 #include <stepcast/pipeline_replay.hpp>
 #include <stepcast/pipeline_replay_job.hpp>
 #include <stepcast/pipeline_replay_report.hpp>
+#include <stepcast/reading.hpp>
 
 #include "shared_data.hpp"
 #include "timelines.hpp"

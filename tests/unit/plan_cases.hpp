@@ -1,6 +1,7 @@
 #pragma once
 // Profiles from lists of gradients, and plans of named strategies, for tests.
 #include <stepcast/lower.hpp>
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/prediction.hpp>
 #include <stepcast/strategy.hpp>
 

@@ -1,8 +1,9 @@
 // Profile blocks: recognised on models written as text and on real traces, depth that grows and shrinks.
 #include "shared_data.hpp"
 
+#include <stepcast/profile.hpp>
 #include <stepcast/profile_blocks.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/trace.hpp>
 #include <stepcast/whatif.hpp>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,6 @@
 // profile_of: small traces built by hand, where every number is known, and the lab's own traces against its unprofiled
 // measurements.
-#include <stepcast/format.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Profile: invariants, the two-stream recurrence, JSON round trip and refusal of bad input, shipped models.
 #include <stepcast/profile.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/shipped_models.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Ranks of public traces and of the laboratory's: who is late, since when, and why; transfer without waiting.
-#include <stepcast/format.hpp>
 #include <stepcast/ranks.hpp>
+#include <stepcast/reading.hpp>
 
 #include "ranks_run.hpp"
 #include "shared_data.hpp"

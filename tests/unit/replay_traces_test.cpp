@@ -1,5 +1,5 @@
 // Replay against an independent view of it: the longest path through its graph, and the measured steps of real traces.
-#include <stepcast/format.hpp>
+#include <stepcast/reading.hpp>
 #include <stepcast/replay.hpp>
 #include <stepcast/replay_device.hpp>
 #include <stepcast/statistics.hpp>

@@ -1,6 +1,5 @@
 // Self-check: what the ranks of a run say together, with a replay of each and without; how their model is called.
 #include <stepcast/documents.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/report.hpp>
 #include <stepcast/self_check.hpp>
 

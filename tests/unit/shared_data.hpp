@@ -1,6 +1,6 @@
 #pragma once
 // Files for tests: the shared folder of measurements beside the checkout, if it is there, and tiny readers.
-#include <stepcast/format.hpp>
+#include <stepcast/source.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // Steps of a trace: which there are, which are distorted, how long they took.
-#include <stepcast/format.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/steps.hpp>
 
 #include "hand_trace.hpp"
 #include "shared_data.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 // For tests of readers: text in, a trace, its events as lines, or the message of the refusal out.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
+#include <stepcast/reading.hpp>
 
 #include <algorithm>
 #include <span>

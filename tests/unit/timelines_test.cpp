@@ -1,10 +1,10 @@
 // Timelines of tensors (Horovod, ByteScheduler, BytePS) and of frameworks other than PyTorch (MXNet, Composer): every
 // mark by a small text of it, damage, and the real files that are at hand.
 #include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/steps.hpp>
 
 #include "shared_data.hpp"
 #include "timelines.hpp"

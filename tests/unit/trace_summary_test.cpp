@@ -1,5 +1,5 @@
 // TraceSummary: what it says of small traces written by hand, and of every public trace whose figures are known.
-#include <stepcast/format.hpp>
+#include <stepcast/reading.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/trace_summary.hpp>
 

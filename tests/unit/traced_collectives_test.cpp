@@ -1,7 +1,8 @@
 // Traced collectives: each operation once, and whence its bytes come.
 #include <stepcast/chakra_export.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/profile.hpp>
+#include <stepcast/reading.hpp>
+#include <stepcast/trace.hpp>
 #include <stepcast/trace_index.hpp>
 #include <stepcast/traced_collectives.hpp>
 

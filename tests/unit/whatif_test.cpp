@@ -1,5 +1,4 @@
 // What-ifs: their text, their laws for every member of the family, and real traces.
-#include <stepcast/profile_of.hpp>
 #include <stepcast/profile_whatif.hpp>
 #include <stepcast/whatif.hpp>
 #include <stepcast/whatif_report.hpp>

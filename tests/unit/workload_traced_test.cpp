@@ -1,7 +1,6 @@
 // Traced workloads: laws of their costs, what the shapes of parameters say of their division, and real traces.
 #include "shared_data.hpp"
 
-#include <stepcast/profile_of.hpp>
 #include <stepcast/traced_layers.hpp>
 #include <stepcast/workload.hpp>
 

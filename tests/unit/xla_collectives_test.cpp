@@ -1,6 +1,6 @@
 // Collectives of XLA: what the text of an instruction says of them, and that each counts once.
 #include <stepcast/formats/parts/hlo_text.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace_summary.hpp>
 
 #include "timelines.hpp"

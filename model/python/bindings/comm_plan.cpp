@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+#include <stepcast/plan_flaw.hpp>
 #include <stepcast/text.hpp>
 
 #include <array>

@@ -5,7 +5,6 @@
 #include <stepcast/device_match.hpp>
 #include <stepcast/documents.hpp>
 #include <stepcast/model_shape.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/report.hpp>
 #include <stepcast/text.hpp>
 

@@ -4,7 +4,7 @@
 #include <stepcast/device.hpp>
 #include <stepcast/fit.hpp>
 #include <stepcast/model_shape.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/shipped_models.hpp>
 #include <stepcast/validation.hpp>
 
 #include <algorithm>

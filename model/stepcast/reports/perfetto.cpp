@@ -7,6 +7,7 @@
 // the first task that waited for it.
 #include <stepcast/chrome_trace.hpp>
 #include <stepcast/report.hpp>
+#include <stepcast/task_name.hpp>
 
 #include <nlohmann/json.hpp>
 

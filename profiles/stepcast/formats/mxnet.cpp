@@ -10,7 +10,7 @@
 #include <stepcast/formats/parts/chrome_events.hpp>
 #include <stepcast/formats/parts/chrome_writer.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <compare>

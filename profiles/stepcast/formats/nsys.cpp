@@ -14,7 +14,7 @@
 #include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/formats/parts/nsys_process.hpp>
 #include <stepcast/formats/parts/sqlite_tables.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 
 #include <algorithm>
 #include <array>

@@ -16,6 +16,7 @@
 #include <stepcast/inflate.hpp>
 #include <stepcast/text.hpp>
 #include <stepcast/units.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <array>

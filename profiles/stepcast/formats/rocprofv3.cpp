@@ -17,7 +17,7 @@
 #include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/formats/parts/tensor_steps.hpp>
 #include <stepcast/inflate.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <nlohmann/json.hpp>

@@ -5,7 +5,6 @@
 #include <stepcast/documents.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/model.hpp>
-#include <stepcast/profile_of.hpp>
 #include <stepcast/self_check.hpp>
 
 #include <algorithm>

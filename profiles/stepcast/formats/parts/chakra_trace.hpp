@@ -8,7 +8,7 @@
 // data dependencies at all. Durations are whole microseconds unless an attribute duration_ns says them exactly. Not
 // modelled: num_ops and tensor_size of nodes that were never measured.
 #include <stepcast/chakra.hpp>
-#include <stepcast/format.hpp>
+#include <stepcast/source.hpp>
 #include <stepcast/trace_draft.hpp>
 
 #include <array>

@@ -4,8 +4,8 @@
 // A Chrome trace is an array of events, bare or under the key "traceEvents" of an object. Fields are handed over as raw
 // JSON text; arguments are looked up on demand. Damage is survived event by event and counted. The Kineto reader, which
 // is made for speed, has a walk of its own (kineto_windows.hpp). Not modelled: what the fields mean.
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/json_text.hpp>
+#include <stepcast/source.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 // that whole steps are kept. Host events belong to it by their start; device work by its launch, wherever it runs,
 // else by its start. A stretch is only ever made shorter. Not modelled: launches that a file has behind their kernels;
 // what such kernels do behind the end of the stretch is lost.
-#include <stepcast/profile_of.hpp>
+#include <stepcast/steps.hpp>
 #include <stepcast/trace.hpp>
 
 #include <cstdint>

@@ -226,10 +226,6 @@ double amount_of(std::string_view cell, const std::string& where, std::string_vi
   return value;
 }
 
-std::string counted(std::size_t count, std::string_view thing) {
-  return std::to_string(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
-}
-
 bool is_null(std::string_view cell) {
   const std::string word = words_of_header(cell);
   return cell.empty() || cell == "-" || word == "null" || word == "none" || word == "nan" || word == "na" ||

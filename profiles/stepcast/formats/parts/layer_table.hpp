@@ -5,8 +5,8 @@
 // without quotes, quantities with their unit in the cell or in the header, and the way from rows to a checked profile.
 // A table has one time for a pass over a layer and does not say whether the host or the device spent it: it counts as
 // device time. Not modelled: several steps, several workers.
-#include <stepcast/format.hpp>
 #include <stepcast/profile.hpp>
+#include <stepcast/source.hpp>
 #include <stepcast/units.hpp>
 
 #include <cstddef>
@@ -74,8 +74,6 @@ class TableText {
 [[nodiscard]] std::string model_name_of(std::string_view path);
 /// A finite number >= 0; throws InputError naming `where` and `what` for anything else.
 [[nodiscard]] double amount_of(std::string_view cell, const std::string& where, std::string_view what);
-/// "1 row", "3 rows".
-[[nodiscard]] std::string counted(std::size_t count, std::string_view thing);
 /// "", "null", "none", "nan", "-": nobody measured it.
 [[nodiscard]] bool is_null(std::string_view cell);
 

@@ -7,7 +7,7 @@
 // Every worker carries the steps of the job: from the first start to the last end of a step over all workers, because
 // that is the iteration time, and a worker that has less to do waits for the others. Not modelled: kernels and bytes,
 // which such tables do not hold.
-#include <stepcast/format.hpp>
+#include <stepcast/source.hpp>
 
 #include <cstdint>
 #include <string>

@@ -2,6 +2,7 @@
 #include <stepcast/error.hpp>
 #include <stepcast/formats/parts/kineto_ranks.hpp>
 #include <stepcast/formats/parts/trace_builder.hpp>
+#include <stepcast/words.hpp>
 
 #include <algorithm>
 #include <array>
@@ -39,10 +40,6 @@ bool calls_hip(const Trace& trace, const StringTable& strings) {
   return std::ranges::any_of(trace.events, [&](const Event& event) {
     return event.kind == EventKind::runtime_call && strings[event.name].starts_with("hip");
   });
-}
-
-std::string counted(std::uint64_t count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-// Formats: the table, and the choice by content.
+// Reading: the table of formats, and the choice by content.
 #include <stepcast/archive.hpp>
 #include <stepcast/error.hpp>
 #include <stepcast/foreign_files.hpp>
-#include <stepcast/format.hpp>
 #include <stepcast/formats/parts/json_text.hpp>
 #include <stepcast/inflate.hpp>
+#include <stepcast/reading.hpp>
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 // Schema "stepcast.model/1": name, provenance, parameters in forward order with shape and the module that they belong
 // to. The texts are compiled into the program (embedded.hpp) and checked like any other input.
 #include <stepcast/embedded.hpp>
-#include <stepcast/profile_of.hpp>
+#include <stepcast/shipped_models.hpp>
 
 #include <nlohmann/json.hpp>
 
