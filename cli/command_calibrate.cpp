@@ -5,9 +5,9 @@
 #include "files.hpp"
 #include "input.hpp"
 
-#include <stepcast/device_fit.hpp>
-#include <stepcast/fit.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/cluster/fit.hpp>
 
 #include <algorithm>
 #include <iterator>

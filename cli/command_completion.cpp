@@ -3,7 +3,7 @@
 #include "command_line.hpp"
 #include "files.hpp"
 
-#include <stepcast/error.hpp>
+#include <stepcast/base/error.hpp>
 
 #include <memory>
 #include <ostream>

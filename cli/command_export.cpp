@@ -4,10 +4,10 @@
 #include "files.hpp"
 #include "input.hpp"
 
-#include <stepcast/chakra_export.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/text_table.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/documents/chakra_export.hpp>
+#include <stepcast/report/text/table.hpp>
 
 #include <iostream>
 #include <memory>

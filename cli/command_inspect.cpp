@@ -5,8 +5,8 @@
 #include "input.hpp"
 #include "progress.hpp"
 
-#include <stepcast/error.hpp>
-#include <stepcast/inspection.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/documents/inspection.hpp>
 
 #include <algorithm>
 #include <filesystem>

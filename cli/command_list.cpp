@@ -4,18 +4,18 @@
 #include "input.hpp"
 #include "values.hpp"
 
-#include <stepcast/device.hpp>
-#include <stepcast/layout.hpp>
-#include <stepcast/model_description.hpp>
-#include <stepcast/pipeline.hpp>
-#include <stepcast/reading.hpp>
-#include <stepcast/shipped_models.hpp>
-#include <stepcast/strategy.hpp>
-#include <stepcast/tensor_scheme.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/text_table.hpp>
-#include <stepcast/whatif.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/documents/reading.hpp>
+#include <stepcast/layout/layout.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/plan/strategy.hpp>
+#include <stepcast/report/text/table.hpp>
+#include <stepcast/roofline/description.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/shipped_models.hpp>
+#include <stepcast/whatif/whatif.hpp>
 
 #include <nlohmann/json.hpp>
 

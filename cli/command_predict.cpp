@@ -5,9 +5,9 @@
 #include "input.hpp"
 #include "layouts.hpp"
 
-#include <stepcast/prediction.hpp>
-#include <stepcast/recommend.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/prediction/recommend.hpp>
 
 #include <memory>
 

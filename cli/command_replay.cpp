@@ -5,8 +5,8 @@
 #include "files.hpp"
 #include "input.hpp"
 
-#include <stepcast/pipeline_replay_report.hpp>
-#include <stepcast/replay.hpp>
+#include <stepcast/replay/replay.hpp>
+#include <stepcast/report/pipeline_replay_report.hpp>
 
 #include <memory>
 #include <vector>

@@ -5,7 +5,7 @@
 #include "progress.hpp"
 #include "rank.hpp"
 
-#include <stepcast/report_page.hpp>
+#include <stepcast/page/report_page.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -6,8 +6,8 @@
 #include "input.hpp"
 #include "progress.hpp"
 
-#include <stepcast/sweep.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/sweep/sweep.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 #include "input.hpp"
 #include "progress.hpp"
 
-#include <stepcast/validation.hpp>
-#include <stepcast/validation_report.hpp>
+#include <stepcast/report/validation_report.hpp>
+#include <stepcast/validation/validation.hpp>
 
 #include <algorithm>
 #include <filesystem>

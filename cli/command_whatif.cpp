@@ -8,9 +8,9 @@
 #include "files.hpp"
 #include "input.hpp"
 
-#include <stepcast/input_pipeline.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/whatif_report.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/report/whatif_report.hpp>
+#include <stepcast/whatif/input_pipeline.hpp>
 
 #include <memory>
 #include <optional>

@@ -2,9 +2,9 @@
 
 #include "files.hpp"
 
-#include <stepcast/error.hpp>
-#include <stepcast/model_description.hpp>
-#include <stepcast/model_shape.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/roofline/description.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -2,8 +2,8 @@
 // Described models: what stands in for a trace, and the device whose roofline gives it times.
 #include "input.hpp"
 
-#include <stepcast/cluster.hpp>
-#include <stepcast/device_match.hpp>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/device_match.hpp>
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 #include "input.hpp"
 #include "progress.hpp"
 
-#include <stepcast/error.hpp>
+#include <stepcast/base/error.hpp>
 
 namespace stepcast::cli {
 

@@ -4,7 +4,7 @@
 // Files are mapped; what was repaired or left out is said on stderr, and how far reading got is shown there.
 #include "files.hpp"
 
-#include <stepcast/documents.hpp>
+#include <stepcast/documents/documents.hpp>
 
 #include <deque>
 #include <span>

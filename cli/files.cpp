@@ -1,6 +1,6 @@
 #include "files.hpp"
 
-#include <stepcast/error.hpp>
+#include <stepcast/base/error.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 #include "help.hpp"
 
-#include <stepcast/text_table.hpp>
+#include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -4,9 +4,10 @@
 #include "documents.hpp"
 #include "files.hpp"
 
-#include <stepcast/device_match.hpp>
-#include <stepcast/model_shape.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <iostream>
 #include <memory>

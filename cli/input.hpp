@@ -4,9 +4,9 @@
 #include "documents.hpp"
 #include "input_options.hpp"
 
-#include <stepcast/cluster_description.hpp>
-#include <stepcast/profile.hpp>
-#include <stepcast/report.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/profile/profile.hpp>
+#include <stepcast/report/report.hpp>
 
 #include <CLI/CLI.hpp>
 

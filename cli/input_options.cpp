@@ -2,7 +2,7 @@
 
 #include "files.hpp"
 
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
 
 #include <algorithm>
 #include <utility>

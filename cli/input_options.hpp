@@ -1,6 +1,6 @@
 #pragma once
 // Input options: the flags that say how batches get into training, and the pipeline that they describe.
-#include <stepcast/input_pipeline.hpp>
+#include <stepcast/whatif/input_pipeline.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -2,10 +2,10 @@
 
 #include "input.hpp"
 
-#include <stepcast/pipeline.hpp>
-#include <stepcast/tensor_scheme.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
 
 #include <algorithm>
 #include <cstdint>

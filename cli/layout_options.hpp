@@ -1,6 +1,6 @@
 #pragma once
 // Layout options: the flags that say which layouts are asked about, in which space they are searched, and for what.
-#include <stepcast/layout_search.hpp>
+#include <stepcast/search/layout_search.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -4,8 +4,8 @@
 #include "files.hpp"
 #include "progress.hpp"
 
-#include <stepcast/model_shape.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <utility>
 

@@ -4,10 +4,10 @@
 #include "input.hpp"
 #include "layout_options.hpp"
 
-#include <stepcast/error.hpp>
-#include <stepcast/layout_advice.hpp>
-#include <stepcast/report.hpp>
-#include <stepcast/workload.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/report/report.hpp>
+#include <stepcast/search/layout_advice.hpp>
+#include <stepcast/workload/workload.hpp>
 
 #include <string>
 #include <vector>

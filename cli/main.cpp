@@ -3,8 +3,8 @@
 #include "help.hpp"
 #include "values.hpp"
 
-#include <stepcast/error.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
 
 #include <exception>
 #include <iostream>

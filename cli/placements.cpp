@@ -3,8 +3,8 @@
 #include "files.hpp"
 #include "layouts.hpp"
 
-#include <stepcast/model_shape.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <utility>
 

@@ -4,9 +4,9 @@
 #include "files.hpp"
 #include "layouts.hpp"
 
-#include <stepcast/recommend.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/prediction/recommend.hpp>
 
 #include <algorithm>
 #include <optional>

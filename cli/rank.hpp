@@ -4,7 +4,7 @@
 #include "input.hpp"
 #include "layout_options.hpp"
 
-#include <stepcast/recommend.hpp>
+#include <stepcast/prediction/recommend.hpp>
 
 #include <memory>
 #include <string>

@@ -1,15 +1,15 @@
 #include "values.hpp"
 
-#include <stepcast/cluster.hpp>
-#include <stepcast/collective.hpp>
-#include <stepcast/device.hpp>
-#include <stepcast/model_description.hpp>
-#include <stepcast/pipeline.hpp>
-#include <stepcast/shipped_models.hpp>
-#include <stepcast/strategy.hpp>
-#include <stepcast/tensor_scheme.hpp>
-#include <stepcast/validation.hpp>
-#include <stepcast/whatif.hpp>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/collective.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/plan/strategy.hpp>
+#include <stepcast/roofline/description.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/shipped_models.hpp>
+#include <stepcast/validation/validation.hpp>
+#include <stepcast/whatif/whatif.hpp>
 
 #include <cctype>
 #include <span>

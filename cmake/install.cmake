@@ -7,32 +7,84 @@ include(CMakePackageConfigHelpers)
 
 # The interface of the library; all other headers are its own business.
 set(stepcast_public_headers
-  profiles/stepcast/chakra_export.hpp profiles/stepcast/trace_summary.hpp model/stepcast/inspection.hpp
-  profiles/stepcast/embedded.hpp profiles/stepcast/error.hpp profiles/stepcast/execution_trace.hpp
-  profiles/stepcast/format.hpp profiles/stepcast/profile.hpp
-  profiles/stepcast/profile_of.hpp profiles/stepcast/profile_whatif.hpp profiles/stepcast/reading.hpp
-  profiles/stepcast/shipped_models.hpp profiles/stepcast/source.hpp profiles/stepcast/steps.hpp profiles/stepcast/text.hpp
-  profiles/stepcast/trace.hpp profiles/stepcast/units.hpp
-  model/stepcast/cluster.hpp model/stepcast/collective.hpp model/stepcast/comm_plan.hpp model/stepcast/fit.hpp
-  model/stepcast/input_pipeline.hpp model/stepcast/modifier.hpp model/stepcast/options.hpp
-  model/stepcast/lower.hpp model/stepcast/plan_flaw.hpp model/stepcast/task_name.hpp model/stepcast/prediction.hpp model/stepcast/recommend.hpp model/stepcast/replay.hpp
-  model/stepcast/report.hpp model/stepcast/schedule.hpp model/stepcast/strategy.hpp model/stepcast/task_graph.hpp
-  model/stepcast/text_table.hpp model/stepcast/tuning.hpp
-  model/stepcast/validation.hpp model/stepcast/validation_report.hpp
-  model/stepcast/graph_whatif.hpp model/stepcast/whatif.hpp model/stepcast/whatif_report.hpp
-  profiles/stepcast/device.hpp profiles/stepcast/model_shape.hpp profiles/stepcast/profile_blocks.hpp
-  model/stepcast/device_fit.hpp model/stepcast/frontier.hpp model/stepcast/launch_settings.hpp
-  model/stepcast/layout.hpp model/stepcast/layout_advice.hpp model/stepcast/layout_report.hpp
-  model/stepcast/layout_memory.hpp model/stepcast/layout_prediction.hpp
-  model/stepcast/layout_search.hpp model/stepcast/pipeline.hpp model/stepcast/pipeline_replay.hpp
-  model/stepcast/placement.hpp model/stepcast/placement_report.hpp
-  model/stepcast/process_group.hpp model/stepcast/tensor_scheme.hpp
-  model/stepcast/unit_configurations.hpp model/stepcast/workload.hpp
-  model/stepcast/unit_frontier.hpp profiles/stepcast/documents.hpp model/stepcast/self_check.hpp
-  model/stepcast/cluster_description.hpp model/stepcast/device_match.hpp
-  model/stepcast/model.hpp model/stepcast/sweep.hpp model/stepcast/report_page.hpp
-  model/stepcast/stepcast.h)
-install(FILES ${stepcast_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/stepcast)
+  profiles/stepcast/anatomy/trace_summary.hpp
+  profiles/stepcast/base/embedded.hpp
+  profiles/stepcast/base/error.hpp
+  profiles/stepcast/base/text.hpp
+  profiles/stepcast/base/units.hpp
+  profiles/stepcast/documents/chakra_export.hpp
+  profiles/stepcast/documents/documents.hpp
+  profiles/stepcast/documents/inspection.hpp
+  profiles/stepcast/documents/reading.hpp
+  profiles/stepcast/encodings/source.hpp
+  profiles/stepcast/extraction/profile_of.hpp
+  profiles/stepcast/formats/shared/format.hpp
+  profiles/stepcast/profile/blocks.hpp
+  profiles/stepcast/profile/profile.hpp
+  profiles/stepcast/profile/profile_whatif.hpp
+  profiles/stepcast/roofline/device.hpp
+  profiles/stepcast/roofline/model_shape.hpp
+  profiles/stepcast/roofline/shipped_models.hpp
+  profiles/stepcast/trace/execution_trace.hpp
+  profiles/stepcast/trace/steps.hpp
+  profiles/stepcast/trace/trace.hpp
+  model/stepcast/calibration/device_fit.hpp
+  model/stepcast/cluster/cluster.hpp
+  model/stepcast/cluster/cluster_description.hpp
+  model/stepcast/cluster/collective.hpp
+  model/stepcast/cluster/device_match.hpp
+  model/stepcast/cluster/fit.hpp
+  model/stepcast/launch/launch_settings.hpp
+  model/stepcast/layout/layout.hpp
+  model/stepcast/layout/process_group.hpp
+  model/stepcast/layout/tensor_scheme.hpp
+  model/stepcast/page/report_page.hpp
+  model/stepcast/parallelism/layout_memory.hpp
+  model/stepcast/parallelism/layout_prediction.hpp
+  model/stepcast/pipeline/pipeline.hpp
+  model/stepcast/placement/placement.hpp
+  model/stepcast/plan/comm_plan.hpp
+  model/stepcast/plan/modifier.hpp
+  model/stepcast/plan/options.hpp
+  model/stepcast/plan/strategy.hpp
+  model/stepcast/prediction/model.hpp
+  model/stepcast/prediction/prediction.hpp
+  model/stepcast/prediction/recommend.hpp
+  model/stepcast/prediction/tuning.hpp
+  model/stepcast/replay/pipelined/pipeline_replay.hpp
+  model/stepcast/replay/replay.hpp
+  model/stepcast/replay/self_check.hpp
+  model/stepcast/report/layout_report.hpp
+  model/stepcast/report/placement_report.hpp
+  model/stepcast/report/report.hpp
+  model/stepcast/report/text/table.hpp
+  model/stepcast/report/validation_report.hpp
+  model/stepcast/report/whatif_report.hpp
+  model/stepcast/schedule/graph_whatif.hpp
+  model/stepcast/schedule/lower.hpp
+  model/stepcast/schedule/plan_flaw.hpp
+  model/stepcast/schedule/schedule.hpp
+  model/stepcast/schedule/task_graph.hpp
+  model/stepcast/schedule/task_name.hpp
+  model/stepcast/search/frontier.hpp
+  model/stepcast/search/layout_advice.hpp
+  model/stepcast/search/layout_search.hpp
+  model/stepcast/search/unit_configurations.hpp
+  model/stepcast/search/unit_frontier.hpp
+  model/stepcast/stepcast.h
+  model/stepcast/sweep/sweep.hpp
+  model/stepcast/validation/validation.hpp
+  model/stepcast/whatif/input_pipeline.hpp
+  model/stepcast/whatif/whatif.hpp
+  model/stepcast/workload/workload.hpp
+  model/stepcast/cluster_description.hpp
+  model/stepcast/documents.hpp
+  model/stepcast/model.hpp
+  model/stepcast/profile_of.hpp)
+foreach(header IN LISTS stepcast_public_headers)
+  string(REGEX REPLACE "^[a-z]+/(.*)/[^/]+$" "\\1" folder ${header})  # without model/ or profiles/, the roots of includes
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder})
+endforeach()
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/stepcast)
 install(TARGETS stepcast EXPORT stepcast-static ARCHIVE)
 install(EXPORT stepcast-static NAMESPACE stepcast:: DESTINATION ${package_folder})

@@ -1,5 +1,5 @@
 # Writes one C++ file that holds the given text files as raw string literals, cut where the language limits a literal.
-set(body "#include <stepcast/embedded.hpp>\n\nnamespace stepcast {\nstd::span<const EmbeddedFile> ${FUNCTION}() {\n")
+set(body "#include <stepcast/base/embedded.hpp>\n\nnamespace stepcast {\nstd::span<const EmbeddedFile> ${FUNCTION}() {\n")
 set(rows "")
 set(n 0)
 foreach(file IN LISTS FILES)

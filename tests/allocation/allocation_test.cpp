@@ -1,7 +1,7 @@
 // Allocation: the loop of Model::iteration takes no memory once its buffers have grown. A program of its own, because
 // it replaces operator new.
-#include <stepcast/model.hpp>
-#include <stepcast/shipped_models.hpp>
+#include <stepcast/prediction/model.hpp>
+#include <stepcast/roofline/shipped_models.hpp>
 
 #include <atomic>
 #include <cmath>

@@ -4,8 +4,8 @@
 // proved. Calculon (Isaev et al., SC 2023), which evaluates every plan, was measured at 310 plans a second on one core.
 //
 //     layout_search_benchmark [threads] [runs] [frontier]
-#include <stepcast/layout_search.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/search/layout_search.hpp>
 
 #include <algorithm>
 #include <chrono>

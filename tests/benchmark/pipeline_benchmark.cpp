@@ -1,8 +1,8 @@
 // Speed of pipelined steps: evaluating a schedule for other times (the inner loop of a search), making its order, and
 // the task graph with its scheduler, which is what the evaluator stands in for. Items are passes. Compare rows of one
 // run only.
-#include <stepcast/pipeline.hpp>
-#include <stepcast/schedule.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/schedule/schedule.hpp>
 
 #include <benchmark/benchmark.h>
 

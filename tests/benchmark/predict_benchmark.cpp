@@ -4,10 +4,10 @@
 // after the other. Compare rows of one run only.
 #include "resnet50_profile.hpp"
 
-#include <stepcast/grouping.hpp>
-#include <stepcast/model.hpp>
-#include <stepcast/prediction.hpp>
-#include <stepcast/recommend.hpp>
+#include <stepcast/prediction/model.hpp>
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/strategies/shared/grouping.hpp>
 
 #include <benchmark/benchmark.h>
 

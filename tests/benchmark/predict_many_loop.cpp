@@ -11,7 +11,7 @@
 // Plans follow in random order, and each one has another step time than the one before, so that it groups otherwise.
 #include "resnet50_profile.hpp"
 
-#include <stepcast/model.hpp>
+#include <stepcast/prediction/model.hpp>
 
 #include <algorithm>
 #include <cmath>

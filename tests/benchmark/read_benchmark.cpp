@@ -9,9 +9,9 @@
 // and the peak memory of a process that does nothing else. The bare walk looks at ph, name, ts and dur and at every key
 // of args, keeps nothing, and is what no reader on this parser and one core can beat. Slower readers (Python's json,
 // nlohmann::json, HolisticTraceAnalysis where it is installed) read TRACE itself, and their time is scaled by size.
-#include <stepcast/error.hpp>
-#include <stepcast/inflate.hpp>
-#include <stepcast/reading.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/documents/reading.hpp>
+#include <stepcast/encodings/inflate.hpp>
 
 #include <simdjson.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 // The profile that the benchmarks of predictions ask about: ResNet-50, one layer per gradient tensor (161), with times
 // as of a V100-class device: 60 us forward, 120 us backward, host a third of that.
-#include <stepcast/shipped_models.hpp>
+#include <stepcast/roofline/shipped_models.hpp>
 
 #include <cstdint>
 

@@ -1,14 +1,14 @@
 // Fuzzes the readers of everything but traces: profiles, clusters, devices, unequal devices, benchmark logs, tables and
 // the text of plans and of models. The first byte chooses the reader; whatever follows is either read or refused by an
 // InputError. What was read is written and read again: it must be the same.
-#include <stepcast/cluster.hpp>
-#include <stepcast/device.hpp>
-#include <stepcast/fit.hpp>
-#include <stepcast/model_shape.hpp>
-#include <stepcast/placement.hpp>
-#include <stepcast/profile.hpp>
-#include <stepcast/strategy.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/fit.hpp>
+#include <stepcast/placement/placement.hpp>
+#include <stepcast/plan/strategy.hpp>
+#include <stepcast/profile/profile.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <cstdint>
 #include <cstdlib>

@@ -4,11 +4,13 @@
 // Chakra execution trace can be read again; and what is read strictly is read the same without.
 #include "invariants.hpp"
 
-#include <stepcast/chakra_export.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/ranks.hpp>
-#include <stepcast/replay.hpp>
-#include <stepcast/trace_summary.hpp>
+#include <stepcast/anatomy/trace_summary.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/documents/chakra_export.hpp>
+#include <stepcast/documents/reading.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/ranks/ranks.hpp>
+#include <stepcast/replay/replay.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 // What holds of every reading, whatever the bytes were; a fuzzer aborts where it does not.
-#include <stepcast/format.hpp>
-#include <stepcast/profile.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/profile/profile.hpp>
 
 #include <cstdlib>
 #include <iostream>

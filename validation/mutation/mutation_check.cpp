@@ -12,10 +12,10 @@
 //
 // in either direction. Counted are the shipped suites, with files of this repository only; a plan that can no longer be
 // predicted is no red case here. Exits with 1 when a mutation survives.
-#include <stepcast/collective.hpp>
-#include <stepcast/modifier.hpp>
-#include <stepcast/strategy.hpp>
-#include <stepcast/validation.hpp>
+#include <stepcast/cluster/collective.hpp>
+#include <stepcast/plan/modifier.hpp>
+#include <stepcast/plan/strategy.hpp>
+#include <stepcast/validation/validation.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -4,12 +4,12 @@
 // Every object is a shared, immutable C++ value; the parts of a result point to the profile and the cluster that they
 // were asked of, so that each can write the same record as the command line. Calls that compute release the GIL and
 // touch no Python object meanwhile. Tables, pictures and files are made in Python (results.py, files.py).
-#include <stepcast/cluster.hpp>
-#include <stepcast/comm_plan.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/prediction.hpp>
-#include <stepcast/recommend.hpp>
-#include <stepcast/self_check.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/plan/comm_plan.hpp>
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/replay/self_check.hpp>
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>

@@ -1,9 +1,9 @@
 // Clusters: described in a few words, read, written and replaced.
 #include "bindings.hpp"
 
-#include <stepcast/cluster_description.hpp>
-#include <stepcast/device_match.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/cluster/device_match.hpp>
 
 #include <algorithm>
 #include <optional>

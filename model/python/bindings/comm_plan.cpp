@@ -2,8 +2,8 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-#include <stepcast/plan_flaw.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/schedule/plan_flaw.hpp>
 
 #include <array>
 #include <mutex>

@@ -1,10 +1,10 @@
 // Models: a profile on a cluster, prepared once and asked for thousands of plans.
 #include "bindings.hpp"
 
-#include <stepcast/helping_threads.hpp>
-#include <stepcast/model.hpp>
-#include <stepcast/sweep_parts.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/helping_threads.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/prediction/model.hpp>
+#include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>
 #include <atomic>

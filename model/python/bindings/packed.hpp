@@ -5,7 +5,7 @@
 // the last bit. Not modelled: pickles of another version of the program, which are refused by their number of fields.
 #include "bindings.hpp"
 
-#include <stepcast/prediction_parts.hpp>
+#include <stepcast/prediction/alike.hpp>
 
 #include <optional>
 #include <type_traits>

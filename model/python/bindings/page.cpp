@@ -1,7 +1,7 @@
 // The page of `stepcast report`.
 #include "bindings.hpp"
 
-#include <stepcast/report_page.hpp>
+#include <stepcast/page/report_page.hpp>
 
 namespace stepcast::python {
 namespace {

@@ -2,7 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-#include <stepcast/report.hpp>
+#include <stepcast/report/report.hpp>
 
 namespace stepcast::python {
 

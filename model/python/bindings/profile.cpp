@@ -2,11 +2,12 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-#include <stepcast/device_match.hpp>
-#include <stepcast/documents.hpp>
-#include <stepcast/model_shape.hpp>
-#include <stepcast/report.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/documents/documents.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/report/report.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <cmath>
 #include <span>

@@ -1,11 +1,11 @@
 // What the program knows (strategies, modifiers, clusters, ...), how it does against measurements, and calibration.
 #include "bindings.hpp"
 
-#include <stepcast/device.hpp>
-#include <stepcast/fit.hpp>
-#include <stepcast/model_shape.hpp>
-#include <stepcast/shipped_models.hpp>
-#include <stepcast/validation.hpp>
+#include <stepcast/cluster/fit.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/shipped_models.hpp>
+#include <stepcast/validation/validation.hpp>
 
 #include <algorithm>
 #include <filesystem>

@@ -2,7 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-#include <stepcast/sweep.hpp>
+#include <stepcast/sweep/sweep.hpp>
 
 #include <cstdint>
 #include <limits>

@@ -1,8 +1,8 @@
 // What-ifs: the step after changes that somebody considers making.
 #include "bindings.hpp"
 
-#include <stepcast/report.hpp>
-#include <stepcast/whatif_report.hpp>
+#include <stepcast/report/report.hpp>
+#include <stepcast/report/whatif_report.hpp>
 
 #include <optional>
 

@@ -7,7 +7,7 @@
 // first; S server machines that take what comes through and return every result. A worker with a smaller share of its
 // link holds up all. Bounds: q = 1 and one rack is SwitchML's exchange with these packets; q = 0 is a parameter server
 // that takes n V.
-#include <stepcast/in_network.hpp>
+#include <stepcast/cluster/in_network.hpp>
 
 namespace stepcast {
 namespace {

@@ -5,7 +5,7 @@
 //
 // Thakur et al. 2005. Over machines the tree is built inside each machine first, so that ceil(log2 n) rounds cross the
 // network, one device per machine on one card. Bounds: few steps; log2(P) times the volume of the ring.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

@@ -4,7 +4,7 @@
 //
 // Bruck et al., IEEE TPDS 1997. Over machines the last ceil(log2 n) rounds cross the network, where the devices of a
 // machine share its cards. Bounds: fewest steps; moves log2(P)/2 times the volume of the pairwise exchange.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

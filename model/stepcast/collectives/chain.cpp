@@ -4,7 +4,7 @@
 //
 // What NCCL's ring broadcast does. With a fixed chunk c the time is a line in m for m >= c. Bounds: for long messages
 // beta m alone, half of scatter + all-gather.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

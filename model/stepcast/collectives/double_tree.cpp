@@ -6,7 +6,7 @@
 // nested (inside first); the pipeline runs at the pace of the slowest link and fills over the levels of both. Bounds:
 // P/(P-1) times the volume of the ring, with logarithmic latency: better than the ring for short messages on many
 // ranks.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

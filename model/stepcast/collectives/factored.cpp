@@ -5,7 +5,7 @@
 // Cho et al., MLSys 2019. Factors here: the devices of a machine over the links inside, then the prime factors of the
 // number of machines, over the shared cards. Bounds: the volume of `hierarchical` on every link, with sum (p_j - 1)
 // instead of n - 1 steps between machines: never slower; equal when the number of machines is prime or one.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 #include <array>
 

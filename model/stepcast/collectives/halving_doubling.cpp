@@ -6,7 +6,7 @@
 // Thakur, Rabenseifner, Gropp 2005; P a power of two. Over machines the large first exchanges stay inside; between
 // machines every device owns 1/g of the buffer and the devices share the cards. Bounds: never worse than the ring on
 // one kind of link.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

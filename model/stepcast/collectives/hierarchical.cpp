@@ -7,7 +7,7 @@
 // B_x = cards * B_nic / g: the g local ranks share the cards. Textbook; Horovod's
 // "hierarchical allreduce". Bounds: g = 1 is the ring over n machines, n = 1 the ring over g devices; the stages follow
 // one another, so the flat ring wins where it is not held up by its latency.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

@@ -4,7 +4,7 @@
 //
 // Thakur et al. 2005. Over machines g-1 of the partners are inside and P-g outside, where the g devices of a machine
 // share its cards. Bounds: least volume; for short messages Bruck's algorithm has fewer steps.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 

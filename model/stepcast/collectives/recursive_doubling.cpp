@@ -5,7 +5,7 @@
 // Thakur et al. 2005; P a power of two. Over machines the rounds inside come first; in the log2(n) rounds between
 // machines all devices of a machine share its cards. Bounds: fewest steps, so best for m -> 0; log2(P)/2 times the
 // volume of the ring or more, so worst for m -> infinity (P > 2).
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

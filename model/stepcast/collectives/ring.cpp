@@ -8,7 +8,7 @@
 // Thakur, Rabenseifner, Gropp 2005; Patarasuk and Yuan 2009. Over machines the flat ring crosses each card once in each
 // direction: 1/beta = min(B_inside, B_network). Bounds: reaches the least volume of any all-reduce without help from
 // the network, 2(P-1)/P beta m; the latency grows with P, so small messages suffer.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 namespace {

@@ -5,7 +5,7 @@
 //   broadcast, all-to-all        as `chain` and `pairwise`
 //
 // NCCL >= 2.4 (tuning.cc). Bounds: those of its two forms. The line of MG-WFBP's merge rule is the tree's.
-#include <stepcast/closed_forms.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {
 

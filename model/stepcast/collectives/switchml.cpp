@@ -8,7 +8,7 @@
 // exponents; a switch that recirculates takes 1024 (Aggregation::payload). Several devices of a machine reduce among
 // themselves first. Bounds: independent of the number of machines; with equal efficiency and no latency the ring takes
 // 2(n-1)/n times as long.
-#include <stepcast/in_network.hpp>
+#include <stepcast/cluster/in_network.hpp>
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 // A step is a micro-step here: the period divided by k.
 //
 //   time over bsp: T = t_C + (t_U + T(M)) / k
-#include <stepcast/modifier.hpp>
-#include <stepcast/periodic.hpp>
+#include <stepcast/modifiers/shared/periodic.hpp>
+#include <stepcast/plan/modifier.hpp>
 
 namespace stepcast {
 namespace {

@@ -4,7 +4,7 @@
 //   elements: r (rows + columns) / 2 in the mean of two steps, and all others
 //   codec: about half of PowerSGD's [derived]
 // The plan is the mean of the two steps, which is exact where sizes enter linearly.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <algorithm>
 #include <cstdio>

@@ -5,7 +5,7 @@
 //   codec, V100 (GRACE DGC 10, 50 %: 201, 302 ms, a line; 25 %: 219 held out): 175.8 ms for all elements, 252.5 ms
 //   times k for one gather and eight scatter-adds
 // A host: threshold, momentum, residual and a sample of 1 %: 2.8 + 0.4 + 0.4 + 0.2 ns an element.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <algorithm>
 #include <cstdio>

@@ -11,7 +11,7 @@
 // plan has one queue for both, which is served by layer, message by message.
 //
 //   loss = 0, dropped = 0, order = issue: the plan as it was; time is not increasing in loss, nor less with dropped
-#include <stepcast/bounded_loss.hpp>
+#include <stepcast/modifiers/shared/bounded_loss.hpp>
 
 namespace stepcast {
 namespace {

@@ -4,7 +4,7 @@
 //   all messages, and at most dense.
 //   codec, V100: not measured by itself (GRACE's upper bound of it is no bound); 1-bit's 32 ms, which also keeps a
 //   residual and takes means, are taken. A host: 2.9 ns an element to encode, 0.71 to decode.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

@@ -8,7 +8,7 @@
 //   A host: 0.33 and 0.23 ns an element.
 // A further compressor may follow ("+fp16+powersgd"): it encodes halves. Not modelled: libraries that add halves slowly
 // (gloo: about 6 ns each, subnormal values).
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

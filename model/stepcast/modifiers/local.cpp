@@ -7,8 +7,8 @@
 //
 //   time over bsp: T = t_C + t_U + T(M) / k
 // Not modelled: averaging after the update instead of before it, which moves the exchange but not its length.
-#include <stepcast/modifier.hpp>
-#include <stepcast/periodic.hpp>
+#include <stepcast/modifiers/shared/periodic.hpp>
+#include <stepcast/plan/modifier.hpp>
 
 namespace stepcast {
 namespace {

@@ -8,7 +8,7 @@
 // output-side layers and large values.
 //
 //   loss = 0, dropped = 0, order = issue: the plan as it was; effective loss min(dropped, loss)
-#include <stepcast/bounded_loss.hpp>
+#include <stepcast/modifiers/shared/bounded_loss.hpp>
 
 namespace stepcast {
 namespace {

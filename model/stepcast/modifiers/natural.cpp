@@ -3,7 +3,7 @@
 //   bytes: d, gathered
 //   codec, V100: 196 ms for one encoding and eight decodings (GRACE natural). A host: 21 ns an element to encode, 9 to
 //   decode.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <cstdio>
 

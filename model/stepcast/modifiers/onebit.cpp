@@ -4,7 +4,7 @@
 //   as all messages, and at most dense.
 //   codec, V100: 32 ms for one encoding and eight decodings (GRACE 1-bit); a decoding is signSGD's, 23 ms / 9. A host:
 //   20 ns an element to encode as GRACE's PyTorch code does (masked means), 0.71 to decode.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

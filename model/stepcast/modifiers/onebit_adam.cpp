@@ -8,7 +8,7 @@
 // A step after the warm-up is predicted; before it the plan without this modifier holds.
 //   codec, V100: sign, scale and residual, as 1-bit SGD's encoding: (32 - 8 * 23 / 9) ms, and 23 / 9 to decode, of
 //   GRACE. A host: 2.9 and 0.71 ns an element.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

@@ -12,7 +12,7 @@
 //   + 7.25 r ms], a default to be overridden; GRACE shows 91 ms for a rank that it does not state. A host (r = 1): 0.76
 //   + 1.8 r ns an element; with r = 4 the factor was 2.9. Spread as passes are: half of the fixed part and a third of
 //   the other to encode and to decode, a third between the exchanges.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <algorithm>
 #include <cstdio>

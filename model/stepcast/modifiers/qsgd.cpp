@@ -4,7 +4,7 @@
 //   codec, V100: not measured by itself; GRACE's 8-bit quantiser, 206 ms for one encoding and eight decodings, is taken
 //   (natural compression, which also rounds at random to a byte, took 196). A host: 14.5 ns an element to encode, 0.44
 //   to decode.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <cmath>
 #include <cstdio>

@@ -4,7 +4,7 @@
 //   codec, V100 (GRACE random-k 1, 50 %: 11, 80 ms, a line; 10, 25 %: 26, 37 held out): 9.6 ms for all elements
 //   (residual), 140.8 ms times k for gather and scatter
 // A host: 0.38 ns an element for the residual; 7.6 ns to draw and gather, 3.1 to scatter one that is kept.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <cstdio>
 

@@ -8,7 +8,7 @@
 // from the descriptions of DLCP (arXiv 2008.08445) and MLT (NSDI 2024).
 //
 //   no loss, no stalls, one path: the plan as it was
-#include <stepcast/bounded_loss.hpp>
+#include <stepcast/modifiers/shared/bounded_loss.hpp>
 
 namespace stepcast {
 namespace {

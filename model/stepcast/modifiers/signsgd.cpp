@@ -3,7 +3,7 @@
 //   bytes: d as GRACE sends them, d/8 packed; gathered, and a vote over P d signs; over servers the vote comes back, so
 //   that the same bytes go either way
 //   codec, V100: 23 ms for one encoding and eight decodings (GRACE signSGD). A host: 0.63 and 0.71 ns an element.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

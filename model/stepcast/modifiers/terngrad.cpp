@@ -4,7 +4,7 @@
 //   gathered. Over servers with shared scales a sum of P has 2 P + 1 levels: it comes back with as many bits.
 //   codec, V100: not measured by itself; GRACE's 8-bit quantiser, 206 ms for one encoding and eight decodings, is
 //   taken, as for QSGD. A host: 23.8 ns an element to encode, 0.44 to decode.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 //   bytes: 8 for each that is kept, gathered; how many is up to the data: `kept` has to be measured
 //   codec: one pass over all elements, then as top-k without its selection. The pass has no figure: on a V100 that of a
 //   sign (GRACE signSGD, 23 ms / 9) is taken; a host compares and lists in 2.8 ns an element.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

@@ -8,7 +8,7 @@
 //   codec, V100 (GRACE top-k 1, 50 %: 264, 404 ms, a line; 10 %: 289 held out): selection 261.1 ms for all elements,
 //   285.7 ms times k for one gather and eight scatter-adds
 // A host selects in 20 ns an element (1 %) to 33 ns (10 %); gathers in 3.2 and scatters in 2.2 ns an element kept.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 #include <cstdio>
 

@@ -5,7 +5,7 @@
 //   a V100 (900 GB/s; derived). A host: 6 ns an element.
 // The strategy bit_sgd is the same exchange per key with a processor of its own for the quantiser, at the pace of a
 // whole socket's memory: the two differ by that pace and by whom it delays.
-#include <stepcast/compression.hpp>
+#include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // What the members of the family share: a device's place when each holds one chunk, and the 1F1B order.
-#include <stepcast/pipeline.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
 //
 // Keys are written in a fixed order; a number that is not known is null, never zero.
-#include <stepcast/pipeline_replay_report.hpp>
-#include <stepcast/report.hpp>
+#include <stepcast/report/pipeline_replay_report.hpp>
+#include <stepcast/report/report.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -5,9 +5,9 @@
 // on a resource which serves several at once are spread over further tracks, because slices of one track may only
 // nest. Arrows lead from the task that released a transfer (the gradient) to the transfer, and from the transfer to
 // the first task that waited for it.
-#include <stepcast/chrome_trace.hpp>
-#include <stepcast/report.hpp>
-#include <stepcast/task_name.hpp>
+#include <stepcast/report/report.hpp>
+#include <stepcast/report/timeline/chrome_trace.hpp>
+#include <stepcast/schedule/task_name.hpp>
 
 #include <nlohmann/json.hpp>
 

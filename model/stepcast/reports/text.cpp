@@ -5,10 +5,10 @@
 //
 //    #  plan                         step   gain   exposed  machines  bound
 //    1  dear(bucket=1280 KiB)    475.2 ms  1.39x  52.70 ms         4  bandwidth
-#include <stepcast/pipeline_replay_report.hpp>
-#include <stepcast/report_text.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/text_table.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/report/pipeline_replay_report.hpp>
+#include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
 #include <ostream>

@@ -9,7 +9,7 @@
 //
 // The quantiser reads gradient and residual and writes the residual and the words, in the host's memory (derived). The
 // server adds up dense values. No step is late: the price is accuracy only.
-#include <stepcast/keyed_plan.hpp>
+#include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast {
 namespace {

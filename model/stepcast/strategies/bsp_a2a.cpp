@@ -10,8 +10,8 @@
 // 536,870,912 elements (4 bytes each) of Shi et al. 2020 (HKBU-HPML/ddl-benchmarks launch scripts); a smaller
 // `bucket` sends the same bytes in pieces, one after another: flatten, all-reduce, unflatten.
 // Not modelled: the copies into and out of the buffer.
-#include <stepcast/plan_parts.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

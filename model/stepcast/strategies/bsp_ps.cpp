@@ -11,7 +11,7 @@
 // the worker (BytePS pulls gradients). Partition 4,096,000 bytes (BytePS). With one worker machine there is no server
 // traffic; without extra server machines (`servers`) every worker machine is a server, too. keys=hashed spreads the
 // partitions over separate servers as BytePS does, keys=even ideally.
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 namespace stepcast {
 namespace {

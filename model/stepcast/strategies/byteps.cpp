@@ -11,7 +11,7 @@
 // bring nothing. Partitions of 4,096,000 bytes (the code rounds up to whole pages per local rank; not done here).
 // `credit` = 0: first-in first-out (the default of BytePS); else bytes in flight, most urgent layer first, which
 // without crossing the barrier only reorders the pushes.
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 namespace stepcast {
 namespace {

@@ -20,8 +20,8 @@
 // tensor in Python while the training thread waits for the interpreter: `host` per tensor, on top of the links. 0.65 ms
 // is the mean of what the survey's runs on one machine show above compute and links: 0.61, 0.85 and 0.86 ms for
 // ResNet-50, 0.53 and 0.54 ms for BERT-Base (arXiv 2005.13247, 4 GPUs); how it grows with the workers is not modelled.
-#include <stepcast/plan_parts.hpp>
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 #include <algorithm>
 #include <cmath>

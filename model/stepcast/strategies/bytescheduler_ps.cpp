@@ -12,7 +12,7 @@
 //
 // Defaults 1 M and 4 M elements of 4 bytes (bytedance/byteps, branch bytescheduler). The update is charged to the
 // worker just before the layer's forward pass; servers that run the optimizer are not modelled.
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 namespace stepcast {
 namespace {

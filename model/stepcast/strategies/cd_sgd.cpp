@@ -13,7 +13,7 @@
 // that k = 1 is OD-SGD. It reads gradient and residual and writes the residual and the words, in the host's memory. On
 // one processor the updates of later keys queue behind it: where Q counts, the form above holds with t'_C + Q. Not
 // modelled: the 1,000 synchronous iterations at the start.
-#include <stepcast/keyed_plan.hpp>
+#include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast {
 namespace {

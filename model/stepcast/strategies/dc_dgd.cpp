@@ -7,8 +7,8 @@
 //
 // A volume knob: c comes from whatever compresses the differences, whose own time is not modelled. Neighbours stand on
 // a ring (neighbours.hpp). Where several devices share a machine's cards, their messages to other machines queue there.
-#include <stepcast/neighbours.hpp>
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/neighbours.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <cmath>
 #include <cstdio>

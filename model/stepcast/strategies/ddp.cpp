@@ -11,7 +11,7 @@
 //   time: the recurrence of WFBP over buckets in bucket order. Buckets <= 2 + max(0, M - 1 MiB) / 25 MiB. Limits of 0
 //   give WFBP, limits >= M BSP.
 // Not modelled: the copies into the buckets (`gradient_as_bucket_view` saves one); rebuilding in the first iterations.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
 #include <array>

@@ -16,7 +16,7 @@
 // The all-gathers of iteration i belong to iteration i+1 of the plan: they carry gradients of one iteration earlier and
 // wait for the reduce-scatters with lag 1. `padding=on` adds what the code pads each buffer with: P - (elements mod P)
 // elements, a full extra P where nothing is missing. Not modelled: the division by P before the update.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
 #include <cmath>

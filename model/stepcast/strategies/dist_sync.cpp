@@ -9,7 +9,7 @@
 // The baseline of the strategies that delay or quantise its exchange (od_sgd, ssd_sgd, cd_sgd, bit_sgd): whole tensors,
 // the layer nearest the input first, never pre-empted, a pull only after its push. Charged to the worker is the update,
 // which either side can do (`update_on_kvstore`): what it costs a server is unknown.
-#include <stepcast/keyed_plan.hpp>
+#include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast {
 namespace {

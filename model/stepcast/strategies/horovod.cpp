@@ -18,8 +18,8 @@
 // `cycle` or its bytes reach `threshold`, the crossing tensor included. Defaults are those from version 0.21 on (128
 // MiB, 1 ms; before: 64 MiB, 5 ms). Membership comes from profiled times, so what contention delays is not re-packed.
 // Not modelled: copies into the buffer; the negotiation, which the cluster's message overhead has to cover.
-#include <stepcast/plan_parts.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
 #include <cmath>

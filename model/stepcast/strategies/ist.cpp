@@ -10,7 +10,7 @@
 // The profile is that of the thin network: a plan does not change compute. `whatif subnet` makes it from a trace of the
 // whole network. Every device has a network of its own, so that a machine sends that of each of its devices; within one
 // machine the server is one of the devices. Not modelled: dealing out the units on the server.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

@@ -8,7 +8,7 @@
 //
 // A single message and a single start-up per iteration, independent of where the forward pass ends: the lower bound of
 // every lossless schedule that sends M on one serial channel. Convergence with stale gradients is not modelled.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

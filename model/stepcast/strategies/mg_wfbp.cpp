@@ -17,7 +17,7 @@
 // never slower than WFBP under the same line; it is greedy, so optimal_merge may be faster. Then WFBP over the groups.
 // `a` and `b` replace the cluster's line in the rule only: the published tables are good for decisions, not for times.
 // Not modelled: the Caffe C++ rule, which mixes seconds and microseconds.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
 

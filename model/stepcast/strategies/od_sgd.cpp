@@ -12,7 +12,7 @@
 // The forward pass runs under the network, too, which S-SGD leaves idle then. The local update takes about six reads
 // and writes of the gradient's size in the host's memory (derived; keyed_plan.hpp says why the host). Not modelled: the
 // 200 synchronous iterations at the start; the update on the servers.
-#include <stepcast/keyed_plan.hpp>
+#include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast {
 namespace {

@@ -11,7 +11,7 @@
 //
 // It minimises the recurrence, not the contended schedule: where compute and communication disturb one another the
 // optimum may shift. Not modelled: groupings that are not contiguous in gradient-ready order.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
 #include <limits>

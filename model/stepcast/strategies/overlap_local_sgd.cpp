@@ -9,7 +9,7 @@
 //
 // The next all-reduce starts after the last one has ended, and training goes on when it has started: global information
 // is tau to 2 tau steps old. Not modelled: mixing the average into the weights, a few passes over them.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

@@ -9,8 +9,8 @@
 // (neighbours.hpp), whose busiest link is worked out from the cluster; for any other overlay give `flows`, the n_e of
 // the busiest link between machines. Models are as large as the gradients here. Not modelled: how many iterations the
 // mixing takes to converge, which depends on the overlay's spectral gap; routes over several hops.
-#include <stepcast/neighbours.hpp>
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/neighbours.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

@@ -9,7 +9,7 @@
 // partition and a credit of one slice. Slices of 40,000 elements of 4 bytes as in the authors' code (stock MXNet:
 // 1,000,000), spread evenly over the servers. The update is charged to the worker just before the layer's forward pass;
 // servers that run the optimizer are not modelled.
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 namespace stepcast {
 namespace {

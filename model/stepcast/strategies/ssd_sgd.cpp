@@ -12,7 +12,7 @@
 // The pull of the last iteration of a period lands after the devices got their local weights, so that it is one step
 // late, too. The host buffer of a key is free again when its push is through (acknowledged after the sum), or its pull.
 // Not modelled: the 500 synchronous iterations at the start; that the local update also reads the last pulled weights.
-#include <stepcast/keyed_plan.hpp>
+#include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast {
 namespace {

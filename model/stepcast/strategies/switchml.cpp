@@ -8,7 +8,7 @@
 // Its benchmark issues the all-reduces of a step asynchronously in backward order, and each layer of the next forward
 // pass waits only for its own result (p4lang/p4app-switchML, dnn_benchmark; Sapio et al., NSDI 2021). The collective is
 // `switchml` unless the plan names another one, which turns it into WFBP without its barrier on any network.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

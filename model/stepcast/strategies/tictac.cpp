@@ -16,7 +16,7 @@
 // transfers 1, no compute) gives the same up to a tie between the first two. So the order here is the forward order. T
 // >= max(t_C + t_U, pull time of M, push time of M). Parameters have the size of their gradients. The update is charged
 // to the worker; servers that run the optimizer are not modelled.
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 #include <algorithm>
 #include <numeric>

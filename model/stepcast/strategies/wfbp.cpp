@@ -8,7 +8,7 @@
 //
 // One message per tensor in the order of readiness, a barrier at the update (HKBU-HPML/ddl-benchmarks `horovod/`). Pays
 // the start-up of a collective once per tensor: that is what fusion (ddp, horovod, mg_wfbp) saves.
-#include <stepcast/plan_parts.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {
 namespace {

@@ -12,7 +12,7 @@
 // hash of their keys (keys=hashed): of ResNet-50's bytes the fullest of 8 servers holds 1.6 times its share, which then
 // sets the pace on slow cards; keys=even spreads them ideally. The survey's "ByteScheduler-PS" label is this plan:
 // server-side scheduling, no worker priority, no cross-barrier wrapper.
-#include <stepcast/server_plan.hpp>
+#include <stepcast/strategies/shared/server_plan.hpp>
 
 namespace stepcast {
 namespace {

@@ -10,7 +10,7 @@
 // A transformer block has two sums (attention, MLP): 4 (P-1)/P b s h a pass. Activations between the pairs are whole on
 // every device. Bounds: the volume does not fall with P, so that it loses to grids for large activations and wins where
 // weights are larger than activations.
-#include <stepcast/tensor_scheme.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
 
 namespace stepcast {
 namespace {

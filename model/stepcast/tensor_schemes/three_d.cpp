@@ -8,7 +8,7 @@
 // The gathered operands stay until the backward pass, which therefore does not gather them again; weights and
 // activations at rest are 1/q^3 each, as in Colossal-AI's table. Bounds: the least volume of the schemes for large
 // activations; grids are cubes.
-#include <stepcast/summa.hpp>
+#include <stepcast/layout/summa.hpp>
 
 #include <cmath>
 

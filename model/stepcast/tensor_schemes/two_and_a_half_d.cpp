@@ -5,7 +5,7 @@
 //   backward   twice that, and the sum of the weight gradients over the layers, 2 (d-1)/d x 12 h^2 / q^2
 //
 // Every device holds 1/q^2 of the weights and 1/(d q^2) of the activations. Bounds: d = 1 is the 2-D scheme; d <= q.
-#include <stepcast/summa.hpp>
+#include <stepcast/layout/summa.hpp>
 
 #include <cmath>
 

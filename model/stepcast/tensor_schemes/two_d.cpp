@@ -5,7 +5,7 @@
 //
 // Every device holds 1/q^2 of weights and of activations. Bounds: volumes fall with q = sqrt(P), where the 1-D scheme's
 // stay; weights travel too, so that small batches lose. Grids are squares.
-#include <stepcast/summa.hpp>
+#include <stepcast/layout/summa.hpp>
 
 #include <cmath>
 

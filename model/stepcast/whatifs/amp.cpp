@@ -1,8 +1,8 @@
 // Mixed precision: matrix products on half-precision units, half the bytes for everything else. Zhu, Phanishayee,
 // Pekhimenko 2020 (Daydream): compute-bound kernels take a third of their time, other device kernels half;
 // the host's time stays. Parameters, gradients and the optimizer stay in fp32, as under torch.autocast.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 

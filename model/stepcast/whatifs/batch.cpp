@@ -5,8 +5,8 @@
 // layers is proportional to the batch and host time stays, because the host issues the same kernels; where the host
 // computes, its time is proportional. The optimizer and the rest of the step do not depend on the batch; the wait for
 // input and the activations are proportional.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 #include <cmath>

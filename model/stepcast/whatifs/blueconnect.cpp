@@ -2,7 +2,7 @@
 // the links of its level. Cho et al. 2019.
 //
 // It changes the plan, not the profile: the plan's all-reduce runs with the collective `factored`, which is this chain.
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

@@ -2,8 +2,8 @@
 //
 // The host time of all layers and of the optimizer becomes one launch; what the host does outside of them (loss.item(),
 // logging, the loop) stays, and so does all device time.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 

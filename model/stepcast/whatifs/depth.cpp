@@ -2,8 +2,8 @@
 //
 // The cost of a model of equal blocks is linear in their number: further blocks are copies of the last one, fewer leave
 // the last ones out, the update and the activations follow. What stands before and after the blocks stays.
-#include <stepcast/profile_blocks.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/blocks.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <cmath>
 

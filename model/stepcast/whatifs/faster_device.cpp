@@ -1,7 +1,7 @@
 // Faster device: device time divided by a factor, or matrix products and memory-bound kernels by factors of their own,
 // such as the ratios of peak arithmetic and of memory bandwidth of two devices. Host time stays.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,6 +1,6 @@
 // Faster input: the wait for the input batch shrinks or goes. Loading that runs in the training process is a wait of
 // its own length; loaders in worker processes deliver with a period, of which the step waits for what it does not hide.
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

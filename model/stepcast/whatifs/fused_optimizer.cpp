@@ -1,8 +1,8 @@
 // Fused optimizer: one kernel updates all parameters. Zhu, Phanishayee, Pekhimenko 2020 (Daydream)
 // (FusedAdam): all launches and kernels of the update are removed and one kernel with their summed device time is
 // inserted.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 //
 // Both are memory-bound: encoding reads the activations and writes them smaller by `ratio`, decoding the reverse, so
 // each takes size x (1 + 1/ratio) / rate.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,7 +1,7 @@
 // Input: another cache, other storage, more or faster loader workers. What that does to the batch period, and how much
 // of it the step hides, is the business of the input pipeline that feeds the steps (input_pipeline.hpp).
-#include <stepcast/input_pipeline.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/whatif/common.hpp>
+#include <stepcast/whatif/input_pipeline.hpp>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // Insert: a layer without parameters, such as a regulariser or a monitoring hook, after another layer.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 // Memory passes over the activations, forward: batch norm reads twice and writes once, ReLU reads and writes once: 5,
 // of which half of 3 is left: 0.3. Backward: batch norm 5 passes (reads x and dy twice, writes dx), ReLU 3 (reads dz
 // and z, writes dy): half of 5 out of 8: 0.31.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,7 +1,7 @@
 // Remove: layers, with their parameters and gradients, leave the model. Jia et al. 2019 (MetaFlow) substitutes
 // subgraphs; of a substitution this is the half that disappears (scale and insert are the other half).
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

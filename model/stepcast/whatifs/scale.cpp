@@ -1,6 +1,6 @@
 // Scale: layers whose device or host time changes by a factor, as after a better kernel or a substitution.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 namespace stepcast {
 namespace {

@@ -5,8 +5,8 @@
 // out a worker holds in h/P + h^2/P^2 + h out/P elements (Yuan et al., arXiv 1910.02120). The compute of a layer
 // shrinks with its weights: device time, or host time where the host computes; the host issues the same kernels. The
 // optimizer shrinks with all of them. Layers without weights keep their time.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 #include <cmath>

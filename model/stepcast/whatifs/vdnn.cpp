@@ -6,8 +6,8 @@
 //
 // A layer's pass ends when its copy has ended (vDNN synchronises there), so a copy that does not fit under its pass
 // makes it longer by the rest. The prefetch distance is one layer. The last layer's activations stay.
-#include <stepcast/profile_whatif.hpp>
-#include <stepcast/whatif_parts.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/common.hpp>
 
 #include <algorithm>
 

@@ -7,10 +7,10 @@
 //
 // Several batches follow one another and are averaged. Gradients without a gap to the one before belong to its layer.
 // There are no forward times; forward passes are taken as half of the backward passes, and the profile says so.
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/layer_table.hpp>
-#include <stepcast/text.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/layer_table.hpp>
 
 #include <algorithm>
 

@@ -7,10 +7,11 @@
 // BROADCAST and the COORDINATE_ stages before some. The row "total" spans all of them with the queueing between: it is
 // an annotation here, and only partitions count as work. PUSH and PULL appear at one GPU of a machine only. Absolute
 // microseconds. Described in docs/timeline.md of bytedance/byteps; written by byteps/common/global.cc.
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <map>
 

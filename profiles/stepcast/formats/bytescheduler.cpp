@@ -9,10 +9,11 @@
 // B and E marks that both carry the name, microseconds since the start, an array that is often left open. Tensors
 // larger than the partition size occur as name_0, name_1, ... Written by bytescheduler/common/profiler.py in
 // bytedance/byteps.
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <map>
 

@@ -3,11 +3,11 @@
 // A stream of protobuf messages, each behind its length (chakra.hpp): one GlobalMetadata, then the nodes of one rank.
 // A text that ends within a message has lost its last node; a message that is none ends the reading. Written by
 // mlcommons/chakra (et_converter, pytorch linker), astra-sim, and stepcast (chakra_export.hpp).
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/chakra_trace.hpp>
-#include <stepcast/formats/parts/wire_format.hpp>
-#include <stepcast/inflate.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/encodings/wire_format.hpp>
+#include <stepcast/formats/chakra/chakra_trace.hpp>
+#include <stepcast/formats/shared/format.hpp>
 
 #include <algorithm>
 

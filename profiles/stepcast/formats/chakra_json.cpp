@@ -5,10 +5,10 @@
 //
 // "runtime" is microseconds; further keys of a node (comm_type, comm_size, start, ...) are its attributes. Written by
 // mlcommons/chakra src/feeder (JSONNode).
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/chakra_trace.hpp>
-#include <stepcast/inflate.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/formats/chakra/chakra_trace.hpp>
+#include <stepcast/formats/shared/format.hpp>
 
 #include <nlohmann/json.hpp>
 

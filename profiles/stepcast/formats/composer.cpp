@@ -5,11 +5,12 @@
 // epoch; the array is closed at the end of the run only. Phases hold no operators: such a trace says how long a step
 // and its parts take on the host, no more. A merged trace holds the ranks of a machine as processes, on one clock.
 // Written by composer/profiler/json_trace_handler.py and json_trace_merger.py in mosaicml/composer.
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <map>
 

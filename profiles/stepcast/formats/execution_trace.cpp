@@ -10,11 +10,11 @@
 // their parents, lists are cut after 4,096 entries, nothing holds a time. Collectives say their sizes in attributes
 // from 1.1.0 on, before that in the arguments of record_param_comms. Written by
 // torch/csrc/profiler/standalone/execution_trace_observer.cpp.
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/execution_node.hpp>
-#include <stepcast/formats/parts/json_text.hpp>
-#include <stepcast/inflate.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/encodings/json_text.hpp>
+#include <stepcast/formats/chakra/execution_node.hpp>
+#include <stepcast/formats/shared/format.hpp>
 
 #include <simdjson.h>
 

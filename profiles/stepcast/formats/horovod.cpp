@@ -11,14 +11,15 @@
 // time. Tensors that travel together in a fusion buffer each carry the marks of the one transfer: it is counted once,
 // at the first of them. Old versions write the type and shape of the tensor where the operation ends, new ones no
 // sizes. The array is often left open. Written by horovod/common/timeline.cc; see docs/timeline.rst there.
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/event_names.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/trace_draft.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/event_names.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -7,14 +7,14 @@
 //
 // Times are microseconds with a decimal fraction, whatever displayTimeUnit says. Written by libkineto
 // (output_json.cpp), torch/csrc/profiler and, until 1.7, torch/autograd/profiler.py.
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/json_text.hpp>
-#include <stepcast/formats/parts/kineto_windows.hpp>
-#include <stepcast/formats/parts/trace_builder.hpp>
-#include <stepcast/kineto_parts.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/json_text.hpp>
+#include <stepcast/formats/kineto/kineto_windows.hpp>
+#include <stepcast/formats/kineto/split_recording.hpp>
+#include <stepcast/formats/kineto/trace_builder.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
 
 #include <nlohmann/json.hpp>
 

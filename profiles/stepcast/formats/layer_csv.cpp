@@ -12,12 +12,12 @@
 // tab. A row that repeats the layer and the times of the row above is a further tensor of that layer, counted once; a
 // last row of sums is no layer. A column that numbers steps, runs or workers has to hold one and the same.
 // The order of SwitchML's dnn_benchmark (layer_index, numel, forward_pass_ns, backward_pass_ns) is one such table.
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/layer_columns.hpp>
-#include <stepcast/formats/parts/layer_table.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/layer_columns.hpp>
+#include <stepcast/formats/shared/layer_table.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -6,12 +6,13 @@
 // is the execution of an operator by an engine worker, kernels and waiting for them together. Tasks (b and e) and
 // frames ("(" and ")") are the user's own, but every operator is written a second time, as a task. Written by
 // src/profiler/profiler.{h,cc} in apache/mxnet.
-#include <stepcast/decimal.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/steps.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <compare>
 #include <map>

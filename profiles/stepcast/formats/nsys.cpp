@@ -9,12 +9,12 @@
 // only where the version writes it; there are no indices. A process is globalTid >> 24 (24 bits of pid, above them the
 // machine), a thread its low 24 bits. Several processes give several traces. The gzip form needs the plain bytes in
 // memory; a plain file is read where it lies. Written by nsys; the schema is the appendix of its user guide.
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/json_text.hpp>
-#include <stepcast/formats/parts/nsys_process.hpp>
-#include <stepcast/formats/parts/sqlite_tables.hpp>
-#include <stepcast/steps.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/json_text.hpp>
+#include <stepcast/encodings/sqlite_tables.hpp>
+#include <stepcast/formats/nsys/nsys_process.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/trace/steps.hpp>
 
 #include <algorithm>
 #include <array>

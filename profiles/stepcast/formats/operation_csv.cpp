@@ -7,16 +7,17 @@
 // order; "tp_rank" may tell tensor-parallel ranks, of which the first of a stage stands for all. Published with
 // StragglerAnalysis (ByteDance, "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI 2025)
 // as Parquet; see its data/README.md.
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/layer_table.hpp>
-#include <stepcast/formats/parts/operation_table.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/inflate.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/units.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/units.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/layer_table.hpp>
+#include <stepcast/formats/shared/operation_table.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
 
 #include <algorithm>
 #include <array>

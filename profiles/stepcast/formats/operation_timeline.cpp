@@ -8,11 +8,12 @@
 // A bare array; a process is a data-parallel rank, a thread a stage of it and a kind of operation; microseconds on one
 // clock. The names of the threads come behind the events, so stages are known at the end. Unlike the table of the same
 // job (operation_csv.cpp) a transfer lasts from when both sides were there. Written by StragglerAnalysis (ByteDance).
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/operation_table.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/operation_table.hpp>
 
 #include <algorithm>
 #include <map>

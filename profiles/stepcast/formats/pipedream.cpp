@@ -8,10 +8,10 @@
 // into topological order, nodes that are free at the same time by their number; a module's weight and bias share one
 // size. The time of the node Input is what the step waited for its batch (main.py: data_time). Not modelled: branches
 // that run at the same time. Written by msr-fiddle/pipedream, graph/graph.py.
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/layer_table.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/layer_table.hpp>
 
 #include <functional>
 #include <queue>

@@ -7,13 +7,14 @@
 // Milliseconds from the start of the iteration; one file a stage, which only the file's name tells. Forward and
 // backward passes become kernels on one stream, iterations follow each other by their totals. Written by the pipeline
 // visualisation of AMD-AGI/Primus (tools/visualization/pp_vis) for Megatron.
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/json_text.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/inflate.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/encodings/json_text.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -7,12 +7,13 @@
 // is a string; packets that make a queue wait stand next to the kernels and are none; the exact times are the
 // nanoseconds in the arguments. A flow "dep" joins a HIP call with what it launched: by a time within the call, and by
 // the microsecond at which the work starts. Written by tblextr.py and sqlitedb.py in ROCm/rocprofiler.
-#include <stepcast/decimal.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/steps.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <iterator>
 #include <map>

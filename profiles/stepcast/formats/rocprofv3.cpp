@@ -10,15 +10,16 @@
 //
 // One entry of the outer list is a process; its records are read one by one, in bounded memory. Nanoseconds. Written by
 // source/lib/output/generateJSON.cpp of ROCm/rocprofiler-sdk.
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/json_text.hpp>
-#include <stepcast/formats/parts/tensor_steps.hpp>
-#include <stepcast/inflate.hpp>
-#include <stepcast/steps.hpp>
-#include <stepcast/trace_draft.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/encodings/json_text.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/tensor_steps.hpp>
+#include <stepcast/trace/steps.hpp>
+#include <stepcast/trace/trace_draft.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -12,13 +12,13 @@
 // reads, or (matrix products read a transposed view) to the last open layer with a weight of that size. The time is
 // "nooverlap", so that kernels side by side count once. Not modelled: tensor parallelism, more than one GPU.
 // Written by sarchlab/triosim tracer/.
-#include <stepcast/error.hpp>
-#include <stepcast/format.hpp>
-#include <stepcast/formats/parts/layer_table.hpp>
-#include <stepcast/inflate.hpp>
-#include <stepcast/joined_tables.hpp>
-#include <stepcast/text.hpp>
-#include <stepcast/words.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/shared/joined_tables.hpp>
+#include <stepcast/formats/shared/layer_table.hpp>
 
 #include <algorithm>
 #include <array>

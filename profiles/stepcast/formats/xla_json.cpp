@@ -9,11 +9,12 @@
 // last element is an empty object. The viewer's converter stops at a million events and leaves the line of asynchronous
 // operations out: xplane.pb of the same run has everything. Written by trace_events_to_json.cc of XLA's profiler (tsl,
 // xprof).
-#include <stepcast/decimal.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/chrome_writer.hpp>
-#include <stepcast/formats/parts/xla_planes.hpp>
+#include <stepcast/base/decimal.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/chrome_writer.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/xla/xla_planes.hpp>
 
 #include <algorithm>
 #include <charconv>

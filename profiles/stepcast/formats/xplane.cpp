@@ -9,12 +9,13 @@
 // Names are in the metadata of a plane, which come behind its lines: planes are read one at a time, in two passes.
 // Picoseconds from the start of a line; rounded to nanoseconds at both ends, so that what did not overlap still does
 // not. Written by tsl/profiler (xplane.proto).
-#include <stepcast/error.hpp>
-#include <stepcast/formats/parts/chrome_events.hpp>
-#include <stepcast/formats/parts/json_text.hpp>
-#include <stepcast/formats/parts/wire_format.hpp>
-#include <stepcast/formats/parts/xla_planes.hpp>
-#include <stepcast/inflate.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/encodings/inflate.hpp>
+#include <stepcast/encodings/json_text.hpp>
+#include <stepcast/encodings/wire_format.hpp>
+#include <stepcast/formats/shared/chrome_events.hpp>
+#include <stepcast/formats/shared/format.hpp>
+#include <stepcast/formats/xla/xla_planes.hpp>
 
 #include <unordered_map>
 

@@ -1,11 +1,12 @@
 // best_bucket TRACE WORKERS PER_NODE NETWORK OTHER_NETWORK: which bucket size is best for a training job, out of two
 // thousand for each of two strategies, and what the best one gives. The same program stands beside this one in C and in
 // Python.
-#include <stepcast/cluster_description.hpp>
-#include <stepcast/documents.hpp>
-#include <stepcast/error.hpp>
-#include <stepcast/model.hpp>
-#include <stepcast/self_check.hpp>
+#include <stepcast/base/error.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/documents/documents.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/prediction/model.hpp>
+#include <stepcast/replay/self_check.hpp>
 
 #include <algorithm>
 #include <cmath>

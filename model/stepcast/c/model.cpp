@@ -1,0 +1,261 @@
+// The C interface (stepcast.h): models.
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/c/handles.hpp>
+#include <stepcast/c/settings.hpp>
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/report/report.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+constexpr std::string_view model_keys[] = {"same-device", "faster-compute"};
+constexpr std::string_view recommendation_keys[] = {"allow", "plan", "tune", "search", "sensitivity"};
+
+const char* needed_text(const char* text, const char* name) { return &c_needed(text, name); }
+
+/// The span behind a pointer and a count, both from a caller.
+template <class T>
+std::span<T> needed_span(T* first, std::size_t count, const char* name) {
+  return count == 0 ? std::span<T>() : std::span<T>(&c_needed(first, name), count);
+}
+
+PlanSpec plan_at(const char* text, const std::string& name) {
+  try {
+    return plan_spec_of(needed_text(text, "plan"));
+  } catch (const InputError& error) {
+    if (name.empty()) throw;
+    throw InputError(name + (error.where.empty() ? "" : ": " + error.where), error.expected, error.found, error.hint);
+  }
+}
+
+/// The position of an option among those of the plan's strategy. Throws InputError.
+std::size_t option_of(const PlanSpec& plan, std::string_view name) {
+  std::vector<std::string> names;
+  for (const OptionSpec& option : plan.strategy->options) names.emplace_back(option.name);
+  const auto at = std::ranges::find(names, name);
+  if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
+  throw InputError("option", "an option of '" + std::string(plan.strategy->name) + "'", "'" + std::string(name) + "'",
+                   did_you_mean(name, names));
+}
+
+/// Plans of the hot loop are computed as they stand. Throws InputError when an option, `but` for one, is to be tuned.
+const PlanSpec& refuse_open_options(const PlanSpec& plan, const std::string& where, std::size_t but = most_options) {
+  const auto refuse = [&](std::span<const OptionSpec> specs, const OptionValues& values, std::size_t spared) {
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      if (i != spared && std::isnan(values[i]))
+        throw InputError(where, "a value of option '" + std::string(specs[i].name) + "'", "'auto'",
+                         "stepcast_model_predict tunes it");
+  };
+  refuse(plan.strategy->options, plan.options, but);
+  for (const ModifierSpec& modifier : plan.modifiers)
+    refuse(modifier.modifier->options, modifier.options, most_options);
+  return plan;
+}
+
+/// What was assumed of the compute holds for the devices of the model's own cluster, and for no others.
+void refuse_other_devices(const Model& model, const Cluster& other) {
+  const std::string& here = model.cluster().device;
+  if (here.empty()) {
+    (void)profile_on(other, model.profile(), {}, "");
+  } else if (!other.device.empty() && !same_device(other.device, here)) {
+    throw InputError("cluster", "the devices of the model (" + here + ")", "'" + other.device + "'",
+                     "make a new model for them");
+  }
+}
+
+stepcast_prediction plain(const Prediction& p) {
+  const Breakdown& b = p.breakdown;
+  return {.struct_size = sizeof(stepcast_prediction),
+          .iteration_s = p.iteration.value(),
+          .interval_low_s = p.interval_low.value(),
+          .interval_high_s = p.interval_high.value(),
+          .step_spread_s = p.step_spread.value(),
+          .compute_s = b.compute.value(),
+          .exposed_communication_s = b.exposed_communication.value(),
+          .hidden_communication_s = b.hidden_communication.value(),
+          .codec_s = b.codec.value(),
+          .input_stall_s = b.input_stall.value(),
+          .bubble_s = b.bubble.value(),
+          .idle_s = b.idle.value(),
+          .throughput_samples_per_s = p.throughput_samples_per_s,
+          .memory_bytes = p.memory.value(),
+          .messages = static_cast<std::int64_t>(p.messages),
+          .steady = p.steady};
+}
+
+/// Sizes of the structure that a caller may have: from that of the first version to what no version will reach.
+constexpr std::size_t first_prediction_size = offsetof(stepcast_prediction, steady) + sizeof(std::int64_t);
+constexpr std::size_t most_prediction_size = 4096;
+
+/// Writes as much as the caller has room for; what this library does not know is 0.
+void write_prediction(const Prediction& prediction, stepcast_prediction& out) {
+  const stepcast_prediction mine = plain(prediction);
+  const std::size_t size = out.struct_size, offset = sizeof(out.struct_size);
+  const std::size_t shared = std::min(size, sizeof mine);
+  std::byte* to = reinterpret_cast<std::byte*>(&out);
+  std::memcpy(to + offset, reinterpret_cast<const std::byte*>(&mine) + offset, shared - offset);
+  std::memset(to + shared, 0, size - shared);
+}
+
+void check_size(const stepcast_prediction& prediction) {
+  if (prediction.struct_size < first_prediction_size || prediction.struct_size > most_prediction_size)
+    throw InputError("prediction", "struct_size = sizeof(stepcast_prediction)", std::to_string(prediction.struct_size));
+}
+
+DeviceAssumption assumption_of(const CSettings& said) {
+  const std::string factor = said.text("faster-compute");
+  DeviceAssumption assumption{.same_device = said.yes("same-device", false)};
+  if (factor.empty()) return assumption;
+  assumption.faster_compute = number_of(factor, "faster-compute");
+  if (assumption.faster_compute <= 0) throw InputError("faster-compute", "a positive factor", "'" + factor + "'");
+  return assumption;
+}
+
+RecommendOptions recommend_options_of(const CSettings& said) {
+  RecommendOptions options;
+  std::istringstream allowed(said.text("allow"));
+  for (std::string word; std::getline(allowed, word, ',');) {
+    if (word == name_of(Fidelity::lossy)) options.allow_lossy = true;
+    else if (word == name_of(Fidelity::stale)) options.allow_stale = true;
+    else if (word == name_of(Fidelity::periodic)) options.allow_periodic = true;
+    else throw InputError("allow", "lossy, stale or periodic", "'" + word + "'");
+  }
+  for (const std::string& plan : said.texts("plan")) options.plans.push_back(plan_spec_of(plan));
+  options.tune = said.yes("tune", true);
+  options.sensitivity = said.yes("sensitivity", true);
+  const std::string search = said.text("search");
+  if (search == "bayesian") options.search = Search::bayesian;
+  else if (!search.empty() && search != "grid") throw InputError("search", "grid or bayesian", "'" + search + "'");
+  return options;
+}
+
+}  // namespace
+}  // namespace stepcast
+
+using namespace stepcast;
+
+stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcast_cluster* cluster,
+                                  const char* const* settings, stepcast_model** model, stepcast_error* error) {
+  return c_made(model, "model", error, [&]() -> Answer<stepcast_model> {
+    const stepcast_profile& traced = c_needed(profile, "profile");
+    const Cluster& machines = c_needed(cluster, "cluster").cluster;
+    const DeviceAssumption assumption = assumption_of(CSettings(settings, model_keys));
+    return stepcast_model{Model(profile_on(machines, traced.profile, assumption, ""), machines), traced.check};
+  });
+}
+stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cluster* cluster, stepcast_model** other,
+                                  stepcast_error* error) {
+  return c_made(other, "other", error, [&]() -> Answer<stepcast_model> {
+    const stepcast_model& here = c_needed(model, "model");
+    const Cluster& machines = c_needed(cluster, "cluster").cluster;
+    refuse_other_devices(here.model, machines);
+    return stepcast_model{here.model.on(machines), here.check};
+  });
+}
+void stepcast_model_free(stepcast_model* model) { delete model; }
+
+stepcast_scratch* stepcast_scratch_new(void) {
+  try {
+    return new stepcast_scratch;
+  } catch (...) { return nullptr; }
+}
+void stepcast_scratch_free(stepcast_scratch* scratch) { delete scratch; }
+
+stepcast_status stepcast_model_iteration(const stepcast_model* model, const char* plan, stepcast_scratch* scratch,
+                                         double* iteration_s, stepcast_error* error) {
+  return c_status_of(error, [&]() -> CRefusal {
+    const Model& asked = c_needed(model, "model").model;
+    double& out = c_needed(iteration_s, "iteration_s");
+    const PlanSpec spec = refuse_open_options(plan_at(plan, {}), "plan");
+    const auto answer_with = [&](Model::Scratch& own) -> CRefusal {
+      const Answer<Seconds> answer = asked.iteration(spec, own);
+      if (!answer) return Inapplicable{answer.reason()};
+      out = answer->value();
+      return std::nullopt;
+    };
+    if (scratch) return answer_with(scratch->scratch);
+    Model::Scratch own;
+    return answer_with(own);
+  });
+}
+
+stepcast_status stepcast_model_iterations(const stepcast_model* model, const char* const* plans, size_t count,
+                                          double* iteration_s, unsigned threads, stepcast_error* error) {
+  return c_status_of(error, [&]() -> CRefusal {
+    const Model& asked = c_needed(model, "model").model;
+    const std::span<double> out = needed_span(iteration_s, count, "iteration_s");
+    std::vector<PlanSpec> specs;
+    specs.reserve(count);
+    for (const char* plan : needed_span(plans, count, "plans")) {
+      const std::string where = "plans[" + std::to_string(specs.size()) + "]";
+      specs.push_back(refuse_open_options(plan_at(plan, where), where));
+    }
+    asked.iterations(specs, out, threads);
+    return std::nullopt;
+  });
+}
+
+stepcast_status stepcast_model_iterations_over(const stepcast_model* model, const char* plan, const char* option,
+                                               const double* values, size_t count, double* iteration_s,
+                                               unsigned threads, stepcast_error* error) {
+  return c_status_of(error, [&]() -> CRefusal {
+    const Model& asked = c_needed(model, "model").model;
+    const std::span<double> out = needed_span(iteration_s, count, "iteration_s");
+    const PlanSpec spec = plan_at(plan, {});
+    const std::size_t varied = option_of(spec, needed_text(option, "option"));
+    refuse_open_options(spec, "plan", varied);
+    asked.iterations(spec, varied, needed_span(values, count, "values"), out, threads);
+    return std::nullopt;
+  });
+}
+
+stepcast_status stepcast_model_predict(const stepcast_model* model, const char* plan, stepcast_prediction* prediction,
+                                       stepcast_error* error) {
+  return c_status_of(error, [&]() -> CRefusal {
+    const Model& asked = c_needed(model, "model").model;
+    stepcast_prediction& out = c_needed(prediction, "prediction");
+    check_size(out);
+    const Answer<Prediction> answer = asked.prediction(plan_at(plan, {}));
+    if (!answer) return Inapplicable{answer.reason()};
+    write_prediction(*answer, out);
+    return std::nullopt;
+  });
+}
+
+stepcast_status stepcast_model_prediction_json(const stepcast_model* model, const char* plan, stepcast_text** json,
+                                               stepcast_error* error) {
+  return c_made(json, "json", error, [&]() -> Answer<stepcast_text> {
+    const stepcast_model& asked = c_needed(model, "model");
+    Answer<Prediction> answer = asked.model.prediction(plan_at(plan, {}));
+    if (!answer) return Inapplicable{answer.reason()};
+    if (const std::string caution = asked.check->caution(); !caution.empty())
+      answer->warnings.push_back(caution + ": this prediction is doubtful");
+    const PredictionReport report{asked.model.profile(), asked.model.cluster(), *asked.check, *answer};
+    return c_text_of([&](std::ostream& out) { report_named("json")->prediction(out, report); });
+  });
+}
+
+stepcast_status stepcast_model_recommendation_json(const stepcast_model* model, const char* const* settings,
+                                                   stepcast_text** json, stepcast_error* error) {
+  if (json) *json = nullptr;
+  return c_status_of(error, [&]() -> CRefusal {
+    const stepcast_model& asked = c_needed(model, "model");
+    stepcast_text*& place = c_needed(json, "json");
+    const RecommendOptions options = recommend_options_of(CSettings(settings, recommendation_keys, "plan"));
+    const Ranking ranking = asked.model.recommendation(options);
+    const RankingReport report{asked.model.profile(), asked.model.cluster(), *asked.check, ranking};
+    place = new stepcast_text(c_text_of([&](std::ostream& out) { report_named("json")->ranking(out, report); }));
+    if (ranking.exact.empty() && ranking.others.empty()) return Inapplicable{"no plan can run on this cluster"};
+    return std::nullopt;
+  });
+}

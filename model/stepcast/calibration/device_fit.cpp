@@ -1,0 +1,277 @@
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace stepcast {
+namespace {
+
+/// One free number of a device: within `low` and `high`, `otherwise` where the start does not say it.
+struct FreeNumber {
+  const char* name;
+  double low, high, otherwise;
+  double (*get)(const Device&);
+  void (*set)(Device&, double);
+};
+
+constexpr std::array<FreeNumber, 6> free_numbers{{
+    {"matrix efficiency", 0.05, 1, 0.8, [](const Device& d) { return d.matrix_efficiency; },
+     [](Device& d, double v) { d.matrix_efficiency = v; }},
+    {"half output", 1e3, 1e10, 1e6, [](const Device& d) { return d.half_output; },
+     [](Device& d, double v) { d.half_output = v; }},
+    {"half k", 1, 1e5, 64, [](const Device& d) { return d.half_k; }, [](Device& d, double v) { d.half_k = v; }},
+    {"memory bandwidth", 1e8, 1e14, 1e12, [](const Device& d) { return d.memory_bandwidth.value(); },
+     [](Device& d, double v) { d.memory_bandwidth = BytesPerSecond(v); }},
+    {"kernel floor", 1e-7, 1e-3, 5e-6, [](const Device& d) { return d.kernel_floor.value(); },
+     [](Device& d, double v) { d.kernel_floor = Seconds(v); }},
+    {"host issue", 1e-7, 1e-2, 1e-5, [](const Device& d) { return d.issue.value(); },
+     [](Device& d, double v) { d.issue = Seconds(v); }},
+}};
+constexpr auto unknowns = static_cast<Eigen::Index>(free_numbers.size());
+using Unknowns = Eigen::Matrix<double, unknowns, 1>;
+
+// Residuals beyond this count linearly (Huber 1964).
+constexpr double outlier = 0.1;
+// A free number that moves away from its start by a factor e costs as much as one row that is off by so much: numbers
+// that the rows do not show stay where they are, the others hardly notice.
+constexpr double pull = 0.02;
+
+/// A row with what does not depend on the device.
+struct PreparedRow {
+  const MeasuredStep* step;
+  ModelShape shape;
+  Cluster cluster;
+};
+
+Answer<Cluster> sized(const Cluster& cluster, const MeasuredStep& step) {
+  Answer<Cluster> machines = resized(cluster, step.devices);
+  if (!machines) return Inapplicable{step.source + ": " + machines.reason()};
+  return machines;
+}
+
+Answer<Seconds> predicted_step(const Device& device, const PreparedRow& row) {
+  const Workload workload = workload_of(row.shape, device);
+  LayoutOptions options;
+  options.global_batch = row.step->global_batch;
+  LayoutEvaluator evaluator(workload, row.cluster, options);
+  // What ran had memory enough: only the time is asked for.
+  const Answer<LayoutEvaluator::Quick> quick = evaluator.quick(row.step->plan);
+  if (!quick) return Inapplicable{row.step->source + ": " + quick.reason()};
+  return quick->iteration;
+}
+
+/// The rows' residuals as a function of the logarithms of the free numbers.
+class Problem {
+ public:
+  Problem(const Device& start, std::vector<PreparedRow> rows) : start_(start), rows_(std::move(rows)) {
+    for (Eigen::Index i = 0; i < unknowns; ++i) {
+      const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
+      const double value = f.get(start);
+      origin_[i] = std::log(std::clamp(value > 0 ? value : f.otherwise, f.low, f.high));
+      low_[i] = std::log(f.low);
+      // A data sheet's bandwidth is a peak: what kernels reach is below.
+      high_[i] = std::log(f.get == free_numbers[3].get && value > 0 ? value : f.high);
+    }
+  }
+
+  [[nodiscard]] const Unknowns& origin() const { return origin_; }
+  [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] Unknowns bounded(const Unknowns& x) const { return x.cwiseMax(low_).cwiseMin(high_); }
+
+  [[nodiscard]] Device device(const Unknowns& x) const {
+    Device d = start_;
+    for (Eigen::Index i = 0; i < unknowns; ++i) free_numbers[static_cast<std::size_t>(i)].set(d, std::exp(x[i]));
+    return d;
+  }
+
+  /// ln(predicted / measured) of each row; the reason where a row has no prediction.
+  [[nodiscard]] Answer<Eigen::VectorXd> errors(const Unknowns& x) const {
+    const Device d = device(x);
+    Eigen::VectorXd out(static_cast<Eigen::Index>(rows_.size()));
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const Answer<Seconds> time = predicted_step(d, rows_[i]);
+      if (!time) return Inapplicable{time.reason()};
+      out[static_cast<Eigen::Index>(i)] = std::log(*time / rows_[i].step->time);
+    }
+    return out;
+  }
+
+ private:
+  const Device& start_;
+  std::vector<PreparedRow> rows_;
+  Unknowns origin_, low_, high_;
+};
+
+/// Huber's weights of squared residuals.
+Eigen::VectorXd weights_of(const Eigen::VectorXd& errors) {
+  return errors.unaryExpr([](double r) { return std::min(1.0, outlier / std::max(std::abs(r), 1e-12)); });
+}
+
+double cost_of(const Eigen::VectorXd& errors, const Unknowns& away) {
+  double sum = pull * pull * away.squaredNorm();
+  for (double r : errors) {
+    r = std::abs(r);
+    sum += r <= outlier ? r * r : outlier * (2 * r - outlier);
+  }
+  return sum;
+}
+
+using Slopes = Eigen::Matrix<double, Eigen::Dynamic, unknowns>;
+using Normal = Eigen::Matrix<double, unknowns, unknowns>;
+
+/// Derivatives of the errors, by differences that stay within the bounds.
+Answer<Slopes> slopes_of(const Problem& problem, const Unknowns& x, const Eigen::VectorXd& errors) {
+  constexpr double width = 1e-3;
+  Slopes slopes(errors.size(), unknowns);
+  for (Eigen::Index i = 0; i < unknowns; ++i) {
+    Unknowns beside = x;
+    beside[i] += problem.bounded(x + Unknowns::Unit(i) * width)[i] > x[i] ? width : -width;
+    const Answer<Eigen::VectorXd> moved = problem.errors(beside);
+    if (!moved) return Inapplicable{moved.reason()};
+    slopes.col(i) = (*moved - errors) / (beside[i] - x[i]);
+  }
+  return slopes;
+}
+
+Normal normal_of(const Slopes& slopes, const Eigen::VectorXd& weights) {
+  Normal normal = slopes.transpose() * weights.asDiagonal() * slopes;
+  normal.diagonal().array() += pull * pull;
+  return normal;
+}
+
+/// Where Levenberg-Marquardt ends, with Marquardt's scaling and steps cut off at the bounds.
+struct Optimum {
+  Unknowns x;
+  Eigen::VectorXd errors;
+  double cost = 0;
+};
+Answer<Optimum> least_squares(const Problem& problem, Unknowns x) {
+  constexpr int most_steps = 60;
+  Answer<Eigen::VectorXd> errors = problem.errors(x);
+  if (!errors) return Inapplicable{errors.reason()};
+  double cost = cost_of(*errors, x - problem.origin()), damping = 1e-2;
+  for (int step = 0; step < most_steps; ++step) {
+    const Answer<Slopes> slopes = slopes_of(problem, x, *errors);
+    if (!slopes) return Inapplicable{slopes.reason()};
+    const Eigen::VectorXd weights = weights_of(*errors);
+    const Normal normal = normal_of(*slopes, weights);
+    const Unknowns gradient =
+        slopes->transpose() * weights.cwiseProduct(*errors) + pull * pull * (x - problem.origin());
+    double gain = 0;
+    for (; damping < 1e8; damping *= 4) {
+      Normal damped = normal;
+      damped.diagonal() *= 1 + damping;
+      const Unknowns next = problem.bounded(x - damped.ldlt().solve(gradient));
+      Answer<Eigen::VectorXd> moved = problem.errors(next);
+      if (!moved) return Inapplicable{moved.reason()};
+      const double there = cost_of(*moved, next - problem.origin());
+      if (!(there < cost)) continue;
+      gain = cost - there;
+      x = next, cost = there, errors = std::move(moved);
+      damping = std::max(damping / 8, 1e-7);
+      break;
+    }
+    if (gain <= 1e-8 * cost) break;
+  }
+  return Optimum{x, std::move(*errors), cost};
+}
+
+/// The best of several starts: where host and device change places as the larger of the two, the cost has kinks in
+/// which a descent may end.
+Answer<Optimum> best_optimum(const Problem& problem) {
+  constexpr Eigen::Index half_output = 1, host_issue = 5;
+  Answer<Optimum> best = least_squares(problem, problem.origin());
+  for (const double issue : {0.25, 1.0, 4.0})
+    for (const double output : {1.0, 8.0}) {
+      if (!best || (issue == 1 && output == 1)) continue;
+      Unknowns x = problem.origin();
+      x[host_issue] += std::log(issue);
+      x[half_output] += std::log(output);
+      Answer<Optimum> next = least_squares(problem, problem.bounded(x));
+      if (!next || next->cost < best->cost) best = std::move(next);
+    }
+  return best;
+}
+
+/// Each row's error in a fit without it, to first order (Allen 1974: r / (1 - h), h the row's leverage).
+Answer<Eigen::VectorXd> left_out_errors(const Problem& problem, const Optimum& at) {
+  const Answer<Slopes> slopes = slopes_of(problem, at.x, at.errors);
+  if (!slopes) return Inapplicable{slopes.reason()};
+  const Eigen::VectorXd weights = weights_of(at.errors);
+  const Normal inverse = normal_of(*slopes, weights).inverse();
+  Eigen::VectorXd out = at.errors;
+  for (Eigen::Index i = 0; i < out.size(); ++i) {
+    const double leverage = weights[i] * slopes->row(i) * inverse * slopes->row(i).transpose();
+    out[i] /= 1 - std::min(leverage, 0.95);
+  }
+  return out;
+}
+
+Answer<std::vector<PreparedRow>> prepared(const Cluster& cluster, std::span<const MeasuredStep> steps) {
+  std::vector<PreparedRow> rows;
+  for (const MeasuredStep& step : steps) {
+    Answer<Cluster> machines = sized(cluster, step);
+    if (!machines) return Inapplicable{machines.reason()};
+    rows.push_back({&step, model_shape_of(step.model), std::move(*machines)});
+  }
+  return rows;
+}
+
+double relative(double logarithm) { return std::exp(logarithm) - 1; }
+
+double root_mean_square(const std::vector<double>& values, std::size_t freedom) {
+  double sum = 0;
+  for (const double v : values) sum += v * v;
+  return std::sqrt(sum / static_cast<double>(std::max<std::size_t>(1, freedom)));
+}
+
+}  // namespace
+
+Answer<Seconds> predicted_step(const Device& device, const Cluster& cluster, const MeasuredStep& step) {
+  Answer<std::vector<PreparedRow>> rows = prepared(cluster, std::span(&step, 1));
+  if (!rows) return Inapplicable{rows.reason()};
+  return predicted_step(device, rows->front());
+}
+
+Answer<DeviceFit> device_of_steps(const Device& start, const Cluster& cluster, std::span<const MeasuredStep> steps,
+                                  bool leave_one_out) {
+  if (steps.size() < free_numbers.size() + (leave_one_out ? 1 : 0))
+    return Inapplicable{"a device has " + std::to_string(free_numbers.size()) + " free numbers, and there are " +
+                        std::to_string(steps.size()) + " measured steps"};
+  Answer<std::vector<PreparedRow>> rows = prepared(cluster, steps);
+  if (!rows) return Inapplicable{rows.reason()};
+  const Problem problem(start, std::move(*rows));
+  const Answer<Optimum> best = best_optimum(problem);
+  if (!best) return Inapplicable{best.reason()};
+  DeviceFit fit;
+  fit.device = problem.device(best->x);
+  for (const double r : best->errors) fit.residuals.push_back(relative(r));
+  if (leave_one_out) {
+    const Answer<Eigen::VectorXd> without = left_out_errors(problem, *best);
+    if (!without) return Inapplicable{without.reason()};
+    for (const double r : *without) fit.left_out.push_back(relative(r));
+  }
+  fit.device.relative_error = leave_one_out ? root_mean_square(fit.left_out, steps.size())
+                                            : root_mean_square(fit.residuals, steps.size() - free_numbers.size() + 1);
+  fit.device.provenance.push_back(
+      "efficiency, half output, half k, memory bandwidth, kernel floor and host issue: fitted to " +
+      std::to_string(steps.size()) + " measured steps, " + (leave_one_out ? "left out" : "residual") + " rms " +
+      fixed(100 * fit.device.relative_error, 1) + " %");
+  for (Eigen::Index i = 0; i < unknowns; ++i) {
+    const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
+    const double value = f.get(fit.device);
+    if (value <= f.low * 1.001 || value >= f.high * 0.999)
+      fit.notes.push_back(std::string(f.name) + " ended at its bound: the rows do not determine it");
+  }
+  fit.device = checked(std::move(fit.device), "fitted device");
+  return fit;
+}
+
+}  // namespace stepcast

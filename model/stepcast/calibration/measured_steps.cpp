@@ -1,0 +1,276 @@
+// Tables of measured training steps: a CSV with one row a step, as papers and benchmarks publish them.
+#include <stepcast/base/text.hpp>
+#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <optional>
+
+namespace stepcast {
+namespace {
+
+/// What a column says.
+enum class Meaning : std::uint8_t {
+  model,
+  hidden,
+  heads,
+  layers,
+  sequence,
+  vocabulary,
+  plan,
+  tensor,
+  data,
+  pipeline,
+  micro_batch,
+  global_batch,
+  devices,
+  time,
+};
+constexpr std::size_t meaning_count = 14;
+
+std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (bool quoted = false;;) {
+    // A plan holds commas, so that such a field is in quotes.
+    std::size_t end = 0;
+    while (end < line.size() && (quoted || line[end] != ',')) {
+      if (line[end] == '"') quoted = !quoted;
+      ++end;
+    }
+    std::string_view field = line.substr(0, end);
+    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
+    fields.push_back(field);
+    if (end == line.size()) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+/// "iteration time (ms)" -> iteration, time, ms.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    const auto u = static_cast<unsigned char>(c);
+    if (std::isalnum(u) != 0) words.back() += static_cast<char>(std::tolower(u));
+    else if (!words.back().empty()) words.emplace_back();
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+std::optional<double> seconds_per_unit(const std::vector<std::string>& words) {
+  static constexpr std::pair<std::string_view, double> units[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  if (!has("time") && !has("step") && !has("iteration")) return {};
+  for (const auto& [name, factor] : units)
+    if (has(name)) return factor;
+  return {};
+}
+
+std::optional<Meaning> meaning_of(const std::vector<std::string>& words) {
+  // The first word that decides; the more particular names come first ("micro batch" before "batch").
+  static constexpr std::pair<std::string_view, Meaning> names[] = {
+      {"plan", Meaning::plan},         {"layout", Meaning::plan},       {"model", Meaning::model},
+      {"hidden", Meaning::hidden},     {"heads", Meaning::heads},       {"layers", Meaning::layers},
+      {"seq", Meaning::sequence},      {"sequence", Meaning::sequence}, {"vocab", Meaning::vocabulary},
+      {"tp", Meaning::tensor},         {"tensor", Meaning::tensor},     {"dp", Meaning::data},
+      {"data", Meaning::data},         {"pp", Meaning::pipeline},       {"pipeline", Meaning::pipeline},
+      {"micro", Meaning::micro_batch}, {"mb", Meaning::micro_batch},    {"global", Meaning::global_batch},
+      {"devices", Meaning::devices},   {"gpus", Meaning::devices},      {"workers", Meaning::devices}};
+  for (const auto& [name, meaning] : names)
+    if (std::find(words.begin(), words.end(), name) != words.end()) return meaning;
+  return {};
+}
+
+/// Megatron-LM's division: equal numbers of blocks, the embedding with the first of them, the head with the last.
+/// Empty where blocks do not divide.
+std::vector<std::uint32_t> equal_blocks(const std::string& model, std::int64_t stages) {
+  const ModelShape shape = model_shape_of(model);
+  const auto blocks = std::max_element(shape.units.begin(), shape.units.end(),
+                                       [](const auto& a, const auto& b) { return a.repetitions < b.repetitions; });
+  if (stages < 2 || blocks->repetitions % stages != 0) return {};
+  std::vector<std::uint32_t> units(std::size_t(stages), std::uint32_t(blocks->repetitions / stages));
+  for (auto u = shape.units.begin(); u != blocks; ++u) units.front() += std::uint32_t(u->repetitions);
+  for (auto u = blocks + 1; u != shape.units.end(); ++u) units.back() += std::uint32_t(u->repetitions);
+  return units;
+}
+
+class Table {
+ public:
+  Table(std::string_view header, std::string_view source, const LayoutPlan& defaults)
+      : source_(source), defaults_(defaults) {
+    names_ = fields_of(header);
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const std::vector<std::string> words = words_of(names_[i]);
+      const std::optional<double> unit = seconds_per_unit(words);
+      const std::optional<Meaning> meaning = unit ? Meaning::time : meaning_of(words);
+      if (!meaning || column(*meaning)) continue;
+      columns_[static_cast<std::size_t>(*meaning)] = i;
+      if (unit) time_unit_ = *unit;
+    }
+    const auto require = [&](bool there, const char* what) {
+      if (!there) throw InputError(place(1), what, "the columns '" + std::string(header) + "'");
+    };
+    require(column(Meaning::time).has_value(), "a column of step times with its unit, such as 'iteration time (ms)'");
+    require(column(Meaning::global_batch).has_value(), "a column 'global batch'");
+    require(column(Meaning::devices).has_value(), "a column 'devices'");
+    const bool shape =
+        column(Meaning::hidden) && column(Meaning::heads) && column(Meaning::layers) && column(Meaning::sequence);
+    require(column(Meaning::model) || shape, "a column 'model', or 'hidden', 'heads', 'layers' and 'seq'");
+  }
+
+  [[nodiscard]] MeasuredStep row(std::string_view line, std::size_t number) {
+    const std::vector<std::string_view> fields = fields_of(line);
+    if (fields.size() != names_.size())
+      throw InputError(place(number), std::to_string(names_.size()) + " fields", std::to_string(fields.size()),
+                       "the file may be cut off");
+    const Row row{*this, fields, number};
+    MeasuredStep step;
+    step.model = model_of(row);
+    step.plan = plan_of(row);
+    if (!row.has(Meaning::plan)) step.plan.layout.stage_units = equal_blocks(step.model, step.plan.layout.pipeline);
+    step.devices = row.integer(Meaning::devices);
+    step.global_batch = static_cast<double>(row.integer(Meaning::global_batch));
+    step.source = place(number);
+    const double time = number_of(row.text(Meaning::time), row.where(Meaning::time));
+    if (!(time > 0))
+      throw InputError(row.where(Meaning::time), "a time above zero", std::string(row.text(Meaning::time)));
+    step.time = Seconds(time * time_unit_);
+    return step;
+  }
+
+ private:
+  struct Row {
+    const Table& table;
+    const std::vector<std::string_view>& fields;
+    std::size_t number;
+
+    [[nodiscard]] bool has(Meaning m) const { return table.column(m).has_value(); }
+    [[nodiscard]] std::string_view text(Meaning m) const { return fields[*table.column(m)]; }
+    [[nodiscard]] std::string where(Meaning m) const {
+      return table.place(number) + " column " + std::string(table.names_[*table.column(m)]);
+    }
+    [[nodiscard]] std::int64_t integer(Meaning m) const { return integer_of(text(m), where(m), 1, 1'000'000'000); }
+  };
+
+  [[nodiscard]] std::optional<std::size_t> column(Meaning m) const { return columns_[static_cast<std::size_t>(m)]; }
+  [[nodiscard]] std::string place(std::size_t line) const { return source_ + ":" + std::to_string(line); }
+
+  [[nodiscard]] static std::string model_of(const Row& row) {
+    if (row.has(Meaning::model)) return std::string(row.text(Meaning::model));
+    const auto part = [&](const char* key, Meaning m) { return key + std::to_string(row.integer(m)); };
+    std::string model = part("gpt:hidden=", Meaning::hidden) + part(",layers=", Meaning::layers) +
+                        part(",heads=", Meaning::heads) + part(",seq=", Meaning::sequence);
+    if (row.has(Meaning::vocabulary)) model += part(",vocab=", Meaning::vocabulary);
+    return model;
+  }
+  [[nodiscard]] LayoutPlan plan_of(const Row& row) const {
+    LayoutPlan plan = row.has(Meaning::plan) ? layout_plan_of(row.text(Meaning::plan)) : defaults_;
+    const auto set = [&](Meaning m, std::int64_t& number) {
+      if (row.has(m)) number = row.integer(m);
+    };
+    set(Meaning::tensor, plan.layout.tensor);
+    set(Meaning::data, plan.layout.data);
+    set(Meaning::pipeline, plan.layout.pipeline);
+    set(Meaning::micro_batch, plan.layout.micro_batch);
+    return plan;
+  }
+
+  std::string source_;
+  const LayoutPlan& defaults_;
+  std::vector<std::string_view> names_;
+  std::array<std::optional<std::size_t>, meaning_count> columns_;
+  double time_unit_ = 1;
+};
+
+// ---- rows that fill the space ----
+
+constexpr std::size_t extent_count = 8;
+using Extents = std::array<double, extent_count>;
+
+Extents extents_of(const MeasuredStep& step) {
+  const Layout& l = step.plan.layout;
+  const ModelShape shape = model_shape_of(step.model);
+  const double replica = double(l.tensor * l.context * l.pipeline);
+  const double data = l.data > 0 ? double(l.data) : std::max(1.0, double(step.devices) / replica);
+  const double micro_batch = double(std::max<std::int64_t>(1, l.micro_batch));
+  const double micro_batches = std::max(1.0, step.global_batch / (data * micro_batch));
+  const auto at_least_one = [](std::int64_t n) { return double(std::max<std::int64_t>(1, n)); };
+  Extents x{at_least_one(shape.layers),
+            at_least_one(shape.hidden),
+            at_least_one(shape.sequence),
+            double(l.tensor),
+            double(l.pipeline),
+            data,
+            micro_batch,
+            micro_batches};
+  for (double& extent : x) extent = std::log2(extent);
+  return x;
+}
+
+/// Each extent from 0 to 1.
+std::vector<Extents> scaled_extents(std::span<const MeasuredStep> steps) {
+  std::vector<Extents> all;
+  for (const MeasuredStep& step : steps) all.push_back(extents_of(step));
+  for (std::size_t k = 0; k < extent_count; ++k) {
+    double low = INFINITY, high = -INFINITY;
+    for (const Extents& x : all) low = std::min(low, x[k]), high = std::max(high, x[k]);
+    for (Extents& x : all) x[k] = high > low ? (x[k] - low) / (high - low) : 0;
+  }
+  return all;
+}
+
+double squared_distance(const Extents& a, const Extents& b) {
+  double sum = 0;
+  for (std::size_t k = 0; k < extent_count; ++k) sum += (a[k] - b[k]) * (a[k] - b[k]);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::size_t> spread_rows(std::span<const MeasuredStep> steps, std::size_t count) {
+  const std::vector<Extents> all = scaled_extents(steps);
+  Extents middle{};
+  for (const Extents& x : all)
+    for (std::size_t k = 0; k < extent_count; ++k) middle[k] += x[k] / double(all.size());
+  std::vector<double> distance;
+  for (const Extents& x : all) distance.push_back(-squared_distance(x, middle));
+  std::vector<std::size_t> taken;
+  while (taken.size() < std::min(count, all.size())) {
+    const auto next = std::size_t(std::max_element(distance.begin(), distance.end()) - distance.begin());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double here = squared_distance(all[i], all[next]);
+      distance[i] = taken.empty() ? here : std::min(distance[i], here);
+    }
+    // A taken row is never the farthest again, not even among rows of the same extents.
+    taken.push_back(next);
+    for (const std::size_t i : taken) distance[i] = -1;
+  }
+  std::sort(taken.begin(), taken.end());
+  return taken;
+}
+
+std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
+                                                const LayoutPlan& defaults) {
+  std::optional<Table> table;
+  std::vector<MeasuredStep> steps;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    // A first line that starts with '#' may be the header: "# GPUs,global batch,...".
+    const bool comment = !line.empty() && line.front() == '#' && (table || line.find(',') == std::string_view::npos);
+    if (line.empty() || comment) continue;
+    if (table) steps.push_back(table->row(line, number));
+    else table.emplace(line, source, defaults);
+  }
+  if (steps.empty())
+    throw InputError(std::string(source), "a CSV table with a header and at least one measured step",
+                     table ? "a header only" : "no table");
+  return steps;
+}
+
+}  // namespace stepcast

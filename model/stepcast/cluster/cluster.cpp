@@ -1,0 +1,273 @@
+#include <stepcast/base/embedded.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/goodput.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+/// No machine room is larger; a count beyond it is a slip of the pen, and products stay far from overflow.
+constexpr std::int64_t most_workers = 100'000'000;
+
+/// Where an invariant is checked: the source and the JSON pointer of the value.
+struct Place {
+  std::string_view source;
+  std::string pointer;
+
+  [[nodiscard]] Place at(std::string_view key) const { return {source, pointer + "/" + std::string(key)}; }
+  [[nodiscard]] Place at(std::size_t index) const { return at(std::to_string(index)); }
+  [[noreturn]] void refuse(std::string expected, std::string found, std::string hint = {}) const {
+    throw InputError(std::string(source) + "#" + pointer, std::move(expected), std::move(found), std::move(hint));
+  }
+};
+
+void check_count(const Place& place, std::int64_t value, std::int64_t low) {
+  if (value < low || value > most_workers) {
+    place.refuse("a whole number from " + std::to_string(low) + " to " + std::to_string(most_workers),
+                 std::to_string(value));
+  }
+}
+
+template <class T>
+void check_not_negative(const Place& place, T value, std::string_view what) {
+  if (!std::isfinite(value.value()) || value.value() < 0) {
+    place.refuse(std::string(what) + " of at least zero", std::to_string(value.value()));
+  }
+}
+
+void check_link(const Place& place, const Link& link, bool optional) {
+  check_not_negative(place.at("latency"), link.latency, "a latency");
+  const double rate = link.bandwidth.value();
+  if (optional && rate == 0) return;
+  if (!std::isfinite(rate) || rate <= 0) {
+    place.at("bandwidth")
+        .refuse("a bandwidth above zero", rate == 0 ? "0 B/s" : std::to_string(rate) + " B/s",
+                "nothing ever arrives over such a link");
+  }
+}
+
+void check_factor(const Place& place, double factor) {
+  if (!std::isfinite(factor) || factor < 1 || factor > 1000) {
+    place.refuse("a factor from 1 (not at all) to 1000", std::to_string(factor));
+  }
+}
+
+void check_share(const Place& place, double share, double low) {
+  if (!(share >= low && share <= 1))
+    place.refuse("a share from " + std::to_string(low) + " to 1", std::to_string(share));
+}
+
+void check_aggregation(const Place& place, const Aggregation& a) {
+  const std::string_view programs[] = {"switchml", "atp", "sa_atp"};
+  if (std::find(std::begin(programs), std::end(programs), a.program) == std::end(programs))
+    place.at("program").refuse("switchml, atp or sa_atp", "'" + a.program + "'");
+  check_not_negative(place.at("payload"), a.payload, "a size");
+  check_not_negative(place.at("header"), a.header, "a size");
+  if (a.payload.value() == 0 && a.header.value() > 0)
+    place.at("payload").refuse("the payload of packets with that header", "nothing");
+  check_count(place.at("packets_outstanding"), a.packets_outstanding, 1);
+  check_not_negative(place.at("round_trip"), a.round_trip, "a time");
+  check_not_negative(place.at("line_rate"), a.line_rate, "a rate");
+  check_not_negative(place.at("host_rate"), a.host_rate, "a rate");
+  check_share(place.at("hit_fraction"), a.hit_fraction, 0);
+  check_count(place.at("racks"), a.racks, 1);
+  check_share(place.at("absorbed_share"), a.absorbed_share, 0);
+}
+
+void check_stragglers(const Place& place, const Stragglers& s, std::int64_t workers) {
+  std::int64_t slow = 0;
+  for (std::size_t i = 0; i < s.slow.size(); ++i) {
+    const Place at = place.at("slow").at(i);
+    check_count(at.at("workers"), s.slow[i].workers, 1);
+    check_factor(at.at("compute_factor"), s.slow[i].compute_factor);
+    check_not_negative(at.at("delay"), s.slow[i].delay, "a time");
+    check_share(at.at("link_share"), s.slow[i].link_share, 1e-6);
+    slow += s.slow[i].workers;
+  }
+  if (slow > workers)
+    place.at("slow").refuse("at most as many slow workers as there are: " + std::to_string(workers),
+                            std::to_string(slow));
+  const bool random = s.jitter.distribution != Jitter::Distribution::none;
+  // More than that is no jitter: a normal distribution would make times negative.
+  if (!(s.jitter.relative >= 0 && s.jitter.relative <= 0.5) || random != (s.jitter.relative > 0))
+    place.at("jitter").refuse("a relative spread above 0, at most 0.5", std::to_string(s.jitter.relative));
+}
+
+bool is_operation(std::string_view name) {
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    if (name_of(static_cast<Operation>(i)) == name) return true;
+  }
+  return false;
+}
+
+void check_table(const Place& place, const MeasuredCollective& table) {
+  if (!is_operation(table.operation))
+    place.at("operation").refuse("an operation such as 'all_reduce'", "'" + table.operation + "'");
+  check_count(place.at("workers"), table.workers, 1);
+  if (table.sizes.empty()) place.at("sizes_bytes").refuse("at least one size", "none");
+  if (table.sizes.size() != table.times.size()) {
+    place.at("times_s").refuse(std::to_string(table.sizes.size()) + " times, one for each size",
+                               std::to_string(table.times.size()));
+  }
+  for (std::size_t i = 0; i < table.sizes.size(); ++i) {
+    const double size = table.sizes[i].value(), time = table.times[i].value();
+    if (!std::isfinite(size) || size <= 0 || (i > 0 && size <= table.sizes[i - 1].value())) {
+      place.at("sizes_bytes").at(i).refuse("positive sizes in increasing order", std::to_string(size));
+    }
+    if (!std::isfinite(time) || time <= 0) place.at("times_s").at(i).refuse("a time above zero", std::to_string(time));
+  }
+}
+
+void check_algorithm(const Place& place, const std::string& name) {
+  if (name == "table" || collective_algorithm(name)) return;
+  std::vector<std::string> known{"table"};
+  for (const CollectiveAlgorithm& a : collective_algorithms()) known.emplace_back(a.name);
+  const std::string near = suggestion_for(name, known);
+  std::string list;
+  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+  place.refuse("a collective algorithm (" + list + ")", "'" + name + "'",
+               near.empty() ? std::string() : "did you mean '" + near + "'?");
+}
+
+}  // namespace
+
+Cluster checked(Cluster cluster, std::string_view source) {
+  const Place top{source, ""};
+  check_count(top.at("nodes"), cluster.nodes, 1);
+  check_count(top.at("devices_per_node"), cluster.devices_per_node, 1);
+  if (cluster.workers() > most_workers) {
+    top.refuse("at most " + std::to_string(most_workers) + " devices in all", std::to_string(cluster.workers()));
+  }
+  check_count(top.at("nics_per_node"), cluster.nics_per_node, 1);
+  check_count(top.at("servers"), cluster.servers, 0);
+  check_not_negative(top.at("device_memory"), cluster.device_memory, "a size");
+  check_link(top.at("inside"), cluster.inside, false);
+  check_link(top.at("network"), cluster.network, false);
+  check_link(top.at("server_link"), cluster.server_link, true);
+  check_not_negative(top.at("server_local_rate"), cluster.server_local_rate, "a rate");
+  check_not_negative(top.at("server_staging_rate"), cluster.server_staging_rate, "a rate");
+  check_not_negative(top.at("server_sum_rate"), cluster.server_sum_rate, "a rate");
+  check_not_negative(top.at("message_overhead"), cluster.message_overhead, "a time");
+  check_algorithm(top.at("all_reduce"), cluster.all_reduce);
+  for (std::size_t i = 0; i < cluster.tables.size(); ++i) check_table(top.at("tables").at(i), cluster.tables[i]);
+  const Place contention = top.at("contention");
+  check_factor(contention.at("inside_under_compute"), cluster.contention.inside_under_compute);
+  check_factor(contention.at("network_under_compute"), cluster.contention.network_under_compute);
+  check_factor(contention.at("latency_under_compute"), cluster.contention.latency_under_compute);
+  check_factor(contention.at("compute_under_communication"), cluster.contention.compute_under_communication);
+  if (cluster.aggregation) check_aggregation(top.at("aggregation"), *cluster.aggregation);
+  check_stragglers(top.at("stragglers"), cluster.stragglers, cluster.workers());
+  if (!std::isfinite(cluster.relative_error) || cluster.relative_error < 0) {
+    top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));
+  }
+  return cluster;
+}
+
+double Stragglers::least_link_share() const {
+  double least = 1;
+  for (const SlowWorkers& s : slow) least = std::min(least, s.link_share);
+  return least;
+}
+
+const std::vector<Cluster>& shipped_clusters() {
+  static const std::vector<Cluster> clusters = [] {
+    std::vector<Cluster> all;
+    for (const EmbeddedFile& file : shipped_cluster_texts()) {
+      all.push_back(cluster_of_json(file.text, std::string(file.name) + ".json"));
+    }
+    return all;
+  }();
+  return clusters;
+}
+
+const Cluster* shipped_cluster(std::string_view name) {
+  const auto& all = shipped_clusters();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Cluster& c) { return c.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
+  if (workers < 1 || workers > most_workers) {
+    return Inapplicable{"a cluster has between 1 and " + std::to_string(most_workers) + " workers, not " +
+                        std::to_string(workers)};
+  }
+  if (workers == cluster.workers()) return cluster;
+  const std::int64_t per_node = cluster.devices_per_node;
+  if (workers > per_node && workers % per_node != 0) {
+    return Inapplicable{std::to_string(workers) + " workers are no whole number of machines with " +
+                        std::to_string(per_node) + " devices each"};
+  }
+  const std::int64_t nodes_before = cluster.nodes;
+  cluster.devices_per_node = std::min(workers, per_node);
+  cluster.nodes = workers / cluster.devices_per_node;
+  // A smaller cluster keeps the stragglers that fit in.
+  std::int64_t left = workers;
+  for (SlowWorkers& s : cluster.stragglers.slow) {
+    s.workers = std::min(s.workers, left);
+    left -= s.workers;
+  }
+  std::erase_if(cluster.stragglers.slow, [](const SlowWorkers& s) { return s.workers == 0; });
+  // Extra server machines come per worker machine, as they do in the deployments that have them.
+  if (cluster.servers > 0) {
+    const double per_machine = static_cast<double>(cluster.servers) / static_cast<double>(nodes_before);
+    cluster.servers = std::max<std::int64_t>(1, std::llround(per_machine * static_cast<double>(cluster.nodes)));
+  }
+  return cluster;
+}
+
+Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network) {
+  const Place flags{"flags", ""};
+  if (workers < 1 || workers > most_workers) {
+    throw InputError("--workers", "a whole number from 1 to " + std::to_string(most_workers), std::to_string(workers));
+  }
+  if (per_node < 1) throw InputError("--per-node", "a whole number of at least 1", std::to_string(per_node));
+  if (workers > per_node && workers % per_node != 0) {
+    throw InputError("--workers", "a multiple of the devices per machine (" + std::to_string(per_node) + ")",
+                     std::to_string(workers));
+  }
+  Cluster cluster;
+  if (const Cluster* shipped = shipped_cluster(network)) {
+    cluster = *shipped;
+    cluster.servers = 0;
+    cluster.provenance.push_back("links of the shipped cluster '" + shipped->name + "'; machines from flags");
+  } else {
+    // A name that is neither is most likely a misspelt cluster.
+    const bool quantity =
+        !network.empty() && (network.front() == '.' || network.front() == '+' || network.front() == '-' ||
+                             std::isdigit(static_cast<unsigned char>(network.front())));
+    if (!quantity) {
+      std::vector<std::string> names;
+      for (const Cluster& c : shipped_clusters()) names.push_back(c.name);
+      const std::string near = suggestion_for(network, names);
+      throw InputError("--network", "a bandwidth such as '25 Gb/s' or '10GbE', or the name of a shipped cluster",
+                       network.empty() ? "nothing" : "'" + std::string(network) + "'",
+                       near.empty() ? std::string() : "did you mean '" + near + "'?");
+    }
+    const BytesPerSecond nominal = bandwidth_of(network, "--network");
+    const bool fast = nominal >= gigabits_per_second(100);
+    cluster.network = {microseconds(fast ? 5 : 10), nominal * goodput_of_tcp};
+    cluster.inside = {microseconds(5), BytesPerSecond(20e9)};
+    cluster.message_overhead = microseconds(20);
+    cluster.all_reduce = "ring_or_tree";
+    cluster.provenance = {"network: " + std::string(network) +
+                              " as given; assumed: goodput 94 % of nominal (TCP over 1500-byte frames), " +
+                              (fast ? "5 us a step (RDMA)" : "10 us a step (TCP)"),
+                          "network cards: assumed one a machine",
+                          "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)",
+                          "message overhead: assumed 20 us a collective (launch)",
+                          "all-reduce: assumed the faster of ring and tree at each size",
+                          "relative error: assumed 15 %, for links that nobody measured"};
+    cluster.relative_error = 0.15;
+  }
+  cluster.devices_per_node = std::min(workers, per_node);
+  cluster.nodes = workers / cluster.devices_per_node;
+  cluster.name =
+      std::to_string(cluster.nodes) + "x" + std::to_string(cluster.devices_per_node) + " over " + std::string(network);
+  return checked(std::move(cluster), "flags");
+}
+
+}  // namespace stepcast

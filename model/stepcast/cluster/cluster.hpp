@@ -1,0 +1,127 @@
+#pragma once
+// Cluster: the machines, their links, and what is known of the collectives that run on them.
+//
+// A cluster is homogeneous: `nodes` machines with `devices_per_node` devices each, one link class inside a machine and
+// one between machines. A link is a start-up latency per step and a bandwidth per direction; a link of the network is
+// shared by all devices of its node unless `nics_per_node` says that there are several. Measured size -> time tables,
+// if present, take precedence over closed forms. Invariants: counts >= 1, bandwidths > 0, latencies >= 0; every number
+// says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
+// that adds up gradients is there only if `aggregation` says so. Not modelled: routing, congestion between jobs,
+// machines with different numbers of devices.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/units.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct Link {
+  Seconds latency;           ///< start-up time of one communication step
+  BytesPerSecond bandwidth;  ///< per direction, as reached by the transport (goodput)
+};
+
+/// A measured collective on `workers` devices: time against size, sizes strictly increasing.
+struct MeasuredCollective {
+  std::string operation = "all_reduce";
+  std::int64_t workers = 0;
+  std::vector<Bytes> sizes;  ///< full buffer per worker
+  std::vector<Seconds> times;
+  std::string provenance;
+};
+
+/// How much tasks slow one another down while they overlap; 1 = not at all. Calibrated, not universal.
+struct Contention {
+  double inside_under_compute = 1;         ///< factor on the time per byte of links inside a machine while it computes
+  double network_under_compute = 1;        ///< the same for links between machines
+  double latency_under_compute = 1;        ///< factor on the start-up time of a step: launches wait for busy devices
+  double compute_under_communication = 1;  ///< factor on compute time while a transfer runs
+};
+
+/// A programmable switch that connects the machines and adds up gradients while they pass (collectives switchml, atp,
+/// sa_atp). What a program fixes is zero here, unless the cluster's own differs.
+struct Aggregation {
+  std::string program = "switchml";        ///< the collective that it runs; a plan may name another one
+  Bytes payload, header;                   ///< values and all else of a packet; both 0: as the program's sources say
+  std::int64_t packets_outstanding = 256;  ///< that a worker has under way at most (switchml: one a slot)
+  Seconds round_trip;                      ///< from worker to switch and back; 0: twice the latency of `network`
+  /// What a machine's cards carry of such packets, headers included; 0: the goodput of `network`. Transports that
+  /// reach less than the cards can (NCCL over TCP at 100 Gb/s) do not slow the packets of a switch.
+  BytesPerSecond line_rate;
+  BytesPerSecond host_rate;   ///< at which a machine scales floats to integers and back; 0: never the bottleneck
+  double hit_fraction = 1;    ///< atp: share of the packets that find an aggregator; the others go on to the server
+  std::int64_t racks = 1;     ///< whose own switches add up first
+  double absorbed_share = 0;  ///< sa_atp: share of a straggler's remaining traffic that leaders take over
+};
+
+/// Workers that are slower than the others, all in the same way.
+struct SlowWorkers {
+  std::int64_t workers = 1;
+  double compute_factor = 1;  ///< on every compute time
+  Seconds delay;              ///< by which each step starts later
+  double link_share = 1;      ///< of a healthy link's bandwidth: between machines, or inside the only one
+};
+
+/// Random slowness of every worker in every step, independent of one another.
+struct Jitter {
+  enum class Distribution : std::uint8_t { none, normal, exponential };
+  Distribution distribution = Distribution::none;
+  double relative = 0;  ///< to the compute time: standard deviation (normal) or mean of what is added (exponential)
+};
+
+struct Stragglers {
+  std::vector<SlowWorkers> slow;
+  Jitter jitter;
+  [[nodiscard]] bool none() const { return slow.empty() && jitter.distribution == Jitter::Distribution::none; }
+  /// The smallest share of a healthy link that a worker has.
+  [[nodiscard]] double least_link_share() const;
+};
+
+struct Cluster {
+  std::string name;
+  std::int64_t nodes = 1;
+  std::int64_t devices_per_node = 1;
+  std::string device;   ///< "" = the traced device
+  Bytes device_memory;  ///< 0 = unknown
+  Link inside;          ///< between devices of one node
+  Link network;         ///< between nodes, per network card
+  std::int64_t nics_per_node = 1;
+  Link server_link;          ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
+  std::int64_t servers = 0;  ///< extra server machines that may be used; 0 = none
+  /// Bus bandwidth of the reduction (and broadcast) inside a machine before a push (after a pull); 0 = that of
+  /// `inside`.
+  BytesPerSecond server_local_rate;
+  BytesPerSecond server_staging_rate;  ///< copies between device and host memory, on the same links; 0 = free
+  BytesPerSecond server_sum_rate;      ///< bytes that one server adds up per second; 0 = never the bottleneck
+  Seconds message_overhead;            ///< host cost of launching (and negotiating) one collective or message
+  std::string all_reduce = "ring";     ///< where no table fits: a name of collectives.inc, or "table"
+  std::vector<MeasuredCollective> tables;
+  Contention contention;
+  std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
+  Stragglers stragglers;
+  double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
+  std::vector<std::string> provenance;  ///< one line per source
+
+  [[nodiscard]] constexpr std::int64_t workers() const { return nodes * devices_per_node; }
+};
+
+/// Returns `cluster` if it satisfies the invariants above, else throws InputError.
+[[nodiscard]] Cluster checked(Cluster cluster, std::string_view source);
+/// JSON with schema "stepcast.cluster/1"; quantities are unit strings ("25 Gb/s"). Reads back to the same value.
+[[nodiscard]] std::string json_of(const Cluster&);
+/// Throws InputError (JSON pointer, suggestion for unknown keys).
+[[nodiscard]] Cluster cluster_of_json(std::string_view text, std::string_view source);
+
+/// Clusters that the program carries (profiles/clusters/*.json).
+[[nodiscard]] const std::vector<Cluster>& shipped_clusters();
+[[nodiscard]] const Cluster* shipped_cluster(std::string_view name);
+/// The same cluster with another number of devices: whole nodes when `workers` > devices_per_node (else Inapplicable
+/// unless divisible), part of one node below. Tables of other world sizes stay and are used where they match.
+[[nodiscard]] Answer<Cluster> resized(Cluster cluster, std::int64_t workers);
+/// A cluster from flags: `network` is a bandwidth ("25 Gb/s", "10GbE") or the name of a shipped cluster's network.
+[[nodiscard]] Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network);
+
+}  // namespace stepcast

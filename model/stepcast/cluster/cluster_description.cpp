@@ -1,0 +1,152 @@
+// Cluster description: the words of each field, turned into the numbers of a cluster.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/cluster/collective.hpp>
+
+#include <cctype>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+constexpr std::int64_t most_machines = 1'000'000;
+
+double number_within(const std::string& text, const char* where, double low, double high, const char* expected) {
+  const double value = number_of(text, where);
+  if (!(value >= low && value <= high)) throw InputError(where, expected, "'" + text + "'");
+  return value;
+}
+
+/// "0.05" or "exponential:0.05".
+Jitter jitter_of(std::string text) {
+  Jitter jitter{Jitter::Distribution::normal, 0};
+  if (const auto colon = text.find(':'); colon != std::string::npos) {
+    const std::string name = text.substr(0, colon);
+    if (name == "exponential") jitter.distribution = Jitter::Distribution::exponential;
+    else if (name != "normal") throw InputError("--jitter", "normal or exponential", "'" + name + "'");
+    text.erase(0, colon + 1);
+  }
+  jitter.relative = number_within(text, "--jitter", 1e-9, 0.5, "a spread relative to compute above 0, at most 0.5");
+  return jitter;
+}
+
+/// The cluster with what is out of the ordinary, on top of what it says itself.
+Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
+  SlowWorkers slow;  // the same one has all faults
+  if (!said.slow_worker.empty())
+    slow.compute_factor = number_within(said.slow_worker, "--slow-worker", 1, 1000, "a factor from 1 to 1000");
+  if (!said.late_worker.empty()) slow.delay = seconds_of(said.late_worker, "--late-worker");
+  if (!said.degraded_link.empty())
+    slow.link_share = number_within(said.degraded_link, "--degraded-link", 1e-6, 1, "a share above 0, at most 1");
+  if (slow.compute_factor != 1 || slow.delay != Seconds(0) || slow.link_share != 1)
+    cluster.stragglers.slow.push_back(slow);
+  if (!said.jitter.empty()) cluster.stragglers.jitter = jitter_of(said.jitter);
+  if (!said.aggregation.empty()) {
+    if (!cluster.aggregation) cluster.aggregation = Aggregation{};
+    cluster.aggregation->program = said.aggregation;
+  }
+  return checked(std::move(cluster), "flags");
+}
+
+Cluster cluster_named(const std::string& name) {
+  if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
+  std::vector<std::string> names;
+  for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
+  throw InputError("--cluster", "a shipped cluster or a JSON file", "'" + name + "'",
+                   did_you_mean(name, names, "'stepcast list clusters' names the shipped ones"));
+}
+
+/// A cluster that somebody has described in full, with other numbers of machines.
+Cluster cluster_of_name(const ClusterDescription& said, const std::optional<Cluster>& base) {
+  if (!said.inside.empty()) throw InputError("--inside", "either --cluster or the flags of its links", "both");
+  if (!said.network.empty() || !said.per_node.empty())
+    throw InputError(said.network.empty() ? "--per-node" : "--network", "either --cluster or the flags of a network",
+                     "both");
+  Cluster cluster = base ? *base : cluster_named(said.cluster);
+  if (said.workers.empty()) return cluster;
+  const std::string name = said.cluster.empty() ? cluster.name : said.cluster;
+  const std::int64_t workers = integer_of(said.workers, "--workers", 1, most_machines);
+  Answer<Cluster> answer = resized(std::move(cluster), workers);
+  if (!answer) throw InputError("--workers", "a size that cluster '" + name + "' can have", answer.reason());
+  return *std::move(answer);
+}
+
+/// Machines and the links between them.
+Cluster cluster_of_links(const ClusterDescription& said) {
+  if (said.workers.empty())
+    throw InputError("", "a cluster", "none", "give --cluster NAME, or --workers N --per-node G --network 25GbE");
+  const std::int64_t workers = integer_of(said.workers, "--workers", 1, most_machines);
+  const std::int64_t per_node = said.per_node.empty() ? 1 : integer_of(said.per_node, "--per-node", 1, most_machines);
+  const auto forget = [](Cluster& cluster, std::string_view link) {
+    std::erase_if(cluster.provenance, [&](const std::string& line) { return line.starts_with(link); });
+  };
+  const bool one_machine = workers <= per_node;
+  if (said.network.empty() && !one_machine) throw InputError("--network", "a bandwidth such as '25GbE'", "nothing");
+  Cluster cluster = cluster_of_flags(workers, per_node, said.network.empty() ? "10GbE" : said.network);
+  if (said.network.empty()) {  // nothing goes over it
+    forget(cluster, "network: ");
+    forget(cluster, "network cards: ");
+    cluster.name = std::to_string(workers) + (workers == 1 ? " device" : " devices");
+  }
+  if (said.inside.empty()) return cluster;
+  cluster.inside.bandwidth = bandwidth_of(said.inside, "--inside");
+  forget(cluster, "inside: ");
+  cluster.provenance.push_back("inside: " + said.inside + " as given; assumed: " + text_of(cluster.inside.latency) +
+                               " a step");
+  return cluster;
+}
+
+void set_collective(Cluster& cluster, const std::string& name) {
+  if (name != "table" && !collective_algorithm(name)) {
+    std::vector<std::string> names{"table"};
+    for (const CollectiveAlgorithm& algorithm : collective_algorithms()) names.emplace_back(algorithm.name);
+    throw InputError("--collective", "one of " + listed(names), "'" + name + "'", did_you_mean(name, names));
+  }
+  cluster.all_reduce = name;
+  const Answer<CommunicationCost> cost = communication_cost(cluster);
+  if (!cost) throw InputError("--collective", "an algorithm for this cluster", "'" + name + "'", cost.reason());
+}
+
+/// With the messages of the command line.
+Cluster described_cluster(const ClusterDescription& said, const std::optional<Cluster>& base) {
+  Cluster cluster = base || !said.cluster.empty() ? cluster_of_name(said, base) : cluster_of_links(said);
+  if (!said.servers.empty()) cluster.servers = integer_of(said.servers, "--servers", 0, most_machines);
+  if (!said.device_memory.empty()) cluster.device_memory = memory_of(said.device_memory, "--device-memory");
+  cluster = with_disturbances(std::move(cluster), said);
+  if (!said.collective.empty()) set_collective(cluster, said.collective);
+  return cluster;
+}
+
+/// "--per-node" with another prefix, wherever a flag is named.
+std::string with_prefix(std::string_view prefix, std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const bool flag = text.size() > 2 && text.starts_with("--") && std::islower(static_cast<unsigned char>(text[2]));
+    out += flag ? prefix : text.substr(0, 1);
+    text.remove_prefix(flag ? 2 : 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+Cluster cluster_of(const ClusterDescription& said, const std::optional<Cluster>& base, std::string_view prefix) {
+  try {
+    return described_cluster(said, base);
+  } catch (const InputError& error) {
+    if (prefix == "--") throw;
+    throw InputError(with_prefix(prefix, error.where), with_prefix(prefix, error.expected), error.found,
+                     with_prefix(prefix, error.hint));
+  }
+}
+
+Bytes memory_of(std::string_view text, std::string_view where) {
+  const Bytes memory = bytes_of(text, where);
+  if (memory == Bytes(0)) throw InputError(std::string(where), "a positive size", "'" + std::string(text) + "'");
+  return memory;
+}
+
+}  // namespace stepcast

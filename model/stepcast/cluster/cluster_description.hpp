@@ -1,0 +1,29 @@
+#pragma once
+// Cluster description: what people say of a cluster in a few words, and the cluster that it stands for.
+//
+// Every field is text as on a command line, empty where nothing was said; a quantity has its unit. Invariant: either
+// the result satisfies the invariants of Cluster, with each assumed number named in `provenance`, or it is an
+// InputError whose `where` is `prefix` and the field's name with hyphens ("--per-node"; "per-node" from other
+// languages). Not modelled: files; who reads them passes the cluster on as `base`.
+#include <stepcast/cluster/cluster.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct ClusterDescription {
+  std::string cluster{};  ///< a shipped name, or what `base` is called
+  std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
+  /// What is out of the ordinary: "1.3", "5 ms", "0.5", "0.05", "switchml".
+  std::string slow_worker{}, late_worker{}, degraded_link{}, jitter{}, aggregation{};
+};
+
+/// Throws InputError. `base`: the cluster itself, where it did not come with the program.
+[[nodiscard]] Cluster cluster_of(const ClusterDescription&, const std::optional<Cluster>& base = std::nullopt,
+                                 std::string_view prefix = "--");
+/// A positive size: "80GB". Throws InputError.
+[[nodiscard]] Bytes memory_of(std::string_view text, std::string_view where);
+
+}  // namespace stepcast

@@ -1,0 +1,263 @@
+#include <stepcast/cluster/closed_forms.hpp>
+#include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/fit.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+
+const CollectiveAlgorithm* collective_algorithm(std::string_view name) {
+  const auto all = collective_algorithms();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string_view name_of(Operation op) {
+  static constexpr std::array<std::string_view, operation_count> names{
+      "all_reduce", "reduce_scatter", "all_gather",           "broadcast",        "all_to_all", "send", "push",
+      "pull",       "server_sum",     "local_reduce_scatter", "local_all_gather", "server_card"};
+  return names[static_cast<std::size_t>(op)];
+}
+
+ServerSplit byteps_split(std::int64_t worker_machines, std::int64_t servers) {
+  if (worker_machines <= 1) return {0, 0, worker_machines == 1 ? 1.0 : 0.0};
+  const double n = static_cast<double>(worker_machines), s = static_cast<double>(servers);
+  const double whole = n * n + s * n - 2 * s;
+  return {2 * n * (n - 1) / whole, 2 * (n - 1) / whole, (n - s) / whole};
+}
+
+// --- Tables ---------------------------------------------------------------------------------------------------------
+
+CostTable::CostTable(std::span<const Bytes> sizes, std::span<const Seconds> times) {
+  sizes_.reserve(sizes.size());
+  times_.reserve(times.size());
+  for (const Bytes size : sizes) sizes_.push_back(size.value());
+  for (const Seconds time : times) times_.push_back(time.value());
+}
+
+namespace {
+
+/// Continues a table along a line through its outermost points (x0, t0), the end, and (x1, t1), the next one inside. A
+/// line, not a power law: latency and bandwidth are what governs beyond the measurements.
+double continued(double x, double x0, double t0, double x1, double t1) {
+  const double slope = (t1 - t0) / (x1 - x0);
+  const bool below = x < x0;
+  // A falling end is noise: below it is flat, above the average rate of the last point goes on.
+  if (slope <= 0) return below ? t0 : t0 * x / x0;
+  const double intercept = t0 - slope * x0;
+  // Steeper than proportional: a line would become negative below, and above it exaggerates what may be noise.
+  if (below && intercept < 0) return t0 * x / x0;
+  return t0 + slope * (x - x0);
+}
+
+}  // namespace
+
+Seconds CostTable::operator()(Bytes m) const {
+  const std::size_t n = sizes_.size();
+  const double x = m.value();
+  if (n == 1) return Seconds(x <= sizes_[0] ? times_[0] : times_[0] * x / sizes_[0]);
+  if (x < sizes_[0]) return Seconds(continued(x, sizes_[0], times_[0], sizes_[1], times_[1]));
+  if (x > sizes_[n - 1]) return Seconds(continued(x, sizes_[n - 1], times_[n - 1], sizes_[n - 2], times_[n - 2]));
+  const auto above = std::upper_bound(sizes_.begin() + 1, sizes_.end() - 1, x);
+  const auto i = static_cast<std::size_t>(above - sizes_.begin());
+  const double share = (x - sizes_[i - 1]) / (sizes_[i] - sizes_[i - 1]);
+  return Seconds(times_[i - 1] + share * (times_[i] - times_[i - 1]));
+}
+
+Seconds CommunicationCost::measured(std::size_t i, Bytes m) const {
+  return overhead_ + table_scale_[i] * tables_[i](m);
+}
+
+// --- Costs of one cluster -------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The link of a healthy worker machine, or of a server machine, for parameter-server traffic.
+Link server_link(const Cluster& c) {
+  if (c.server_link.bandwidth.value() > 0) return c.server_link;
+  return {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
+}
+
+/// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
+/// server's, n m / (S B); co-located, (n-1)/n of it leaves the machine. A worker may have only a share of its link,
+/// and the sum waits for it. One machine needs no server.
+CostLine server_transfer(const Cluster& c) {
+  if (c.nodes == 1) return {};
+  const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
+  const double slowest = 1 / c.stragglers.least_link_share();
+  return steps_and_volume(1, c.servers == 0 ? (n - 1) / n * slowest : std::max(slowest, n / s), server_link(c));
+}
+
+/// Each of S servers (n, if co-located) adds up n m / S bytes.
+CostLine server_sum(const Cluster& c) {
+  if (c.nodes == 1 || c.server_sum_rate.value() == 0) return {};
+  const double servers = static_cast<double>(c.servers == 0 ? c.nodes : c.servers);
+  return {Seconds(0), static_cast<double>(c.nodes) / servers / c.server_sum_rate.value()};
+}
+
+/// n machines' payloads of m bytes through the card of one separate server. A card takes what the network carries, and
+/// at least what one worker's connection delivers (`server_link`, which the worker's end may limit).
+CostLine server_card(const Cluster& c) {
+  if (c.nodes == 1 || c.servers == 0) return {};
+  const BytesPerSecond network = c.network.bandwidth * static_cast<double>(c.nics_per_node);
+  const BytesPerSecond card = std::max(network, server_link(c).bandwidth);
+  return {Seconds(0), static_cast<double>(c.nodes) / card.value()};
+}
+
+/// Point to point: between machines if there are several, over one card.
+CostLine send(const Cluster& c) {
+  if (c.workers() == 1) return {};
+  return steps_and_volume(1, 1, c.nodes > 1 ? network_link(c) : inside_link(c));
+}
+
+/// The stage inside a machine before a push or after a pull. A measured rate of the reduction to one device (or the
+/// broadcast from it) comes before the ring; the copies between device and host share its links.
+CostLine local_stage(const Cluster& c) {
+  CostLine line = ring_half(c.devices_per_node, inside_link(c));
+  if (c.server_local_rate.value() > 0)
+    line.seconds_per_byte = ring_half(c.devices_per_node, {c.inside.latency, c.server_local_rate}).seconds_per_byte;
+  if (c.nodes > 1 && c.server_staging_rate.value() > 0) line.seconds_per_byte += 1 / c.server_staging_rate.value();
+  return line;
+}
+
+/// The links as slow as they are while the devices compute.
+Cluster under_compute(Cluster c) {
+  c.inside.bandwidth /= c.contention.inside_under_compute;
+  c.server_local_rate /= c.contention.inside_under_compute;
+  c.server_staging_rate /= c.contention.inside_under_compute;
+  c.network.bandwidth /= c.contention.network_under_compute;
+  c.server_link.bandwidth /= c.contention.network_under_compute;
+  for (Link* link : {&c.inside, &c.network, &c.server_link}) link->latency *= c.contention.latency_under_compute;
+  if (c.aggregation) {
+    c.aggregation->line_rate /= c.contention.network_under_compute;
+    c.aggregation->round_trip *= c.contention.latency_under_compute;
+  }
+  return c;
+}
+
+using LineOf = CostLine (*)(const Cluster&);
+
+/// The form of every operation in the order of `Operation`; null where the algorithm does not define it.
+std::array<LineOf, operation_count> forms_of(const CollectiveAlgorithm& a) {
+  return {a.all_reduce,    a.reduce_scatter, a.all_gather, a.broadcast, a.all_to_all, send,
+          server_transfer, server_transfer,  server_sum,   local_stage, local_stage,  server_card};
+}
+
+const MeasuredCollective* table_for(const Cluster& c, Operation op) {
+  const auto fits = [&](const MeasuredCollective& t) { return t.workers == c.workers() && t.operation == name_of(op); };
+  const auto found = std::find_if(c.tables.begin(), c.tables.end(), fits);
+  return found == c.tables.end() ? nullptr : &*found;
+}
+
+/// A measured table and what to multiply it with; null where nothing fitting was measured.
+struct ScaledTable {
+  const MeasuredCollective* table;
+  double scale;
+};
+
+ScaledTable scaled_table_for(const Cluster& c, Operation op) {
+  const MeasuredCollective* table = table_for(c, op);
+  // A ring all-reduce is a reduce-scatter and an all-gather of the same duration.
+  const bool half = op == Operation::reduce_scatter || op == Operation::all_gather;
+  if (!table && half) return {table_for(c, Operation::all_reduce), 0.5};
+  return {table, 1};
+}
+
+/// The least-squares line of a table.
+CostLine line_of(const ScaledTable& t) {
+  if (t.table->sizes.size() < 2) return {t.table->times.front() * t.scale, 0};
+  const CostLine line = line_fit(t.table->sizes, t.table->times).pieces.front().line;
+  return {line.start_up * t.scale, line.seconds_per_byte * t.scale};
+}
+
+/// The table as it would be with the slowest worker's links: measured on healthy ones, each time grows as the closed
+/// form `line` does.
+MeasuredCollective on_slowest_link(MeasuredCollective table, LineOf line, const Cluster& c) {
+  if (c.stragglers.least_link_share() == 1 || !line) return table;
+  Cluster healthy = c;
+  healthy.stragglers.slow.clear();
+  const CostLine slow = line(c), free = line(healthy);
+  for (std::size_t i = 0; i < table.sizes.size(); ++i)
+    if (free(table.sizes[i]) > Seconds(0)) table.times[i] *= slow(table.sizes[i]) / free(table.sizes[i]);
+  return table;
+}
+
+std::string worker_counts(const Cluster& c) {
+  std::string text;
+  for (const MeasuredCollective& t : c.tables) {
+    if (t.operation != name_of(Operation::all_reduce)) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(t.workers);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string algorithm_names() {
+  std::string text = "table";
+  for (const CollectiveAlgorithm& a : collective_algorithms()) text += ", " + std::string(a.name);
+  return text;
+}
+
+}  // namespace
+
+Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm) {
+  const bool by_default = algorithm.empty();
+  if (by_default) algorithm = cluster.all_reduce;
+  const bool from_table = algorithm == "table" || (by_default && table_for(cluster, Operation::all_reduce));
+  // What was not measured (send, all-to-all, ...) comes from the closed forms on the cluster's links.
+  const CollectiveAlgorithm* forms = collective_algorithm(algorithm == "table" ? "ring" : algorithm);
+  if (!forms) {
+    return Inapplicable{"there is no collective algorithm '" + std::string(algorithm) +
+                        "'; known: " + algorithm_names()};
+  }
+  if (std::string why = forms->unsuitable ? forms->unsuitable(cluster) : std::string(); !why.empty()) {
+    if (!from_table) return Inapplicable{std::string(forms->name) + ": " + why};
+    forms = collective_algorithm("ring");
+  }
+  CommunicationCost cost;
+  cost.algorithm_ = from_table ? std::string_view("table") : forms->name;
+  const bool alone = cluster.workers() == 1;
+  if (!alone) cost.overhead_ = cluster.message_overhead;
+
+  const auto line_functions = forms_of(*forms);
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    cost.defined_[i] = line_functions[i] != nullptr;
+    if (!line_functions[i] || alone) continue;
+    cost.lines_[i] = line_functions[i](cluster);
+    // An operation that moves nothing here (push with one machine) is not launched either.
+    if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
+  }
+  cost.contended_ =
+      !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.latency_under_compute != 1 ||
+                 cluster.contention.network_under_compute != 1);
+  if (cost.contended_) {
+    cost.form_lines_ = cost.slow_lines_ = cost.lines_;
+    const Cluster slow = under_compute(cluster);
+    for (std::size_t i = 0; i < operation_count; ++i)
+      if (cost.lines_[i] != CostLine{}) cost.slow_lines_[i] = line_functions[i](slow) + CostLine{cost.overhead_, 0};
+  }
+  cost.other_lines_ = cost.lines_;
+  if (forms->other_all_reduce && !alone) {
+    cost.other_lines_[0] = forms->other_all_reduce(cluster) + CostLine{cost.overhead_, 0};
+  }
+  static_assert(static_cast<std::size_t>(Operation::all_reduce) == 0);
+  if (!from_table || alone) return cost;
+
+  if (!table_for(cluster, Operation::all_reduce)) {
+    return Inapplicable{"no measured all_reduce for " + std::to_string(cluster.workers()) +
+                        " workers (measured: " + worker_counts(cluster) + "); name an algorithm, e.g. @ring"};
+  }
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    ScaledTable measured = scaled_table_for(cluster, static_cast<Operation>(i));
+    if (!measured.table) continue;
+    cost.defined_[i] = true;
+    const MeasuredCollective table = on_slowest_link(*measured.table, line_functions[i], cluster);
+    measured.table = &table;
+    cost.tables_[i] = CostTable(table.sizes, table.times);
+    cost.table_scale_[i] = measured.scale;
+    cost.lines_[i] = line_of(measured) + CostLine{cost.overhead_, 0};
+  }
+  return cost;
+}
+
+}  // namespace stepcast

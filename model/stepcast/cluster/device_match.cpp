@@ -1,0 +1,85 @@
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+/// In lower case, without what stands between them.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : std::string(text) + " ") {
+    const auto letter = static_cast<unsigned char>(c);
+    if (std::isalnum(letter)) word += static_cast<char>(std::tolower(letter));
+    else if (!word.empty()) words.push_back(std::exchange(word, {}));
+  }
+  return words;
+}
+
+}  // namespace
+
+bool same_device(std::string_view a, std::string_view b) {
+  const std::vector<std::string> first = words_of(a), second = words_of(b);
+  const auto within = [](const std::vector<std::string>& few, const std::vector<std::string>& many) {
+    return !few.empty() && std::all_of(few.begin(), few.end(), [&](const std::string& word) {
+      return std::find(many.begin(), many.end(), word) != many.end();
+    });
+  };
+  return within(first, second) || within(second, first);
+}
+
+std::optional<Device> shipped_device_like(std::string_view name) {
+  if (const Device* exact = shipped_device(name)) return *exact;
+  std::optional<Device> found;
+  for (const Device& device : shipped_devices()) {
+    if (name.empty() || !same_device(name, device.name)) continue;
+    if (found) return std::nullopt;
+    found = device;
+  }
+  return found;
+}
+
+Device device_named(std::string_view name, std::string_view where) {
+  if (std::optional<Device> device = shipped_device_like(name)) return *std::move(device);
+  std::vector<std::string> names;
+  for (const Device& device : shipped_devices()) names.push_back(device.name);
+  throw InputError(std::string(where), "a shipped device or a JSON file", "'" + std::string(name) + "'",
+                   did_you_mean(name, names, "'stepcast list devices' names the shipped ones"));
+}
+
+Cluster with_device(Cluster cluster, const std::optional<Device>& device) {
+  if (!device) return cluster;
+  if (cluster.device.empty()) cluster.device = device->name;
+  if (cluster.device_memory == Bytes(0)) cluster.device_memory = device->memory;
+  return cluster;
+}
+
+Profile profile_on(const Cluster& cluster, Profile profile, const DeviceAssumption& assumed, std::string_view prefix) {
+  const auto field = [&](std::string_view name) { return std::string(prefix) + std::string(name); };
+  const bool faster = assumed.faster_compute != 0;
+  if (assumed.same_device && faster)
+    throw InputError(field("faster-compute"), "either " + field("same-device") + " or " + field("faster-compute"),
+                     "both");
+  if (faster) {
+    if (!(assumed.faster_compute > 0 && std::isfinite(assumed.faster_compute)))
+      throw InputError(field("faster-compute"), "a positive factor", std::to_string(assumed.faster_compute));
+    return with_faster_compute(std::move(profile), assumed.faster_compute);
+  }
+  if (assumed.same_device || cluster.device.empty() || same_device(cluster.device, profile.device)) return profile;
+  throw InputError(field("cluster"), "the traced device (" + (profile.has_device() ? profile.device : "the host") + ")",
+                   "'" + cluster.device + "'",
+                   "say what to assume: " + field("faster-compute") + " X, or " + field("same-device") +
+                       " for the traced compute times");
+}
+
+}  // namespace stepcast

@@ -1,0 +1,221 @@
+// The JSON form of a cluster, schema "stepcast.cluster/1": unit strings for quantities, SI arrays for tables.
+#include <stepcast/base/text.hpp>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/encodings/json_node.hpp>
+
+namespace stepcast {
+namespace {
+
+using Json = JsonNode::Json;
+constexpr std::string_view schema = "stepcast.cluster/1";
+
+Link link_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"latency", "bandwidth"};
+  node.require_keys(known);
+  return {node.at("latency").seconds(), node.at("bandwidth").bandwidth()};
+}
+
+MeasuredCollective table_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"operation", "workers", "sizes_bytes", "times_s", "provenance"};
+  node.require_keys(known);
+  MeasuredCollective table;
+  if (node.has("operation")) table.operation = node.at("operation").text();
+  table.workers = node.at("workers").integer();
+  for (const JsonNode& n : node.at("sizes_bytes").elements("an array of bytes")) table.sizes.emplace_back(n.number());
+  for (const JsonNode& n : node.at("times_s").elements("an array of seconds")) table.times.emplace_back(n.number());
+  if (node.has("provenance")) table.provenance = node.at("provenance").text();
+  return table;
+}
+
+Contention contention_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"inside_under_compute", "network_under_compute", "latency_under_compute",
+                                              "compute_under_communication"};
+  node.require_keys(known);
+  Contention contention;
+  double* const factors[] = {&contention.inside_under_compute, &contention.network_under_compute,
+                             &contention.latency_under_compute, &contention.compute_under_communication};
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (node.has(known[i].c_str())) *factors[i] = node.at(known[i].c_str()).number();
+  return contention;
+}
+
+Aggregation aggregation_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"program",    "payload",       "header",    "packets_outstanding",
+                                              "round_trip", "line_rate",     "host_rate", "hit_fraction",
+                                              "racks",      "absorbed_share"};
+  node.require_keys(known);
+  Aggregation a;
+  if (node.has("program")) a.program = node.at("program").text();
+  if (node.has("payload")) a.payload = node.at("payload").bytes();
+  if (node.has("header")) a.header = node.at("header").bytes();
+  if (node.has("packets_outstanding")) a.packets_outstanding = node.at("packets_outstanding").integer();
+  if (node.has("round_trip")) a.round_trip = node.at("round_trip").seconds();
+  if (node.has("line_rate")) a.line_rate = node.at("line_rate").bandwidth();
+  if (node.has("host_rate")) a.host_rate = node.at("host_rate").bandwidth();
+  if (node.has("hit_fraction")) a.hit_fraction = node.at("hit_fraction").number();
+  if (node.has("racks")) a.racks = node.at("racks").integer();
+  if (node.has("absorbed_share")) a.absorbed_share = node.at("absorbed_share").number();
+  return a;
+}
+
+constexpr std::string_view distribution_names[] = {"none", "normal", "exponential"};
+
+Jitter jitter_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"distribution", "relative"};
+  node.require_keys(known);
+  const std::string name = node.at("distribution").text();
+  const auto* const found = std::find(std::begin(distribution_names), std::end(distribution_names), name);
+  if (found == std::end(distribution_names)) node.at("distribution").refuse("normal or exponential");
+  Jitter jitter;
+  jitter.distribution = static_cast<Jitter::Distribution>(found - std::begin(distribution_names));
+  if (node.has("relative")) jitter.relative = node.at("relative").number();
+  return jitter;
+}
+
+Stragglers stragglers_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"slow", "jitter"};
+  static const std::vector<std::string> slow_keys{"workers", "compute_factor", "delay", "link_share"};
+  node.require_keys(known);
+  Stragglers stragglers;
+  if (node.has("slow")) {
+    for (const JsonNode& n : node.at("slow").elements("an array of slow workers")) {
+      n.require_keys(slow_keys);
+      SlowWorkers slow;
+      if (n.has("workers")) slow.workers = n.at("workers").integer();
+      if (n.has("compute_factor")) slow.compute_factor = n.at("compute_factor").number();
+      if (n.has("delay")) slow.delay = n.at("delay").seconds();
+      if (n.has("link_share")) slow.link_share = n.at("link_share").number();
+      stragglers.slow.push_back(slow);
+    }
+  }
+  if (node.has("jitter")) stragglers.jitter = jitter_of(node.at("jitter"));
+  return stragglers;
+}
+
+Json json_of(const Link& link) {
+  return {{"latency", exact_text_of(link.latency)}, {"bandwidth", exact_text_of(link.bandwidth)}};
+}
+
+Json json_of(const MeasuredCollective& table) {
+  Json sizes = Json::array(), times = Json::array();
+  for (const Bytes size : table.sizes) sizes.push_back(size.value());
+  for (const Seconds time : table.times) times.push_back(time.value());
+  Json json{{"operation", table.operation}, {"workers", table.workers}, {"sizes_bytes", sizes}, {"times_s", times}};
+  if (!table.provenance.empty()) json["provenance"] = table.provenance;
+  return json;
+}
+
+Json json_of(const Aggregation& a) {
+  Json json{{"program", a.program}};
+  if (a.payload.value() > 0) json["payload"] = exact_text_of(a.payload), json["header"] = exact_text_of(a.header);
+  json["packets_outstanding"] = a.packets_outstanding;
+  if (a.round_trip.value() > 0) json["round_trip"] = exact_text_of(a.round_trip);
+  if (a.line_rate.value() > 0) json["line_rate"] = exact_text_of(a.line_rate);
+  if (a.host_rate.value() > 0) json["host_rate"] = exact_text_of(a.host_rate);
+  json["hit_fraction"] = a.hit_fraction;
+  json["racks"] = a.racks;
+  json["absorbed_share"] = a.absorbed_share;
+  return json;
+}
+
+Json json_of(const Stragglers& stragglers) {
+  Json json{{"slow", Json::array()}};
+  for (const SlowWorkers& s : stragglers.slow)
+    json["slow"].push_back({{"workers", s.workers},
+                            {"compute_factor", s.compute_factor},
+                            {"delay", exact_text_of(s.delay)},
+                            {"link_share", s.link_share}});
+  const Jitter& jitter = stragglers.jitter;
+  json["jitter"] = {{"distribution", distribution_names[static_cast<std::size_t>(jitter.distribution)]},
+                    {"relative", jitter.relative}};
+  return json;
+}
+
+}  // namespace
+
+Cluster cluster_of_json(std::string_view text, std::string_view source) {
+  static const std::vector<std::string> known{"schema",
+                                              "name",
+                                              "nodes",
+                                              "devices_per_node",
+                                              "device",
+                                              "device_memory",
+                                              "inside",
+                                              "network",
+                                              "nics_per_node",
+                                              "server_link",
+                                              "servers",
+                                              "server_sum_rate",
+                                              "server_local_rate",
+                                              "server_staging_rate",
+                                              "message_overhead",
+                                              "all_reduce",
+                                              "tables",
+                                              "contention",
+                                              "aggregation",
+                                              "stragglers",
+                                              "relative_error",
+                                              "provenance"};
+  const Json json = parsed_json(text, source);
+  const JsonNode top(json, std::string(source) + "#");
+  top.require_keys(known);
+  if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
+
+  Cluster c;
+  c.name = top.at("name").text();
+  c.nodes = top.at("nodes").integer();
+  c.devices_per_node = top.at("devices_per_node").integer();
+  c.inside = link_of(top.at("inside"));
+  c.network = link_of(top.at("network"));
+  if (top.has("device")) c.device = top.at("device").text();
+  if (top.has("device_memory")) c.device_memory = top.at("device_memory").bytes();
+  if (top.has("nics_per_node")) c.nics_per_node = top.at("nics_per_node").integer();
+  if (top.has("server_link")) c.server_link = link_of(top.at("server_link"));
+  if (top.has("servers")) c.servers = top.at("servers").integer();
+  if (top.has("server_local_rate")) c.server_local_rate = top.at("server_local_rate").bandwidth();
+  if (top.has("server_staging_rate")) c.server_staging_rate = top.at("server_staging_rate").bandwidth();
+  if (top.has("server_sum_rate")) c.server_sum_rate = top.at("server_sum_rate").bandwidth();
+  if (top.has("message_overhead")) c.message_overhead = top.at("message_overhead").seconds();
+  if (top.has("all_reduce")) c.all_reduce = top.at("all_reduce").text();
+  if (top.has("tables")) {
+    for (const JsonNode& node : top.at("tables").elements("an array of tables")) c.tables.push_back(table_of(node));
+  }
+  if (top.has("contention")) c.contention = contention_of(top.at("contention"));
+  if (top.has("aggregation")) c.aggregation = aggregation_of(top.at("aggregation"));
+  if (top.has("stragglers")) c.stragglers = stragglers_of(top.at("stragglers"));
+  if (top.has("relative_error")) c.relative_error = top.at("relative_error").number();
+  for (const JsonNode& node : top.at("provenance").elements("an array of strings")) c.provenance.push_back(node.text());
+  if (c.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");
+  return checked(std::move(c), source);
+}
+
+std::string json_of(const Cluster& c) {
+  Json json{{"schema", schema}, {"name", c.name}, {"nodes", c.nodes}, {"devices_per_node", c.devices_per_node}};
+  if (!c.device.empty()) json["device"] = c.device;
+  if (c.device_memory.value() > 0) json["device_memory"] = exact_text_of(c.device_memory);
+  json["inside"] = json_of(c.inside);
+  json["network"] = json_of(c.network);
+  json["nics_per_node"] = c.nics_per_node;
+  if (c.server_link.bandwidth.value() > 0) json["server_link"] = json_of(c.server_link);
+  json["servers"] = c.servers;
+  if (c.server_local_rate.value() > 0) json["server_local_rate"] = exact_text_of(c.server_local_rate);
+  if (c.server_staging_rate.value() > 0) json["server_staging_rate"] = exact_text_of(c.server_staging_rate);
+  if (c.server_sum_rate.value() > 0) json["server_sum_rate"] = exact_text_of(c.server_sum_rate);
+  json["message_overhead"] = exact_text_of(c.message_overhead);
+  json["all_reduce"] = c.all_reduce;
+  if (!c.tables.empty()) {
+    json["tables"] = Json::array();
+    for (const MeasuredCollective& table : c.tables) json["tables"].push_back(json_of(table));
+  }
+  json["contention"] = {{"inside_under_compute", c.contention.inside_under_compute},
+                        {"network_under_compute", c.contention.network_under_compute},
+                        {"latency_under_compute", c.contention.latency_under_compute},
+                        {"compute_under_communication", c.contention.compute_under_communication}};
+  if (c.aggregation) json["aggregation"] = json_of(*c.aggregation);
+  if (!c.stragglers.none()) json["stragglers"] = json_of(c.stragglers);
+  if (c.relative_error > 0) json["relative_error"] = c.relative_error;
+  json["provenance"] = c.provenance.empty() ? Json::array({"not stated"}) : Json(c.provenance);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace stepcast

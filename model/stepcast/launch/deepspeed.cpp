@@ -1,0 +1,79 @@
+// DeepSpeed: its configuration as JSON. Batches keep its identity: train_batch_size = train_micro_batch_size_per_gpu *
+// gradient_accumulation_steps * data-parallel degree.
+#include <stepcast/launch/frameworks.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace stepcast {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string why_not(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (l.tensor > 1)
+    return "its configuration has no tensor parallelism for training; Megatron-DeepSpeed takes Megatron-LM's";
+  if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
+  if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
+  if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
+  if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
+  if (!own_way_of(in, "DeepSpeed").empty())
+    return "gradients travel as it sends them, not by " + text_of(in.prediction.plan.gradients);
+  return {};
+}
+
+/// The bucket of the plan, or else DeepSpeed's own, in elements.
+double bucket_elements(const LaunchInput& in) {
+  constexpr double standard = 5e8;
+  const double bucket = in.bucket_elements();
+  return bucket > 0 ? bucket : standard;
+}
+
+Json zero_of(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  const double bucket = bucket_elements(in);
+  Json zero{{"stage", l.zero}, {"overlap_comm", l.overlap_gradients}, {"contiguous_gradients", true}};
+  zero["reduce_bucket_size"] = std::int64_t(bucket);
+  if (l.zero < 3) {
+    zero["reduce_scatter"] = true;
+    zero["allgather_bucket_size"] = std::int64_t(bucket);
+    return zero;
+  }
+  double largest = 0;
+  for (const UnitKind& kind : in.workload.kinds)
+    largest = std::max(largest, kind.divided_parameters + kind.other_parameters + kind.expert_parameters);
+  // What may be gathered ahead of its use, and be held at a time, in elements.
+  zero["stage3_prefetch_bucket_size"] = l.units_in_flight > 1 ? std::int64_t(largest) : 0;
+  zero["stage3_max_live_parameters"] = std::int64_t(largest * double(l.units_in_flight));
+  return zero;
+}
+
+}  // namespace
+
+LaunchSettings deepspeed_settings(const LaunchInput& in) {
+  LaunchSettings out{"DeepSpeed", {}, why_not(in)};
+  if (!out.cannot.empty()) return out;
+  const Layout& l = in.layout;
+  Json config{{"train_batch_size", in.global_batch()},
+              {"train_micro_batch_size_per_gpu", l.micro_batch},
+              {"gradient_accumulation_steps", in.micro_batches}};
+  if (in.workload.dtype == DataType::bf16) config["bf16"] = Json{{"enabled", true}};
+  if (in.workload.dtype == DataType::f16) config["fp16"] = Json{{"enabled", true}};
+  config["zero_optimization"] = zero_of(in);
+  const bool full = l.recomputation == Recomputation::full;
+  if (l.recomputation != Recomputation::none) {
+    config["activation_checkpointing"] =
+        Json{{"partition_activations", false}, {"contiguous_memory_optimization", false}};
+    if (full && in.blocks() > 0) config["activation_checkpointing"]["number_checkpoints"] = in.blocks();
+  }
+  // PipelineModule(..., num_stages=...) takes these in the model's code.
+  if (l.pipeline > 1)
+    config["pipeline"] = Json{{"stages", l.pipeline}, {"activation_checkpoint_interval", full ? 1 : 0}};
+  out.text = config.dump(2);
+  return out;
+}
+
+}  // namespace stepcast

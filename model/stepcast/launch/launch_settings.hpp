@@ -1,0 +1,21 @@
+#pragma once
+// Launch settings: a predicted layout as the options of the frameworks that can run it, to paste.
+//
+// PyTorch DDP and FSDP (code), Megatron-LM (arguments), DeepSpeed (config JSON), Horovod (environment and code). A
+// framework that cannot run the layout says why instead. Not modelled: options that do not change the step time.
+#include <stepcast/parallelism/layout_prediction.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct LaunchSettings {
+  std::string_view framework;  ///< "Megatron-LM"
+  std::string text;            ///< to paste; empty when it cannot
+  std::string cannot;          ///< why
+};
+[[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&);
+
+}  // namespace stepcast

@@ -1,0 +1,137 @@
+// Megatron-LM: degrees, schedule, recomputation and the shape of the model as arguments of pretrain_gpt.py.
+#include <stepcast/launch/frameworks.hpp>
+
+#include <array>
+#include <string>
+
+namespace stepcast {
+namespace {
+
+std::string why_not(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
+  if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
+  if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
+    return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
+  const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();
+  if (blocks % parts != 0)
+    return "its stages hold equal numbers of layers, and " + std::to_string(blocks) + " do not divide by " +
+           std::to_string(parts);
+  if (l.chunks > 1 && in.micro_batches % l.pipeline != 0)
+    return "its interleaved schedule needs micro-batches in multiples of the pipeline's stages";
+  return {};
+}
+
+class Arguments {
+ public:
+  void flag(std::string_view name) { add(name, {}); }
+  void option(std::string_view name, const std::string& value) { add(name, value); }
+  void option(std::string_view name, std::int64_t value) { add(name, std::to_string(value)); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  void add(std::string_view name, const std::string& value) {
+    if (!text_.empty()) text_ += " \\\n";
+    text_ += "--" + std::string(name) + (value.empty() ? "" : " " + value);
+  }
+  std::string text_;
+};
+
+/// Width of the MLP: rows of the last product that is cut by rows; 0: not told.
+std::int64_t mlp_width(const ModelShape& model) {
+  double width = 0;
+  for (const UnitShape& unit : model.units)
+    if (unit.repetitions > 1 || model.layers == 1)
+      for (const OperatorShape& o : unit.operators)
+        if (o.weighted && o.division == Division::rows && o.product.m > 0) width = o.product.k;
+  return std::int64_t(width);
+}
+
+void add_model(const LaunchInput& in, Arguments& out) {
+  if (!in.workload.shape) return;
+  const ModelShape& m = *in.workload.shape;
+  out.option("num-layers", m.layers);
+  out.option("hidden-size", m.hidden);
+  out.option("num-attention-heads", m.heads);
+  if (m.kv_heads > 0 && m.kv_heads != m.heads) {
+    out.flag("group-query-attention");
+    out.option("num-query-groups", m.kv_heads);
+  }
+  const std::int64_t width = mlp_width(m);
+  if (width > 0 && width != 4 * m.hidden) out.option("ffn-hidden-size", width);
+  if (m.name.starts_with("llama")) {
+    out.flag("untie-embeddings-and-output-weights");
+    out.flag("swiglu");
+    out.option("normalization", "RMSNorm");
+    out.option("position-embedding-type", "rope");
+    out.flag("disable-bias-linear");
+  }
+  out.option("seq-length", m.sequence);
+  out.option("max-position-embeddings", m.sequence);
+  if (m.dtype == DataType::bf16) out.flag("bf16");
+  if (m.dtype == DataType::f16) out.flag("fp16");
+  if (m.experts > 0) {
+    out.option("num-experts", m.experts);
+    out.option("moe-router-topk", m.experts_per_token);
+  }
+}
+
+void add_degrees(const LaunchInput& in, Arguments& out) {
+  const Layout& l = in.layout;
+  out.option("tensor-model-parallel-size", l.tensor);
+  out.option("pipeline-model-parallel-size", l.pipeline);
+  if (l.context > 1) out.option("context-parallel-size", l.context);
+  if (l.expert > 1) out.option("expert-model-parallel-size", l.expert);
+  if (l.chunks > 1) {
+    out.option("num-layers-per-virtual-pipeline-stage", in.blocks() / (l.pipeline * l.chunks));
+    if (!l.overlap_pipeline) out.flag("no-overlap-p2p-communication");
+  }
+  if (l.sequence_parallel) out.flag("sequence-parallel");
+  out.option("micro-batch-size", l.micro_batch);
+  out.option("global-batch-size", in.global_batch());
+  const std::array outermost_data = {Dimension::tensor, Dimension::context, Dimension::pipeline, Dimension::data};
+  if (l.order == outermost_data && l.pipeline > 1 && l.data > 1) out.flag("use-tp-pp-dp-mapping");
+}
+
+void add_state(const LaunchInput& in, Arguments& out) {
+  const Layout& l = in.layout;
+  if (l.zero == 1) out.flag("use-distributed-optimizer");
+  if (l.zero > 1) {
+    out.flag("use-distributed-optimizer");
+    out.flag("use-megatron-fsdp");
+    out.option("data-parallel-sharding-strategy", l.zero == 2 ? "optim_grads" : "optim_grads_params");
+  }
+  if (l.overlap_gradients) {
+    out.flag("overlap-grad-reduce");
+    if (l.zero > 0) out.flag("overlap-param-gather");
+    if (const double bucket = in.bucket_elements(); bucket > 0 && l.data > 1 && l.zero <= 1)
+      out.option("ddp-bucket-size", std::int64_t(bucket));
+  }
+  if (l.recomputation == Recomputation::selective) out.option("recompute-granularity", "selective");
+  if (l.recomputation == Recomputation::full) {
+    out.option("recompute-granularity", "full");
+    out.option("recompute-method", "uniform");
+    out.option("recompute-num-layers", 1);
+  }
+}
+
+std::string program_of(const LaunchInput& in) {
+  return in.workload.shape && in.workload.shape->name.starts_with("bert") ? "pretrain_bert.py" : "pretrain_gpt.py";
+}
+
+}  // namespace
+
+LaunchSettings megatron_settings(const LaunchInput& in) {
+  LaunchSettings out{"Megatron-LM", {}, why_not(in)};
+  if (!out.cannot.empty()) return out;
+  Arguments arguments;
+  add_model(in, arguments);
+  add_degrees(in, arguments);
+  add_state(in, arguments);
+  out.text = "# on " + std::to_string(in.prediction.devices) + " devices, with your data" +
+             (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" +
+             own_way_of(in, "Megatron-LM") + "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
+  return out;
+}
+
+}  // namespace stepcast

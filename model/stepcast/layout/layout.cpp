@@ -1,0 +1,154 @@
+#include <stepcast/layout/layout.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace stepcast {
+
+std::string_view name_of(Dimension d) {
+  static constexpr std::array<std::string_view, dimension_count> names{"tp", "cp", "dp", "pp"};
+  return names[static_cast<std::size_t>(d)];
+}
+
+std::string_view name_of(Recomputation r) {
+  static constexpr std::array<std::string_view, 3> names{"none", "selective", "full"};
+  return names[static_cast<std::size_t>(r)];
+}
+
+std::int64_t Layout::degree(Dimension d) const {
+  const std::array<std::int64_t, dimension_count> degrees{tensor, context, data, pipeline};
+  return degrees[static_cast<std::size_t>(d)];
+}
+
+namespace {
+
+constexpr std::int64_t most_devices = 1'000'000'000;
+
+std::string text(std::int64_t n) { return std::to_string(n); }
+
+// Empty, or which number makes no sense by itself.
+std::string number_flaw(const Layout& l) {
+  struct Number {
+    std::string_view name;
+    std::int64_t value, low;
+  };
+  for (const Number n :
+       {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0}, Number{"pp", l.pipeline, 1},
+        Number{"ep", l.expert, 1}, Number{"chunks", l.chunks, 1}, Number{"mb", l.micro_batch, 0},
+        Number{"in_flight", l.units_in_flight, 1}, Number{"depth", l.depth, 1}})
+    if (n.value < n.low || n.value > most_devices)
+      return std::string(n.name) + "=" + text(n.value) + " is no such number";
+  if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
+  std::array<bool, dimension_count> seen{};
+  for (const Dimension d : l.order) seen[static_cast<std::size_t>(d)] = true;
+  if (!std::all_of(seen.begin(), seen.end(), [](bool s) { return s; }))
+    return "the order of ranks names a dimension twice";
+  return {};
+}
+
+// The product of the degrees without data; 0 when it exceeds every machine.
+std::int64_t devices_of_a_replica(const Layout& l) {
+  std::int64_t product = l.tensor;
+  for (const std::int64_t degree : {l.context, l.pipeline}) {
+    if (product > most_devices / degree) return 0;
+    product *= degree;
+  }
+  return product;
+}
+
+std::string degrees_text(const Layout& l) {
+  std::string out = "tp " + text(l.tensor);
+  if (l.context > 1) out += " x cp " + text(l.context);
+  if (l.data > 0) out += " x dp " + text(l.data);
+  return out + " x pp " + text(l.pipeline);
+}
+
+// Empty, or why these degrees do not use these devices. Fills in the data degree.
+std::string fill_degrees(Layout& l, std::int64_t devices) {
+  const std::int64_t replica = devices_of_a_replica(l);
+  const bool fits = replica > 0 && devices % replica == 0 && (l.data == 0 || l.data == devices / replica);
+  if (!fits) return degrees_text(l) + " does not make " + text(devices) + " devices";
+  l.data = devices / replica;
+  if (l.data % l.expert != 0)
+    return "ep " + text(l.expert) + " does not divide dp " + text(l.data) +
+           ": experts are spread over the data dimension";
+  return {};
+}
+
+// Empty, or why the global batch does not divide. Fills in the micro-batch.
+std::string fill_micro_batch(Layout& l, double global_batch, double traced_batch) {
+  if (!(global_batch >= 1) || global_batch != std::floor(global_batch) || global_batch > 1e15)
+    return "a global batch is a whole number of samples";
+  const auto batch = static_cast<std::int64_t>(global_batch);
+  if (batch % l.data != 0)
+    return "a global batch of " + text(batch) + " does not divide into " + text(l.data) + " data-parallel parts";
+  const std::int64_t share = batch / l.data;
+  if (l.micro_batch == 0) {
+    const bool traced = traced_batch >= 1 && traced_batch == std::floor(traced_batch) && traced_batch <= 1e15;
+    l.micro_batch = traced ? std::gcd(share, static_cast<std::int64_t>(traced_batch)) : 1;
+  }
+  if (share % l.micro_batch != 0)
+    return "the " + text(share) + " samples of each data-parallel part do not divide into micro-batches of " +
+           text(l.micro_batch);
+  return {};
+}
+
+// Empty, or why the tensor scheme does not work. Fills it in.
+std::string fill_scheme(Layout& l) {
+  if (l.scheme == nullptr) l.scheme = tensor_scheme("1d");
+  const Answer<TensorGrid> grid = l.scheme->grid(l.tensor, l.depth);
+  if (!grid) return grid.reason();
+  if (l.sequence_parallel && l.scheme->name != "1d")
+    return "sequence parallelism belongs to the 1-D scheme; " + std::string(l.scheme->name) +
+           " divides activations by itself";
+  if (l.overlap_tensor && l.scheme->name != "1d")
+    return "overlap_tp belongs to the 1-D scheme; " + std::string(l.scheme->name) + " has no sums to hide";
+  return {};
+}
+
+// Whether weight gradients are passes of their own, as the order of a small pipeline tells.
+bool delays_weight_gradients(const PipelineSchedule& schedule) {
+  const PipelineShape small{2, schedule.copies, 2};
+  if (!schedule.unsuitable(small).empty()) return false;
+  const std::vector<PipelineSlot> order = schedule.order(small, 0);
+  return std::any_of(order.begin(), order.end(),
+                     [](const PipelineSlot& slot) { return slot.pass == PipelinePass::weight_gradient; });
+}
+
+// Empty, or why the pipeline schedule does not work. Fills it in.
+std::string fill_schedule(Layout& l, double global_batch) {
+  if (l.schedule == nullptr) l.schedule = pipeline_schedule(l.chunks > 1 ? "interleaved" : "1f1b");
+  if (l.overlap_tensor && delays_weight_gradients(*l.schedule))
+    return std::string(l.schedule->name) + " delays the weight gradients beside which overlap_tp runs";
+  if (l.pipeline * l.chunks > 1'000'000) return "more than a million pipeline stages";
+  const std::int64_t count = micro_batches(l, global_batch);
+  if (count > 100'000'000) return "more than a hundred million micro-batches";
+  const PipelineShape shape = pipeline_shape(*l.schedule, static_cast<std::uint32_t>(l.pipeline),
+                                             static_cast<std::uint32_t>(l.chunks), static_cast<std::uint32_t>(count));
+  if (std::string why = l.schedule->unsuitable(shape); !why.empty()) return std::string(l.schedule->name) + ": " + why;
+  if (!l.stage_units.empty() && l.stage_units.size() != static_cast<std::size_t>(l.pipeline * l.chunks))
+    return "stages= names " + std::to_string(l.stage_units.size()) + " stages, the pipeline has " +
+           text(l.pipeline * l.chunks);
+  return {};
+}
+
+}  // namespace
+
+Answer<Layout> resolved(Layout layout, std::int64_t devices, double global_batch, double traced_batch) {
+  std::string why = number_flaw(layout);
+  if (why.empty()) why = fill_degrees(layout, devices);
+  if (why.empty()) why = fill_micro_batch(layout, global_batch, traced_batch);
+  if (why.empty()) why = fill_scheme(layout);
+  if (why.empty()) why = fill_schedule(layout, global_batch);
+  if (!why.empty()) return Inapplicable{std::move(why)};
+  return layout;
+}
+
+std::int64_t micro_batches(const Layout& layout, double global_batch) {
+  return std::llround(global_batch / static_cast<double>(layout.data * layout.micro_batch));
+}
+
+}  // namespace stepcast

@@ -1,0 +1,84 @@
+#pragma once
+// Layout: how a model and its batch are divided over devices: data x tensor x pipeline x context degrees, the rank
+// order that says which dimension stays inside a machine, and what goes with them: tensor scheme, pipeline schedule and
+// chunks, micro-batch, ZeRO stage, recomputation, sequence and expert parallelism, and which transfers overlap.
+//
+// Written in front of a plan: `layout(tp=8, pp=4, mb=2, zero=1, order=tp-dp-pp)/ddp(bucket=25 MiB)`. The plan's
+// strategy is how each stage's gradients travel in the data-parallel dimension. The data degree follows from the number
+// of devices, the number of micro-batches from the global batch, unless they are stated. Experts are spread over the
+// data dimension (`ep` divides dp). Invariants (checked by `flaw_of`): degrees >= 1 and multiply to the number of
+// devices; the global batch divides into whole micro-batches. Not modelled: layouts that differ from stage to stage,
+// except for the number of units.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/units.hpp>
+#include <stepcast/plan/strategy.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct TensorScheme;      // tensor_scheme.hpp
+struct PipelineSchedule;  // pipeline.hpp
+
+enum class Dimension : std::uint8_t { tensor, context, data, pipeline };
+inline constexpr std::size_t dimension_count = 4;
+enum class Recomputation : std::uint8_t { none, selective, full };
+[[nodiscard]] std::string_view name_of(Dimension);  ///< "tp", "cp", "dp", "pp"
+[[nodiscard]] std::string_view name_of(Recomputation);
+
+struct Layout {
+  std::int64_t tensor = 1, context = 1, data = 0, pipeline = 1;  ///< data 0: what is left of the devices
+  std::int64_t expert = 1;                                       ///< divides `data`
+  std::int64_t chunks = 1;                                       ///< of a stage that are not neighbours (interleaving)
+  std::int64_t micro_batch = 0;                                  ///< samples; 0: the traced batch, or 1
+  int zero = 0;                                                  ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
+  std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
+  Recomputation recomputation = Recomputation::none;
+  bool sequence_parallel = false;
+  bool overlap_pipeline = true;                ///< sends between stages run beside compute
+  bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients
+  bool overlap_gradients = true;               ///< gradients travel while the last micro-batch is in its backward pass
+  const TensorScheme* scheme = nullptr;        ///< null: "1d"
+  std::int64_t depth = 1;                      ///< of scheme 2.5d
+  const PipelineSchedule* schedule = nullptr;  ///< null: "1f1b", with chunks "interleaved"
+  /// Innermost (neighbouring ranks) first.
+  std::array<Dimension, dimension_count> order = {Dimension::tensor, Dimension::context, Dimension::data,
+                                                  Dimension::pipeline};
+  std::vector<std::uint32_t> stage_units;  ///< units of each stage (chunk by chunk); empty: balanced by time
+
+  [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
+  [[nodiscard]] std::int64_t degree(Dimension) const;
+  bool operator==(const Layout&) const = default;
+};
+
+/// A layout and the plan for the gradients of its data-parallel dimension.
+struct LayoutPlan {
+  Layout layout;
+  PlanSpec gradients;
+};
+/// Reads "layout(tp=8, pp=4)/ddp" or a plan without a layout; throws InputError with column and suggestion.
+[[nodiscard]] LayoutPlan layout_plan_of(std::string_view text);
+/// True when the text has a layout in front.
+[[nodiscard]] bool has_layout(std::string_view text);
+/// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value, where the names of default
+/// scheme and schedule ("1d", "1f1b") count as none.
+[[nodiscard]] std::string text_of(const Layout&);
+[[nodiscard]] std::string text_of(const LayoutPlan&);
+/// What can be said of a layout in its text, with the default behind a semicolon.
+struct LayoutField {
+  std::string_view name, summary;
+};
+[[nodiscard]] std::vector<LayoutField> layout_fields();
+
+/// The layout with everything spelled out for `devices` and a global batch: data degree, micro-batch, schedule and
+/// scheme. Inapplicable with the reason (degrees that do not multiply, a batch that does not divide, a schedule that
+/// does not work for these numbers).
+[[nodiscard]] Answer<Layout> resolved(Layout, std::int64_t devices, double global_batch, double traced_batch);
+/// Micro-batches per pipeline and step of a resolved layout.
+[[nodiscard]] std::int64_t micro_batches(const Layout&, double global_batch);
+
+}  // namespace stepcast

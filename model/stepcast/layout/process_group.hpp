@@ -1,0 +1,39 @@
+#pragma once
+// Process group: the devices that one dimension of a layout brings together, as a cluster of its own.
+//
+// Ranks are numbered along the layout's order, innermost dimension first, and machines are filled in that order. The
+// group of a dimension with degree d and stride q (product of the inner degrees) has its members q ranks apart: so
+// many of them share a machine, and so many other groups of the same dimension use the machine's network cards at the
+// same time, which leaves a part of the bandwidth to each. Invariant: a group of one sends nothing. Not modelled:
+// groups that are cut unevenly by machines (the widest is taken, with as many members on each machine as divide it),
+// congestion beyond the cards.
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/layout/layout.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct GroupShape {
+  std::int64_t members = 1;
+  std::int64_t per_node = 1;         ///< members on one machine
+  std::int64_t nodes = 1;            ///< machines that it reaches over
+  std::int64_t sharing_network = 1;  ///< groups of the same dimension that use one machine's cards together
+};
+/// Members of a group along one dimension: `degree` ranks, `stride` apart.
+struct RankAxis {
+  std::int64_t stride = 1, degree = 1;
+};
+[[nodiscard]] RankAxis rank_axis(const Layout& resolved, Dimension);
+/// A group along one or several axes (inner ones first) of a job of `devices` that fills machine after machine.
+[[nodiscard]] GroupShape group_shape(const Cluster&, std::int64_t devices, std::span<const RankAxis>);
+/// Of a resolved layout on a cluster whose machines it fills.
+[[nodiscard]] GroupShape group_shape(const Cluster&, const Layout&, Dimension);
+/// The cluster that the members of such a group see; tables of other group sizes are left out.
+[[nodiscard]] Cluster group_cluster(const Cluster&, const GroupShape&);
+/// The link from one stage to the next: whether neighbours in the pipeline share a machine, and how many pairs of
+/// stages share the card where not.
+[[nodiscard]] Link stage_link(const Cluster&, const Layout&);
+
+}  // namespace stepcast

@@ -1,0 +1,142 @@
+// What the report page shows: ranking, timelines, sweeps around what was asked for, and validation.
+#include <stepcast/base/text.hpp>
+#include <stepcast/page/report_page.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+/// `here` and its neighbours by factors of two, `below` and `above` it.
+std::vector<double> doubled_around(double here, int below, int above) {
+  std::vector<double> values;
+  for (int k = -below; k <= above; ++k) values.push_back(here * std::exp2(k));
+  return values;
+}
+
+SweepAxis bandwidth_axis(const Cluster& cluster) {
+  const Link& link = cluster.nodes > 1 ? cluster.network : cluster.inside;
+  return {SweepQuantity::bandwidth, "bandwidth", doubled_around(link.bandwidth.value(), 5, 5)};
+}
+
+/// Whole machines, up to eight times as many; of a single machine, parts of it, for nothing is known of a network.
+SweepAxis worker_axis(const Cluster& cluster) {
+  SweepAxis axis{SweepQuantity::workers, "workers", {}};
+  const std::int64_t here = cluster.workers(), machine = cluster.devices_per_node;
+  const std::int64_t most = cluster.nodes > 1 ? 8 * here : here;
+  for (std::int64_t n = cluster.nodes > 1 && machine > 1 ? machine : 2; n <= most; n *= 2)
+    if (n >= machine || machine % n == 0) axis.values.push_back(static_cast<double>(n));
+  axis.values.push_back(static_cast<double>(here));
+  std::ranges::sort(axis.values);
+  axis.values.erase(std::unique(axis.values.begin(), axis.values.end()), axis.values.end());
+  return axis;
+}
+
+/// Whole samples, each number once.
+SweepAxis batch_axis(const Profile& profile) {
+  SweepAxis axis{SweepQuantity::batch, "batch", {}};
+  for (const double value : doubled_around(profile.batch_samples, 3, 4))
+    if (value >= 1) axis.values.push_back(value);
+  return axis;
+}
+
+std::vector<SweepAxis> axes_around(const Profile& profile, const Cluster& cluster) {
+  std::vector<SweepAxis> axes;
+  if (cluster.workers() > 1) axes.push_back(bandwidth_axis(cluster));
+  if (cluster.workers() > 1) axes.push_back(worker_axis(cluster));
+  if (profile.batch_samples > 0) axes.push_back(batch_axis(profile));
+  std::erase_if(axes, [](const SweepAxis& axis) { return axis.values.size() < 2; });
+  return axes;
+}
+
+double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& cluster) {
+  const Link& link = cluster.nodes > 1 ? cluster.network : cluster.inside;
+  switch (axis.quantity) {
+    case SweepQuantity::bandwidth:
+      return link.bandwidth.value();
+    case SweepQuantity::latency:
+      return link.latency.value();
+    case SweepQuantity::workers:
+      return static_cast<double>(cluster.workers());
+    case SweepQuantity::batch:
+      return profile.batch_samples;
+    case SweepQuantity::compute:
+      return 1;
+    case SweepQuantity::option:
+      break;
+  }
+  return std::nan("");  // plans differ in their options
+}
+
+/// The plans of the ranking as they were tuned, and the baseline.
+std::vector<PlanSpec> plans_to_sweep(const Ranking& ranking) {
+  std::vector<PlanSpec> plans{ranking.baseline.plan};
+  const std::string baseline = text_of(ranking.baseline.plan);
+  for (const RankedPlan& plan : ranking.exact)
+    if (text_of(plan.prediction.plan) != baseline) plans.push_back(plan.prediction.plan);
+  return plans;
+}
+
+PageSweep sweep_over(const SweepAxis& axis, const ReportPage& page, const SweepOptions& options) {
+  PageSweep sweep{{page.profile, page.cluster, {axis}, plans_to_sweep(page.ranking), false}, {}, {}, 0};
+  sweep.rows = swept(sweep.question, options);
+  sweep.cross_overs = cross_overs_of(sweep.question, sweep.rows);
+  sweep.here = value_here(axis, page.profile, page.cluster);
+  return sweep;
+}
+
+void add_timeline(ReportPage& page, const PlanSpec& plan) {
+  // Enough for a plan that is several times as fast as the baseline beside which it is drawn.
+  constexpr std::uint32_t iterations = 6;
+  if (Answer<DetailedTimeline> detail = detailed_timeline(page.profile, page.cluster, plan, iterations))
+    page.timelines.push_back({plan, *std::move(detail)});
+}
+
+/// The cases by which the model is judged; those that its inputs were fitted to tell nothing.
+std::vector<ValidationSuite> held_out_suites() {
+  std::vector<ValidationSuite> suites;
+  for (const std::string& name : shipped_suite_names()) {
+    suites.push_back(shipped_suite(name));
+    std::erase_if(suites.back().cases, [](const ValidationCase& c) { return c.split == CaseSplit::calibration; });
+  }
+  return suites;
+}
+
+}  // namespace
+
+ReportPage report_page_of(Profile profile, Cluster cluster, SelfCheck check, const ReportPageOptions& options) {
+  ReportPage page{std::move(profile), std::move(cluster), std::move(check), {}, {}, {}, {}, {}};
+  // Shares of the work by experience; the bar need not be exact.
+  const double ranked = 0.3, drawn = options.validation ? 0.6 : 1;
+  const auto tell = [&](double share) {
+    if (options.progress) options.progress(share);
+  };
+  page.ranking = recommended(page.profile, page.cluster, options.recommend);
+  tell(ranked);
+  add_timeline(page, page.ranking.baseline.plan);
+  if (!page.ranking.exact.empty()) {
+    const PlanSpec& best = page.ranking.exact.front().prediction.plan;
+    if (text_of(best) != text_of(page.ranking.baseline.plan)) add_timeline(page, best);
+    const std::vector<SweepAxis> axes = options.axes.empty() ? axes_around(page.profile, page.cluster) : options.axes;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const double from = ranked + (drawn - ranked) * static_cast<double>(i) / static_cast<double>(axes.size());
+      const double each = (drawn - ranked) / static_cast<double>(axes.size());
+      SweepOptions how;
+      how.threads = options.threads;
+      how.progress = [&](double share) { tell(from + each * share); };
+      page.sweeps.push_back(sweep_over(axes[i], page, how));
+    }
+  }
+  if (options.validation) {
+    ValidationOptions how;
+    how.file = [](const std::string&) { return std::nullopt; };
+    how.progress = [&](double share) { tell(drawn + (1 - drawn) * share); };
+    how.threads = options.threads;
+    page.validation = validated(held_out_suites(), how);
+  }
+  tell(1);
+  return page;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,59 @@
+#pragma once
+// Report page: everything that `recommend` found, on one self-contained HTML page: for those who would rather look.
+//
+// The page holds the answer in one sentence, the ranking with bars (compute, exposed, hidden), timelines of the
+// baseline and of the best plan side by side that can be zoomed, step time against bandwidth, workers and batch with
+// the cross-overs marked, memory, what the trace contained and what was assumed, and how the model does against
+// measurements. It needs no network, opens from disk, and says all that matters without its script. Invariants: made
+// from the same values as `--json`, which it also carries (`<script type="application/json" id="record">`); same input,
+// same bytes. Not modelled: comparison of several traces.
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/replay/self_check.hpp>
+#include <stepcast/sweep/sweep.hpp>
+#include <stepcast/validation/validation.hpp>
+
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct PageTimeline {
+  PlanSpec plan;
+  DetailedTimeline detail;
+};
+/// A sweep over one axis and where its best plan changes.
+struct PageSweep {
+  SweepQuestion question;
+  std::vector<SweepRow> rows;
+  std::vector<CrossOver> cross_overs;
+  double here = 0;  ///< the value of the cluster or the batch that was asked for
+};
+
+struct ReportPage {
+  Profile profile;
+  Cluster cluster;
+  SelfCheck check;
+  Ranking ranking;
+  std::vector<PageTimeline> timelines;  ///< baseline, then the best plan, where they differ
+  std::vector<PageSweep> sweeps;
+  std::vector<SuiteResult> validation;  ///< held-out figures of the shipped suites; empty: not run
+  std::string command;                  ///< how to make the page again; may be empty
+};
+
+struct ReportPageOptions {
+  RecommendOptions recommend{};
+  std::vector<SweepAxis> axes{};  ///< to sweep; empty: bandwidth, workers and batch around what was asked for
+  bool validation = true;
+  unsigned threads = 0;
+  std::function<void(double)> progress{};
+};
+/// Computes what is shown. Throws InputError; a ranking without plans gives a page that says so.
+[[nodiscard]] ReportPage report_page_of(Profile, Cluster, SelfCheck, const ReportPageOptions& = {});
+
+void write_report_page(std::ostream&, const ReportPage&);
+
+}  // namespace stepcast

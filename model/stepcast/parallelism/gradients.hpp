@@ -1,0 +1,28 @@
+#pragma once
+// Layout gradients: what a stage's gradients take beyond its backward pass.
+//
+// Without ZeRO the plan's strategy sends them: the existing prediction of a profile made of the units of the stage's
+// last micro-batch, on the data group's cluster, less its compute. With ZeRO they are reduce-scattered in buckets under
+// the backward pass (stage 1; 2 and 3 do so in every micro-batch, layout_stages.hpp) and the updated parameters are
+// gathered after the update (1 and 2). A unit's gradients become ready evenly over its backward pass. Internal to the
+// layout prediction. Not modelled: gathers of updated parameters under the next forward pass.
+#include <stepcast/parallelism/stages.hpp>
+#include <stepcast/schedule/schedule.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace stepcast {
+
+/// Units of one device by kind, in forward order.
+using StageContent = std::vector<std::uint32_t>;
+
+/// Last micro-batch of a stage as a profile: what the plan's strategy sees of it.
+[[nodiscard]] Profile stage_profile(const Workload&, const PricedSplit&, Recomputation, std::span<const std::uint32_t>);
+
+/// Exposed after the last backward pass. Inapplicable when the plan is, or does not go with ZeRO.
+[[nodiscard]] Answer<Seconds> exposed_gradients(const Workload&, const PricedSplit&, const Layout& resolved,
+                                                const PlanSpec&, std::span<const std::uint32_t> units,
+                                                Timeline& scratch);
+
+}  // namespace stepcast

@@ -1,0 +1,137 @@
+#include <stepcast/base/statistics.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/parallelism/reasons.hpp>
+#include <stepcast/parallelism/tables.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+/// The parts of the step of one device; they sum to it.
+LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std::uint32_t d, Seconds gradients) {
+  const PipelineDevice& device = e.pipeline->devices[d];
+  const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
+  LayoutBreakdown b;
+  b.compute = device.parts.compute * passes;
+  b.recomputation = device.parts.recomputation * passes;
+  b.tensor = device.parts.tensor * passes;
+  b.context = device.parts.context * passes;
+  b.expert = device.parts.expert * passes;
+  b.gradients = gradients + device.parts.sharding * passes;
+  b.update = state.update(e.layout, device);
+  b.other = state.workload.step_overhead + state.delay;
+  // What the stage waits for: the same pipeline with free transfers tells bubble from sends.
+  const Seconds last = e.pipeline->last_backward[d];
+  const Seconds working =
+      b.compute + b.recomputation + b.tensor + b.context + b.expert + device.parts.sharding * passes;
+  std::vector<ChunkTimes> free = e.staged->chunks;
+  for (ChunkTimes& c : free) c.send_forward = c.send_backward = Seconds(0);
+  std::string why;
+  PipelineEvaluator& pipeline = *state.evaluator(*e.layout.schedule, e.pipeline->shape, why);
+  const Seconds without_sends = pipeline(free, e.layout.overlap_pipeline).last_backward[d];
+  b.pipeline = std::clamp(last - without_sends, Seconds(0), std::max(Seconds(0), last - working));
+  b.bubble = last - working - b.pipeline;
+  if (b.bubble < last * 1e-12) b.bubble = Seconds(0);  // sums in another order may differ in the last digit
+  return b;
+}
+
+std::vector<StageSummary> summaries_of(LayoutTables& state, const EvaluatedLayout& e, const PlanSpec& plan) {
+  std::vector<StageSummary> out;
+  for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
+    const PipelineDevice& device = e.pipeline->devices[d];
+    StageSummary s;
+    s.first_unit = e.staged->stages[device.virtual_stages.front()].first;
+    for (const std::uint32_t v : device.virtual_stages) {
+      s.units += e.staged->stages[v].units;
+      s.forward += e.staged->chunks[v].forward;
+      s.backward += e.staged->chunks[v].input_gradient + e.staged->chunks[v].weight_gradient;
+    }
+    s.last_backward = e.pipeline->last_backward[d];
+    s.end = s.last_backward + *state.gradients(e, plan, device) + state.update(e.layout, device);
+    s.memory = memory_of(state.workload, e.layout, device.memory, state.options.memory);
+    out.push_back(s);
+  }
+  return out;
+}
+
+/// P10-P90 of the mean: residuals of the workload's compute, of the links, and of the model of several workers.
+Seconds half_interval(const LayoutTables& state, const LayoutPrediction& p) {
+  const LayoutBreakdown& b = p.breakdown;
+  const Seconds communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
+  const double of_compute = state.workload.relative_error * (p.iteration - communication).value();
+  const double of_links = state.cluster.relative_error * communication.value();
+  const double of_model = p.devices > 1 ? residual_of_model * p.iteration.value() : 0;
+  return Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model));
+}
+
+double flops_utilization(const LayoutTables& state, const LayoutPrediction& p) {
+  const Workload& w = state.workload;
+  if (!w.shape || !w.device) return 0;
+  const double peak = w.device->matrix_rate[static_cast<std::size_t>(w.dtype)];
+  if (!(peak > 0) || !(p.iteration > Seconds(0))) return 0;
+  return w.shape->operations() * state.global_batch / (p.iteration.value() * static_cast<double>(p.devices) * peak);
+}
+
+Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& plan) {
+  const Answer<EvaluatedLayout> evaluated = state.evaluated(plan);
+  if (!evaluated) return Inapplicable{evaluated.reason()};
+  const EvaluatedLayout& e = *evaluated;
+  LayoutPrediction p;
+  p.plan = {e.layout, plan.gradients};
+  p.iteration = e.iteration;
+  p.memory = e.memory;
+  p.devices = e.layout.devices();
+  p.micro_batches = e.micro_batches;
+  p.stages = summaries_of(state, e, plan.gradients);
+  const Bytes cap = state.memory_cap();
+  if (cap > Bytes(0) && e.memory.total() > cap)
+    return Inapplicable{too_large_text(e.layout, e.memory, cap, e.fullest_device)};
+  const Seconds gradients = *state.gradients(e, plan.gradients, e.pipeline->devices[e.last_device]);
+  p.breakdown = breakdown_of(state, e, e.last_device, gradients);
+  p.throughput_samples_per_s = state.global_batch / p.iteration.value();
+  p.model_flops_utilization = flops_utilization(state, p);
+  const Seconds half = half_interval(state, p);
+  p.interval_low = std::max(Seconds(0), p.iteration - half);
+  p.interval_high = p.iteration + half;
+  p.bound = bound_of(p, state.cluster);
+  p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
+  p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
+  return p;
+}
+
+}  // namespace
+
+LayoutEvaluator::LayoutEvaluator(const Workload& workload, const Cluster& cluster, const LayoutOptions& options)
+    : state_(std::make_unique<State>(workload, cluster, options)) {}
+LayoutEvaluator::~LayoutEvaluator() = default;
+LayoutEvaluator::LayoutEvaluator(LayoutEvaluator&&) noexcept = default;
+
+Answer<LayoutPrediction> LayoutEvaluator::predicted(const LayoutPlan& plan) { return predicted_by(*state_, plan); }
+
+Answer<LayoutEvaluator::Quick> LayoutEvaluator::quick(const LayoutPlan& plan) {
+  const Answer<EvaluatedLayout> e = state_->evaluated(plan);
+  if (!e) return Inapplicable{e.reason()};
+  return Quick{e->iteration, e->memory.total()};
+}
+
+Answer<LayoutPrediction> predicted(const Workload& workload, const Cluster& cluster, const LayoutPlan& plan,
+                                   const LayoutOptions& options) {
+  return LayoutEvaluator(workload, cluster, options).predicted(plan);
+}
+
+Answer<LayoutTimeline> layout_timeline(const Workload& workload, const Cluster& cluster, const LayoutPlan& plan,
+                                       const LayoutOptions& options) {
+  LayoutTables state(workload, cluster, options);
+  const Answer<EvaluatedLayout> e = state.evaluated(plan);
+  if (!e) return Inapplicable{e.reason()};
+  Answer<TaskGraph> graph =
+      lowered(*e->layout.schedule, e->pipeline->shape, e->staged->chunks, e->layout.overlap_pipeline);
+  if (!graph) return Inapplicable{graph.reason()};
+  LayoutTimeline out{std::move(*graph), {}, e->pipeline->shape, e->layout};
+  out.timeline = schedule(out.graph);
+  return out;
+}
+
+}  // namespace stepcast

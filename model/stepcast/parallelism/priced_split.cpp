@@ -1,0 +1,128 @@
+#include <stepcast/cluster/stragglers.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace stepcast {
+namespace {
+
+/// Prices collectives of parts of a job's groups, each kind of part once.
+class GroupPrices {
+ public:
+  GroupPrices(const Cluster& cluster, const Layout& layout) : cluster_(cluster), layout_(layout) {}
+
+  [[nodiscard]] PricedGroup group(std::initializer_list<RankAxis> axes) const {
+    return priced(group_cluster(cluster_, group_shape(cluster_, layout_.devices(), {axes.begin(), axes.size()})));
+  }
+  /// `stride` and `members` within the group along `axis`.
+  Seconds sum(const std::vector<TensorTransfer>& transfers, RankAxis axis) {
+    Seconds total;
+    for (const TensorTransfer& t : transfers)
+      if (t.members > 1) total += cost(t, axis)(t.operation, t.size) * t.count;
+    return total;
+  }
+  /// What runs beside weight gradients, at the pace that the links have under compute.
+  Seconds hidden(const std::vector<InputSum>& sums, RankAxis axis) {
+    Seconds total;
+    for (const InputSum& s : sums) {
+      const TensorTransfer& t = s.transfer;
+      if (t.members <= 1) continue;
+      const CommunicationCost& price = cost(t, axis);
+      total += std::min(price(t.operation, t.size) * t.count, s.weight_gradient / price.slow_down(t.operation, t.size));
+    }
+    return total;
+  }
+
+ private:
+  const CommunicationCost& cost(const TensorTransfer& t, RankAxis axis) {
+    const auto key = std::pair(axis.stride * t.stride, t.members);
+    auto found = groups_.find(key);
+    if (found == groups_.end()) found = groups_.emplace(key, group({{key.first, key.second}})).first;
+    return found->second.cost;
+  }
+
+  const Cluster& cluster_;
+  const Layout& layout_;
+  std::map<std::pair<std::int64_t, std::int64_t>, PricedGroup> groups_;
+};
+
+/// Experts are spread over neighbours of the data dimension.
+RankAxis expert_axis(const Layout& l) { return {rank_axis(l, Dimension::data).stride, l.expert}; }
+
+/// Every device of the tensor group holds the whole boundary unless sequence parallelism divides it: then each sends
+/// its part, and the receivers gather the whole (Megatron-LM's scatter-gather optimisation, Narayanan et al. 2021).
+Seconds send_time(const Cluster& cluster, const Layout& l, Bytes boundary, GroupPrices& prices) {
+  if (l.pipeline == 1) return {};
+  const bool scattered = !l.sequence_parallel && l.scheme->name == "1d" && l.tensor > 1;
+  const Link link = stage_link(cluster, l);
+  const Bytes part = scattered ? boundary / static_cast<double>(l.tensor) : boundary;
+  Seconds time = link.latency + part / link.bandwidth + cluster.message_overhead;
+  if (scattered)
+    time += prices.sum({{Operation::all_gather, l.tensor, boundary, 1, 1}}, rank_axis(l, Dimension::tensor));
+  return time;
+}
+
+PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
+                       GroupPrices& prices) {
+  PricedUnit p;
+  p.forward = unit.forward * slowness;
+  p.input_gradient = unit.input_gradient * slowness;
+  p.weight_gradient = unit.weight_gradient * slowness;
+  p.attention = unit.attention * slowness;
+  const RankAxis tensor = rank_axis(l, Dimension::tensor);
+  // All blocks of attention but the last hide the sending of the next one (Liu et al. 2023, arXiv 2310.01889); backward
+  // both the work and what is sent are about twice as much.
+  const Seconds ring = prices.sum(unit.context_transfers, rank_axis(l, Dimension::context));
+  const Seconds context = std::max(Seconds(0), ring - p.attention * (1 - 1 / static_cast<double>(l.context)));
+  const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
+  p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context, expert};
+  p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context * 2, expert};
+  if (l.overlap_tensor) p.backward_exchanges.tensor -= prices.hidden(unit.input_sums, tensor);
+  p.parameters = unit.parameters;
+  p.expert_parameters = unit.expert_parameters;
+  p.tied_parameters = unit.tied_parameters;
+  p.kept = unit.kept;
+  p.checkpointed = unit.checkpointed;
+  p.working = unit.working;
+  p.boundary = unit.boundary;
+  p.send = send_time(cluster, l, unit.boundary, prices);
+  return p;
+}
+
+}  // namespace
+
+PricedGroup priced(Cluster group) {
+  const std::int64_t members = group.workers();
+  Answer<CommunicationCost> cost = communication_cost(group);
+  if (!cost) cost = communication_cost(group, "ring");
+  return {std::move(group), std::move(*cost), members};
+}
+
+PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l) {
+  PricedSplit out;
+  GroupPrices prices(cluster, l);
+  const TensorGrid grid = *l.scheme->grid(l.tensor, l.depth);
+  const Split split{static_cast<double>(l.micro_batch),  l.scheme,  grid,
+                    l.sequence_parallel && l.tensor > 1, l.context, l.expert};
+  const double slowness = slowest(cluster.stragglers).factor;
+  for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
+    const Answer<UnitCost> cost = unit_cost(workload, kind, split);
+    if (!cost) {
+      out.unsuitable = cost.reason();
+      return out;
+    }
+    out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
+  }
+  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
+  const RankAxis replicas{data.stride * l.expert, l.data / l.expert};
+  const bool context_inside = context.stride < data.stride || l.data == 1;
+  out.data = context_inside ? prices.group({context, data}) : prices.group({data, context});
+  out.expert_data = context_inside ? prices.group({context, replicas}) : prices.group({replicas, context});
+  const RankAxis stages = rank_axis(l, Dimension::pipeline);
+  const RankAxis ends{stages.stride * std::max<std::int64_t>(1, l.pipeline - 1), l.pipeline > 1 ? 2 : 1};
+  out.ends = out.mirror = prices.group({ends});
+  return out;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,20 @@
+#pragma once
+// Layout words: why a layout takes as long as it does, why it does not fit, what was assumed. Internal to the layout
+// prediction.
+#include <stepcast/parallelism/layout_prediction.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+/// "needs 93.1 GiB of 80 GiB on stage 0: activations 51 GiB, ...; recompute=full keeps fewer activations".
+[[nodiscard]] std::string too_large_text(const Layout&, const MemoryUse&, Bytes cap, std::uint32_t stage);
+/// The largest part of the step that is not compute, with what could be done about it.
+[[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&);
+[[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Layout&, const PlanSpec&,
+                                                      std::span<const StageSummary>);
+[[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const PlanSpec&, Bytes memory_cap);
+
+}  // namespace stepcast

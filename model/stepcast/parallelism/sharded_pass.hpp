@@ -1,0 +1,30 @@
+#pragma once
+// Sharded pass: one forward or backward pass over units whose parameters or gradients are divided over a data group.
+//
+//   forward    AG(u) -> F(u), then the parameters are freed         (stage 3)
+//   backward   AG(u) -> G(u) -> RS(u)                               (stage 3; stages 1 and 2: RS alone)
+//
+// Compute runs in the order of the units, the collectives on one channel in the order in which they are issued (those
+// of a unit's end before the gather that its end makes room for). At most `in_flight` units are gathered at a time: 1
+// is no prefetch. The pass ends with its last compute or collective. With units in the order in which they run:
+//
+//   ag_u = max(channel, end of G(u - in_flight)) + AG(u);  g_u = max(g_{u-1}, ag_u) + G(u);  rs_u = max(channel, g_u) +
+//   RS(u)
+//
+// Laws: without prefetch the sum of everything; never less than compute, nor than all collectives; a single unit
+// gathers all, computes, reduces. ZeRO (Rajbhandari et al. 2020), PyTorch FSDP (Zhao et al. 2023). Not modelled:
+// prefetch from one pass into the next, FSDP's keeping of the last unit after the forward pass.
+#include <stepcast/base/units.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace stepcast {
+
+struct ShardedUnit {
+  Seconds gather, compute, reduce;  ///< zero: nothing of the kind
+};
+/// End of a pass over `units`, in the order in which they run. Requires in_flight >= 1.
+[[nodiscard]] Seconds sharded_pass(std::span<const ShardedUnit> units, std::int64_t in_flight);
+
+}  // namespace stepcast

@@ -1,0 +1,104 @@
+#include <stepcast/parallelism/stage_division.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+namespace stepcast {
+namespace {
+
+/// Sums of runs of units.
+class Runs {
+ public:
+  explicit Runs(std::span<const Seconds> time) : prefix_(time.size() + 1) {
+    for (std::size_t i = 0; i < time.size(); ++i) prefix_[i + 1] = prefix_[i] + time[i].value();
+  }
+  [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(prefix_.size() - 1); }
+  [[nodiscard]] double sum(std::uint32_t from, std::uint32_t to) const { return prefix_[to] - prefix_[from]; }
+
+  /// Cuts greedily into runs of at most `limit` that leave a unit for each later one. The longest run, or infinity.
+  [[nodiscard]] double longest_of_greedy(std::uint32_t stages, double limit) const {
+    std::uint32_t from = 0;
+    double longest = 0;
+    for (std::uint32_t s = 0; s < stages; ++s) {
+      const std::uint32_t last = count() - (stages - 1 - s);
+      std::uint32_t to = from + 1;
+      while (to < last && sum(from, to + 1) <= limit) ++to;
+      longest = std::max(longest, sum(from, to));
+      from = to;
+    }
+    return from == count() && longest <= limit ? longest : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  std::vector<double> prefix_;
+};
+
+/// The shortest longest run: bisection; each success jumps to the run that it found, so that the end is exact.
+double shortest_longest(const Runs& runs, std::uint32_t stages) {
+  double good = runs.sum(0, runs.count()), bad = 0;
+  for (int i = 0; i < 60 && bad < good; ++i) {
+    const double middle = 0.5 * (bad + good);
+    if (middle <= bad || middle >= good) break;
+    const double found = runs.longest_of_greedy(stages, middle);
+    if (found <= middle) good = found;
+    else bad = middle;
+  }
+  return good;
+}
+
+/// Units before the end of each run (index: runs done) that leave all runs within the limit: least and most.
+struct Window {
+  std::vector<std::uint32_t> least, most;
+};
+Window window_of(const Runs& runs, std::uint32_t stages, double limit) {
+  const std::uint32_t n = runs.count();
+  Window w{std::vector<std::uint32_t>(stages + 1, 0), std::vector<std::uint32_t>(stages + 1, 0)};
+  for (std::uint32_t s = 1; s <= stages; ++s) {
+    std::uint32_t to = w.most[s - 1] + 1;
+    while (to < n - (stages - s) && runs.sum(w.most[s - 1], to + 1) <= limit) ++to;
+    w.most[s] = to;
+  }
+  w.least[stages] = n;
+  for (std::uint32_t s = stages; s > 1; --s) {
+    std::uint32_t from = w.least[s] - 1;
+    while (from > s - 1 && runs.sum(from - 1, w.least[s]) <= limit) --from;
+    w.least[s - 1] = from;
+  }
+  return w;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> stage_division(std::span<const Seconds> time, std::uint32_t stages) {
+  const Runs runs(time);
+  const std::uint32_t n = runs.count();
+  assert(stages >= 1 && stages <= n);
+  const double limit = shortest_longest(runs, stages);
+  const Window window = window_of(runs, stages, limit);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  // Rows of the window: the smallest sum of squares of s runs over the first u units, and where the last run begins.
+  std::vector<std::size_t> row(stages + 2, 0);
+  for (std::uint32_t s = 0; s <= stages; ++s) row[s + 1] = row[s] + (window.most[s] - window.least[s] + 1);
+  std::vector<double> least(row.back(), infinity);
+  std::vector<std::uint32_t> cut(row.back(), 0);
+  least[0] = 0;
+  for (std::uint32_t s = 1; s <= stages; ++s)
+    for (std::uint32_t u = window.least[s]; u <= window.most[s]; ++u) {
+      const std::size_t here = row[s] + (u - window.least[s]);
+      for (std::uint32_t from = std::min(u, window.most[s - 1] + 1); from-- > window.least[s - 1];) {
+        const double run = runs.sum(from, u);  // the last run is [from, u)
+        if (run > limit) break;
+        const double squares = least[row[s - 1] + (from - window.least[s - 1])] + run * run;
+        if (squares >= least[here]) continue;
+        least[here] = squares;
+        cut[here] = from;
+      }
+    }
+  std::vector<std::uint32_t> first(stages + 1);
+  first[stages] = n;
+  for (std::uint32_t s = stages; s > 0; --s) first[s - 1] = cut[row[s] + (first[s] - window.least[s])];
+  return first;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,47 @@
+#pragma once
+// Layout stages: the units of a priced split dealt to the virtual stages of a pipeline, with the times of their passes.
+//
+// The parts of both passes of one micro-batch sum to them: compute, recomputation, collectives on the critical path,
+// and what sharding (ZeRO-2 and 3) adds beyond what its transfers hide under compute. Internal to the layout
+// prediction.
+#include <stepcast/parallelism/layout_memory.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace stepcast {
+
+/// Parts of the two passes of one micro-batch through one virtual stage.
+struct PassParts {
+  Seconds compute, recomputation, tensor, context, expert, sharding;
+  PassParts& operator+=(const PassParts&);
+};
+struct VirtualStage {
+  std::uint32_t first = 0, units = 0;
+  PassParts parts;
+  double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
+  Bytes kept, working, boundary;  ///< of one micro-batch; `working` beyond what is kept
+};
+/// Adds what a stage holds to what its device does.
+void add(StageMemoryInput& device, const VirtualStage&);
+struct StagedSplit {
+  std::vector<VirtualStage> stages;
+  std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline
+};
+
+/// Times of one unit of a kind in each pass under a layout: compute and collectives.
+struct UnitPasses {
+  Seconds forward, backward;
+};
+[[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation);
+/// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.
+[[nodiscard]] Seconds exchange(const PricedGroup&, Operation, Bytes, bool hidden);
+
+/// Requires that the split is suitable and at most as many virtual stages as units; `layout.stage_units`, if there,
+/// fit.
+[[nodiscard]] StagedSplit staged_split(const Workload&, const PricedSplit&, const Layout& resolved,
+                                       std::uint32_t virtual_stages);
+
+}  // namespace stepcast

@@ -1,0 +1,256 @@
+#include <stepcast/cluster/stragglers.hpp>
+#include <stepcast/parallelism/tables.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+// When tables are thrown away: a few hundred MB.
+constexpr std::size_t most_entries = 400'000, most_stages = 1'000'000, most_passes = 12'000'000;
+
+std::uint64_t word(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+std::uint64_t word(std::int64_t high, std::int64_t low) {
+  return static_cast<std::uint64_t>(high) << 32 | static_cast<std::uint64_t>(low);
+}
+
+std::uint64_t order_word(const Layout& l) {
+  std::uint64_t bits = 0;
+  for (const Dimension d : l.order) bits = bits << 2 | static_cast<std::uint64_t>(d);
+  return bits;
+}
+
+bool same(const ModifierSpec& a, const ModifierSpec& b) { return a.modifier == b.modifier && a.options == b.options; }
+bool same(const PlanSpec& a, const PlanSpec& b) {
+  // Options left open (NaN) are tuned for each stage, so that such a plan equals itself.
+  const auto value_equal = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+  return a.strategy == b.strategy && a.collective == b.collective &&
+         std::equal(a.options.begin(), a.options.end(), b.options.begin(), value_equal) &&
+         std::equal(a.modifiers.begin(), a.modifiers.end(), b.modifiers.begin(), b.modifiers.end(),
+                    [](const ModifierSpec& x, const ModifierSpec& y) { return same(x, y); });
+}
+
+std::uint32_t virtual_stages_of(const Layout& l) { return static_cast<std::uint32_t>(l.pipeline * l.chunks); }
+
+/// Why units cannot be dealt to the stages; empty: they can.
+std::string division_flaw(const Layout& l, std::size_t units) {
+  if (static_cast<std::size_t>(l.pipeline * l.chunks) > units)
+    return std::to_string(units) + " units do not fill " + std::to_string(l.pipeline * l.chunks) + " stages";
+  if (l.stage_units.empty()) return {};
+  std::uint64_t sum = 0;
+  bool empty = false;
+  for (const std::uint32_t n : l.stage_units) {
+    sum += n;
+    empty = empty || n == 0;
+  }
+  if (sum == units && !empty) return {};
+  return "stages= deals out " + std::to_string(sum) + " units, the model has " + std::to_string(units) +
+         (empty ? "; no stage may be empty" : "");
+}
+
+}  // namespace
+
+LayoutTables::LayoutTables(const Workload& w, const Cluster& c, const LayoutOptions& o)
+    : workload(w), cluster(c), options(o), parameters(w.parameters()), delay(slowest(c.stragglers).delay) {
+  const double per_device = w.traced_batch > 0 ? w.traced_batch : 1;
+  global_batch = o.global_batch > 0 ? o.global_batch : per_device * static_cast<double>(c.workers());
+}
+
+Bytes LayoutTables::memory_cap() const {
+  if (options.memory_cap > Bytes(0)) return options.memory_cap;
+  if (cluster.device_memory > Bytes(0)) return cluster.device_memory;
+  return Bytes(0);
+}
+
+Answer<Layout> LayoutTables::resolved(const Layout& l) const {
+  Answer<Layout> out = stepcast::resolved(l, cluster.workers(), global_batch, workload.traced_batch);
+  if (!out) return out;
+  if (std::string why = division_flaw(*out, workload.units.size()); !why.empty()) return Inapplicable{std::move(why)};
+  return out;
+}
+
+void LayoutTables::forget_if_full() {
+  if (gradients_.size() < most_entries && held_stages_ < most_stages && evaluated_passes_ < most_passes) return;
+  // Numbers go on, so that what stays (splits, contents) never meets an old key.
+  staged_.clear();
+  pipelines_.clear();
+  gradients_.clear();
+  evaluators_.clear();
+  evaluated_passes_ = held_stages_ = 0;
+}
+
+const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout& l) {
+  const TableKey key{word(l.tensor, l.context),
+                     word(l.data, l.pipeline),
+                     word(l.expert, l.depth),
+                     static_cast<std::uint64_t>(l.micro_batch),
+                     word(l.scheme),
+                     order_word(l) << 2 | static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
+                         static_cast<std::uint64_t>(l.sequence_parallel)};
+  return splits_(key, [&] { return priced_split(workload, cluster, l); });
+}
+
+PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, const PipelineShape& shape,
+                                           std::string& why) {
+  const TableKey key{word(&schedule), word(shape.stages, shape.chunks), shape.micro_batches};
+  const auto& entry = evaluators_(key, [&] {
+    evaluated_passes_ += std::size_t{2} * shape.stages * shape.chunks * shape.micro_batches;
+    return PipelineEvaluator::of(schedule, shape);
+  });
+  if (!entry.value) {
+    why = entry.value.reason();
+    return nullptr;
+  }
+  // Entries are ours: evaluating one does not change what it stands for.
+  return const_cast<PipelineEvaluator*>(entry.value.operator->());
+}
+
+std::uint64_t LayoutTables::content_of(const std::vector<VirtualStage>& stages,
+                                       const std::vector<std::uint32_t>& held) {
+  StageContent& content = scratch_content_;
+  content.clear();
+  for (const std::uint32_t v : held)
+    content.insert(content.end(), workload.units.begin() + stages[v].first,
+                   workload.units.begin() + stages[v].first + stages[v].units);
+  // Neighbouring stages are mostly alike.
+  if (!content_list_.empty() && *content_list_[last_content_] == content) return last_content_;
+  auto found = contents_.find(content);
+  if (found == contents_.end()) {
+    found = contents_.emplace(content, contents_.size()).first;
+    content_list_.push_back(&found->first);
+  }
+  return last_content_ = found->second;
+}
+
+void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& out) {
+  const std::vector<VirtualStage>& stages = e.staged->stages;
+  const auto last = static_cast<std::uint32_t>(stages.size() - 1);
+  const double tied = stages[last].tied_parameters;
+  out.devices.resize(out.shape.stages);
+  held_stages_ += out.shape.stages;
+  for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
+    PipelineDevice& device = out.devices[d];
+    for (std::uint32_t c = 0; c < out.shape.chunks; ++c)
+      device.virtual_stages.push_back(e.layout.schedule->place(out.shape, d, c));
+    std::sort(device.virtual_stages.begin(), device.virtual_stages.end());
+    StageMemoryInput& memory = device.memory;
+    const bool first_held = device.virtual_stages.front() == 0, last_held = device.virtual_stages.back() == last;
+    for (const std::uint32_t v : device.virtual_stages) {
+      const VirtualStage& s = stages[v];
+      device.parts += s.parts;
+      add(memory, s);
+    }
+    // A head that shares its weights with the embedding holds a copy of them, unless it is on the same device.
+    if (last_held && !first_held) memory.parameters += tied;
+    if (last > 0 && first_held != last_held) device.tied_parameters = tied;
+    device.parameters = memory.parameters;
+    device.update_share = parameters > 0 ? memory.parameters / parameters : 0;
+    device.content = content_of(stages, device.virtual_stages);
+  }
+}
+
+PipelineOutcome LayoutTables::outcome_of(const EvaluatedLayout& e) {
+  PipelineOutcome out;
+  const Layout& l = e.layout;
+  out.shape = pipeline_shape(*l.schedule, static_cast<std::uint32_t>(l.pipeline), static_cast<std::uint32_t>(l.chunks),
+                             static_cast<std::uint32_t>(e.micro_batches));
+  PipelineEvaluator* pipeline = evaluator(*l.schedule, out.shape, out.unsuitable);
+  if (!pipeline) return out;
+  describe_devices(e, out);
+  const PipelineTimes& times = (*pipeline)(e.staged->chunks, l.overlap_pipeline);
+  out.last_backward = times.last_backward;
+  for (std::uint32_t d = 0; d < out.shape.stages; ++d)
+    out.devices[d].memory.micro_batches_kept = times.kept[d] / out.shape.chunks;
+  return out;
+}
+
+const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(EvaluatedLayout& e) {
+  const Layout& l = e.layout;
+  const auto& split = split_entry(l);
+  e.split = &split.value;
+  if (!e.split->unsuitable.empty()) return nullptr;
+  const bool sharded = l.zero >= 2 && l.data * l.context > 1;
+  std::uint64_t division = 0;
+  if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
+  const TableKey staged_key{split.number,
+                            virtual_stages_of(l),
+                            static_cast<std::uint64_t>(l.recomputation),
+                            sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
+                            sharded && l.zero == 3 ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
+                            division};
+  const auto& staged = staged_(staged_key, [&] {
+    held_stages_ += virtual_stages_of(l);
+    return staged_split(workload, *e.split, l, virtual_stages_of(l));
+  });
+  e.staged = &staged.value;
+  const TableKey key{staged.number, word(l.schedule), static_cast<std::uint64_t>(e.micro_batches),
+                     static_cast<std::uint64_t>(l.chunks << 1 | int{l.overlap_pipeline})};
+  return &pipelines_(key, [&] { return outcome_of(e); });
+}
+
+std::uint64_t LayoutTables::plan_number(const PlanSpec& plan) {
+  if (last_plan_ < plans_.size() && same(plans_[last_plan_], plan)) return last_plan_;
+  for (last_plan_ = 0; last_plan_ < plans_.size(); ++last_plan_)
+    if (same(plans_[last_plan_], plan)) return last_plan_;
+  plans_.push_back(plan);
+  return last_plan_;
+}
+
+Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec& plan, const PipelineDevice& device) {
+  const Layout& l = e.layout;
+  const auto& split = split_entry(l);
+  const TableKey key{
+      split.number, device.content, plan_number(plan),
+      static_cast<std::uint64_t>(l.zero << 4 | static_cast<int>(l.recomputation) << 1 | int{l.overlap_gradients})};
+  const auto& entry = gradients_(key, [&] {
+    const Answer<Seconds> time =
+        exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], scratch_);
+    return time ? ExposedGradients{*time, {}} : ExposedGradients{{}, time.reason()};
+  });
+  if (!entry.value.unsuitable.empty()) return Inapplicable{entry.value.unsuitable};
+  Seconds time = entry.value.time;
+  const auto reduced = [&](const PricedGroup& group, double elements) {
+    return exchange(group, Operation::all_reduce, Bytes(elements * workload.bytes_of_gradient), false);
+  };
+  if (device.tied_parameters > 0) time += reduced(e.split->ends, device.tied_parameters);
+  if (l.schedule->copies > 1) time += reduced(e.split->mirror, device.parameters);
+  return time;
+}
+
+Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
+  const double replicas = l.zero > 0 ? static_cast<double>(l.data * l.context) : 1;
+  return workload.update * (device.update_share / replicas);
+}
+
+Answer<EvaluatedLayout> LayoutTables::evaluated(const LayoutPlan& plan) {
+  forget_if_full();
+  Answer<Layout> layout = resolved(plan.layout);
+  if (!layout) return Inapplicable{layout.reason()};
+  EvaluatedLayout e;
+  e.layout = std::move(*layout);
+  e.micro_batches = micro_batches(e.layout, global_batch);
+  const auto* pipeline = pipeline_entry(e);
+  if (!pipeline) return Inapplicable{e.split->unsuitable};
+  if (!pipeline->value.unsuitable.empty()) return Inapplicable{pipeline->value.unsuitable};
+  e.pipeline = &pipeline->value;
+  for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
+    const PipelineDevice& device = e.pipeline->devices[d];
+    const Answer<Seconds> exposed = gradients(e, plan.gradients, device);
+    if (!exposed) return Inapplicable{exposed.reason()};
+    const Seconds end = e.pipeline->last_backward[d] + *exposed + update(e.layout, device);
+    if (end > e.iteration) {
+      e.iteration = end;
+      e.last_device = d;
+    }
+    const MemoryUse memory = memory_of(workload, e.layout, device.memory, options.memory);
+    if (d == 0 || memory.total() > e.memory.total()) {
+      e.memory = memory;
+      e.fullest_device = d;
+    }
+  }
+  e.iteration += workload.step_overhead + delay;
+  return e;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,142 @@
+#pragma once
+// Layout tables: what a LayoutEvaluator has found so far, by the numbers that it depends on.
+//
+// A layout is evaluated in four steps, each of which depends on fewer of its fields than the layout has, so that a
+// search pays for each combination once: collectives and units by degrees, order and micro-batch (priced_split.hpp);
+// stages by split, recomputation and sharding (layout_stages.hpp); the pipeline by stages, schedule and micro-batches;
+// exposed gradients by split, units of a device, plan and ZeRO stage. Keys are numbers, hits allocate nothing. Tables
+// that grow too large start anew. Internal to the layout prediction.
+#include <stepcast/parallelism/gradients.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/parallelism/stages.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace stepcast {
+
+using TableKey = std::array<std::uint64_t, 8>;
+struct TableKeyHash {
+  std::size_t operator()(const TableKey& key) const {
+    std::uint64_t h = 0x9e3779b97f4a7c15u;
+    for (const std::uint64_t word : key) {
+      h = (h ^ word) * 0xff51afd7ed558ccdu;
+      h ^= h >> 32;
+    }
+    return static_cast<std::size_t>(h);
+  }
+};
+
+/// Values by key, at stable addresses, each with a number of its own.
+template <class T>
+class NumberedTable {
+ public:
+  struct Entry {
+    std::uint64_t number = 0;
+    T value;
+  };
+  /// The entry of `key`, made by `make()` when it is asked for first.
+  template <class Make>
+  const Entry& operator()(const TableKey& key, const Make& make) {
+    const auto found = entries_.find(key);
+    if (found != entries_.end()) return *found->second;
+    return *entries_.emplace(key, std::make_unique<Entry>(Entry{++made_, make()})).first->second;
+  }
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  void clear() { entries_.clear(); }
+
+ private:
+  std::unordered_map<TableKey, std::unique_ptr<Entry>, TableKeyHash> entries_;
+  std::uint64_t made_ = 0;
+};
+
+/// One device of a pipeline: what it holds and does, whatever the times.
+struct PipelineDevice {
+  std::vector<std::uint32_t> virtual_stages;  ///< that it holds, in forward order
+  std::uint64_t content = 0;                  ///< number of its StageContent
+  PassParts parts;                            ///< of one micro-batch through each of its virtual stages
+  double parameters = 0;                      ///< with tied ones that it holds a copy of
+  double tied_parameters = 0;                 ///< whose gradients it sums with the other end of the pipeline
+  double update_share = 0;                    ///< of the workload's parameters
+  StageMemoryInput memory;
+};
+struct PipelineOutcome {
+  std::string unsuitable;
+  PipelineShape shape;
+  std::vector<PipelineDevice> devices;
+  std::vector<Seconds> last_backward;
+};
+
+/// A layout on its way to a prediction. Pointers are valid until the next evaluation.
+struct EvaluatedLayout {
+  Layout layout;
+  std::int64_t micro_batches = 1;
+  const PricedSplit* split = nullptr;
+  const StagedSplit* staged = nullptr;
+  const PipelineOutcome* pipeline = nullptr;
+  std::uint32_t last_device = 0;  ///< the one that ends last
+  Seconds iteration;
+  MemoryUse memory;  ///< of the fullest device
+  std::uint32_t fullest_device = 0;
+};
+
+struct LayoutTables {
+  LayoutTables(const Workload&, const Cluster&, const LayoutOptions&);
+
+  Workload workload;
+  Cluster cluster;
+  LayoutOptions options;
+  double global_batch = 0, parameters = 0;
+  Seconds delay;  ///< by which the slowest worker starts late
+
+  [[nodiscard]] Answer<Layout> resolved(const Layout&) const;
+  /// Inapplicable with the reason; memory is computed and not judged.
+  [[nodiscard]] Answer<EvaluatedLayout> evaluated(const LayoutPlan&);
+  /// Collectives after the last backward pass of a device: exposed gradients, tied ones, those of copies.
+  [[nodiscard]] Answer<Seconds> gradients(const EvaluatedLayout&, const PlanSpec&, const PipelineDevice&);
+  [[nodiscard]] Seconds update(const Layout&, const PipelineDevice&) const;
+  /// 0: no cap.
+  [[nodiscard]] Bytes memory_cap() const;
+  [[nodiscard]] const PricedSplit& split_of(const Layout& resolved) { return split_entry(resolved).value; }
+  PipelineEvaluator* evaluator(const PipelineSchedule&, const PipelineShape&, std::string& why);
+
+ private:
+  const NumberedTable<PricedSplit>::Entry& split_entry(const Layout&);
+  const NumberedTable<PipelineOutcome>::Entry* pipeline_entry(EvaluatedLayout&);
+  PipelineOutcome outcome_of(const EvaluatedLayout&);
+  void describe_devices(const EvaluatedLayout&, PipelineOutcome&);
+  std::uint64_t content_of(const std::vector<VirtualStage>&, const std::vector<std::uint32_t>&);
+  std::uint64_t plan_number(const PlanSpec&);
+  void forget_if_full();
+
+  struct ExposedGradients {
+    Seconds time;
+    std::string unsuitable;
+  };
+  NumberedTable<PricedSplit> splits_;
+  NumberedTable<StagedSplit> staged_;
+  NumberedTable<PipelineOutcome> pipelines_;
+  NumberedTable<ExposedGradients> gradients_;
+  NumberedTable<Answer<PipelineEvaluator>> evaluators_;
+  std::size_t evaluated_passes_ = 0;  ///< held by evaluators_
+  std::size_t held_stages_ = 0;       ///< by staged_ and pipelines_
+  std::map<StageContent, std::uint64_t> contents_;
+  std::vector<const StageContent*> content_list_;
+  StageContent scratch_content_;
+  std::uint64_t last_content_ = 0;
+  std::map<std::vector<std::uint32_t>, std::uint64_t> divisions_;
+  std::vector<PlanSpec> plans_;
+  std::size_t last_plan_ = 0;
+  Timeline scratch_;
+};
+
+struct LayoutEvaluator::State : LayoutTables {
+  using LayoutTables::LayoutTables;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,146 @@
+#pragma once
+// Pipeline: the order in which each stage works on micro-batches, and how long that takes.
+//
+// A schedule is a record in the open family pipelines/ (pipelines.inc): GPipe, 1F1B, interleaved 1F1B, zero-bubble
+// (ZB-H1), bidirectional (Chimera). It says in which order each device runs its passes. From that order and the times
+// of the chunks follows everything else: the task graph (forward of a chunk waits for the transfer from the one before,
+// backward for the transfer from the one after and for its own forward), its step time, the bubble, and how many
+// micro-batches are held at a time. Textbook formulas are the laws that test it, not what it computes. Invariants:
+// every pass of every micro-batch and chunk occurs once; the order has no deadlock. Not modelled: stages that wait for
+// one another's memory.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/units.hpp>
+#include <stepcast/schedule/task_graph.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+enum class PipelinePass : std::uint8_t {
+  forward,
+  backward,         ///< input and weight gradient together
+  input_gradient,   ///< split backward: what the stage before waits for
+  weight_gradient,  ///< split backward: fills gaps
+};
+/// One pass over one micro-batch through one chunk; chunk c of device d is virtual stage `PipelineSchedule::place`.
+struct PipelineSlot {
+  PipelinePass pass = PipelinePass::forward;
+  std::uint32_t chunk = 0;
+  std::uint32_t micro_batch = 0;
+  bool operator==(const PipelineSlot&) const = default;
+};
+struct PipelineShape {
+  std::uint32_t stages = 1;         ///< devices in a row
+  std::uint32_t chunks = 1;         ///< chunks that each of them holds, those of all copies of the model
+  std::uint32_t micro_batches = 1;  ///< of all copies together
+  bool operator==(const PipelineShape&) const = default;
+};
+/// Times of one virtual stage for one micro-batch.
+struct ChunkTimes {
+  Seconds forward, input_gradient, weight_gradient;  ///< recomputation is part of `input_gradient`
+  Seconds send_forward;                              ///< activations to the next virtual stage; 0 where there is none
+  Seconds send_backward;                             ///< their gradients to the one before
+};
+
+/// What a textbook says of even stages without transfers; the times asked for are those of a whole stage. Times are NaN
+/// where it says nothing (bidirectional, for some numbers of micro-batches).
+struct TextbookPipeline {
+  Seconds iteration, bubble;  ///< per device
+  double kept = 0;            ///< micro-batches (of a whole stage's activations) that the first device holds at most
+};
+
+struct PipelineSchedule {
+  std::string_view name;  ///< "gpipe", "1f1b", "interleaved", "zb_h1", "bidirectional"
+  std::string_view title, summary, reference;
+  /// Empty, or why it does not work for these numbers (all at least 1).
+  std::string (*unsuitable)(const PipelineShape&);
+  /// The passes of one device in the order in which it runs them.
+  std::vector<PipelineSlot> (*order)(const PipelineShape&, std::uint32_t stage);
+  /// Chunk of the model (virtual stage, 0 first) that `chunk` of `stage` is.
+  std::uint32_t (*place)(const PipelineShape&, std::uint32_t stage, std::uint32_t chunk);
+  /// Copies of the model that run at once, each with a share of the micro-batches (bidirectional: 2, else 1).
+  std::uint32_t copies = 1;
+  TextbookPipeline (*textbook)(const PipelineShape&, Seconds forward, Seconds input_gradient, Seconds weight_gradient);
+};
+
+[[nodiscard]] std::span<const PipelineSchedule> pipeline_schedules();
+[[nodiscard]] const PipelineSchedule* pipeline_schedule(std::string_view name);
+/// Chunks that each device holds: those of one copy of the model, for all its copies.
+[[nodiscard]] inline PipelineShape pipeline_shape(const PipelineSchedule& schedule, std::uint32_t stages,
+                                                  std::uint32_t chunks_of_a_copy, std::uint32_t micro_batches) {
+  return {stages, chunks_of_a_copy * schedule.copies, micro_batches};
+}
+
+/// The times of a pipelined step, on an unloaded cluster.
+struct PipelineTimes {
+  Seconds iteration;                   ///< from the first forward to the last end of any device
+  std::vector<Seconds> first_start;    ///< of each device
+  std::vector<Seconds> last_backward;  ///< end of its last pass: its gradients are complete
+  std::vector<Seconds> busy;           ///< compute
+  std::vector<double> kept;            ///< largest number of micro-batches held, in chunks, of each device
+};
+/// Evaluates orders made once per (schedule, shape) again and again for other times, without allocation: the hot path
+/// of the search.
+class PipelineEvaluator {
+ public:
+  /// Inapplicable when the schedule is unsuitable for the shape.
+  [[nodiscard]] static Answer<PipelineEvaluator> of(const PipelineSchedule&, const PipelineShape&);
+  /// `chunk`: one entry a virtual stage (stages x chunks / copies). `overlap`: transfers run beside compute, else the
+  /// sender waits. The result is valid until the next call.
+  const PipelineTimes& operator()(std::span<const ChunkTimes> chunk, bool overlap);
+  [[nodiscard]] const PipelineShape& shape() const { return shape_; }
+  /// Largest number of chunk activations that `stage` holds at a time; independent of times.
+  [[nodiscard]] double kept(std::uint32_t stage) const { return times_.kept[stage]; }
+
+ private:
+  struct Entry {           ///< one pass, in an order that respects all dependencies
+    std::uint32_t input;   ///< place in arrival_ of what it waits for; 0: nothing
+    std::uint32_t output;  ///< place in state_ of the link that takes its result
+    std::uint32_t cost;    ///< place in cost_
+  };
+  struct PassCost {
+    double time = 0, send = 0;
+  };
+  /// How often a device does a pass.
+  struct Work {
+    std::uint32_t device, cost, count;
+  };
+  class Builder;
+  PipelineEvaluator() = default;
+  template <bool overlap>
+  void run();
+
+  PipelineShape shape_;
+  std::uint32_t virtual_stages_ = 1;
+  std::vector<Entry> entries_;
+  std::vector<PassCost> cost_;   ///< by pass and virtual stage
+  std::vector<bool> sent_;       ///< whether the result of such a pass goes to another device
+  std::vector<double> state_;    ///< until when each is busy; four a device: links (next, before), none, compute
+  std::vector<double> arrival_;  ///< of each result where it goes, after a 0
+  std::vector<std::uint32_t> first_, last_;  ///< entry of each device
+  std::vector<Work> work_;
+  PipelineTimes times_;
+};
+
+/// The same as a task graph for the scheduler: one compute resource a device, one link a direction between neighbours,
+/// which serves the sends one by one. The next step waits for the end of this one.
+[[nodiscard]] Answer<TaskGraph> lowered(const PipelineSchedule&, const PipelineShape&, std::span<const ChunkTimes>,
+                                        bool overlap);
+/// What a task of that graph does.
+struct PipelineTask {
+  PipelineSlot slot;
+  std::uint32_t virtual_stage = 0;
+  std::uint32_t from = 0, to = 0;  ///< devices; the same except for transfers
+  bool transfer = false;           ///< the send of what `slot` made
+  bool end = false;                ///< nothing but the end of the step
+};
+[[nodiscard]] PipelineTask pipeline_task(const TaskGraph&, const PipelineShape&, std::uint32_t task);
+/// "F3 chunk 1", "send F3": its name; micro-batches and chunks count from 0.
+[[nodiscard]] std::string pipeline_task_name(const TaskGraph&, const PipelineShape&, std::uint32_t task);
+
+}  // namespace stepcast

@@ -1,0 +1,29 @@
+#pragma once
+// Prediction parts: what predictions with and without stragglers share.
+//
+// Without stragglers all workers are alike, and one of them is predicted (prediction.cpp). With them the slowest one
+// is, after its compute times have been found (prediction_of_slowest.cpp).
+#include <stepcast/prediction/prediction.hpp>
+
+namespace stepcast {
+
+/// A plan that is asked for by its spec, or one that was given and that the spec only names.
+struct AskedPlan {
+  PlanSpec spec;
+  const CommPlan* given = nullptr;
+};
+/// A spec that only names a plan: its strategy has that name and cannot plan anything itself.
+[[nodiscard]] PlanSpec spec_named(std::string_view name, std::string_view collective);
+/// One worker among others of its kind, on the links of `cluster`'s slowest worker.
+[[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&);
+/// Why the plan cannot be run on a collective, or not be counted; empty if it can. `compute`: compute_in_a_row.
+[[nodiscard]] std::string obstacle_to(const CommPlan&, Seconds compute, const Cluster&, const CommunicationCost&);
+/// Of a free-running timer, the k-th of those over which predictions are averaged.
+[[nodiscard]] constexpr double phase_of(std::uint32_t k, std::uint32_t phases) { return (k + 0.5) / phases; }
+/// Its iteration time alone.
+[[nodiscard]] Answer<Seconds> iteration_alike(const Profile&, const Cluster&, const CommunicationCost&,
+                                              const AskedPlan&, Timeline& scratch);
+/// `asked`, or if it leaves options open (`auto`), the best values for them.
+[[nodiscard]] PlanSpec with_automatic_options_tuned(const Profile&, const Cluster&, const PlanSpec& asked);
+
+}  // namespace stepcast

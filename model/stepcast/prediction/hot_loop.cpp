@@ -1,0 +1,74 @@
+#include <stepcast/prediction/alike.hpp>
+#include <stepcast/prediction/hot_loop.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast {
+
+void* Arena::do_allocate(std::size_t bytes, std::size_t alignment) {
+  // Blocks begin at addresses that suit every type.
+  std::size_t at = (used_ + alignment - 1) / alignment * alignment;
+  if (blocks_.empty() || at + bytes > blocks_.back().size) {
+    constexpr std::size_t least = 4096;
+    const std::size_t size = std::max({least, bytes, blocks_.empty() ? 0 : 2 * blocks_.back().size});
+    blocks_.push_back({std::make_unique_for_overwrite<std::byte[]>(size), size});
+    at = 0;
+  }
+  used_ = at + bytes;
+  return blocks_.back().bytes.get() + at;
+}
+
+void Arena::reset() {
+  if (blocks_.size() > 1) blocks_.erase(blocks_.begin(), blocks_.end() - 1);
+  used_ = 0;
+}
+
+HotLoop::Kept& HotLoop::kept_for(const PlanSpec& spec, std::uint32_t phase) {
+  const Modifier* modifier = spec.modifiers.empty() ? nullptr : spec.modifiers.front().modifier;
+  for (Kept& kept : kept_)
+    if (kept.strategy == spec.strategy && kept.modifier == modifier && kept.phase == phase) return kept;
+  Kept& kept = kept_.emplace_back();
+  kept.strategy = spec.strategy, kept.modifier = modifier, kept.phase = phase;
+  return kept;
+}
+
+// Brings what is kept up to date with `plan`.
+void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,
+                     const CommunicationCost& cost, CommPlan&& plan) {
+  const double contention = cluster.contention.compute_under_communication;
+  const bool alike = kept.profile == profile && kept.contention == contention && same_structure(plan, kept.plan);
+  kept.profile = nullptr;  // until all is well
+  spare_ = std::exchange(kept.plan, std::move(plan));
+  bool changed = true;
+  if (alike) changed = refilled(kept.plan, cost, kept.graph);
+  else lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
+  if (changed && SteadyPeriod::covers(kept.graph)) {
+    kept.period = seconds_of(steady_period_(kept.graph));
+  } else if (changed) {
+    schedule(kept.graph, timeline_);
+    kept.period = timeline_.iteration_time();
+  }
+  kept.contention = contention;
+  kept.profile = profile;
+}
+
+Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,
+                                   const CommunicationCost& cost, const PlanSpec& spec) {
+  Seconds sum;
+  const std::uint32_t phases = spec.strategy->phases;
+  for (std::uint32_t k = 0; k < phases; ++k) {
+    arena_.reset();
+    const StrategyInput input{profile->profile, cluster, cost, spec.options, phase_of(k, phases), &arena_, &spare_};
+    Answer<CommPlan> plan = comm_plan_of(spec, input);
+    if (!plan) return Inapplicable{plan.reason()};
+    std::string obstacle = obstacle_to(*plan, profile->compute.in_a_row, cluster, cost);
+    if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
+    Kept& kept = kept_for(spec, k);
+    update(kept, profile, cluster, cost, std::move(*plan));
+    sum += kept.period / kept.plan.period / phases;
+  }
+  return sum;
+}
+
+}  // namespace stepcast

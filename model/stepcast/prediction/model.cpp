@@ -1,0 +1,176 @@
+#include <stepcast/base/helping_threads.hpp>
+#include <stepcast/cluster/stragglers.hpp>
+#include <stepcast/prediction/hot_loop.hpp>
+#include <stepcast/prediction/model.hpp>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+// The costs on one cluster of the collectives that plans ask for, each made when it is asked for first.
+class Costs {
+ public:
+  explicit Costs(const Cluster& cluster) : cluster_(cluster), known_(collective_algorithms().size() + 2) {}
+
+  /// Of "", "table" or an algorithm; nothing for a name that is none of these.
+  const Answer<CommunicationCost>* of(std::string_view collective) const {
+    const auto algorithms = collective_algorithms();
+    const CollectiveAlgorithm* algorithm = collective_algorithm(collective);
+    if (!algorithm && !collective.empty() && collective != "table") return nullptr;
+    Known& known = known_[algorithm ? static_cast<std::size_t>(algorithm - algorithms.data())
+                                    : algorithms.size() + (collective == "table")];
+    std::call_once(known.made, [&] { known.cost.emplace(communication_cost(cluster_, collective)); });
+    return &*known.cost;
+  }
+
+ private:
+  struct Known {
+    std::once_flag made;
+    std::optional<Answer<CommunicationCost>> cost;
+  };
+  const Cluster& cluster_;
+  mutable std::vector<Known> known_;
+};
+
+// The first option without a value, in words; empty if all have one.
+std::string option_left_open(std::string_view owner, std::span<const OptionSpec> options, const OptionValues& values) {
+  for (std::size_t i = 0; i < options.size(); ++i)
+    if (std::isnan(values[i]))
+      return "option '" + std::string(options[i].name) + "' of '" + std::string(owner) +
+             "' is left open: tune it first, or give it a value";
+  return {};
+}
+std::string option_left_open(const PlanSpec& plan) {
+  std::string open = option_left_open(plan.strategy->name, plan.strategy->options, plan.options);
+  for (const ModifierSpec& m : plan.modifiers)
+    if (open.empty()) open = option_left_open(m.modifier->name, m.modifier->options, m.options);
+  return open;
+}
+
+bool is_value_of(const OptionSpec& option, double value) {
+  const bool whole = option.kind == OptionKind::count || option.kind == OptionKind::choice;
+  return value >= option.low && value <= option.high && (!whole || value == std::floor(value));
+}
+
+// Calls `work` with the runs [from, to) that make up [0, n), on several threads; rethrows what one of them throws.
+template <class Work>
+void in_runs(std::size_t n, unsigned threads, const Work& work) {
+  constexpr std::size_t run = 256;
+  const std::size_t runs = (n + run - 1) / run;
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> thrown(std::max<std::size_t>(1, std::min<std::size_t>(threads, runs)));
+  const auto helper = [&](std::exception_ptr& failure) {
+    try {
+      work([&](std::size_t& from, std::size_t& to) {
+        const std::size_t r = next.fetch_add(1);
+        from = std::min(n, r * run), to = std::min(n, from + run);
+        return r < runs;
+      });
+    } catch (...) { failure = std::current_exception(); }
+  };
+  {
+    const auto help = [&](std::size_t i) { helper(thrown[i]); };
+    const std::vector<std::jthread> others = helping_threads(thrown.size(), help);
+    help(0);
+  }
+  for (const std::exception_ptr& failure : thrown)
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+struct Model::Prepared {
+  std::shared_ptr<const PreparedProfile> given;
+  Cluster cluster;
+  std::shared_ptr<const PreparedProfile> slowest;  ///< the worker that the others wait for; where all are alike `given`
+  Costs costs;
+
+  Prepared(std::shared_ptr<const PreparedProfile> profile, Cluster on)
+      : given(std::move(profile)),
+        cluster(checked(std::move(on), "cluster")),
+        slowest(cluster.stragglers.none()
+                    ? given
+                    : std::make_shared<const PreparedProfile>(slowest_worker(given->profile, cluster))),
+        costs(cluster) {}
+};
+
+struct Model::Scratch::State {
+  HotLoop loop;
+};
+
+Model::Scratch::Scratch() : state_(std::make_unique<State>()) {}
+Model::Scratch::Scratch(Scratch&&) noexcept = default;
+Model::Scratch& Model::Scratch::operator=(Scratch&&) noexcept = default;
+Model::Scratch::~Scratch() = default;
+
+Model::Model(Profile profile, Cluster cluster)
+    : Model(std::make_shared<const Prepared>(
+          std::make_shared<const PreparedProfile>(checked(std::move(profile), "profile")), std::move(cluster))) {}
+Model::Model(std::shared_ptr<const Prepared> prepared) : prepared_(std::move(prepared)) {}
+
+const Profile& Model::profile() const { return prepared_->given->profile; }
+const Cluster& Model::cluster() const { return prepared_->cluster; }
+
+Answer<Seconds> Model::iteration(const PlanSpec& plan, Scratch& scratch) const {
+  if (std::string open = option_left_open(plan); !open.empty()) return Inapplicable{std::move(open)};
+  const Answer<CommunicationCost>* cost = prepared_->costs.of(collective_of(plan));
+  if (!cost) return Inapplicable{communication_cost(prepared_->cluster, collective_of(plan)).reason()};
+  if (!*cost) return Inapplicable{cost->reason()};
+  return scratch.state_->loop.iteration(prepared_->slowest, prepared_->cluster, **cost, plan);
+}
+
+void Model::iterations(std::span<const PlanSpec> plans, std::span<double> seconds, unsigned threads) const {
+  in_runs(plans.size(), threads, [&](const auto& next_run) {
+    Scratch scratch;
+    for (std::size_t from = 0, to = 0; next_run(from, to);)
+      for (std::size_t i = from; i < to; ++i) {
+        const Answer<Seconds> time = iteration(plans[i], scratch);
+        seconds[i] = time ? time->value() : std::nan("");
+      }
+  });
+}
+
+void Model::iterations(const PlanSpec& plan, std::size_t option, std::span<const double> values,
+                       std::span<double> seconds, unsigned threads) const {
+  if (option >= plan.strategy->options.size())
+    throw InputError("option", "a number below " + std::to_string(plan.strategy->options.size()),
+                     std::to_string(option));
+  in_runs(values.size(), threads, [&](const auto& next_run) {
+    Scratch scratch;
+    PlanSpec varied = plan;
+    for (std::size_t from = 0, to = 0; next_run(from, to);)
+      for (std::size_t i = from; i < to; ++i) {
+        seconds[i] = std::nan("");
+        if (!is_value_of(plan.strategy->options[option], values[i])) continue;
+        varied.options[option] = values[i];
+        if (const Answer<Seconds> time = iteration(varied, scratch)) seconds[i] = time->value();
+      }
+  });
+}
+
+Answer<Prediction> Model::prediction(const PlanSpec& plan) const {
+  return predicted(profile(), prepared_->cluster, plan);
+}
+
+Ranking Model::recommendation(const RecommendOptions& options) const {
+  return recommended(profile(), prepared_->cluster, options);
+}
+
+Model Model::on(Cluster cluster) const {
+  return Model(std::make_shared<const Prepared>(prepared_->given, std::move(cluster)));
+}
+
+}  // namespace stepcast

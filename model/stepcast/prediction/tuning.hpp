@@ -1,0 +1,26 @@
+#pragma once
+// Tuning: the best values of a plan's options on one cluster.
+//
+// Searched are the options that are marked `tuned`, or, if the plan leaves some open (`auto`), those. Several options
+// are searched one after the other, twice. The result is never worse than the default. Not modelled: options of
+// modifiers.
+#include <stepcast/plan/strategy.hpp>
+
+#include <cstdint>
+#include <functional>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// How options are searched.
+enum class Search : std::uint8_t {
+  grid,      ///< a coarse grid and golden section: the best that the model knows
+  bayesian,  ///< 15 trials of a Gaussian process (tuner.hpp): what a run-time tuner such as DeAR's would end with
+};
+
+/// The spec with its tuned options replaced by the best values found.
+[[nodiscard]] PlanSpec tuned(const Profile&, const Cluster&, const PlanSpec&, Search = Search::grid);
+/// The same by any measure of a plan; infinite where it does not apply.
+[[nodiscard]] PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const PlanSpec&,
+                             Search = Search::grid);
+
+}  // namespace stepcast

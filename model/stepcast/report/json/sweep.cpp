@@ -1,0 +1,118 @@
+// Rows of a sweep as CSV (RFC 4180, lines end in \n) and as JSON lines.
+#include <stepcast/sweep/sweep.hpp>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <ostream>
+
+namespace stepcast {
+namespace {
+
+/// The shortest decimal that reads back to the same double, without an exponent where that stays readable; nothing for
+/// what is no number.
+std::string number(double value) {
+  if (!std::isfinite(value)) return {};
+  std::array<char, 64> digits{};
+  const double magnitude = std::fabs(value);
+  const bool plain = magnitude == 0 || (magnitude >= 1e-7 && magnitude < 1e16);
+  const auto end = plain ? std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed)
+                         : std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return {digits.data(), end.ptr};
+}
+/// Nothing for a quantity whose zero means "unknown".
+std::string known(double value) { return value > 0 ? number(value) : std::string(); }
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') (out += '\\') += c;
+    else if (static_cast<unsigned char>(c) >= 0x20) out += c;
+    else {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(c));
+      out += code;
+    }
+  }
+  return out + '"';
+}
+
+struct Figure {
+  const char* column;
+  std::string text;  ///< of a number; empty: not known
+};
+
+/// What a row says of its prediction, in the order of the columns; all empty without one.
+std::array<Figure, 12> figures_of(const SweepRow& row) {
+  const double nothing = std::nan("");
+  const Prediction* p = row.prediction ? &*row.prediction : nullptr;
+  const auto seconds = [&](Seconds Prediction::*part) { return number(p ? (p->*part).value() : nothing); };
+  const auto share = [&](Seconds Breakdown::*part) { return number(p ? (p->breakdown.*part).value() : nothing); };
+  return {{{"iteration_s", seconds(&Prediction::iteration)},
+           {"interval_low_s", seconds(&Prediction::interval_low)},
+           {"interval_high_s", seconds(&Prediction::interval_high)},
+           {"compute_s", share(&Breakdown::compute)},
+           {"exposed_s", share(&Breakdown::exposed_communication)},
+           {"hidden_s", share(&Breakdown::hidden_communication)},
+           {"codec_s", share(&Breakdown::codec)},
+           {"input_stall_s", share(&Breakdown::input_stall)},
+           {"idle_s", share(&Breakdown::idle)},
+           {"throughput_samples_per_s", p ? known(p->throughput_samples_per_s) : std::string()},
+           {"memory_bytes", p ? known(p->memory.value()) : std::string()},
+           {"messages", p ? std::to_string(p->messages) : std::string()}}};
+}
+
+/// A choice is told by its name.
+std::string axis_text(const SweepAxis& axis, double value) {
+  const bool choice = axis.option && axis.option->kind == OptionKind::choice;
+  return choice ? value_text(axis, value) : number(value);
+}
+
+}  // namespace
+
+void write_sweep_csv(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows, bool header) {
+  if (header) {
+    for (const SweepAxis& axis : question.axes) out << csv_field(column_of(axis)) << ',';
+    out << "plan,";
+    for (const Figure& f : figures_of({})) out << f.column << ',';
+    out << "bound,best,inapplicable\n";
+  }
+  for (const SweepRow& row : rows) {
+    for (std::size_t i = 0; i < row.values.size(); ++i)
+      out << csv_field(axis_text(question.axes[i], row.values[i])) << ',';
+    out << csv_field(row.plan) << ',';
+    for (const Figure& f : figures_of(row)) out << f.text << ',';
+    out << csv_field(row.prediction ? row.prediction->bound : std::string()) << ',' << (row.best ? 1 : 0) << ','
+        << csv_field(row.inapplicable) << '\n';
+  }
+}
+
+void write_sweep_json_lines(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows) {
+  for (const SweepRow& row : rows) {
+    out << "{\"schema\": \"stepcast.sweep/1\", \"point\": " << row.point;
+    for (std::size_t i = 0; i < row.values.size(); ++i) {
+      const SweepAxis& axis = question.axes[i];
+      const std::string text = axis_text(axis, row.values[i]);
+      const bool choice = axis.option && axis.option->kind == OptionKind::choice;
+      out << ", " << json_text(column_of(axis)) << ": " << (choice ? json_text(text) : text);
+    }
+    out << ", \"plan\": " << json_text(row.plan);
+    for (const Figure& f : figures_of(row)) out << ", \"" << f.column << "\": " << (f.text.empty() ? "null" : f.text);
+    out << ", \"bound\": " << (row.prediction ? json_text(row.prediction->bound) : "null")
+        << ", \"best\": " << (row.best ? "true" : "false")
+        << ", \"inapplicable\": " << (row.prediction ? "null" : json_text(row.inapplicable)) << "}\n";
+  }
+}
+
+}  // namespace stepcast

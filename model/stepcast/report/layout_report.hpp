@@ -1,0 +1,76 @@
+#pragma once
+// Layout reports: what is said of layouts: one in detail, several side by side, the outcome of a search, a timeline.
+//
+// Invariant: text and JSON are made from the same value, like all reports (report.hpp). All layouts of a report are of
+// one workload and one global batch. Not modelled: what a layout costs in accuracy: all of them compute the same.
+#include <stepcast/search/layout_advice.hpp>
+#include <stepcast/search/unit_frontier.hpp>
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct SelfCheck;
+
+/// What every report of layouts is about.
+struct LayoutSubject {
+  const Workload& workload;
+  const Cluster& cluster;
+  const SelfCheck& check;
+  double global_batch = 0;
+  Bytes memory_cap;  ///< 0: none
+};
+
+struct LayoutReport {
+  LayoutSubject subject;
+  const LayoutPrediction& prediction;
+  std::vector<LaunchSettings> settings;
+};
+
+/// One of several layouts; without a prediction where it does not work.
+struct LayoutRow {
+  std::string plan;
+  std::optional<LayoutPrediction> prediction;
+  std::string inapplicable;
+};
+struct LayoutComparisonReport {
+  LayoutSubject subject;
+  std::vector<LayoutRow> rows;  ///< in the order in which they were named
+};
+
+struct LayoutSearchReport {
+  LayoutSubject subject;
+  const LayoutAdvice& advice;
+  LayoutSearchOptions options;
+  std::string reason;     ///< why layouts were searched though nobody asked; may be empty
+  bool frontier = false;  ///< show it
+};
+
+struct LayoutTimelineReport {
+  const Workload& workload;
+  const LayoutTimeline& detail;
+  LayoutPlan plan;
+  Seconds iteration;  ///< with gradients and update, which the timeline of the pipeline leaves out
+};
+
+/// What a device can trade between memory and time (unit_frontier.hpp).
+struct UnitFrontierReport {
+  LayoutSubject subject;
+  const UnitFrontier& found;
+};
+
+/// "8-way tensor parallelism, 35 pipeline stages (1f1b), ...": the layout for people.
+[[nodiscard]] std::string words_of(const LayoutPrediction&);
+
+void write_layout_text(std::ostream&, const LayoutReport&);
+void write_layout_comparison_text(std::ostream&, const LayoutComparisonReport&);
+void write_layout_search_text(std::ostream&, const LayoutSearchReport&);
+void write_layout_json(std::ostream&, const LayoutReport&);
+void write_layout_comparison_json(std::ostream&, const LayoutComparisonReport&);
+void write_layout_search_json(std::ostream&, const LayoutSearchReport&);
+void write_unit_frontier_text(std::ostream&, const UnitFrontierReport&);
+void write_unit_frontier_json(std::ostream&, const UnitFrontierReport&);
+
+}  // namespace stepcast

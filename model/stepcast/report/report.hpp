@@ -1,0 +1,76 @@
+#pragma once
+// Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.
+//
+// A report is a record: name, summary, and one pure function a subject, null where it does not show that subject. All
+// reports of a subject are made from the same value, so that text and JSON cannot disagree. Text fits 80 columns; JSON
+// has a `schema` key and SI numbers with their unit in the key. Not modelled: colours, locales.
+#include <stepcast/cluster/fit.hpp>
+#include <stepcast/documents/inspection.hpp>
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/replay/pipelined/pipeline_replay.hpp>
+#include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/self_check.hpp>
+#include <stepcast/report/layout_report.hpp>
+#include <stepcast/report/placement_report.hpp>
+#include <stepcast/report/whatif_report.hpp>
+#include <stepcast/search/unit_frontier.hpp>
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct PredictionReport {
+  const Profile& profile;
+  const Cluster& cluster;
+  const SelfCheck& check;
+  const Prediction& prediction;
+};
+struct RankingReport {
+  const Profile& profile;
+  const Cluster& cluster;
+  const SelfCheck& check;
+  const Ranking& ranking;
+  bool advice = true;  ///< what to run and why; false: a plain comparison of all plans
+};
+struct TimelineReport {
+  const Profile& profile;
+  const DetailedTimeline& detail;
+  const PlanSpec& plan;
+};
+
+struct Report {
+  std::string_view name;  ///< "text"
+  std::string_view summary;
+  void (*profile)(std::ostream&, const Profile&) = nullptr;
+  void (*inspection)(std::ostream&, const Inspection&) = nullptr;
+  void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
+  /// A pipelined job, rebuilt from its passes.
+  void (*pipeline_replay)(std::ostream&, const PipelineReplay&) = nullptr;
+  void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
+  void (*ranking)(std::ostream&, const RankingReport&) = nullptr;
+  void (*whatif)(std::ostream&, const WhatIfReport&) = nullptr;
+  /// A plan that cannot run, and why.
+  void (*inapplicable)(std::ostream&, std::string_view plan, const Inapplicable&) = nullptr;
+  void (*calibration)(std::ostream&, const Calibration&) = nullptr;
+  void (*timeline)(std::ostream&, const TimelineReport&) = nullptr;
+  void (*layout)(std::ostream&, const LayoutReport&) = nullptr;
+  void (*layout_comparison)(std::ostream&, const LayoutComparisonReport&) = nullptr;
+  void (*layout_search)(std::ostream&, const LayoutSearchReport&) = nullptr;
+  void (*placement)(std::ostream&, const PlacementReport&) = nullptr;
+  void (*unit_frontier)(std::ostream&, const UnitFrontierReport&) = nullptr;
+  void (*layout_timeline)(std::ostream&, const LayoutTimelineReport&) = nullptr;
+  /// One timeline a rank.
+  void (*replay_timeline)(std::ostream&, std::span<const ReplayTimeline>) = nullptr;
+};
+
+/// All reports (reports/reports.inc).
+[[nodiscard]] std::span<const Report> reports();
+/// Null for an unknown name.
+[[nodiscard]] const Report* report_named(std::string_view name);
+
+}  // namespace stepcast

@@ -1,0 +1,288 @@
+// The text reports of one layout and of several side by side.
+#include <stepcast/base/text.hpp>
+#include <stepcast/report/text/layout.hpp>
+#include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/table.hpp>
+
+#include <algorithm>
+#include <ostream>
+#include <tuple>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+using Align = TextTable::Align;
+
+/// "529.6 billion".
+std::string count_text(double n) {
+  constexpr std::pair<double, std::string_view> scales[] = {{1e12, " trillion"}, {1e9, " billion"}, {1e6, " million"}};
+  for (const auto& [scale, word] : scales)
+    if (n >= scale) return fixed(n / scale, 1) + std::string(word);
+  return grouped_digits(static_cast<std::uint64_t>(n));
+}
+
+std::string workload_text(const Workload& workload) {
+  std::string text = workload.name.empty() ? "unnamed" : workload.name;
+  text += ", " + count_text(workload.parameters()) + " parameters";
+  return text + (workload.shape ? "; described, not measured" : "");
+}
+
+/// The links that tensor parallelism depends on most.
+std::string inside_text(const Cluster& cluster) {
+  const bool assumed = std::any_of(cluster.provenance.begin(), cluster.provenance.end(),
+                                   [](const std::string& line) { return line.starts_with("inside: assumed"); });
+  return text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency) +
+         (assumed ? "; assumed (PCIe 4.0 x16), --inside says otherwise" : "");
+}
+
+void add(std::vector<std::string>& parts, bool wanted, const std::string& part) {
+  if (wanted) parts.push_back(part);
+}
+
+/// "embedding, 4 block" for a stage that is one run of units; of an interleaved one only how many.
+std::string units_text(const Workload& workload, const StageSummary& stage, std::int64_t chunks) {
+  if (chunks > 1 || stage.first_unit + stage.units > workload.units.size()) return std::to_string(stage.units);
+  std::string text;
+  for (std::uint32_t u = stage.first_unit; u < stage.first_unit + stage.units;) {
+    const std::uint32_t kind = workload.units[u];
+    std::uint32_t end = u;
+    while (end < stage.first_unit + stage.units && workload.units[end] == kind) ++end;
+    const std::string& name = workload.kinds[kind].name;
+    text += (text.empty() ? "" : ", ") + (end - u == 1 ? "" : std::to_string(end - u) + " x ") + name;
+    u = end;
+  }
+  return text;
+}
+
+/// Neighbouring stages that show the same units and times.
+struct StageRow {
+  std::size_t first = 0, last = 0;
+  std::string units, forward, backward;
+  Seconds end;  ///< of the last one to end
+  Bytes least, most;
+  [[nodiscard]] bool shows_the_same(const StageRow& o) const {
+    return std::tie(units, forward, backward) == std::tie(o.units, o.forward, o.backward);
+  }
+};
+
+std::vector<StageRow> stage_rows(const Workload& workload, const LayoutPrediction& p) {
+  std::vector<StageRow> rows;
+  for (std::size_t s = 0; s < p.stages.size(); ++s) {
+    const StageSummary& stage = p.stages[s];
+    const Bytes memory = stage.memory.total();
+    StageRow row{s,
+                 s,
+                 units_text(workload, stage, p.plan.layout.chunks),
+                 text_of(stage.forward),
+                 text_of(stage.backward),
+                 stage.end,
+                 memory,
+                 memory};
+    if (rows.empty() || !rows.back().shows_the_same(row)) {
+      rows.push_back(std::move(row));
+      continue;
+    }
+    StageRow& before = rows.back();
+    before.last = s;
+    before.end = std::max(before.end, row.end);
+    before.least = std::min(before.least, memory);
+    before.most = std::max(before.most, memory);
+  }
+  return rows;
+}
+
+void write_stages(std::ostream& out, const Workload& workload, const LayoutPrediction& p) {
+  if (p.stages.size() < 2) return;
+  TextTable table({{"stages"},
+                   {"units", Align::flexible},
+                   {"forward", Align::right},
+                   {"backward", Align::right},
+                   {"ends", Align::right},
+                   {"memory", Align::right}});
+  for (const StageRow& row : stage_rows(workload, p)) {
+    const std::string most = text_of(row.most), least = text_of(row.least);
+    table.add_row({std::to_string(row.first) + (row.last > row.first ? "-" + std::to_string(row.last) : ""), row.units,
+                   row.forward, row.backward, text_of(row.end), least == most ? most : least + " - " + most});
+  }
+  out << '\n';
+  table.write(out);
+  out << "(forward and backward: one micro-batch, with its collectives)\n";
+}
+
+void write_memory(std::ostream& out, const LayoutPrediction& p) {
+  const MemoryUse& m = p.memory;
+  const std::pair<std::string_view, Bytes> parts[] = {{"parameters", m.parameters},     {"gradients", m.gradients},
+                                                      {"optimizer state", m.optimizer}, {"activations", m.activations},
+                                                      {"buffers", m.buffers},           {"margin", m.margin}};
+  TextTable table({{p.stages.size() > 1 ? "memory of the fullest stage" : "memory of a device"},
+                   {"size", Align::right},
+                   {"share", Align::right}});
+  const Bytes total = m.total();
+  for (const auto& [name, size] : parts)
+    table.add_row({std::string(name), text_of(size), total > Bytes(0) ? percent(size / total) : ""});
+  out << '\n';
+  table.write(out);
+}
+
+}  // namespace
+
+std::string grouped_digits(std::uint64_t n) {
+  std::string text = std::to_string(n);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string memory_text(Bytes used, Bytes cap) { return text_of(used) + (cap > Bytes(0) ? " of " + text_of(cap) : ""); }
+
+std::string words_of(const LayoutPrediction& p) {
+  const Layout& l = p.plan.layout;
+  const auto over = [](std::int64_t n) { return " over " + counted(n, "device"); };
+  const std::string scheme = l.scheme && l.scheme->name != "1d" ? std::string(l.scheme->name) + " " : "";
+  const std::string schedule = l.schedule ? std::string(l.schedule->name) : "1f1b";
+  std::vector<std::string> parts;
+  add(parts, l.tensor > 1,
+      scheme + "tensor parallelism" + over(l.tensor) + (l.sequence_parallel ? " with sequence parallelism" : ""));
+  add(parts, l.context > 1, "context parallelism" + over(l.context));
+  add(parts, l.pipeline > 1,
+      counted(l.pipeline, "pipeline stage") + " (" + schedule +
+          (l.chunks > 1 ? ", " + std::to_string(l.chunks) + " chunks each" : "") + ")");
+  add(parts, l.data > 1,
+      counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : ""));
+  add(parts, l.expert > 1, "experts spread" + over(l.expert));
+  add(parts, parts.empty(), "one device");
+  const std::string samples = counted(l.micro_batch, "sample");
+  parts.push_back(p.micro_batches == 1 ? "one micro-batch of " + samples
+                                       : std::to_string(p.micro_batches) + " micro-batches of " + samples);
+  if (l.recomputation != Recomputation::none)
+    parts.push_back(std::string(name_of(l.recomputation)) + " recomputation of activations");
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const std::vector<std::string>& also) {
+  const Workload& workload = subject.workload;
+  if (!workload.shape) write_labelled(out, "replay", replay_text(subject.check));
+  write_labelled(out, "model", workload_text(workload));
+  if (workload.device) write_labelled(out, "device", workload.device->name);
+  write_labelled(out, "cluster", cluster_text(subject.cluster));
+  if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
+  write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
+  std::vector<std::string> assumed = workload.assumed;
+  for (const std::string& text : also)
+    if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
+  write_assumed(out, assumed, "--json says all");
+  if (const std::string caution = subject.check.caution(); !caution.empty())
+    write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
+  out << '\n';
+}
+
+void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const LayoutPrediction& p,
+                        std::string_view label) {
+  write_labelled(out, label, text_of(p.plan));
+  write_labelled(out, "in words", words_of(p));
+  write_labelled(out, "step",
+                 text_of(p.iteration) + " (80 % interval of the mean: " + text_of(p.interval_low) + " to " +
+                     text_of(p.interval_high) + ")");
+  const double sequence = subject.workload.sequence;
+  if (p.throughput_samples_per_s > 0)
+    write_labelled(out, "throughput",
+                   fixed(p.throughput_samples_per_s, 1) + " samples/s" +
+                       (sequence > 0 ? ", " + count_text(p.throughput_samples_per_s * sequence) + " tokens/s" : "") +
+                       " on all devices");
+  if (p.model_flops_utilization > 0)
+    write_labelled(out, "MFU",
+                   percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices");
+  write_labelled(out, "bound", p.bound);
+  write_labelled(out, "memory",
+                 memory_text(p.memory.total(), subject.memory_cap) + " a device" +
+                     (subject.memory_cap > Bytes(0) ? "" : "; how much it has is not known (--device-memory)"));
+}
+
+void write_layout_breakdown(std::ostream& out, const LayoutPrediction& p) {
+  const LayoutBreakdown& b = p.breakdown;
+  const struct {
+    std::string_view name;
+    Seconds time;
+    bool always;
+  } parts[] = {{"compute", b.compute, true},
+               {"recomputation", b.recomputation, false},
+               {"tensor collectives", b.tensor, p.plan.layout.tensor > 1},
+               {"context collectives", b.context, p.plan.layout.context > 1},
+               {"expert exchanges", b.expert, p.plan.layout.expert > 1},
+               {"pipeline transfers", b.pipeline, p.plan.layout.pipeline > 1},
+               {"pipeline bubble", b.bubble, p.plan.layout.pipeline > 1},
+               {"exposed gradients", b.gradients, p.plan.layout.data > 1},
+               {"update", b.update, false},
+               {"other", b.other, false}};
+  TextTable table({{"part of the step"}, {"time", Align::right}, {"share", Align::right}});
+  for (const auto& part : parts)
+    if (part.always || part.time > 1e-9 * p.iteration)  // less is rounding
+      table.add_row({std::string(part.name), text_of(part.time > 1e-9 * p.iteration ? part.time : Seconds(0)),
+                     percent(part.time / p.iteration)});
+  table.write(out);
+}
+
+void write_launch_settings(std::ostream& out, const std::vector<LaunchSettings>& all) {
+  std::vector<std::pair<std::string, std::string>> refusals;  // reason, frameworks
+  for (const LaunchSettings& settings : all) {
+    if (settings.text.empty()) {
+      const auto same = std::find_if(refusals.begin(), refusals.end(),
+                                     [&](const auto& refusal) { return refusal.first == settings.cannot; });
+      if (same != refusals.end()) same->second += ", " + std::string(settings.framework);
+      else refusals.emplace_back(settings.cannot, settings.framework);
+      continue;
+    }
+    write_labelled(out, "settings", "for " + std::string(settings.framework) + ":");
+    write_settings(out, settings.text);
+  }
+  for (const auto& [reason, frameworks] : refusals) write_labelled(out, "not with", frameworks + ": " + reason);
+}
+
+void write_layout_text(std::ostream& out, const LayoutReport& report) {
+  const LayoutPrediction& p = report.prediction;
+  write_layout_heading(out, report.subject, p.assumed);
+  write_layout_facts(out, report.subject, p, "plan");
+  out << '\n';
+  write_layout_breakdown(out, p);
+  write_memory(out, p);
+  write_stages(out, report.subject.workload, p);
+  if (!report.settings.empty()) out << '\n';
+  write_launch_settings(out, report.settings);
+  for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
+}
+
+void write_layout_comparison_text(std::ostream& out, const LayoutComparisonReport& report) {
+  write_layout_heading(out, report.subject);
+  const auto works = [](const LayoutRow& row) { return row.prediction.has_value(); };
+  const auto slowest = std::max_element(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
+    return (a.prediction ? a.prediction->iteration : Seconds(0)) <
+           (b.prediction ? b.prediction->iteration : Seconds(0));
+  });
+  if (std::none_of(report.rows.begin(), report.rows.end(), works)) {
+    out << "No plan can run on this cluster.\n";
+  } else {
+    TextTable table({{"plan", Align::flexible},
+                     {"step", Align::right},
+                     {"gain", Align::right},
+                     {"compute", Align::right},
+                     {"bubble", Align::right},
+                     {"gradients", Align::right},
+                     {"memory", Align::right}});
+    for (const LayoutRow& row : report.rows) {
+      if (!row.prediction) continue;
+      const LayoutPrediction& p = *row.prediction;
+      table.add_row({row.plan, text_of(p.iteration), fixed(slowest->prediction->iteration / p.iteration, 2) + "x",
+                     text_of(p.breakdown.compute + p.breakdown.recomputation), text_of(p.breakdown.bubble),
+                     text_of(p.breakdown.gradients), text_of(p.memory.total())});
+    }
+    table.write(out);
+  }
+  TextTable refused({{"not here"}, {"because", Align::flexible}});
+  for (const LayoutRow& row : report.rows)
+    if (!row.prediction) refused.add_row({row.plan, row.inapplicable});
+  if (!refused.empty()) out << '\n', refused.write(out);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,24 @@
+#pragma once
+// Parts of the text reports of layouts (internal to the report).
+#include <stepcast/report/layout_report.hpp>
+
+#include <iosfwd>
+#include <string>
+
+namespace stepcast {
+
+/// What every report of layouts opens with: model, device, cluster, batch, what was assumed, and a caution if the trace
+/// is not reproduced. `also`: what one prediction assumed beyond the workload.
+void write_layout_heading(std::ostream&, const LayoutSubject&, const std::vector<std::string>& also = {});
+/// Plan, step, throughput, bound and memory of a layout.
+void write_layout_facts(std::ostream&, const LayoutSubject&, const LayoutPrediction&, std::string_view label);
+void write_layout_breakdown(std::ostream&, const LayoutPrediction&);
+/// Framework by framework, what to paste or why there is nothing.
+void write_launch_settings(std::ostream&, const std::vector<LaunchSettings>&);
+
+/// "12,345".
+[[nodiscard]] std::string grouped_digits(std::uint64_t);
+/// "61.2 GiB of 74.5 GiB".
+[[nodiscard]] std::string memory_text(Bytes used, Bytes cap);
+
+}  // namespace stepcast

@@ -1,0 +1,179 @@
+// The text report of a search over layouts: what to run, how sure that is, why, and what else there is.
+#include <stepcast/base/text.hpp>
+#include <stepcast/report/text/layout.hpp>
+#include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/table.hpp>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+using Align = TextTable::Align;
+
+std::string search_text(const LayoutSearchResult& search) {
+  std::string counts = grouped_digits(search.evaluated) + " evaluated, " + grouped_digits(search.bounded) +
+                       " excluded by bounds, " + grouped_digits(search.too_large) + " too large for the memory, " +
+                       grouped_digits(search.unsuitable) + " unsuitable";
+  const std::string total = grouped_digits(search.total) + " layouts (";
+  if (search.proved && search.best.empty()) return "none of " + total + counts + ")";
+  if (search.proved) return "proved best of " + total + counts + ")";
+  counts += ", " + grouped_digits(search.open) + " open";
+  if (search.best.empty()) return "stopped early: none found yet of " + total + counts + ")";
+  return "stopped early: the best of all may be up to " + percent(search.gap) + " shorter; " + total + counts + ")";
+}
+
+/// What the objective is about, where that is not the step.
+std::string objective_text(const LayoutSearchReport& report, const LayoutPrediction& best) {
+  const LayoutSearchOptions& options = report.options;
+  std::string text(words_of(options.objective));
+  if (options.objective == Objective::fewest_devices) text += ": " + counted(best.devices, "device");
+  if (options.price_per_device_hour > 0)
+    text += (options.objective == Objective::cheapest ? ": " : "; ") +
+            fixed(cost_of(best, options.price_per_device_hour), 4) + " a step on " + counted(best.devices, "device");
+  if (options.target_step > Seconds(0)) text += ", with a step of at most " + text_of(options.target_step);
+  return text;
+}
+
+bool only_data_parallel(const LayoutPrediction& p) {
+  const Layout& l = p.plan.layout;
+  return l.tensor * l.context * l.pipeline * l.expert == 1;
+}
+
+std::string gain_text(const LayoutAdvice& advice, Objective objective) {
+  const LayoutPrediction& best = advice.best.front();
+  if (only_data_parallel(best)) return "none over data parallelism alone, which is best";
+  if (!advice.data_parallel) return "data parallelism alone does not work: " + advice.no_data_parallel;
+  const LayoutPrediction& alone = *advice.data_parallel;
+  const bool by_time = objective == Objective::shortest_step;
+  std::string text =
+      (by_time ? fixed(alone.iteration / best.iteration, 2) + "x over the best with" : std::string("over")) +
+      " data parallelism alone, " + text_of(alone.plan) + " (" + text_of(alone.iteration) + ", " +
+      text_of(alone.memory.total()) + ")";
+  return text + (alone.devices == best.devices ? "" : " on " + counted(alone.devices, "device"));
+}
+
+std::string network_text(const BandwidthCheck& check, std::string_view link) {
+  const std::string where = "at " + (check.factor < 1 ? std::string("half") : fixed(check.factor, 0) + " times") +
+                            " the bandwidth of " + std::string(link) + ": ";
+  if (check.better.empty())
+    return where + "still best" + (check.whole_space ? "" : " of the layouts below") + ", " + text_of(check.own);
+  return where + check.better + " is better, " + text_of(check.best) + " against " + text_of(check.own);
+}
+
+void write_advice(std::ostream& out, const LayoutSearchReport& report) {
+  const LayoutAdvice& advice = report.advice;
+  const LayoutPrediction& best = advice.best.front();
+  write_layout_facts(out, report.subject, best, "best plan");
+  if (report.options.objective != Objective::shortest_step || report.options.price_per_device_hour > 0)
+    write_labelled(out, "objective", objective_text(report, best));
+  write_labelled(out, "search", search_text(advice.search));
+  write_labelled(out, "gain", gain_text(advice, report.options.objective));
+  if (advice.untuned)
+    write_labelled(out, "gradients",
+                   "tuned after the search, which found " + text_of(advice.untuned->plan) + ", " +
+                       text_of(advice.untuned->iteration));
+  for (const BandwidthCheck& check : advice.networks)
+    write_labelled(out, "holds", network_text(check, report.subject.cluster.nodes > 1 ? "the network" : "the links"));
+  for (const std::string& warning : best.warnings) write_labelled(out, "note", warning);
+  out << '\n';
+  write_layout_breakdown(out, best);
+}
+
+/// The same but for what overlaps: one of them is enough to look at.
+bool same_but_for_overlap(Layout a, Layout b) {
+  a.overlap_pipeline = b.overlap_pipeline;
+  a.overlap_gradients = b.overlap_gradients;
+  return a == b;
+}
+
+std::vector<const LayoutPrediction*> shown_layouts(const std::vector<LayoutPrediction>& best) {
+  constexpr std::size_t most = 10;
+  std::vector<const LayoutPrediction*> shown;
+  for (const LayoutPrediction& p : best)
+    if (shown.size() < most && std::none_of(shown.begin(), shown.end(), [&](const LayoutPrediction* before) {
+          return same_but_for_overlap(before->plan.layout, p.plan.layout);
+        }))
+      shown.push_back(&p);
+  return shown;
+}
+
+void write_best(std::ostream& out, const LayoutSearchReport& report) {
+  const Objective objective = report.options.objective;
+  const bool devices = objective == Objective::fewest_devices || objective == Objective::cheapest;
+  const double price = report.options.price_per_device_hour;
+  const std::vector<const LayoutPrediction*> layouts = shown_layouts(report.advice.best);
+  const bool utilization = layouts.front()->model_flops_utilization > 0;
+  std::vector<TextTable::Column> columns = {{"#", Align::right},
+                                            {"layout", Align::flexible},
+                                            {"step", Align::right},
+                                            {"memory", Align::right},
+                                            {"bubble", Align::right}};
+  if (utilization) columns.push_back({"MFU", Align::right});
+  if (devices) columns.push_back({"devices", Align::right});
+  if (price > 0) columns.push_back({"cost", Align::right});
+  TextTable table(columns);
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const LayoutPrediction& p = *layouts[i];
+    std::vector<std::string> row = {std::to_string(i + 1), text_of(p.plan), text_of(p.iteration),
+                                    text_of(p.memory.total()), percent(p.breakdown.bubble / p.iteration)};
+    if (utilization) row.push_back(percent(p.model_flops_utilization));
+    if (devices) row.push_back(std::to_string(p.devices));
+    if (price > 0) row.push_back(fixed(cost_of(p, price), 4));
+    table.add_row(std::move(row));
+  }
+  out << '\n';
+  table.write(out);
+}
+
+bool any_framework_runs(const std::vector<LaunchSettings>& all) {
+  return std::any_of(all.begin(), all.end(), [](const LaunchSettings& s) { return !s.text.empty(); });
+}
+
+/// The settings of the best layout; where no framework runs it, of the best one that some framework does.
+void write_best_settings(std::ostream& out, const LayoutSearchReport& report) {
+  const LayoutAdvice& advice = report.advice;
+  if (advice.settings.empty()) return;
+  out << '\n';
+  if (any_framework_runs(advice.settings)) return write_launch_settings(out, advice.settings);
+  for (const LayoutPrediction& p : advice.best) {
+    const std::vector<LaunchSettings> settings = launch_settings(report.subject.workload, p);
+    if (!any_framework_runs(settings)) continue;
+    write_labelled(out, "settings",
+                   "no framework runs the best layout; the next that one does is " + text_of(p.plan) + ", " +
+                       percent(p.iteration / advice.best.front().iteration - 1) + " slower");
+    return write_launch_settings(out, settings);
+  }
+  write_launch_settings(out, advice.settings);
+}
+
+void write_frontier(std::ostream& out, const std::vector<FrontierPoint>& frontier) {
+  TextTable table(
+      {{"memory", Align::right}, {"step", Align::right}, {"shortest step with so much memory", Align::flexible}});
+  for (const FrontierPoint& point : frontier)
+    table.add_row({text_of(point.memory), text_of(point.iteration), text_of(point.plan)});
+  out << '\n';
+  table.write(out);
+}
+
+}  // namespace
+
+void write_layout_search_text(std::ostream& out, const LayoutSearchReport& report) {
+  const LayoutAdvice& advice = report.advice;
+  const bool any = !advice.best.empty();
+  write_layout_heading(out, report.subject, any ? advice.best.front().assumed : std::vector<std::string>{});
+  if (!report.reason.empty()) write_labelled(out, "layouts", report.reason), out << '\n';
+  if (!any) {
+    write_labelled(out, "no layout", advice.search.nothing);
+    write_labelled(out, "search", search_text(advice.search));
+  } else {
+    write_advice(out, report);
+    write_best(out, report);
+  }
+  if (report.frontier && !advice.search.frontier.empty()) write_frontier(out, advice.search.frontier);
+  if (any) write_best_settings(out, report);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,103 @@
+// Parts of the text report.
+#include <stepcast/base/text.hpp>
+#include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/table.hpp>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+
+namespace stepcast {
+
+std::string replay_text(const SelfCheck& check) {
+  const Replay* worst = check.worst();
+  if (!worst) {
+    const std::string why = !check.missing.empty() ? check.missing : check.ranks.empty() ? "" : check.ranks[0].note;
+    return "not known how well the trace is reproduced" + (why.empty() ? "" : ": " + why);
+  }
+  std::string text = "rebuilt step " + text_of(worst->replayed) + ", measured " + text_of(worst->measured) + ": " +
+                     percent(worst->relative_error, true);
+  if (worst->noise > 0) text += " (the measured steps vary by " + percent(worst->noise) + ")";
+  if (check.ranks.size() > 1) text += "; the worst of " + counted(std::ssize(check.ranks), "rank");
+  return text;
+}
+
+std::string interval_text(const Prediction& p) { return text_of(p.interval_low) + " to " + text_of(p.interval_high); }
+
+std::string model_text(const Profile& p) {
+  std::string text = p.model.empty() ? "unnamed" : p.model;
+  if (p.batch_samples > 0) text += ", " + fixed(p.batch_samples, 0) + " samples a step";
+  return text + (p.has_device() ? " on " + p.device : ", computed on the host");
+}
+
+std::string gradients_text(const Profile& p) {
+  return text_of(p.gradient_size()) + " in " + counted(std::ssize(p.tensors), "tensor") + ", " +
+         counted(std::ssize(p.layers), "layer");
+}
+
+std::string cluster_text(const Cluster& c) {
+  std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
+  if (c.nodes > 1) text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
+  if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
+  if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
+  return c.name.empty() ? text : c.name + ": " + text;
+}
+
+std::string short_bound(std::string_view bound) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {
+      {"communication bandwidth", "bandwidth"}, {"start-up of messages", "start-up"},
+      {"waiting for input", "input"},           {"waiting for a timer", "timer"},
+      {"encoding and decoding", "codec"},       {"host issue of kernels", "host issue"}};
+  const std::string_view plain = bound.substr(0, bound.find(" ("));
+  for (const auto& [in_full, name] : names)
+    if (plain == in_full) return std::string(name);
+  return std::string(plain);
+}
+
+void write_ranks(std::ostream& out, const std::vector<TracedRank>& ranks, std::string_view lateness) {
+  if (ranks.empty()) return;
+  using Align = TextTable::Align;
+  TextTable table({{"rank", Align::right},
+                   {"step", Align::right},
+                   {"transfer", Align::right},
+                   {"waiting", Align::right},
+                   {"late", Align::right},
+                   {"clock", Align::right},
+                   {"to within", Align::right}});
+  for (const TracedRank& r : ranks)
+    table.add_row({std::to_string(r.rank), r.step > Seconds(0) ? text_of(r.step) : "unknown", text_of(r.transfer),
+                   text_of(r.waiting), text_of(r.late),
+                   r.clock_offset < Seconds(0) ? "-" + text_of(-r.clock_offset) : text_of(r.clock_offset),
+                   text_of(r.clock_residual)});
+  table.write(out);
+  write_labelled(out, "ranks", lateness);
+}
+
+void write_assumed(std::ostream& out, const std::vector<std::string>& assumed, std::string_view where_all) {
+  constexpr std::size_t shown = 4;
+  for (std::size_t i = 0; i < std::min(shown, assumed.size()); ++i) write_labelled(out, "assumed", assumed[i]);
+  if (assumed.size() > shown)
+    write_labelled(out, "assumed", std::to_string(assumed.size() - shown) + " more; " + std::string(where_all));
+}
+
+void write_settings(std::ostream& out, std::string_view settings) {
+  while (!settings.empty()) {
+    const auto end = std::min(settings.find('\n'), settings.size());
+    out << "    " << settings.substr(0, end) << '\n';
+    settings.remove_prefix(std::min(end + 1, settings.size()));
+  }
+}
+
+void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
+  write_labelled(out, "replay", replay_text(check));
+  if (!profile.lateness.empty()) write_labelled(out, "ranks", profile.lateness);
+  write_labelled(out, "model", model_text(profile));
+  write_labelled(out, "gradients", gradients_text(profile));
+  write_labelled(out, "cluster", cluster_text(cluster));
+  write_assumed(out, profile.assumed, "'stepcast profile' says all");
+  if (const std::string caution = check.caution(); !caution.empty())
+    write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
+  out << '\n';
+}
+
+}  // namespace stepcast

@@ -1,0 +1,33 @@
+#pragma once
+// Parts of the text report: what several subjects say in the same words (internal to the report).
+#include <stepcast/base/words.hpp>
+#include <stepcast/report/report.hpp>
+
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace stepcast {
+
+[[nodiscard]] std::string interval_text(const Prediction&);
+[[nodiscard]] std::string model_text(const Profile&);
+[[nodiscard]] std::string gradients_text(const Profile&);
+[[nodiscard]] std::string cluster_text(const Cluster&);
+/// How well the trace is reproduced, as half a sentence.
+[[nodiscard]] std::string replay_text(const SelfCheck&);
+
+/// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
+[[nodiscard]] std::string short_bound(std::string_view bound);
+
+/// Several ranks that were traced together: a row for each, and who is late; nothing for one rank.
+void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view lateness);
+/// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.
+void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
+/// The first few of what is assumed, and how many more there are.
+void write_assumed(std::ostream&, const std::vector<std::string>& assumed, std::string_view where_all);
+/// Lines to paste, set off from the margin.
+void write_settings(std::ostream&, std::string_view settings);
+/// The ranking as text: advice, or a plain comparison.
+void write_ranking_text(std::ostream&, const RankingReport&);
+
+}  // namespace stepcast

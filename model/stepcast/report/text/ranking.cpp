@@ -1,0 +1,171 @@
+// The text report of a ranking: what to run, why, and how far that holds; then all plans side by side.
+#include <stepcast/base/text.hpp>
+#include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/table.hpp>
+
+#include <algorithm>
+#include <ostream>
+
+namespace stepcast {
+namespace {
+
+using Align = TextTable::Align;
+
+TextTable plan_table(const std::vector<RankedPlan>& plans) {
+  TextTable table({{"#", Align::right},
+                   {"plan", Align::flexible},
+                   {"step", Align::right},
+                   {"gain", Align::right},
+                   {"exposed", Align::right},
+                   {"machines", Align::right},
+                   {"bound"}});
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Prediction& p = plans[i].prediction;
+    table.add_row({std::to_string(i + 1), text_of(p.plan), text_of(p.iteration), fixed(plans[i].speed_up, 2) + "x",
+                   text_of(p.breakdown.exposed_communication), std::to_string(plans[i].machines),
+                   short_bound(p.bound)});
+  }
+  return table;
+}
+
+bool uses_servers(const RankedPlan& plan) { return needs_servers(plan.prediction.plan); }
+
+// The best plan with and the best one without servers: the two differ in the number of machines to pay for.
+void write_families(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  const auto server = std::find_if(plans.begin(), plans.end(), uses_servers);
+  const auto direct = std::find_if_not(plans.begin(), plans.end(), uses_servers);
+  if (server == plans.end() || direct == plans.end()) return;
+  const auto line = [&](std::string_view label, const RankedPlan& plan) {
+    write_labelled(out, label,
+                   text_of(plan.prediction.plan) + ", " + text_of(plan.prediction.iteration) + " on " +
+                       counted(plan.machines, "machine"),
+                   18);
+  };
+  out << '\n';
+  line("all-reduce", *direct);
+  line("parameter server", *server);
+}
+
+std::string range_text(const Range& range, const std::string& best) {
+  const auto other = [](const std::string& plan, const char* side, BytesPerSecond limit) {
+    return plan.empty() ? std::string() : "; " + std::string(side) + " " + text_of(limit) + " " + plan + " is better";
+  };
+  const std::string low = text_of(range.low), high = text_of(range.high);
+  std::string where = "on every network that was tried, " + low + " to " + high;
+  if (!range.below.empty() && !range.above.empty()) where = "on networks of " + low + " to " + high;
+  else if (!range.below.empty()) where = "on networks of " + low + " and more (tried up to " + high + ")";
+  else if (!range.above.empty()) where = "on networks of up to " + high + " (tried down to " + low + ")";
+  return best + " is best, or within 0.5 %, " + where + other(range.below, "below", range.low) +
+         other(range.above, "above", range.high);
+}
+
+// The best plan that needs neither another framework nor more machines: often nearly as good, and always less work.
+void write_simplest(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  const auto needs_nothing = [](const RankedPlan& p) { return requirements_of(p.prediction.plan).empty(); };
+  const auto simplest = std::find_if(plans.begin(), plans.end(), needs_nothing);
+  if (simplest == plans.begin() || simplest == plans.end()) return;
+  const Seconds time = simplest->prediction.iteration;
+  const std::string slower = percent(time / plans.front().prediction.iteration - 1);
+  write_labelled(out, "or simply",
+                 text_of(simplest->prediction.plan) + ", " + text_of(time) + ", " +
+                     (slower == "0.0 %" ? "as fast" : slower + " slower") + ": needs no further software or machines");
+}
+
+void write_other_collective(std::ostream& out, const OtherCollective& other, const Cluster& cluster) {
+  const Prediction &p = other.plan.prediction, &instead = other.instead.prediction;
+  write_labelled(out, "also try",
+                 text_of(p.plan) + ", " + text_of(p.iteration) + ", if your library can be set to that collective: " +
+                     percent(1 - p.iteration / instead.iteration) + " less than " + text_of(instead.plan) + " over " +
+                     cluster.all_reduce);
+}
+
+std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
+  constexpr double noticed = 1.005;
+  if (best.speed_up < noticed) return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
+  return fixed(best.speed_up, 2) + "x over DDP with 25 MiB buckets (" + text_of(baseline.iteration) + ", of which " +
+         text_of(baseline.breakdown.exposed_communication) + " exposed communication)";
+}
+
+void write_advice(std::ostream& out, const RankingReport& report) {
+  const RankedPlan& best = report.ranking.exact.front();
+  const Prediction& p = best.prediction;
+  write_labelled(out, "best plan", text_of(p.plan));
+  write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
+  write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
+  if (best.standard.iteration > p.iteration)
+    write_labelled(out, "tuning", "with its default settings " + text_of(best.standard.iteration));
+  if (p.throughput_samples_per_s > 0)
+    write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
+  write_labelled(out, "bound", p.bound);
+  write_simplest(out, report.ranking.exact);
+  if (report.ranking.other_collective) write_other_collective(out, *report.ranking.other_collective, report.cluster);
+  if (report.ranking.holds) write_labelled(out, "holds", range_text(*report.ranking.holds, text_of(p.plan)));
+  if (!best.settings.empty()) {
+    write_labelled(out, "settings", "to paste into the training script:");
+    write_settings(out, best.settings);
+  }
+  for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
+  out << '\n';
+}
+
+void write_more_settings(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  constexpr std::size_t shown = 3;
+  for (std::size_t i = 1; i < std::min(shown, plans.size()); ++i) {
+    if (plans[i].settings.empty()) continue;
+    out << '\n';
+    write_labelled(out, "settings", "of " + text_of(plans[i].prediction.plan) + ":");
+    write_settings(out, plans[i].settings);
+  }
+}
+
+void write_others(std::ostream& out, const std::vector<RankedPlan>& others) {
+  if (others.empty()) return;
+  out << "\nPlans that change the arithmetic (what they cost in accuracy is not predicted):\n\n";
+  plan_table(others).write(out);
+}
+
+void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plans) {
+  if (plans.empty()) return;
+  out << '\n';
+  TextTable table({{"not here"}, {"because", Align::flexible}});
+  for (const RejectedPlan& plan : plans) table.add_row({plan.plan, plan.reason});
+  table.write(out);
+}
+
+void write_comparison(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  TextTable table({{"plan", Align::flexible},
+                   {"step", Align::right},
+                   {"compute", Align::right},
+                   {"exposed", Align::right},
+                   {"hidden", Align::right},
+                   {"messages", Align::right},
+                   {"gain", Align::right}});
+  for (const RankedPlan& plan : plans) {
+    const Prediction& p = plan.prediction;
+    table.add_row({text_of(p.plan), text_of(p.iteration), text_of(p.breakdown.compute),
+                   text_of(p.breakdown.exposed_communication), text_of(p.breakdown.hidden_communication),
+                   std::to_string(p.messages), fixed(plan.speed_up, 2) + "x"});
+  }
+  table.write(out);
+}
+
+}  // namespace
+
+void write_ranking_text(std::ostream& out, const RankingReport& report) {
+  const Ranking& ranking = report.ranking;
+  write_heading(out, report.profile, report.cluster, report.check);
+  if (ranking.exact.empty()) {
+    out << "No plan can run on this cluster.\n";
+  } else if (report.advice) {
+    write_advice(out, report);
+    plan_table(ranking.exact).write(out);
+    write_families(out, ranking.exact);
+    write_more_settings(out, ranking.exact);
+  } else {
+    write_comparison(out, ranking.exact);
+  }
+  write_others(out, ranking.others);
+  write_inapplicable(out, ranking.inapplicable);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,231 @@
+#include <stepcast/search/bounds.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace stepcast {
+namespace {
+
+// Sums in another order differ in their last digits; a bound stays below them all.
+LayoutBound rounded_down(LayoutBound b) {
+  constexpr double just_below = 1 - 1e-10;
+  return {b.iteration * just_below, b.memory * just_below};
+}
+
+// What a family's units add up to.
+struct WholeModel {
+  Seconds passes, largest;
+  Seconds path;  // that one micro-batch has to go: all passes, or those forward where the backward pass is split
+  Seconds ways;  // to and from every device at least, summed over the devices
+  double parameters = 0, expert_parameters = 0;
+  Bytes kept;  // under full recomputation
+};
+
+// A way leads through all stages before a device's first, that is through at least as many units: forward, and back
+// where the backward pass is one piece.
+WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t devices, bool and_back) {
+  WholeModel sum;
+  Seconds way;
+  std::int64_t u = 0;
+  for (const std::uint32_t kind : w.units) {
+    const PricedUnit& unit = split.units[kind];
+    const UnitPasses passes = unit_passes(unit, Recomputation::none);
+    if (u++ < devices) sum.ways += way;
+    way += and_back ? passes.forward + passes.backward : passes.forward;
+    sum.passes += passes.forward + passes.backward;
+    sum.largest = std::max(sum.largest, passes.forward + passes.backward);
+    sum.parameters += unit.parameters;
+    sum.expert_parameters += unit.expert_parameters;
+    sum.kept += *std::min_element(unit.kept.begin(), unit.kept.end());
+  }
+  sum.path = way;
+  return sum;
+}
+
+// Micro-batches (of a device's chunks) that device d keeps at least: with one copy of the model a stage further on
+// keeps at most one less.
+double kept_at_least(const PipelineSchedule& schedule, const PipelineShape& shape, double first, std::uint32_t d) {
+  if (schedule.copies > 1) return 1.0 / shape.chunks;
+  return std::max(1.0 / shape.chunks, first - d);
+}
+
+}  // namespace
+
+LayoutBounds::LayoutBounds(const LayoutFamilies& families, LayoutTables& tables)
+    : families_(families), tables_(tables), entered_(std::numeric_limits<std::uint64_t>::max()) {}
+
+// Whether the stage before waits for input gradients only: the order of a small pipeline tells.
+bool LayoutBounds::returns_input_gradients(const PipelineSchedule& schedule) {
+  for (const auto& [known, splits] : splitting_)
+    if (known == &schedule) return splits;
+  const PipelineShape small{2, schedule.copies, 2};
+  bool splits = !schedule.unsuitable(small).empty();  // unknown: the weaker bound
+  if (!splits)
+    for (const PipelineSlot& slot : schedule.order(small, 0))
+      splits = splits || slot.pass == PipelinePass::input_gradient;
+  splitting_.emplace_back(&schedule, splits);
+  return splits;
+}
+
+PipelineShape LayoutBounds::shape_of(const LayoutFamily& f) const {
+  return pipeline_shape(*f.schedule, static_cast<std::uint32_t>(f.pipeline), static_cast<std::uint32_t>(f.chunks),
+                        static_cast<std::uint32_t>(f.micro_batches));
+}
+
+Seconds LayoutBounds::update_of(const Layout& l, double parameters) const {
+  if (tables_.parameters <= 0) return {};
+  const double replicas = l.zero > 0 ? static_cast<double>(l.data * l.context) : 1;
+  return tables_.workload.update * (parameters / tables_.parameters / replicas);
+}
+
+Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
+  const Workload& w = tables_.workload;
+  const Layout layout = layout_of(family, families_.switches(family).front());
+  const PricedSplit& split = tables_.split_of(layout);
+  if (!split.unsuitable.empty()) return Inapplicable{split.unsuitable};
+  const double m = static_cast<double>(family.micro_batches), p = static_cast<double>(family.pipeline);
+  const bool one_copy = family.schedule->copies == 1;
+  const WholeModel whole = whole_model(w, split, family.pipeline, !returns_input_gradients(*family.schedule));
+  const Seconds mean = (whole.passes * m + (one_copy ? whole.ways : Seconds(0))) / p;
+  const Seconds unit = whole.largest * std::ceil(m / family.schedule->copies);
+  LayoutBound bound;
+  bound.iteration = std::max({mean, unit, whole.path}) + w.step_overhead + tables_.delay;
+
+  // Of the fullest device: the mean, under full recomputation and with everything divided; buffers are left out, since
+  // their least does not add up.
+  Layout smallest = layout;
+  smallest.zero = 3;
+  StageMemoryInput stage;
+  stage.parameters = whole.parameters / p;
+  stage.expert_parameters = whole.expert_parameters / p;
+  stage.kept_per_micro_batch = whole.kept / p;
+  stage.micro_batches_kept = 1.0 / shape_of(family).chunks;
+  const MemoryOptions& options = tables_.options.memory;
+  const MemoryUse use = memory_of(w, smallest, stage, options);
+  bound.memory = (use.parameters + use.gradients + use.optimizer + use.activations) * (1 + options.fragmentation) +
+                 options.framework;
+  return rounded_down(bound);
+}
+
+void LayoutBounds::enter(const LayoutFamily& family) {
+  if (entered_ == family.first) return;
+  entered_ = family.first;
+  split_ = &tables_.split_of(layout_of(family, families_.switches(family).front()));
+  for (auto& division : divisions_) division.clear();
+  for (auto& staged : staged_) staged.reset();
+}
+
+const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, const LayoutSwitches& switches) {
+  enter(family);
+  const auto r = static_cast<std::size_t>(switches.recomputation);
+  std::optional<Staged>& slot =
+      staged_[r * 8 + static_cast<std::size_t>(switches.zero) * 2 + (switches.overlap_gradients ? 1u : 0u)];
+  if (slot) return *slot;
+  Layout layout = layout_of(family, switches);
+  layout.stage_units = divisions_[r];  // sharding does not move units
+  Staged made;
+  made.split =
+      staged_split(tables_.workload, *split_, layout, static_cast<std::uint32_t>(family.pipeline * family.chunks));
+  if (divisions_[r].empty())
+    for (const VirtualStage& s : made.split.stages) divisions_[r].push_back(s.units);
+  bound_memory(family, layout, made);
+  bound_times(family, layout, made);
+  slot = std::move(made);
+  return *slot;
+}
+
+void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout, Staged& s) const {
+  const PipelineShape shape = shape_of(family);
+  const bool split =
+      std::find(splitting_.begin(), splitting_.end(), std::pair(family.schedule, true)) != splitting_.end();
+  const std::size_t stages = s.split.chunks.size();
+  const auto returned = [&](const ChunkTimes& c) {
+    return split ? c.input_gradient : c.input_gradient + c.weight_gradient;
+  };
+  // Ways from the start to each virtual stage, and back from it to the end of the first one.
+  std::vector<Seconds> to(stages), back(stages);
+  for (std::size_t v = 1; v < stages; ++v) {
+    const ChunkTimes &before = s.split.chunks[v - 1], &own = s.split.chunks[v];
+    to[v] = to[v - 1] + before.forward + before.send_forward;
+    back[v] = back[v - 1] + own.send_backward + returned(before);
+  }
+  const ChunkTimes& last = s.split.chunks.back();
+  const Seconds of_first_weights = split ? s.split.chunks.front().weight_gradient : Seconds(0);
+  const Seconds path = to.back() + last.forward + returned(last) + back.back() + of_first_weights;
+  const bool one_copy = family.schedule->copies == 1;
+  const double m = static_cast<double>(family.micro_batches) / family.schedule->copies;
+  for (const bool overlap : {false, true}) {
+    Seconds& first_end = s.first_end[overlap];
+    if (one_copy) first_end = path;
+    Seconds& iteration = s.iteration[overlap];
+    for (std::uint32_t d = 0; d < shape.stages; ++d) {
+      Seconds work, returning, sent, last_send;
+      std::uint32_t lowest = static_cast<std::uint32_t>(stages);
+      double parameters = 0;
+      for (std::uint32_t c = 0; c < shape.chunks; ++c) {
+        const std::uint32_t v = family.schedule->place(shape, d, c);
+        const ChunkTimes& times = s.split.chunks[v];
+        work += times.forward + times.input_gradient + times.weight_gradient;
+        returning += times.forward + returned(times);
+        parameters += s.split.stages[v].parameters;
+        lowest = std::min(lowest, v);
+        // A sender that waits; where neighbours are on the same device nothing is sent.
+        if (overlap || !one_copy) continue;
+        sent += times.send_forward + times.send_backward;
+        last_send = std::max(last_send, std::max(times.send_forward, times.send_backward));
+      }
+      const Seconds waited = std::max(Seconds(0), sent * m - last_send);
+      if (one_copy)
+        first_end = std::max(first_end, to[lowest] + returning * m + waited + back[lowest] + of_first_weights);
+      const Seconds end = (one_copy ? to[lowest] : Seconds(0)) + work * m + waited;
+      iteration = std::max(iteration, end + update_of(layout, parameters));
+      if (lowest == 0) first_end = std::max(first_end, end);
+    }
+    iteration = std::max(iteration, first_end + s.update);
+  }
+}
+
+void LayoutBounds::bound_memory(const LayoutFamily& family, const Layout& layout, Staged& s) const {
+  const PipelineShape shape = shape_of(family);
+  const double first_kept = family.schedule->textbook(shape, Seconds(1), Seconds(1), Seconds(1)).kept;
+  const auto last = static_cast<std::uint32_t>(s.split.stages.size() - 1);
+  std::vector<std::uint32_t> held(shape.chunks);
+  for (std::uint32_t d = 0; d < shape.stages; ++d) {
+    for (std::uint32_t c = 0; c < shape.chunks; ++c) held[c] = family.schedule->place(shape, d, c);
+    std::sort(held.begin(), held.end());
+    StageMemoryInput in;
+    for (const std::uint32_t v : held) add(in, s.split.stages[v]);
+    if (held.back() == last && held.front() != 0) in.parameters += s.split.stages[last].tied_parameters;
+    in.micro_batches_kept = kept_at_least(*family.schedule, shape, first_kept, d);
+    s.memory = std::max(s.memory, memory_of(tables_.workload, layout, in, tables_.options.memory).total());
+    if (held.front() != 0) continue;
+    s.update = update_of(layout, in.parameters);
+    if (!s.first_content.empty()) continue;
+    for (const std::uint32_t v : held)
+      for (std::uint32_t u = 0; u < s.split.stages[v].units; ++u)
+        s.first_content.push_back(tables_.workload.units[s.split.stages[v].first + u]);
+  }
+}
+
+LayoutBound LayoutBounds::of(const LayoutFamily& family, const LayoutSwitches& switches) {
+  (void)returns_input_gradients(*family.schedule);
+  const Staged& s = staged(family, switches);
+  return rounded_down(
+      {s.iteration[switches.overlap_pipeline] + tables_.workload.step_overhead + tables_.delay, s.memory});
+}
+
+Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, const LayoutSwitches& switches) {
+  const LayoutBound bound = of(family, switches);
+  if (family.schedule->copies > 1 && family.pipeline > 1) return bound;
+  const Staged& s = staged(family, switches);
+  const Answer<Seconds> exposed =
+      exposed_gradients(tables_.workload, *split_, layout_of(family, switches),
+                        families_.gradients()[switches.gradients], s.first_content, scratch_);
+  if (!exposed) return Inapplicable{exposed.reason()};
+  const Seconds end = s.first_end[switches.overlap_pipeline] + *exposed + s.update;
+  const LayoutBound own = rounded_down({end + tables_.workload.step_overhead + tables_.delay, s.memory});
+  return LayoutBound{std::max(bound.iteration, own.iteration), bound.memory};
+}
+
+}  // namespace stepcast

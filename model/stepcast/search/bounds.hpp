@@ -1,0 +1,70 @@
+#pragma once
+// Layout search bounds: what no layout of a branch of the search can go below, in time and in memory.
+//
+// Of a family, from sums over the units alone: the devices' mean load (micro-batches times all passes, over the
+// devices, with the way to and from each device), the largest unit's load, the path of one micro-batch. Of a layout,
+// from the stages as they are dealt out, with the times of sharding and sends:
+//
+//     last backward of the first device  >=  way to d + work of d + way back from d                    for each d
+//     last backward of d                 >=  way to d + work of d
+//     step  >=  last backward + exposed gradients + update of either
+//
+// which for even stages under 1F1B is the step itself. Exposed gradients are those of the first device, known exactly,
+// and dear enough to be asked for only where the rest does not settle it. Memory is that of each device with the
+// micro-batches that its schedule keeps at least. Invariant (tested on random layouts): a bound is never above the
+// prediction of any layout that it covers. Not modelled: transfers that hold up a schedule with few micro-batches in
+// flight; gradients of other devices than the first.
+#include <stepcast/parallelism/tables.hpp>
+#include <stepcast/search/families.hpp>
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace stepcast {
+
+struct LayoutBound {
+  Seconds iteration;
+  Bytes memory;
+};
+
+class LayoutBounds {
+ public:
+  /// The references have to outlive this.
+  LayoutBounds(const LayoutFamilies&, LayoutTables&);
+  /// Of all members. Inapplicable when no unit can be divided so.
+  [[nodiscard]] Answer<LayoutBound> of(const LayoutFamily&);
+  /// Of one member, exposed gradients aside. Fast when asked for one family after the other. Requires that `of` the
+  /// family is applicable.
+  [[nodiscard]] LayoutBound of(const LayoutFamily&, const LayoutSwitches&);
+  /// With the exposed gradients of the first device. Inapplicable when they are.
+  [[nodiscard]] Answer<LayoutBound> with_gradients(const LayoutFamily&, const LayoutSwitches&);
+
+ private:
+  /// What a member's stages take, whatever its gradients.
+  struct Staged {
+    StagedSplit split;
+    std::array<Seconds, 2> first_end, iteration;  ///< by overlap of sends: last backward of the first device; the step
+    Bytes memory;
+    std::vector<std::uint32_t> first_content;  ///< units of the first device, by kind
+    Seconds update;                            ///< of the first device
+  };
+  void enter(const LayoutFamily&);
+  const Staged& staged(const LayoutFamily&, const LayoutSwitches&);
+  void bound_times(const LayoutFamily&, const Layout&, Staged&) const;
+  void bound_memory(const LayoutFamily&, const Layout&, Staged&) const;
+  [[nodiscard]] PipelineShape shape_of(const LayoutFamily&) const;
+  [[nodiscard]] Seconds update_of(const Layout&, double parameters) const;
+  [[nodiscard]] bool returns_input_gradients(const PipelineSchedule&);
+
+  const LayoutFamilies& families_;
+  LayoutTables& tables_;
+  std::uint64_t entered_;                                            ///< first member of the family that is held
+  const PricedSplit* split_ = nullptr;                               ///< of that family
+  std::array<std::vector<std::uint32_t>, 3> divisions_;              ///< units of each stage, by recomputation
+  std::array<std::optional<Staged>, 3 * 8> staged_;                  ///< by recomputation, ZeRO stage, overlap
+  std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
+  Timeline scratch_;
+};
+
+}  // namespace stepcast

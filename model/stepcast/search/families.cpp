@@ -1,0 +1,239 @@
+#include <stepcast/search/families.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace stepcast {
+namespace {
+
+using Degrees = std::vector<std::int64_t>;
+
+Degrees divisors(std::int64_t n) {
+  Degrees all;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    all.push_back(d);
+    if (d * d != n) all.push_back(n / d);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+// Those of `asked` that divide n; nothing asked for: all divisors up to `most`.
+Degrees degrees(const Degrees& asked, std::int64_t n, std::int64_t most) {
+  Degrees found = asked.empty() ? divisors(n) : asked;
+  std::erase_if(found, [&](std::int64_t d) { return d < 1 || n % d != 0 || (asked.empty() && d > most); });
+  return found;
+}
+
+template <class T>
+std::vector<T> or_all(const std::vector<T>& asked, std::vector<T> all) {
+  return asked.empty() ? std::move(all) : asked;
+}
+
+std::vector<const TensorScheme*> schemes_of(const LayoutSpace& space) {
+  return or_all(space.schemes, {tensor_scheme("1d")});
+}
+
+// Units of the kind that there is most of: the blocks, which stages and chunks share evenly.
+std::int64_t blocks(const Workload& workload) {
+  std::vector<std::int64_t> count(workload.kinds.size(), 0);
+  for (const std::uint32_t kind : workload.units) ++count[kind];
+  return count.empty() ? 1 : *std::max_element(count.begin(), count.end());
+}
+
+double experts(const Workload& workload) {
+  if (workload.shape) return static_cast<double>(workload.shape->experts);
+  return 0;
+}
+
+// Collects the families of one space, from the outermost dimension in.
+class Families {
+ public:
+  Families(const LayoutSpace& space, const Workload& workload, const Cluster& cluster, double global_batch)
+      : space_(space), devices_(cluster.workers()), batch_(std::llround(global_batch)) {
+    units_ = static_cast<std::int64_t>(workload.units.size());
+    blocks_ = blocks(workload);
+    most_tensor_ = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
+    sequence_ = std::llround(workload.sequence);
+    experts_ = std::llround(experts(workload));
+    // A batch that is no whole number of samples has no whole micro-batches.
+    if (static_cast<double>(batch_) != global_batch) batch_ = 0;
+  }
+
+  std::vector<LayoutFamily> all() {
+    if (batch_ < 1) return {};
+    for (const TensorScheme* scheme : schemes_of(space_)) {
+      family_.scheme = scheme;
+      for (const std::int64_t t : degrees(space_.tensor, devices_, most_tensor_)) {
+        if (t == 1 && scheme != schemes_of(space_).front()) continue;  // nothing is divided
+        family_.tensor = t;
+        for (const std::int64_t depth : depths(*scheme, t)) {
+          family_.depth = depth;
+          with_tensor(devices_ / t);
+        }
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Only 2.5-D has depths; depth 1 is 2-D and belongs to it.
+  static Degrees depths(const TensorScheme& scheme, std::int64_t tensor) {
+    if (scheme.name != "2.5d") return scheme.grid(tensor, 1) ? Degrees{1} : Degrees{};
+    Degrees found;
+    for (const std::int64_t d : divisors(tensor))
+      if ((d > 1 || tensor == 1) && scheme.grid(tensor, d)) found.push_back(d);
+    return found;
+  }
+
+  void with_tensor(std::int64_t left) {
+    const std::int64_t sequence = sequence_ > 0 ? std::gcd(left, sequence_) : 1;
+    for (const std::int64_t c : degrees(space_.context, space_.context.empty() ? sequence : left, sequence)) {
+      family_.context = c;
+      for (const std::int64_t p : degrees(space_.pipeline, left / c, units_)) {
+        if (p > units_) continue;
+        family_.pipeline = p;
+        family_.data = left / c / p;
+        if (batch_ % family_.data != 0) continue;
+        const std::int64_t expert = experts_ > 0 ? std::gcd(family_.data, experts_) : 1;
+        for (const std::int64_t e : degrees(space_.expert, expert, expert)) {
+          family_.expert = e;
+          with_degrees();
+        }
+      }
+    }
+  }
+
+  void with_degrees() {
+    const std::int64_t samples = batch_ / family_.data;
+    const std::int64_t a_stage = family_.pipeline > 1 ? std::max<std::int64_t>(1, blocks_ / family_.pipeline) : 1;
+    // All that divide the blocks evenly, or 1; asked for: what leaves every chunk a unit.
+    Degrees chunks = space_.chunks.empty() ? divisors(a_stage) : space_.chunks;
+    std::erase_if(chunks, [&](std::int64_t v) {
+      if (v < 1 || v > std::max<std::int64_t>(1, units_ / family_.pipeline)) return true;
+      if (v > 1 && family_.pipeline == 1) return true;
+      return space_.chunks.empty() && v > 1 && blocks_ % (family_.pipeline * v) != 0;
+    });
+    for (const std::int64_t v : chunks) {
+      family_.chunks = v;
+      for (const PipelineSchedule* schedule : schedules(v)) {
+        family_.schedule = schedule;
+        for (const std::int64_t b : degrees(space_.micro_batch, samples, samples)) {
+          family_.micro_batch = b;
+          family_.micro_batches = samples / b;
+          with_micro_batch();
+        }
+      }
+    }
+  }
+
+  // Without a pipeline all schedules are the same.
+  [[nodiscard]] std::vector<const PipelineSchedule*> schedules(std::int64_t chunks) const {
+    const PipelineSchedule* usual = pipeline_schedule(chunks > 1 ? "interleaved" : "1f1b");
+    if (family_.pipeline == 1 || space_.schedules.empty()) return {usual};
+    return space_.schedules;
+  }
+
+  void with_micro_batch() {
+    constexpr std::int64_t most = 1u << 24;
+    if (family_.micro_batches > most) return;
+    const PipelineShape shape =
+        pipeline_shape(*family_.schedule, static_cast<std::uint32_t>(family_.pipeline),
+                       static_cast<std::uint32_t>(family_.chunks), static_cast<std::uint32_t>(family_.micro_batches));
+    if (!family_.schedule->unsuitable(shape).empty()) return;
+    std::vector<int> sequence_parallel = or_all(space_.sequence_parallel, {0, 1});
+    if (family_.tensor == 1) sequence_parallel.resize(1);
+    for (const int s : sequence_parallel) {
+      if (s != 0 && family_.tensor > 1 && family_.scheme->name != "1d")
+        continue;  // others divide activations themselves
+      family_.sequence_parallel = s != 0;
+      found_.push_back(family_);
+    }
+  }
+
+  const LayoutSpace& space_;
+  std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
+  LayoutFamily family_;
+  std::vector<LayoutFamily> found_;
+};
+
+/// Without a core of attention selective recomputation is none.
+bool has_attention(const Workload& workload) {
+  return std::any_of(workload.kinds.begin(), workload.kinds.end(), [](const UnitKind& kind) {
+    const bool described = kind.shape && std::any_of(kind.shape->operators.begin(), kind.shape->operators.end(),
+                                                     [](const OperatorShape& o) { return o.attention; });
+    return described || kind.attention_share > 0 || kind.kept.attention > Bytes(0);
+  });
+}
+
+std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, std::size_t gradients,
+                                        bool replicas, bool pipeline) {
+  std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
+  std::vector<int> overlap_gradients = or_all(space.overlap_gradients, {1, 0});
+  std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, {1, 0});
+  if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
+  if (!pipeline) overlap_pipeline.resize(1);
+  std::vector<Recomputation> recomputation = {Recomputation::none, Recomputation::selective, Recomputation::full};
+  if (!has_attention(workload)) std::erase(recomputation, Recomputation::selective);
+  std::vector<LayoutSwitches> all;
+  for (const Recomputation r : or_all(space.recomputation, recomputation))
+    for (const int z : zero)
+      for (const int g : overlap_gradients)
+        for (const int p : overlap_pipeline)
+          for (std::uint32_t i = 0; i < gradients; ++i) all.push_back({r, z, g != 0, p != 0, i});
+  return all;
+}
+
+}  // namespace
+
+LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
+                               double global_batch)
+    : families_(Families(space, workload, cluster, global_batch).all()),
+      gradients_(or_all(space.gradients, {plan_spec_of("ddp")})) {
+  for (std::size_t i = 0; i < switches_.size(); ++i)
+    switches_[i] = switches_of(space, workload, gradients_.size(), i >= 2, i % 2 == 1);
+  for (LayoutFamily& f : families_) {
+    f.first = size_;
+    size_ += switches(f).size();
+  }
+}
+
+Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
+  Layout layout;
+  layout.tensor = family.tensor;
+  layout.context = family.context;
+  layout.data = family.data;
+  layout.pipeline = family.pipeline;
+  layout.expert = family.expert;
+  layout.chunks = family.chunks;
+  layout.micro_batch = family.micro_batch;
+  layout.zero = switches.zero;
+  layout.recomputation = switches.recomputation;
+  layout.sequence_parallel = family.sequence_parallel;
+  layout.overlap_pipeline = switches.overlap_pipeline;
+  layout.overlap_gradients = switches.overlap_gradients;
+  layout.scheme = family.scheme;
+  layout.depth = family.depth;
+  layout.schedule = family.schedule;
+  return layout;
+}
+
+double global_batch_of(const Workload& workload, const Cluster& cluster, const LayoutOptions& options) {
+  if (options.global_batch > 0) return options.global_batch;
+  return std::max(1.0, workload.traced_batch) * static_cast<double>(cluster.workers());
+}
+
+std::vector<LayoutPlan> layouts_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
+                                   double global_batch) {
+  const LayoutFamilies families(space, workload, cluster, global_batch);
+  std::vector<LayoutPlan> all;
+  all.reserve(families.size());
+  for (const LayoutFamily& f : families.families())
+    for (const LayoutSwitches& s : families.switches(f))
+      all.push_back({layout_of(f, s), families.gradients()[s.gradients]});
+  return all;
+}
+
+}  // namespace stepcast

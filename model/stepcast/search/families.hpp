@@ -1,0 +1,58 @@
+#pragma once
+// Layout families: a space of layouts as the search walks through it.
+//
+// A family fixes what decides compute, tensor collectives and the pipeline: scheme, degrees, schedule, chunks,
+// micro-batch and sequence parallelism. Its members differ in the switches: recomputation, ZeRO stage, what overlaps,
+// and how gradients travel. A switch that changes nothing (sequence parallelism without tensor parallelism, overlap of
+// sends without a pipeline, ZeRO and overlap of gradients without replicas) is tried at its first value only. The order
+// of the space is that of the families, then of their switches. Invariant: degrees multiply to the number of devices,
+// the batch divides into whole micro-batches, the schedule works for the shape. Not modelled: whether a unit can be
+// divided so; that is the workload's business.
+#include <stepcast/search/layout_search.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace stepcast {
+
+struct LayoutFamily {
+  std::uint64_t first = 0;  ///< place of its first member in the order of the space
+  std::int64_t tensor = 1, depth = 1, context = 1, data = 1, pipeline = 1, expert = 1;
+  std::int64_t chunks = 1, micro_batch = 1, micro_batches = 1;
+  const TensorScheme* scheme = nullptr;
+  const PipelineSchedule* schedule = nullptr;
+  bool sequence_parallel = false;
+};
+
+struct LayoutSwitches {
+  Recomputation recomputation = Recomputation::none;
+  int zero = 0;
+  bool overlap_gradients = true, overlap_pipeline = true;
+  std::uint32_t gradients = 0;  ///< index into the space's strategies
+};
+
+class LayoutFamilies {
+ public:
+  /// On all devices of `cluster`. `global_batch` counts samples.
+  LayoutFamilies(const LayoutSpace&, const Workload&, const Cluster&, double global_batch);
+
+  [[nodiscard]] const std::vector<LayoutFamily>& families() const { return families_; }
+  [[nodiscard]] const std::vector<LayoutSwitches>& switches(const LayoutFamily& family) const {
+    return switches_[(family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
+  }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] const std::vector<PlanSpec>& gradients() const { return gradients_; }
+
+ private:
+  std::vector<LayoutFamily> families_;
+  std::array<std::vector<LayoutSwitches>, 4> switches_;
+  std::vector<PlanSpec> gradients_;
+  std::uint64_t size_ = 0;
+};
+
+[[nodiscard]] Layout layout_of(const LayoutFamily&, const LayoutSwitches&);
+/// Samples of a step: as asked for, else the traced batch on every device (1 where nothing was traced).
+[[nodiscard]] double global_batch_of(const Workload&, const Cluster&, const LayoutOptions&);
+
+}  // namespace stepcast

@@ -1,0 +1,274 @@
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/search/layout_advice.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+constexpr double indifference = 0.005;  // layouts and strategies closer than this count as equal
+constexpr Seconds never{std::numeric_limits<double>::infinity()};
+
+/// What is left of the time that was given for everything; no limit: nothing is given to any search, either.
+class TimeLeft {
+ public:
+  explicit TimeLeft(Seconds budget) : budget_(budget) {}
+  [[nodiscard]] bool limited() const { return budget_ > Seconds(0); }
+  [[nodiscard]] bool over() const { return limited() && spent() >= budget_; }
+  /// The budget of one search, which stops at once where nothing is left.
+  [[nodiscard]] Seconds part(double share) const {
+    if (!limited()) return {};
+    return std::max(Seconds(1e-9), (budget_ - spent()) * share);
+  }
+
+ private:
+  [[nodiscard]] Seconds spent() const {
+    return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count());
+  }
+  Seconds budget_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+// Of a limited time the search over all layouts may take so much; of what is then left each smaller search half.
+constexpr double first_share = 0.7, next_share = 0.5;
+
+/// The part of the cluster that a layout occupies.
+Cluster part_of(const Cluster& cluster, std::int64_t devices) {
+  if (devices == cluster.workers()) return cluster;
+  const Answer<Cluster> part = resized(cluster, devices);
+  return part ? *part : cluster;
+}
+
+Bytes cap_of(const Cluster& cluster, const LayoutOptions& options) {
+  return options.memory_cap > Bytes(0) ? options.memory_cap : cluster.device_memory;
+}
+
+std::vector<PlanSpec> exact_strategies() {
+  std::vector<PlanSpec> plans;
+  for (const Strategy& s : strategies())
+    if (s.fidelity == Fidelity::exact) plans.push_back({&s, standard_options(s)});
+  return plans;
+}
+
+/// The same layout with the gradient plan that shortens its step most, if that is worth a change.
+LayoutPrediction with_best_gradients(LayoutEvaluator& evaluator, const LayoutPrediction& start, Bytes cap,
+                                     Search search, const TimeLeft& left) {
+  // No strategy can hide more than what is exposed.
+  if (start.breakdown.gradients <= indifference * start.iteration) return start;
+  const auto time_of = [&](const PlanSpec& gradients) {
+    if (left.over()) return never;
+    const Answer<LayoutEvaluator::Quick> quick = evaluator.quick({start.plan.layout, gradients});
+    const bool fits = quick && (cap == Bytes(0) || quick->memory <= cap);
+    return fits ? quick->iteration : never;
+  };
+  std::optional<PlanSpec> best;
+  Seconds best_time = start.iteration * (1 - indifference);
+  std::vector<PlanSpec> candidates = exact_strategies();
+  // The strategy that was searched with comes first: to tune it is less work than to change it.
+  std::stable_partition(candidates.begin(), candidates.end(),
+                        [&](const PlanSpec& p) { return p.strategy == start.plan.gradients.strategy; });
+  for (const PlanSpec& standard : candidates) {
+    if (time_of(standard) == never) continue;
+    const PlanSpec plan = tuned(time_of, standard, search);
+    const Seconds time = time_of(plan);
+    if (time >= (best ? best_time * (1 - indifference) : best_time)) continue;
+    best = plan;
+    best_time = time;
+  }
+  if (!best) return start;
+  const Answer<LayoutPrediction> better = evaluator.predicted({start.plan.layout, *best});
+  return better && better->iteration < start.iteration ? *better : start;
+}
+
+void sort_by(Objective objective, std::vector<LayoutPrediction>& layouts) {
+  const auto key = [&](const LayoutPrediction& p) {
+    const double time = p.iteration.value(), memory = p.memory.total().value();
+    const auto devices = static_cast<double>(p.devices);
+    switch (objective) {
+      case Objective::shortest_step:
+        break;
+      case Objective::least_memory:
+        return std::tuple(memory, time, 0.0);
+      case Objective::fewest_devices:
+        return std::tuple(devices, time, memory);
+      case Objective::cheapest:
+        return std::tuple(devices * time, time, memory);
+    }
+    return std::tuple(time, memory, 0.0);
+  };
+  std::stable_sort(layouts.begin(), layouts.end(),
+                   [&](const LayoutPrediction& a, const LayoutPrediction& b) { return key(a) < key(b); });
+}
+
+std::vector<LayoutPrediction> with_tuned_gradients(const Workload& workload, const Cluster& cluster,
+                                                   std::vector<LayoutPrediction> layouts,
+                                                   const LayoutAdviceOptions& options, const TimeLeft& left) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(options.tuned_layouts, layouts.size()) && !left.over(); ++i) {
+    const Cluster part = part_of(cluster, layouts[i].devices);
+    LayoutEvaluator evaluator(workload, part, options.search.layout);
+    layouts[i] = with_best_gradients(evaluator, layouts[i], cap_of(part, options.search.layout), options.tuning, left);
+  }
+  sort_by(options.search.objective, layouts);
+  return layouts;
+}
+
+/// What remains of the space for data parallelism alone.
+LayoutSpace data_parallel_part(LayoutSpace space) {
+  space.tensor = space.pipeline = space.context = space.expert = space.chunks = {1};
+  space.schedules.clear();
+  space.schemes.clear();
+  return space;
+}
+
+/// The best few layouts of a part of the space whose gradients any strategy can carry: ZeRO's stages fix how they
+/// travel. With the strategy that is searched with they may be beaten by a layout that its own strategy cannot help.
+std::vector<LayoutPrediction> open_to_strategies(const Workload& workload, const Cluster& cluster, LayoutSpace space,
+                                                 const LayoutAdviceOptions& options, const TimeLeft& left) {
+  const bool allowed = space.zero.empty() || std::find(space.zero.begin(), space.zero.end(), 0) != space.zero.end();
+  if (!allowed || left.over() || options.tuned_layouts == 0 || options.search.objective == Objective::least_memory)
+    return {};
+  space.zero = {0};
+  LayoutSearchOptions search = options.search;
+  search.best = options.tuned_layouts;
+  search.time_budget = left.part(next_share);
+  search.frontier = false;
+  search.progress = nullptr;
+  Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
+  return found ? std::move(found->best) : std::vector<LayoutPrediction>{};
+}
+
+/// The best of a part of the space, tuned, best first.
+std::vector<LayoutPrediction> tuned_best(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                         const LayoutAdviceOptions& options, const TimeLeft& left,
+                                         std::vector<LayoutPrediction> best) {
+  best = with_tuned_gradients(workload, cluster, std::move(best), options, left);
+  const auto known = [&](const LayoutPrediction& p) {
+    return std::any_of(best.begin(), best.end(),
+                       [&](const LayoutPrediction& b) { return b.plan.layout == p.plan.layout; });
+  };
+  std::vector<LayoutPrediction> more = open_to_strategies(workload, cluster, space, options, left);
+  std::erase_if(more, known);
+  more = with_tuned_gradients(workload, cluster, std::move(more), options, left);
+  best.insert(best.end(), more.begin(), more.end());
+  sort_by(options.search.objective, best);
+  return best;
+}
+
+void add_data_parallel(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                       const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
+  LayoutAdviceOptions few = options;
+  few.search.best = std::max(options.tuned_layouts, 1U);
+  few.search.frontier = false;
+  few.search.progress = nullptr;
+  few.search.time_budget = left.part(next_share);
+  const LayoutSpace part = data_parallel_part(space);
+  const Answer<LayoutSearchResult> alone = best_layouts(workload, cluster, part, few.search);
+  if (!alone || alone->best.empty()) {
+    advice.no_data_parallel = alone ? alone->nothing : alone.reason();
+    return;
+  }
+  advice.data_parallel = tuned_best(workload, cluster, part, few, left, alone->best).front();
+}
+
+/// Puts the best data-parallel layout, which was tuned beyond what the search saw, to its place.
+void merge_data_parallel(LayoutAdvice& advice, Objective objective) {
+  if (!advice.data_parallel) return;
+  const LayoutPrediction& alone = *advice.data_parallel;
+  std::erase_if(advice.best, [&](const LayoutPrediction& p) { return p.plan.layout == alone.plan.layout; });
+  advice.best.push_back(alone);
+  sort_by(objective, advice.best);
+}
+
+Seconds time_on(const Workload& workload, const Cluster& cluster, const LayoutPrediction& layout,
+                const LayoutOptions& options) {
+  LayoutEvaluator evaluator(workload, part_of(cluster, layout.devices), options);
+  const Answer<LayoutEvaluator::Quick> quick = evaluator.quick(layout.plan);
+  return quick ? quick->iteration : never;
+}
+
+/// The winner and its rivals on another network. The whole space is searched again unless the search had no time for
+/// that in the first place.
+BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                        const LayoutAdviceOptions& options, const std::vector<LayoutPrediction>& best, double factor) {
+  const Cluster scaled = with_bandwidth_scaled(cluster, factor);
+  BandwidthCheck check{.factor = factor,
+                       .own = time_on(workload, scaled, best.front(), options.search.layout),
+                       .best = {},
+                       .better = {},
+                       .whole_space = options.search.time_budget == Seconds(0)};
+  check.best = check.own;
+  const auto consider = [&](const LayoutPlan& plan, Seconds time) {
+    if (time >= check.best) return;
+    check.best = time;
+    check.better = check.best < check.own * (1 - indifference) ? text_of(plan) : "";
+  };
+  for (const LayoutPrediction& rival : best)
+    consider(rival.plan, time_on(workload, scaled, rival, options.search.layout));
+  if (!check.whole_space) return check;
+  LayoutSearchOptions search = options.search;
+  search.best = 1;
+  search.frontier = false;
+  search.progress = nullptr;
+  const Answer<LayoutSearchResult> there = best_layouts(workload, scaled, space, search);
+  if (there && !there->best.empty()) consider(there->best.front().plan, there->best.front().iteration);
+  return check;
+}
+
+/// Degrees of one are among those that were asked for.
+bool allows_data_parallelism_alone(const LayoutSpace& space) {
+  const auto allowed = [](const std::vector<std::int64_t>& degrees) {
+    return degrees.empty() || std::find(degrees.begin(), degrees.end(), 1) != degrees.end();
+  };
+  return allowed(space.tensor) && allowed(space.pipeline) && allowed(space.context) && allowed(space.expert) &&
+         allowed(space.chunks);
+}
+
+}  // namespace
+
+double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
+  return price_per_device_hour * static_cast<double>(layout.devices) * layout.iteration.value() / 3600;
+}
+
+std::string_view words_of(Objective objective) {
+  switch (objective) {
+    case Objective::shortest_step:
+      break;
+    case Objective::least_memory:
+      return "least memory";
+    case Objective::fewest_devices:
+      return "fewest devices";
+    case Objective::cheapest:
+      return "least cost";
+  }
+  return "shortest step";
+}
+
+Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                   const LayoutAdviceOptions& options) {
+  const TimeLeft left(options.search.time_budget);
+  LayoutSearchOptions first = options.search;
+  first.time_budget = left.part(first_share);
+  Answer<LayoutSearchResult> search = best_layouts(workload, cluster, space, first);
+  if (!search) return Inapplicable{search.reason()};
+  LayoutAdvice advice;
+  advice.search = std::move(*search);
+  add_data_parallel(workload, cluster, space, options, left, advice);
+  if (advice.search.best.empty()) return advice;
+  advice.best = tuned_best(workload, cluster, space, options, left, advice.search.best);
+  if (allows_data_parallelism_alone(space)) merge_data_parallel(advice, options.search.objective);
+  advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
+  const LayoutPrediction& before = advice.search.best.front();
+  if (text_of(before.plan) != text_of(advice.best.front().plan)) advice.untuned = before;
+  advice.settings = launch_settings(workload, advice.best.front());
+  // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
+  const bool by_time = options.search.objective == Objective::shortest_step;
+  if (options.sensitivity && by_time && cluster.workers() > 1)
+    for (const double factor : {0.5, 2.0})
+      advice.networks.push_back(check_of(workload, cluster, space, options, advice.best, factor));
+  return advice;
+}
+
+}  // namespace stepcast

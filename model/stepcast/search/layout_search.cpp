@@ -1,0 +1,383 @@
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/search/families.hpp>
+#include <stepcast/search/incumbents.hpp>
+#include <stepcast/search/layout_search.hpp>
+#include <stepcast/search/nodes.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <thread>
+
+namespace stepcast {
+namespace {
+
+constexpr std::uint32_t families_of_a_node = 32;
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// A part of the cluster with its space: the whole of it, unless the objective asks for fewer devices.
+struct Part {
+  Cluster cluster;
+  std::unique_ptr<LayoutFamilies> families;
+  std::uint64_t first = 0;  // place of its first layout in the order of all parts
+};
+
+// The scales by which layouts are compared.
+class Scale {
+ public:
+  Scale(const LayoutSearchOptions& options) : objective_(options.objective), price_(options.price_per_device_hour) {
+    if (price_ <= 0) price_ = 3600;  // device-seconds
+  }
+  [[nodiscard]] LayoutScore score(Seconds iteration, Bytes memory, std::int64_t devices, std::uint64_t order) const {
+    const double t = iteration.value(), m = memory.value(), n = static_cast<double>(devices);
+    switch (objective_) {
+      case Objective::shortest_step:
+        return {t, m, order};
+      case Objective::least_memory:
+        return {m, t, order};
+      case Objective::fewest_devices:
+        return {n, t, order};
+      case Objective::cheapest:
+        return {price_ / 3600 * n * t, m, order};
+    }
+    return {};
+  }
+  [[nodiscard]] bool by_parts() const {
+    return objective_ == Objective::fewest_devices || objective_ == Objective::cheapest;
+  }
+
+ private:
+  Objective objective_;
+  double price_;
+};
+
+// Numbers of devices that a job may ask for: parts of a machine that divide it, then whole machines.
+std::vector<std::int64_t> sizes_of_parts(const Cluster& cluster) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t n = 1; n < cluster.devices_per_node; ++n)
+    if (cluster.devices_per_node % n == 0) sizes.push_back(n);
+  for (std::int64_t n = 1; n <= cluster.nodes; ++n) sizes.push_back(n * cluster.devices_per_node);
+  return sizes;
+}
+
+class LayoutSearch {
+ public:
+  LayoutSearch(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+               const LayoutSearchOptions& options)
+      : workload_(workload), options_(options), scale_(options), found_(options.best) {
+    options_.layout.global_batch = global_batch_of(workload, cluster, options.layout);
+    cap_ = options.layout.memory_cap > Bytes(0) ? options.layout.memory_cap : cluster.device_memory;
+    if (cap_ <= Bytes(0)) cap_ = Bytes(infinite);
+    for (const std::int64_t n : scale_.by_parts() ? sizes_of_parts(cluster) : std::vector{cluster.workers()}) {
+      Answer<Cluster> part = n == cluster.workers() ? Answer<Cluster>(cluster) : resized(cluster, n);
+      if (!part) continue;
+      Part p{*part, nullptr, result_.total};
+      p.families = std::make_unique<LayoutFamilies>(space, workload, p.cluster, options_.layout.global_batch);
+      if (p.families->size() == 0) continue;
+      result_.total += p.families->size();
+      parts_.push_back(std::move(p));
+    }
+  }
+
+  [[nodiscard]] bool empty() const { return parts_.empty(); }
+  LayoutSearchResult run();
+
+ private:
+  struct Tools {  // of one worker for one part
+    LayoutTables tables;
+    LayoutBounds bounds;
+    std::vector<LayoutPlan> plans;
+    Tools(const Workload& w, const Part& part, const LayoutOptions& o)
+        : tables(w, part.cluster, o), bounds(*part.families, tables) {
+      for (const PlanSpec& g : part.families->gradients()) plans.push_back({{}, g});
+    }
+  };
+  Tools& tools(unsigned worker, std::uint32_t part);
+  SearchOutcome outcome(unsigned worker, const SearchNode&);
+  void expand_families(Tools&, const SearchNode&, SearchOutcome&) const;
+  void expand_family(Tools&, const SearchNode&, SearchOutcome&) const;
+  void evaluate(Tools&, const SearchNode&, SearchOutcome&) const;
+  [[nodiscard]] SearchNode node(SearchNode::Kind, const LayoutBound&, std::uint32_t part, std::uint32_t family,
+                                std::uint32_t switches) const;
+
+  [[nodiscard]] bool left_out(const SearchNode&) const;
+  void leave_out(const SearchNode&);
+  void push(const SearchNode&);
+  void take(SearchOutcome&);
+  std::vector<SearchNode> next_batch();
+  bool stopped();
+  void finish();
+  [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
+
+  const Workload& workload_;
+  LayoutSearchOptions options_;
+  Scale scale_;
+  Bytes cap_;
+  std::vector<Part> parts_;
+  std::vector<std::vector<std::unique_ptr<Tools>>> tools_;  // by worker and part
+  LayoutIncumbents found_;
+  SearchQueue branches_, layouts_;
+  LayoutSearchResult result_;
+  std::string reason_;  // of the first unsuitable layout
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::uint64_t told_ = 0;
+};
+
+LayoutSearch::Tools& LayoutSearch::tools(unsigned worker, std::uint32_t part) {
+  std::unique_ptr<Tools>& slot = tools_[worker][part];
+  if (!slot) slot = std::make_unique<Tools>(workload_, parts_[part], options_.layout);
+  return *slot;
+}
+
+SearchNode LayoutSearch::node(SearchNode::Kind kind, const LayoutBound& least, std::uint32_t part, std::uint32_t family,
+                              std::uint32_t switches) const {
+  const Part& p = parts_[part];
+  const std::vector<LayoutFamily>& families = p.families->families();
+  const LayoutFamily& f = families[family];
+  SearchNode n{{}, least, 1, part, family, switches, kind};
+  if (kind == SearchNode::Kind::family) n.layouts = p.families->switches(f).size();
+  if (kind == SearchNode::Kind::families) {
+    const std::size_t end = family + families_of_a_node;
+    n.layouts = (end < families.size() ? families[end].first : p.families->size()) - f.first;
+  }
+  n.bound = scale_.score(least.iteration, least.memory, p.cluster.workers(), p.first + f.first + switches);
+  return n;
+}
+
+void LayoutSearch::expand_families(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
+  const LayoutFamilies& families = *parts_[n.part].families;
+  const auto end = std::min(n.family + families_of_a_node, static_cast<std::uint32_t>(families.families().size()));
+  for (std::uint32_t f = n.family; f < end; ++f) {
+    const LayoutFamily& family = families.families()[f];
+    const Answer<LayoutBound> least = tools.bounds.of(family);
+    if (least) {
+      outcome.branches.push_back(node(SearchNode::Kind::family, *least, n.part, f, 0));
+    } else {
+      outcome.unsuitable += families.switches(family).size();
+      if (outcome.reason.empty()) outcome.reason = least.reason();
+    }
+  }
+}
+
+void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
+  const LayoutFamilies& families = *parts_[n.part].families;
+  const LayoutFamily& family = families.families()[n.family];
+  const std::vector<LayoutSwitches>& switches = families.switches(family);
+  for (std::uint32_t s = 0; s < switches.size(); ++s) {
+    SearchNode member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
+    if (!left_out(member)) {
+      const Answer<LayoutBound> least = tools.bounds.with_gradients(family, switches[s]);
+      if (!least) {
+        ++outcome.unsuitable;
+        if (outcome.reason.empty()) outcome.reason = least.reason();
+        continue;
+      }
+      member = node(SearchNode::Kind::layout, *least, n.part, n.family, s);
+    }
+    outcome.branches.push_back(member);
+  }
+}
+
+void LayoutSearch::evaluate(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
+  const LayoutFamilies& families = *parts_[n.part].families;
+  const LayoutFamily& family = families.families()[n.family];
+  const LayoutSwitches& switches = families.switches(family)[n.switches];
+  LayoutPlan& plan = tools.plans[switches.gradients];
+  plan.layout = layout_of(family, switches);
+  const Answer<EvaluatedLayout> e = tools.tables.evaluated(plan);
+  if (!e) {
+    outcome.unsuitable = 1;
+    outcome.reason = e.reason();
+    return;
+  }
+  const Bytes memory = e->memory.total();
+  const LayoutScore score = scale_.score(e->iteration, memory, parts_[n.part].cluster.workers(), n.bound.order);
+  outcome.evaluated = LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches};
+}
+
+SearchOutcome LayoutSearch::outcome(unsigned worker, const SearchNode& n) {
+  SearchOutcome outcome;
+  Tools& own = tools(worker, n.part);
+  switch (n.kind) {
+    case SearchNode::Kind::families:
+      expand_families(own, n, outcome);
+      break;
+    case SearchNode::Kind::family:
+      expand_family(own, n, outcome);
+      break;
+    case SearchNode::Kind::layout:
+      evaluate(own, n, outcome);
+      break;
+  }
+  return outcome;
+}
+
+bool LayoutSearch::left_out(const SearchNode& n) const {
+  if (n.least.memory > cap_) return true;
+  const bool too_long = options_.target_step > Seconds(0) && n.least.iteration > options_.target_step;
+  if (!too_long && !found_.excluded(n.bound)) return false;
+  return !options_.frontier || found_.dominated(n.least.iteration, n.least.memory, n.bound.order);
+}
+
+void LayoutSearch::leave_out(const SearchNode& n) {
+  (n.least.memory > cap_ ? result_.too_large : result_.bounded) += n.layouts;
+}
+
+void LayoutSearch::push(const SearchNode& n) {
+  if (left_out(n)) leave_out(n);
+  else (n.kind == SearchNode::Kind::layout ? layouts_ : branches_).push(n);
+}
+
+void LayoutSearch::take(SearchOutcome& outcome) {
+  for (const SearchNode& branch : outcome.branches) push(branch);
+  result_.unsuitable += outcome.unsuitable;
+  if (reason_.empty()) reason_ = std::move(outcome.reason);
+  if (!outcome.evaluated) return;
+  const LayoutCandidate& c = *outcome.evaluated;
+  if (c.memory > cap_) {
+    ++result_.too_large;
+    return;
+  }
+  ++result_.evaluated;
+  found_.offer(c, options_.target_step <= Seconds(0) || c.iteration <= options_.target_step);
+}
+
+// The most promising nodes, of constant total weight whatever the number of threads. As long as nothing was found,
+// layouts come before branches: a first one makes bounds count.
+std::vector<SearchNode> LayoutSearch::next_batch() {
+  constexpr int most = 64, of_layout = 4;
+  std::vector<SearchNode> batch;
+  for (int weight = 0; weight < most && !(branches_.empty() && layouts_.empty());) {
+    const bool layout = branches_.empty() ||
+                        (!layouts_.empty() && (found_.best().empty() || layouts_.top().bound < branches_.top().bound));
+    SearchQueue& queue = layout ? layouts_ : branches_;
+    if (left_out(queue.top())) {
+      leave_out(queue.top());
+    } else {
+      batch.push_back(queue.top());
+      weight += layout ? of_layout : 1;
+    }
+    queue.pop();
+  }
+  return batch;
+}
+
+bool LayoutSearch::stopped() {
+  if (options_.time_budget > Seconds(0)) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+    if (spent.count() > options_.time_budget.value()) return true;
+  }
+  const std::uint64_t done = result_.evaluated + result_.bounded + result_.too_large + result_.unsuitable;
+  if (!options_.progress || done < told_ + options_.least_between_progress) return false;
+  told_ = done;
+  return !options_.progress(done, result_.total, found_.best().empty() ? Seconds(0) : found_.best().front().iteration);
+}
+
+LayoutPlan LayoutSearch::plan_of(const LayoutCandidate& c) const {
+  const LayoutFamilies& families = *parts_[c.part].families;
+  const LayoutFamily& family = families.families()[c.family];
+  const LayoutSwitches& switches = families.switches(family)[c.switches];
+  return {layout_of(family, switches), families.gradients()[switches.gradients]};
+}
+
+LayoutSearchResult LayoutSearch::run() {
+  const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+  tools_.resize(threads);
+  for (auto& of_worker : tools_) of_worker.resize(parts_.size());
+  SearchWorkers workers(threads, [this](unsigned worker, const SearchNode& n) { return outcome(worker, n); });
+  for (std::uint32_t p = 0; p < parts_.size(); ++p)
+    for (std::uint32_t f = 0; f < parts_[p].families->families().size(); f += families_of_a_node)
+      push(node(SearchNode::Kind::families, {}, p, f, 0));
+  for (;;) {
+    if (stopped()) break;
+    const std::vector<SearchNode> batch = next_batch();
+    if (batch.empty()) break;
+    for (SearchOutcome& o : workers(batch)) take(o);
+  }
+  finish();
+  return std::move(result_);
+}
+
+void LayoutSearch::finish() {
+  double open = infinite;
+  for (SearchQueue* queue : {&branches_, &layouts_})
+    for (; !queue->empty(); queue->pop()) {
+      const SearchNode& n = queue->top();
+      if (left_out(n)) {
+        leave_out(n);
+        continue;
+      }
+      open = std::min(open, n.bound.value);
+      result_.open += n.layouts;
+    }
+  result_.proved = result_.open == 0;
+  if (!result_.proved) {
+    result_.gap = 1;
+    if (!found_.best().empty()) {
+      const double best = found_.best().front().score.value;
+      result_.gap = best > 0 ? std::max(0.0, (best - open) / best) : 0;
+    }
+  }
+  for (const LayoutCandidate& c : found_.best())
+    if (Answer<LayoutPrediction> p = predicted(workload_, parts_[c.part].cluster, plan_of(c), options_.layout))
+      result_.best.push_back(*p);
+  for (const LayoutCandidate& c : found_.frontier()) result_.frontier.push_back({c.memory, c.iteration, plan_of(c)});
+  if (!found_.best().empty()) {
+    const LayoutCandidate& c = found_.best().front();
+    result_.cost_per_step = options_.price_per_device_hour / 3600 *
+                            static_cast<double>(parts_[c.part].cluster.workers()) * c.iteration.value();
+  }
+  if (result_.best.empty()) result_.nothing = reason_;
+}
+
+// Why there is no layout: what the smallest one takes, or how long the fastest.
+std::string why_nothing(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                        const LayoutSearchOptions& options, const LayoutSearchResult& result, Seconds left) {
+  if (result.open > 0) return "nothing was found in the time given";
+  if (result.unsuitable == result.total) return "no layout works: " + result.nothing;
+  LayoutSearchOptions other = options;
+  other.target_step = Seconds(0);
+  other.time_budget = left;
+  other.best = 1;
+  other.frontier = false;
+  other.progress = nullptr;
+  if (result.evaluated + result.bounded > 0) {  // some fit
+    other.objective = Objective::shortest_step;
+    LayoutSearch fastest(workload, cluster, space, other);
+    const LayoutSearchResult r = fastest.run();
+    if (!r.best.empty())
+      return "no layout takes at most " + text_of(options.target_step) + " a step: the shortest, " +
+             text_of(r.best.front().plan) + ", takes " + text_of(r.best.front().iteration);
+  }
+  other.objective = Objective::least_memory;
+  other.layout.memory_cap = Bytes(infinite);
+  LayoutSearch smallest(workload, cluster, space, other);
+  const LayoutSearchResult r = smallest.run();
+  if (r.best.empty()) return "no layout works: " + r.nothing;
+  const Bytes cap = options.layout.memory_cap > Bytes(0) ? options.layout.memory_cap : cluster.device_memory;
+  return "no layout fits in " + text_of(cap) + " of device memory: the smallest, " + text_of(r.best.front().plan) +
+         ", takes " + text_of(r.best.front().memory.total());
+}
+
+}  // namespace
+
+Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                        const LayoutSearchOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  LayoutSearch search(workload, cluster, space, options);
+  if (search.empty())
+    return Inapplicable{"no layout in the space: nothing divides " + std::to_string(cluster.workers()) +
+                        " devices and a global batch of " +
+                        fixed(global_batch_of(workload, cluster, options.layout), 0) + " as asked for"};
+  LayoutSearchResult result = search.run();
+  if (!result.best.empty()) return result;
+  const Seconds spent(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  const bool limited = options.time_budget > Seconds(0);
+  const Seconds left = limited ? std::max(Seconds(1e-9), options.time_budget - spent) : Seconds(0);
+  result.nothing = why_nothing(workload, cluster, space, options, result, left);
+  return result;
+}
+
+}  // namespace stepcast

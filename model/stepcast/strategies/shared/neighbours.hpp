@@ -1,0 +1,23 @@
+#pragma once
+// Neighbours: who sends to whom in decentralised training, and what that puts on a cluster's links.
+//
+// Workers stand on a ring in the order of their machines. A worker of degree d sends to the d nearest ones, in turn to
+// the right and to the left (d = 2: the ring itself; d = P - 1: everybody). All links of a kind carry the same, so that
+// the busiest one is either a machine's cards, which its devices share, or a device's own link inside the machine.
+// Invariant: neither the messages nor the bytes of the busiest link ever shrink when the degree grows. Not modelled:
+// other overlays and routes over several hops; who has those can give the number of flows on the busiest link.
+#include <stepcast/cluster/cluster.hpp>
+
+#include <cstdint>
+
+namespace stepcast {
+
+/// One message from every worker to each of its neighbours, as the busiest link sees it.
+struct NeighbourLoad {
+  double messages = 0;  ///< that the link carries in one direction
+  double scale = 1;     ///< what it takes for a byte, in times that Operation::send takes
+  [[nodiscard]] double flows() const { return messages * scale; }
+};
+[[nodiscard]] NeighbourLoad neighbour_load(const Cluster&, std::int64_t degree);
+
+}  // namespace stepcast

@@ -1,0 +1,201 @@
+#include <stepcast/base/text.hpp>
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/sweep/grid.hpp>
+#include <stepcast/whatif/whatif.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace stepcast {
+namespace {
+
+void check_axes(const SweepQuestion& question, const std::vector<PlanSpec>& plans) {
+  if (question.axes.empty())
+    throw InputError("axes", "at least one", "none", "name one, such as 'bandwidth=1Gb/s..400Gb/s'");
+  std::set<std::string> seen;
+  for (const SweepAxis& axis : question.axes) {
+    check_axis(axis, plans);
+    if (!seen.insert(axis.name).second) throw InputError("axis '" + axis.name + "'", "each axis once", "it again");
+  }
+  // "bucket" and "ddp.bucket" would write the same value.
+  for (PlanSpec plan : plans) {
+    std::set<const double*> written;
+    for (const SweepAxis& axis : question.axes) {
+      const double* at = axis.quantity == SweepQuantity::option ? option_of(plan, axis.name) : nullptr;
+      if (at && !written.insert(at).second)
+        throw InputError("axis '" + axis.name + "'", "each option once", "one that another axis sets as well");
+    }
+  }
+  double rows = static_cast<double>(plans.size());
+  for (const SweepAxis& axis : question.axes) rows *= static_cast<double>(axis.values.size());
+  if (rows > static_cast<double>(most_sweep_rows)) {
+    char found[40];
+    std::snprintf(found, sizeof found, "%.4g", rows);
+    throw InputError("axes", "at most " + std::to_string(most_sweep_rows) + " rows (points times plans)", found,
+                     "name fewer values");
+  }
+}
+
+/// Bandwidth of the link between machines, whether there are several now or not; tables follow where it carries them.
+Cluster with_network(Cluster cluster, BytesPerSecond bandwidth) {
+  if (cluster.nodes > 1) cluster = with_bandwidth_scaled(std::move(cluster), bandwidth / cluster.network.bandwidth);
+  cluster.network.bandwidth = bandwidth;
+  return cluster;
+}
+Cluster with_inside(Cluster cluster, BytesPerSecond bandwidth) {
+  cluster = with_bandwidth_scaled(std::move(cluster), bandwidth / cluster.inside.bandwidth);
+  cluster.inside.bandwidth = bandwidth;
+  return cluster;
+}
+/// Connections to servers go over the same wires and keep the ratio of their latency.
+Cluster with_network_latency(Cluster cluster, Seconds latency) {
+  const Seconds before = cluster.network.latency;
+  if (cluster.server_link.bandwidth > BytesPerSecond(0) && before > Seconds(0))
+    cluster.server_link.latency *= latency / before;
+  cluster.network.latency = latency;
+  return cluster;
+}
+
+}  // namespace
+
+std::size_t SweepQuestion::points() const {
+  std::size_t n = 1;
+  for (const SweepAxis& axis : axes) {
+    const std::size_t k = axis.values.size();
+    if (k == 0) return 0;
+    n = n > std::numeric_limits<std::size_t>::max() / k ? std::numeric_limits<std::size_t>::max() : n * k;
+  }
+  return n;
+}
+
+std::vector<PlanSpec> plans_of(const SweepQuestion& question) {
+  return question.plans.empty() ? preset_plans_on(question.cluster) : question.plans;
+}
+
+bool over_network(const SweepQuestion& question) {
+  for (const SweepAxis& axis : question.axes)
+    if (axis.quantity == SweepQuantity::workers)
+      return std::any_of(axis.values.begin(), axis.values.end(), [&](double workers) {
+        return workers > static_cast<double>(question.cluster.devices_per_node);
+      });
+  return question.cluster.nodes > 1;
+}
+
+SweepGrid::SweepGrid(const SweepQuestion& question)
+    : question_(question),
+      plans_(plans_of(question)),
+      profile_(std::make_shared<const Profile>(question.profile)),
+      points_(question.points()),
+      over_network_(over_network(question)) {
+  check_axes(question, plans_);
+}
+
+std::vector<double> SweepGrid::values_at(std::size_t point) const {
+  std::vector<double> values(question_.axes.size());
+  for (std::size_t i = values.size(); i-- > 0;) {
+    const std::vector<double>& all = question_.axes[i].values;
+    values[i] = all[point % all.size()];
+    point /= all.size();
+  }
+  return values;
+}
+
+const double* SweepGrid::value_of(SweepQuantity quantity, std::span<const double> values) const {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (question_.axes[i].quantity == quantity) return &values[i];
+  return nullptr;
+}
+
+Answer<std::shared_ptr<const Profile>> SweepGrid::profile_at(std::span<const double> values) const {
+  const double* batch = value_of(SweepQuantity::batch, values);
+  const double* compute = value_of(SweepQuantity::compute, values);
+  if (!batch && !compute) return profile_;
+  Profile profile = *profile_;
+  if (batch && *batch != profile.batch_samples) {
+    WhatIfSpec spec{whatif_named("batch"), standard_values(*whatif_named("batch"))};
+    spec.values.number[0] = *batch;
+    Answer<Profile> changed = profile_after({spec}, profile);
+    if (!changed) return Inapplicable{changed.reason()};
+    profile = std::move(*changed);
+  }
+  if (compute && *compute != 1) profile = with_faster_compute(std::move(profile), *compute);
+  return std::make_shared<const Profile>(std::move(profile));
+}
+
+Answer<Cluster> SweepGrid::cluster_at(std::span<const double> values) const {
+  Cluster cluster = question_.cluster;
+  if (const double* workers = value_of(SweepQuantity::workers, values)) {
+    Answer<Cluster> changed = resized(std::move(cluster), static_cast<std::int64_t>(*workers));
+    if (!changed) return changed;
+    cluster = std::move(*changed);
+  }
+  if (const double* bandwidth = value_of(SweepQuantity::bandwidth, values)) {
+    const BytesPerSecond rate(*bandwidth);
+    cluster = over_network_ ? with_network(std::move(cluster), rate) : with_inside(std::move(cluster), rate);
+  }
+  if (const double* latency = value_of(SweepQuantity::latency, values)) {
+    if (over_network_) cluster = with_network_latency(std::move(cluster), Seconds(*latency));
+    else cluster.inside.latency = Seconds(*latency);
+  }
+  return cluster;
+}
+
+Answer<SweepPlace> SweepGrid::place_at(std::span<const double> values) const {
+  Answer<Cluster> cluster = cluster_at(values);
+  if (!cluster) return Inapplicable{cluster.reason()};
+  Answer<std::shared_ptr<const Profile>> profile = profile_at(values);
+  if (!profile) return Inapplicable{profile.reason()};
+  if (question_.pipeline)
+    profile = std::make_shared<const Profile>(with_input_pipeline(**profile, *question_.pipeline, *cluster));
+  return SweepPlace{std::move(*profile), std::move(*cluster)};
+}
+
+Answer<PlanSpec> SweepGrid::plan_at(std::size_t plan, std::span<const double> values) const {
+  PlanSpec spec = plans_[plan];
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const SweepAxis& axis = question_.axes[i];
+    if (axis.quantity != SweepQuantity::option) continue;
+    const OptionSpec* option = nullptr;
+    double* at = option_of(spec, axis.name, &option);
+    if (!at) continue;
+    if (!(values[i] >= option->low && values[i] <= option->high))
+      return Inapplicable{"option '" + std::string(option->name) + "' takes " + value_text(axis, option->low) + " to " +
+                          value_text(axis, option->high)};
+    *at = values[i];
+  }
+  return spec;
+}
+
+PlanSpec SweepGrid::tuned_at(const SweepPlace& place, const PlanSpec& at, std::size_t plan) const {
+  if (!question_.tune) return at;
+  // Open (`auto`) are the options that a search would change, but not those of an axis.
+  PlanSpec open = at, probe = plans_[plan];
+  std::vector<const double*> fixed;
+  for (const SweepAxis& axis : question_.axes)
+    if (axis.quantity == SweepQuantity::option) fixed.push_back(option_of(probe, axis.name));
+  bool any = false;
+  for (std::size_t i = 0; i < at.strategy->options.size(); ++i) {
+    const bool free = std::find(fixed.begin(), fixed.end(), &probe.options[i]) == fixed.end();
+    if (!free || !at.strategy->options[i].tuned) continue;
+    open.options[i] = std::numeric_limits<double>::quiet_NaN();
+    any = true;
+  }
+  return any ? tuned(*place.profile, place.cluster, open) : at;
+}
+
+Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const PlanSpec& spec) const {
+  const bool latency = std::any_of(question_.axes.begin(), question_.axes.end(),
+                                   [](const SweepAxis& a) { return a.quantity == SweepQuantity::latency; });
+  if (latency) {
+    const Answer<CommunicationCost> cost = communication_cost(place.cluster, collective_of(spec));
+    if (cost && cost->algorithm() == "table")
+      return Inapplicable{
+          "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
+  }
+  return predicted(*place.profile, place.cluster, spec);
+}
+
+}  // namespace stepcast

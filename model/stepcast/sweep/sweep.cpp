@@ -1,0 +1,98 @@
+#include <stepcast/base/helping_threads.hpp>
+#include <stepcast/sweep/grid.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace stepcast {
+namespace {
+
+/// One plan at one place: as asked, or with better options if that is what the question wants.
+void answer(const SweepGrid& grid, const SweepPlace& place, std::size_t plan, SweepRow& row) {
+  const Answer<PlanSpec> asked = grid.plan_at(plan, row.values);
+  if (!asked) {
+    row.inapplicable = asked.reason();
+    return;
+  }
+  row.plan = text_of(*asked);
+  Answer<Prediction> prediction = grid.prediction_at(place, *asked);
+  if (!prediction) {
+    row.inapplicable = prediction.reason();
+    return;
+  }
+  if (grid.question().tune) {
+    Answer<Prediction> better = grid.prediction_at(place, grid.tuned_at(place, *asked, plan));
+    if (better && better->iteration < prediction->iteration) prediction = std::move(better);
+  }
+  row.plan = text_of(prediction->plan);
+  row.prediction = std::move(*prediction);
+  row.prediction->critical_path = {};
+}
+
+void mark_best(std::span<SweepRow> rows) {
+  SweepRow* best = nullptr;
+  for (SweepRow& row : rows)
+    if (row.prediction && (!best || row.prediction->iteration < best->prediction->iteration)) best = &row;
+  if (best) best->best = true;
+}
+
+/// All rows of a point, which depend on nothing else.
+void answer_point(const SweepGrid& grid, std::size_t point, std::span<SweepRow> rows) {
+  const std::vector<double> values = grid.values_at(point);
+  const Answer<SweepPlace> place = grid.place_at(values);
+  for (std::size_t plan = 0; plan < rows.size(); ++plan) {
+    SweepRow& row = rows[plan];
+    row.point = point;
+    row.values = values;
+    row.plan = text_of(grid.plans()[plan]);
+    if (place) answer(grid, *place, plan, row);
+    else row.inapplicable = place.reason();
+  }
+  mark_best(rows);
+}
+
+/// Calls `work` with 0..count-1, each once, on several threads. Rethrows what it throws.
+void for_each_index(std::size_t count, const SweepOptions& options, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;  // guards what follows, and the callback
+  std::size_t done = 0;
+  std::exception_ptr failure;
+  const auto run = [&](std::size_t) {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+        const std::lock_guard lock(mutex);
+        ++done;
+        if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(count));
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+        return;
+      }
+    }
+  };
+  const std::size_t wanted = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  {
+    const std::vector<std::jthread> helpers = helping_threads(std::min(wanted, count), run);
+    run(0);
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+std::vector<SweepRow> swept(const SweepQuestion& question, const SweepOptions& options) {
+  const SweepGrid grid(question);
+  const std::size_t last = std::min(options.last, grid.points()), first = std::min(options.first, last);
+  const std::size_t plans = grid.plans().size();
+  std::vector<SweepRow> rows((last - first) * plans);
+  for_each_index(last - first, options,
+                 [&](std::size_t i) { answer_point(grid, first + i, std::span(rows).subspan(i * plans, plans)); });
+  return rows;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,55 @@
+// The table of what-ifs, and scenarios made to profiles and plans.
+#include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/whatif.hpp>
+
+#include <utility>
+
+namespace stepcast {
+
+#define STEPCAST_MEMBER(name) extern const WhatIf name##_whatif;
+#include <stepcast/whatifs/whatifs.inc>
+#undef STEPCAST_MEMBER
+
+std::span<const WhatIf> whatifs() {
+  static const WhatIf all[] = {
+#define STEPCAST_MEMBER(name) name##_whatif,
+#include <stepcast/whatifs/whatifs.inc>
+#undef STEPCAST_MEMBER
+  };
+  return all;
+}
+
+const WhatIf* whatif_named(std::string_view name) {
+  for (const WhatIf& w : whatifs())
+    if (w.name == name) return &w;
+  return nullptr;
+}
+
+WhatIfValues standard_values(const WhatIf& what) {
+  WhatIfValues values;
+  for (std::size_t i = 0; i < what.options.size(); ++i) {
+    values.number[i] = what.options[i].standard;
+    values.text[i] = what.options[i].patterns;
+  }
+  return values;
+}
+
+Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch,
+                              const Feed* feed) {
+  Answer<Profile> profile = before;
+  for (std::size_t i = 0; i < scenario.size(); ++i) {
+    const WhatIf& what = *scenario[i].what;
+    Answer<Profile> changed = what.apply({*profile, scenario[i].values, other_batch, i, feed});
+    if (!changed) return Inapplicable{std::string(what.name) + ": " + changed.reason()};
+    profile = std::move(changed);
+  }
+  return checked(with_step_times_scaled(std::move(*profile), before), "what-if");
+}
+
+PlanSpec plan_after(const Scenario& scenario, PlanSpec plan) {
+  for (const WhatIfSpec& spec : scenario)
+    if (!spec.what->collective.empty()) plan.collective = spec.what->collective;
+  return plan;
+}
+
+}  // namespace stepcast

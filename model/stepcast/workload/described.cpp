@@ -1,0 +1,289 @@
+// Described workloads: the units of a model shape, and what a roofline says that one of them costs under a split.
+//
+// Every operator gets the extents that one device works on: its share of the micro-batch's rows, columns, heads or
+// bytes; unit_roofline.hpp has the times.
+#include <stepcast/roofline/unit_roofline.hpp>
+#include <stepcast/workload/unit_cost.hpp>
+#include <stepcast/workload/workload.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+/// A unit under a split, on one device.
+class DividedUnit {
+ public:
+  DividedUnit(const Workload& workload, std::uint32_t kind, const Split& split)
+      : device_(*workload.device),
+        dtype_(workload.dtype),
+        shape_(*workload.shape),
+        unit_(*workload.kinds[kind].shape),
+        split_(split),
+        is_end_(kind == 0 || kind + 1 == workload.kinds.size()) {}
+
+  [[nodiscard]] UnitCost cost() const {
+    UnitCost c;
+    UnitTimes times;
+    for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
+    c.forward = times.forward.elapsed(device_);
+    add_backward(times, c);
+    // Megatron-LM and DeepSpeed checkpoint the blocks.
+    c.checkpointed = shape_.units.size() < 3 || !is_end_;
+    c.attention = std::min(times.attention.elapsed(device_), c.forward);
+    add_parameters(c);
+    add_activations(c);
+    add_transfers(c);
+    return c;
+  }
+
+ private:
+  [[nodiscard]] double tensor() const { return double(split_.grid.devices); }
+  [[nodiscard]] bool one_dimensional() const { return split_.scheme == nullptr || split_.scheme->name == "1d"; }
+  /// Of the rows that one device of the tensor group works on where 1-D repeats them all.
+  [[nodiscard]] double repeated_share() const {
+    if (split_.sequence_parallel) return 1 / tensor();
+    return one_dimensional() ? 1 : split_.scheme->activation_share(split_.grid);
+  }
+  /// Share of an operator's rows or bytes apart from samples and context.
+  [[nodiscard]] double share(Division division) const {
+    switch (division) {
+      case Division::columns:
+      case Division::rows:
+      case Division::heads:
+      case Division::elements:
+        return 1 / tensor();
+      case Division::sequence:
+        return repeated_share();
+      case Division::none:
+        return one_dimensional() ? 1 : repeated_share();
+    }
+    return 1;
+  }
+
+  [[nodiscard]] LocalWork local_work(const OperatorShape& o) const {
+    const double pairs = split_.micro_batch * double(shape_.heads) / tensor();
+    LocalWork work = work_of(o, split_.micro_batch).for_pairs(o, pairs);
+    const double context = double(split_.context);
+    work.traffic *= share(o.division) / context;
+    if (o.product.m == 0) return work;
+    MatrixProduct& p = work.product;
+    if (o.weighted) {
+      // Experts are spread over the group, and get the tokens of all of its devices.
+      const double spread = o.expert ? double(split_.expert) : 1;
+      p.batch /= spread;
+      p.m *= spread / context;
+      p.repeated *= spread / context;
+    } else {
+      // Ring attention: a device's block of queries meets one block of keys and values after the other.
+      work.steps = context;
+      p.batch *= context;
+      p.m /= context;
+      (p.n == double(shape_.sequence) ? p.n : p.k) /= context;
+      p.repeated /= context * context;
+    }
+    if (split_.grid.devices > 1) p = share_of(p, o.division);
+    return work;
+  }
+
+  /// What one device of the tensor group computes of a product.
+  [[nodiscard]] MatrixProduct share_of(MatrixProduct p, Division division) const {
+    if (!one_dimensional()) return split_.scheme->local_product(split_.grid, p, division);
+    if (division == Division::columns) p.n /= tensor();
+    if (division == Division::rows) p.k /= tensor();
+    if (division == Division::heads) p.batch /= tensor();
+    if (division == Division::sequence) p.m *= repeated_share();
+    return p;
+  }
+
+  void add_parameters(UnitCost& c) const {
+    const double share = one_dimensional() ? 1 / tensor() : split_.scheme->parameter_share(split_.grid);
+    c.expert_parameters = unit_.expert_parameters * share / double(split_.expert);
+    c.parameters = unit_.divided_parameters * share + unit_.other_parameters + c.expert_parameters;
+    c.tied_parameters = unit_.tied_parameters * share;
+  }
+
+  /// Host and device work on both gradients of a unit together, so that the larger of their sums counts.
+  void add_backward(const UnitTimes& times, UnitCost& c) const {
+    PassTime both = times.input_gradient;
+    both.matrix += times.weight_gradient.matrix;
+    both.memory += times.weight_gradient.memory;
+    both.kernels += times.weight_gradient.kernels;
+    const Seconds input = times.input_gradient.elapsed(device_), weight = times.weight_gradient.elapsed(device_);
+    const double scale = input + weight > Seconds(0) ? both.elapsed(device_) / (input + weight) : 0;
+    c.input_gradient = input * scale;
+    c.weight_gradient = weight * scale;
+  }
+
+  void add_activations(UnitCost& c) const {
+    const double samples = split_.micro_batch / double(split_.context);
+    const double divided = samples / tensor(), sequence = samples * repeated_share();
+    const KeptActivations& k = unit_.kept;
+    const Bytes repeated = k.sequence * sequence;
+    c.kept[std::size_t(Recomputation::none)] = k.divided * divided + repeated;
+    c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + repeated;
+    c.kept[std::size_t(Recomputation::full)] =
+        c.checkpointed ? k.input * sequence : c.kept[std::size_t(Recomputation::none)];
+    c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
+    c.boundary = unit_.boundary * sequence;
+  }
+
+  void add_transfers(UnitCost& c) const {
+    if (split_.grid.devices > 1) add_tensor_transfers(c);
+    const double samples = split_.micro_batch / double(split_.context);
+    const bool attends =
+        std::any_of(unit_.operators.begin(), unit_.operators.end(), [](const OperatorShape& o) { return o.attention; });
+    if (split_.context > 1 && attends) {
+      // Keys and values of a block of the sequence go around the ring (Liu et al. 2023, arXiv 2310.01889).
+      const double elements = 2 * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads) / tensor();
+      const Bytes block(elements * double(shape_.sequence) * samples * size_of(dtype_));
+      c.context_transfers.push_back({Operation::send, split_.context, block, double(split_.context - 1)});
+    }
+    if (split_.expert > 1 && unit_.expert_exchanges > 0) {
+      const Bytes tokens = unit_.boundary * (samples * double(shape_.experts_per_token) * repeated_share());
+      c.expert_transfers.push_back({Operation::all_to_all, split_.expert, tokens, double(unit_.expert_exchanges)});
+    }
+  }
+
+  /// Divided by columns: every device needs the whole input, and has a part of its gradient's sum.
+  [[nodiscard]] static bool enters(const OperatorShape& o) { return o.weighted && o.division == Division::columns; }
+  [[nodiscard]] Seconds weight_gradient(const OperatorShape& o) const {
+    UnitTimes alone;
+    alone.add(device_, dtype_, o, local_work(o));
+    return alone.weight_gradient.device();
+  }
+
+  /// 1-D: forward a sum after each product that is divided by rows, backward one before each that is divided by
+  /// columns; the latter can run beside that product's weight gradient. With sequence parallelism a sum is a
+  /// reduce-scatter, and the other end an all-gather.
+  void add_tensor_transfers(UnitCost& c) const {
+    const double samples = split_.micro_batch / double(split_.context);
+    const Bytes input = unit_.kept.input * samples, output = unit_.boundary * samples;
+    const double entries = double(std::count_if(unit_.operators.begin(), unit_.operators.end(), enters));
+    const double sums = unit_.tensor_reductions;
+    if (!one_dimensional()) {
+      const double h2 = double(shape_.hidden) * double(shape_.hidden), weights = divided_weights();
+      // One product alone (the logits, the lookup) counts as one sum.
+      const int reductions = entries >= 2 ? unit_.tensor_reductions : 1;
+      const TensorWork work{input, Bytes(weights * size_of(dtype_)), weights / h2, reductions};
+      c.forward_tensor = split_.scheme->forward(split_.grid, work);
+      c.backward_tensor = split_.scheme->backward(split_.grid, work);
+      return;
+    }
+    const auto add = [&](std::vector<TensorTransfer>& to, Operation operation, Bytes size, double count) {
+      if (count > 0 && size.value() > 0) to.push_back({operation, split_.grid.devices, size, count});
+    };
+    const Operation of_inputs = split_.sequence_parallel ? Operation::reduce_scatter : Operation::all_reduce;
+    for (const OperatorShape& o : unit_.operators)
+      if (enters(o) && input.value() > 0)
+        c.input_sums.push_back({{of_inputs, split_.grid.devices, input, 1}, weight_gradient(o)});
+    const bool head = sums > entries && entries > 0;  // its sums are of losses, which nothing divides
+    if (!split_.sequence_parallel || head) add(c.forward_tensor, Operation::all_reduce, output, sums);
+    if (!split_.sequence_parallel) {
+      add(c.backward_tensor, Operation::all_reduce, input, entries);
+      return;
+    }
+    add(c.forward_tensor, Operation::all_gather, input, entries);
+    if (!head) add(c.forward_tensor, Operation::reduce_scatter, output, sums);
+    if (!head) add(c.backward_tensor, Operation::all_gather, output, sums);
+    add(c.backward_tensor, Operation::reduce_scatter, input, entries);
+  }
+
+  /// Elements of the weights that the tensor group divides, on this device's share of the experts.
+  [[nodiscard]] double divided_weights() const {
+    double sum = 0;
+    for (const OperatorShape& o : unit_.operators)
+      if (o.weighted && (o.division == Division::columns || o.division == Division::rows))
+        sum += o.product.batch * o.product.n * o.product.k / (o.expert ? double(split_.expert) : 1);
+    return sum;
+  }
+
+  const Device& device_;
+  DataType dtype_;
+  const ModelShape& shape_;
+  const UnitShape& unit_;
+  const Split& split_;
+  bool is_end_;  ///< embedding or head
+};
+
+std::string whole_number_flaw(std::string_view what, std::int64_t number, std::int64_t parts, std::string_view by) {
+  if (number % parts == 0) return {};
+  return std::to_string(number) + " " + std::string(what) + " do not divide by " + std::string(by) + " " +
+         std::to_string(parts);
+}
+
+/// Why the split does not work for the model; empty: it does.
+std::string flaw_of(const ModelShape& shape, const Split& split) {
+  const std::int64_t t = split.grid.devices;
+  if (shape.heads == 0) {
+    if (t > 1) return "tensor parallelism divides matrix products of transformers, not convolutions";
+    if (split.sequence_parallel || split.context > 1) return "a convolutional network has no sequence to divide";
+  } else {
+    const bool grid = split.scheme != nullptr && split.scheme->name != "1d";
+    const std::int64_t parts = grid ? split.grid.side : t;
+    for (const std::string& flaw : {whole_number_flaw("heads", shape.heads, parts, "tensor degree"),
+                                    whole_number_flaw("heads of keys", shape.kv_heads, parts, "tensor degree"),
+                                    whole_number_flaw("hidden elements", shape.hidden, t, "tensor degree"),
+                                    whole_number_flaw("tokens", shape.sequence, split.context, "context degree")})
+      if (!flaw.empty()) return flaw;
+    if (split.sequence_parallel) {
+      if (grid) return "sequence parallelism belongs to the 1d scheme";
+      if (const auto flaw = whole_number_flaw("tokens", shape.sequence, t * split.context, "tensor x context degree");
+          !flaw.empty())
+        return flaw;
+    }
+  }
+  if (split.expert > 1 && shape.experts == 0) return "the model has no experts to spread";
+  if (split.expert > 1) return whole_number_flaw("experts", shape.experts, split.expert, "expert degree");
+  return {};
+}
+
+UnitKind kind_of(const UnitShape& unit) {
+  UnitKind kind;
+  kind.name = unit.name;
+  kind.shape = unit;
+  kind.divided_parameters = unit.divided_parameters;
+  kind.other_parameters = unit.other_parameters;
+  kind.expert_parameters = unit.expert_parameters;
+  kind.tied_parameters = unit.tied_parameters;
+  kind.kept = unit.kept;
+  kind.boundary = unit.boundary;
+  kind.tensor_reductions = unit.tensor_reductions;
+  kind.expert_exchanges = unit.expert_exchanges;
+  return kind;
+}
+
+}  // namespace
+
+Workload workload_of(const ModelShape& shape, const Device& device) {
+  Workload w;
+  w.name = shape.name;
+  w.shape = shape;
+  w.device = device;
+  w.dtype = shape.dtype;
+  w.sequence = double(shape.sequence);
+  w.hidden = double(shape.hidden);
+  w.experts_per_token = double(std::max<std::int64_t>(1, shape.experts_per_token));
+  for (const UnitShape& unit : shape.units) {
+    w.units.insert(w.units.end(), std::size_t(unit.repetitions), std::uint32_t(w.kinds.size()));
+    w.kinds.push_back(kind_of(unit));
+  }
+  const UpdateShape update = update_of(shape);
+  w.bytes_of_weight = w.bytes_of_gradient = size_of(shape.dtype);
+  w.bytes_of_state = update.bytes_of_state;
+  w.update = memory_time(device, update.traffic);
+  w.relative_error = device.relative_error;
+  w.activations_known = true;
+  w.assumed.push_back("nothing of this model was measured: times are those of a roofline of " + device.name);
+  w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
+                      " bytes a parameter");
+  return w;
+}
+
+Answer<UnitCost> described_unit_cost(const Workload& workload, std::uint32_t kind, const Split& split) {
+  if (const std::string flaw = flaw_of(*workload.shape, split); !flaw.empty()) return Inapplicable{flaw};
+  return DividedUnit(workload, kind, split).cost();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,410 @@
+// Traced units: the workload of a profile. Repeated blocks are units of one kind with their mean costs; what is before
+// and behind them is cut at the layers with weights; what tensor parallelism divides follows from the shapes of the
+// parameters (traced_layers.hpp).
+#include <stepcast/profile/blocks.hpp>
+#include <stepcast/workload/traced_layers.hpp>
+#include <stepcast/workload/workload.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+/// Layers [begin, end).
+struct Range {
+  std::uint32_t begin = 0, end = 0;
+};
+
+class Recognition {
+ public:
+  Recognition(const Profile& p, const Device* device)
+      : p_(p),
+        blocks_(blocks_of(p)),
+        samples_(p.batch_samples > 0 ? p.batch_samples : 1),
+        shapes_(traced_shapes(p, blocks_, samples_, device)) {
+    if (device != nullptr) w_.device = *device;
+  }
+
+  Workload result() {
+    w_.name = p_.model;
+    w_.traced_batch = samples_;
+    w_.host_waits = p_.host_waits_for_device;
+    w_.hidden = shapes_.hidden;
+    w_.sequence = shapes_.hidden > 0 ? shapes_.sequence : 0;
+    find_types();
+    find_pace();
+    look_inside();
+    spread_parameters();
+    take_error();
+    keep_activations();
+    const std::uint32_t end = blocks_.before + blocks_.repetitions * blocks_.layers;
+    if (blocks_.repetitions > 1) {
+      for (const Range& piece : pieces({0, blocks_.before})) add_unit(piece);
+      add_blocks();
+      for (const Range& piece : pieces({end, std::uint32_t(p_.layers.size())})) add_unit(piece);
+    } else {
+      for (const Range& piece : pieces({0, std::uint32_t(p_.layers.size())})) add_unit(piece);
+    }
+    take_rest();
+    say_what_is_assumed();
+    return std::move(w_);
+  }
+
+ private:
+  static Seconds slower(const PassCost& c) { return std::max(c.host, c.device); }
+  Seconds time_of(Range range) const {
+    Seconds sum;
+    for (std::uint32_t l = range.begin; l < range.end; ++l)
+      sum += slower(p_.layers[l].forward) + slower(p_.layers[l].backward);
+    return sum;
+  }
+  bool has_weight(std::uint32_t l) const {
+    const TracedLayer& layer = shapes_.layers[l];
+    return layer.has_product || layer.has_convolution || layer.is_embedding;
+  }
+
+  /// A range without repetition is cut before each layer with a weight, and pieces that cost next to nothing join the
+  /// one behind them (or, at the end, the one before).
+  std::vector<Range> pieces(Range whole) const {
+    if (whole.begin == whole.end) return {};
+    const bool repeated = blocks_.repetitions > 1;
+    const Range first_block{blocks_.before, blocks_.before + blocks_.layers};
+    const Seconds least = repeated ? time_of(first_block) * 0.1 : time_of(whole) * 0.01;
+    std::vector<Range> out;
+    Range open{whole.begin, whole.begin};
+    for (std::uint32_t l = whole.begin; l < whole.end; ++l) {
+      if (l > open.begin && has_weight(l) && time_of(open) >= least) {
+        out.push_back(open);
+        open.begin = l;
+      }
+      open.end = l + 1;
+    }
+    if (!out.empty() && time_of(open) < least) out.back().end = open.end;
+    else out.push_back(open);
+    return out;
+  }
+
+  void find_types() {
+    std::map<DataType, double> activations, weights;
+    for (const Layer& layer : p_.layers)
+      if (!layer.input_shape.empty()) activations[layer.input_dtype] += layer.input_elements();
+    for (const Tensor& t : p_.tensors) weights[t.dtype] += t.size.value();
+    const auto most = [](const std::map<DataType, double>& of, DataType otherwise) {
+      double best = 0;
+      for (const auto& [type, amount] : of)
+        if (amount > best) best = amount, otherwise = type;
+      return otherwise;
+    };
+    const DataType weight = most(weights, DataType::f32);
+    w_.dtype = most(activations, weight);
+    w_.bytes_of_weight = w_.bytes_of_gradient = size_of(weight);
+    w_.bytes_of_state = size_of(weight) >= 4 ? 4 * size_of(weight) : 16;
+    w_.assumed.push_back("optimizer: Adam, " + std::to_string(int(w_.bytes_of_state)) +
+                         " bytes a parameter with weight and gradient");
+  }
+
+  /// Kept bytes by layer: as traced, else the whole in proportion to the layers' inputs, else to their forward times.
+  void keep_activations() {
+    kept_.assign(p_.layers.size(), 0);
+    double sum = 0, inputs = 0;
+    bool all_inputs = true;
+    for (const Layer& layer : p_.layers) {
+      sum += layer.kept.value();
+      inputs += layer.input_size().value();
+      all_inputs = all_inputs && !layer.input_shape.empty();
+    }
+    w_.activations_known = sum > 0 || p_.activation_memory.value() > 0;
+    if (!w_.activations_known) return;
+    const double forward = time_of_forward();
+    for (std::size_t l = 0; l < p_.layers.size(); ++l) {
+      const Layer& layer = p_.layers[l];
+      const double whole = p_.activation_memory.value();  // what-if questions change it, and not the layers' parts
+      if (sum > 0) kept_[l] = layer.kept.value() * (whole > 0 ? whole / sum : 1);
+      else if (all_inputs && inputs > 0) kept_[l] = whole * layer.input_size().value() / inputs;
+      else if (forward > 0) kept_[l] = whole * slower(layer.forward).value() / forward;
+    }
+    if (sum == 0)
+      w_.assumed.push_back("the kept activations of a layer are in proportion to its " +
+                           std::string(all_inputs ? "input" : "forward time"));
+  }
+  double time_of_forward() const {
+    double sum = 0;
+    for (const Layer& layer : p_.layers) sum += slower(layer.forward).value();
+    return sum;
+  }
+
+  void add_blocks() {
+    UnitKind kind = kind_of({blocks_.before, blocks_.before + blocks_.layers});
+    const double n = blocks_.repetitions;
+    for (std::uint32_t r = 1; r < blocks_.repetitions; ++r) {
+      const UnitKind other = kind_of({blocks_.before + r * blocks_.layers, blocks_.before + (r + 1) * blocks_.layers});
+      add(kind.forward, other.forward);
+      add(kind.backward, other.backward);
+      for (const auto part : {&KeptActivations::divided, &KeptActivations::sequence, &KeptActivations::attention})
+        kind.kept.*part += other.kept.*part;
+      for (std::size_t l = 0; l < kind.inside.layers.size(); ++l) {
+        kind.inside.layers[l].forward += other.inside.layers[l].forward;
+        kind.inside.layers[l].backward += other.inside.layers[l].backward;
+      }
+      kind.divided_share += other.divided_share;
+      kind.product_share += other.product_share;
+      kind.attention_share += other.attention_share;
+      kind.divided_parameters += other.divided_parameters;
+      kind.other_parameters += other.other_parameters;
+    }
+    for (PassCost* c : {&kind.forward, &kind.backward})
+      for (Seconds* part : {&c->host, &c->device, &c->device_gemm, &c->device_memory}) *part /= n;
+    for (const auto part : {&KeptActivations::divided, &KeptActivations::sequence, &KeptActivations::attention})
+      kind.kept.*part /= n;
+    for (TracedInside::Shares& s : kind.inside.layers) {
+      s.forward /= n;
+      s.backward /= n;
+    }
+    for (double* share : {&kind.divided_share, &kind.product_share, &kind.attention_share, &kind.divided_parameters,
+                          &kind.other_parameters})
+      *share /= n;
+    kind.name = "block";
+    w_.units.insert(w_.units.end(), blocks_.repetitions, std::uint32_t(w_.kinds.size()));
+    w_.kinds.push_back(std::move(kind));
+  }
+  void add_unit(Range range) {
+    w_.units.push_back(std::uint32_t(w_.kinds.size()));
+    w_.kinds.push_back(kind_of(range));
+  }
+
+  static void add(PassCost& to, const PassCost& cost) {
+    to.host += cost.host;
+    to.device += cost.device;
+    to.device_gemm += cost.device_gemm;
+    to.device_memory += cost.device_memory;
+  }
+
+  UnitKind kind_of(Range range) const {
+    UnitKind kind;
+    kind.name = p_.layers[range.begin].name;
+    for (std::uint32_t l = range.begin; l < range.end; ++l) {
+      kind.layers.push_back(l);
+      const TracedLayer& layer = shapes_.layers[l];
+      add(kind.forward, p_.layers[l].forward);
+      add(kind.backward, p_.layers[l].backward);
+      kind.divided_parameters += layer.divided_parameters;
+      kind.other_parameters += layer.other_parameters;
+      if (layer.division == Division::rows) ++kind.tensor_reductions;
+      if (!layer.has_product) continue;
+      kind.products.push_back(layer.product);
+      kind.divisions.push_back(layer.division);
+    }
+    take_shares(range, kind);
+    take_kept(range, kind);
+    take_inside(range, kind);
+    kind.kept.input = Bytes(boundary_at(range.begin));
+    kind.boundary = Bytes(range.end < p_.layers.size() ? boundary_at(range.end) : 0);
+    return kind;
+  }
+
+  /// Bytes of one sample that enter a layer: as recorded, else the model's width times its rows.
+  double boundary_at(std::uint32_t l) const {
+    const Layer& layer = p_.layers[l];
+    if (!layer.input_shape.empty()) return layer.input_size().value() / samples_;
+    return l == 0 ? 0 : w_.hidden * w_.sequence * size_of(w_.dtype);
+  }
+
+  /// The stream with the larger sum sets the pace of a step, or where the host waits, of each pass
+  /// (workload_traced.cpp).
+  void find_pace() {
+    PassCost forward, backward;
+    for (const Layer& layer : p_.layers) {
+      add(forward, layer.forward);
+      add(backward, layer.backward);
+    }
+    const bool whole = forward.host + backward.host > forward.device + backward.device;
+    host_forward_ = p_.host_waits_for_device ? forward.host > forward.device : whole;
+    host_backward_ = p_.host_waits_for_device ? backward.host > backward.device : whole;
+  }
+
+  /// Tensors and backward order of every layer, before parameters are spread over slices.
+  void look_inside() {
+    tensors_of_.resize(p_.layers.size());
+    for (const Tensor& t : p_.tensors) {
+      const TracedLayer& layer = shapes_.layers[t.layer];
+      const double elements = t.size.value() / size_of(t.dtype);
+      const double all = layer.divided_parameters + layer.other_parameters;
+      const double divided = all > 0 ? elements * (layer.divided_parameters / all) : 0;
+      tensors_of_[t.layer].push_back({0, divided, elements - divided});
+    }
+    backward_place_.resize(p_.layers.size());
+    for (std::uint32_t i = 0; i < p_.backward_order.size(); ++i) backward_place_[p_.backward_order[i]] = i;
+  }
+
+  void take_inside(Range range, UnitKind& kind) const {
+    const std::uint32_t n = range.end - range.begin;
+    TracedInside& in = kind.inside;
+    in.layers.resize(n);
+    double forward = 0, backward = 0;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const Layer& layer = p_.layers[range.begin + i];
+      const PassCost &f = layer.forward, &b = layer.backward;
+      in.layers[i] = {(host_forward_ ? f.host : f.device).value(), (host_backward_ ? b.host : b.device).value()};
+      forward += in.layers[i].forward;
+      backward += in.layers[i].backward;
+      in.backward_order.push_back(i);
+    }
+    for (TracedInside::Shares& s : in.layers) {
+      s.forward = forward > 0 ? s.forward / forward : 1.0 / n;
+      s.backward = backward > 0 ? s.backward / backward : 1.0 / n;
+    }
+    std::sort(in.backward_order.begin(), in.backward_order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return backward_place_[range.begin + a] < backward_place_[range.begin + b];
+    });
+    for (const std::uint32_t i : in.backward_order)
+      for (TracedTensor t : tensors_of_[range.begin + i]) {
+        t.layer = i;
+        in.tensors.push_back(t);
+      }
+  }
+
+  void take_shares(Range range, UnitKind& kind) const {
+    const double pace = pace_of_products(range);
+    double outside = 0, divided = 0, products = 0, all = 0, forward = 0, attention = 0;
+    for (std::uint32_t l = range.begin; l < range.end; ++l) {
+      const TracedLayer& layer = shapes_.layers[l];
+      const Layer& traced = p_.layers[l];
+      const PassCost &f = traced.forward, &b = traced.backward;
+      const double time = (f.host + b.host).value();
+      const bool product = layer.has_product || layer.has_convolution;
+      const double rest = p_.has_device() ? (f.device + b.device - f.device_gemm - b.device_gemm).value()
+                          : product       ? 0
+                                          : time;
+      all += time;
+      if (product) products += time;
+      outside += rest;
+      if (layer.divided) divided += rest;
+      const double pass = (p_.has_device() ? f.device : f.host).value();
+      forward += pass;
+      if (before_attention_output(range, l))
+        attention += pace > 0          ? std::max(0.0, pass - pace * layer.product.operations() * samples_)
+                     : p_.has_device() ? (f.device - f.device_gemm).value()
+                                       : 0;
+    }
+    kind.divided_share = outside > 0 ? divided / outside : 0;
+    kind.product_share = !p_.has_device() && all > 0 ? products / all : 0;
+    kind.attention_share = forward > 0 ? attention / forward : 0;
+  }
+  /// Seconds per operation of the quickest product of the range that is not followed by the core of attention: what
+  /// such a layer takes beyond its own product at that pace is the core.
+  [[nodiscard]] double pace_of_products(Range range) const {
+    double pace = 0;
+    for (std::uint32_t l = range.begin; l < range.end; ++l) {
+      const TracedLayer& layer = shapes_.layers[l];
+      const PassCost& f = p_.layers[l].forward;
+      const double time = (p_.has_device() ? f.device_gemm : f.host).value();
+      const double operations = layer.product.operations() * samples_;
+      if (!layer.has_product || before_attention_output(range, l) || !(time > 0) || !(operations > 0)) continue;
+      pace = pace > 0 ? std::min(pace, time / operations) : time / operations;
+    }
+    return pace;
+  }
+  /// The last product by columns in front of the output of attention: softmax and the rest of the core follow it.
+  bool before_attention_output(Range range, std::uint32_t l) const {
+    if (!shapes_.layers[l].has_product || shapes_.layers[l].division != Division::columns) return false;
+    for (std::uint32_t next = l + 1; next < range.end; ++next)
+      if (shapes_.layers[next].has_product) return shapes_.layers[next].closes_attention;
+    return false;
+  }
+
+  void take_kept(Range range, UnitKind& kind) const {
+    for (std::uint32_t l = range.begin; l < range.end; ++l) {
+      const TracedLayer& layer = shapes_.layers[l];
+      const Bytes kept(kept_[l] / samples_);
+      (layer.divided ? kind.kept.divided : kind.kept.sequence) += kept;
+      if (!before_attention_output(range, l)) continue;
+      const Bytes output(layer.product.m * layer.product.n * size_of(w_.dtype));
+      kind.kept.attention += std::max(Bytes(), kept - output);
+    }
+  }
+
+  /// A layer that was cut into slices has its parameters in the first: each slice holds an equal part of them.
+  void spread_parameters() {
+    std::map<std::string, std::vector<std::uint32_t>> slices;
+    for (std::uint32_t l = 0; l < p_.layers.size(); ++l) {
+      const std::string& name = p_.layers[l].name;
+      const std::size_t slash = name.rfind('/');
+      if (slash == std::string::npos || slash + 1 == name.size()) continue;
+      if (name.find_first_not_of("0123456789", slash + 1) == std::string::npos)
+        slices[name.substr(0, slash)].push_back(l);
+    }
+    for (const auto& [name, layers] : slices)
+      for (double TracedLayer::*part : {&TracedLayer::divided_parameters, &TracedLayer::other_parameters}) {
+        double sum = 0;
+        for (const std::uint32_t l : layers) sum += shapes_.layers[l].*part;
+        for (const std::uint32_t l : layers) shapes_.layers[l].*part = sum / double(layers.size());
+      }
+  }
+
+  /// What measured steps differ by, relative to their mean.
+  void take_error() {
+    const std::size_t n = p_.step_times.size();
+    double mean = 0, squares = 0;
+    for (const Seconds t : p_.step_times) mean += t.value() / double(n);
+    for (const Seconds t : p_.step_times) squares += (t.value() - mean) * (t.value() - mean);
+    if (n > 2 && mean > 0) w_.relative_error = std::sqrt(squares / double(n - 1)) / mean;
+  }
+
+  /// Update and everything else, in the stream that sets the pace of the traced step.
+  void take_rest() {
+    const PassCost &update = p_.optimizer, &other = p_.other;
+    if (p_.host_waits_for_device || !p_.has_device()) {
+      w_.update = slower(update);
+      w_.step_overhead = slower(other) + p_.input;
+      return;
+    }
+    Seconds host = update.host + other.host + p_.input, device = update.device + other.device;
+    for (const Layer& layer : p_.layers) {
+      host += layer.forward.host + layer.backward.host;
+      device += layer.forward.device + layer.backward.device;
+    }
+    w_.update = host > device ? update.host : update.device;
+    w_.step_overhead = host > device ? other.host + p_.input : other.device;
+  }
+
+  void say_what_is_assumed() {
+    const auto say = [&](std::string line) { w_.assumed.push_back(std::move(line)); };
+    for (const std::string& line : shapes_.assumed) say(line);
+    if (p_.batch_samples <= 0) say("the traced batch counts as one sample, because its size is not known");
+    if (blocks_.repetitions > 1)
+      say(std::to_string(blocks_.repetitions) + " equal blocks of " + std::to_string(blocks_.layers) + " layers from " +
+          p_.layers[blocks_.before].name + ": each costs their mean");
+    if (w_.hidden > 0 && w_.sequence == 0)
+      say("the length of activations is not known (record the trace with record_shapes=True): transfers between stages "
+          "are not counted, and tensor parallelism is not offered");
+    if (!p_.has_device()) say("the host computes: time outside layers with products grows with the bytes");
+    if (w_.device && w_.hidden > 0)
+      say("smaller tiles lose efficiency as on " + w_.device->name + "; what attention multiplies as the rest");
+    if (!w_.device) say("products take time with their operations alone, for want of a device's efficiency curve");
+  }
+
+  const Profile& p_;
+  ProfileBlocks blocks_;
+  double samples_;
+  TracedShapes shapes_;
+  std::vector<double> kept_;
+  bool host_forward_ = false, host_backward_ = false;  // sets the pace
+  std::vector<std::vector<TracedTensor>> tensors_of_;  // by layer
+  std::vector<std::uint32_t> backward_place_;          // of each layer
+  Workload w_;
+};
+
+}  // namespace
+
+Answer<Workload> workload_of(const Profile& profile, const Device* device) {
+  if (profile.layers.size() < 2)
+    return Inapplicable{"the profile of " + profile.model + " has one layer, which a layout cannot divide"};
+  return Recognition(profile, device).result();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,119 @@
+#pragma once
+// Workload: a model as a layout divides it: units in forward order (embedding, equal blocks, head) with what each of
+// them costs for a micro-batch under a split, whether the model was traced or described.
+//
+// From a profile: repeated blocks of layers are recognised (profile_blocks.hpp) and become units; GEMM time scales with
+// the work and, where shapes are known, with the device's efficiency on smaller tiles, memory-bound time with the
+// bytes, launch-bound time (host issue) not at all. From a description (model_shape.hpp): the device's roofline. Either
+// way `assumed` says what was not measured. Invariants: at least one unit; costs finite and >= 0; a split of one device
+// gives back the traced times. Not modelled: units whose cost depends on their position beyond their kind.
+#include <stepcast/cluster/collective.hpp>
+#include <stepcast/layout/layout.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/profile/profile.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// How one unit is divided, and for how many samples it works.
+struct Split {
+  double micro_batch = 1;
+  const TensorScheme* scheme = nullptr;  ///< null: 1d
+  TensorGrid grid{};
+  bool sequence_parallel = false;
+  std::int64_t context = 1, expert = 1;
+};
+
+/// A sum of input gradients that can run beside the weight gradient of the same product.
+struct InputSum {
+  TensorTransfer transfer;
+  Seconds weight_gradient;
+};
+
+/// One unit, one micro-batch, one device.
+struct UnitCost {
+  Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
+  Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
+  std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
+  std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
+  /// Over the context group: blocks of keys and values around the ring, forward. The backward pass sends their
+  /// gradients with them, twice as much; both run beside `attention`.
+  std::vector<TensorTransfer> context_transfers;
+  std::vector<TensorTransfer> expert_transfers;  ///< per pass, over the expert group
+  double parameters = 0;                         ///< elements on this device, experts included
+  double expert_parameters = 0;  ///< of these, elements whose gradients only data / expert replicas share
+  double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
+  std::array<Bytes, 3> kept;     ///< activations between forward and backward, by Recomputation
+  bool checkpointed = true;  ///< full recomputation does it again; not the first and the last unit, as frameworks do
+  Bytes working;             ///< the largest transient of its passes (one unit's full activations)
+  Bytes boundary;            ///< that it hands on, per device
+};
+
+/// A parameter tensor of a traced unit.
+struct TracedTensor {
+  std::uint32_t layer = 0;        ///< its gradient is ready when the backward pass of this layer ends; in the unit
+  double divided = 0, other = 0;  ///< elements, as those of the unit
+};
+/// A traced unit from within: its layers in forward order, and its tensors in the order of their gradients.
+struct TracedInside {
+  struct Shares {
+    double forward = 0, backward = 0;
+  };
+  std::vector<Shares> layers;                 ///< of the passes' time
+  std::vector<std::uint32_t> backward_order;  ///< of these
+  std::vector<TracedTensor> tensors;
+};
+
+/// A kind of unit; described or traced.
+struct UnitKind {
+  std::string name;
+  std::optional<UnitShape> shape;     ///< described
+  std::vector<std::uint32_t> layers;  ///< traced: the layers of the first unit of this kind
+  TracedInside inside;                ///< of these
+  PassCost forward, backward;         ///< traced: mean over the units of this kind, for `traced_batch`
+  double divided_parameters = 0, other_parameters = 0, expert_parameters = 0, tied_parameters = 0;
+  std::vector<MatrixProduct> products;  ///< traced: forward products that the tensors' shapes tell, for one sample
+  std::vector<Division> divisions;      ///< of these
+  double divided_share = 0;             ///< traced: of the time outside products, what tensor parallelism divides
+  double product_share = 0;             ///< traced without a device: of the host's time, what products take
+  double attention_share = 0;           ///< traced: of `forward`, what selective recomputation runs again
+  KeptActivations kept;                 ///< per sample
+  Bytes boundary;                       ///< per sample
+  int tensor_reductions = 0, expert_exchanges = 0;
+};
+
+struct Workload {
+  std::string name;
+  std::vector<UnitKind> kinds;
+  std::vector<std::uint32_t> units;  ///< forward order; index into kinds
+  std::optional<ModelShape> shape;
+  std::optional<Device> device;     ///< roofline; traced workloads may do without
+  DataType dtype = DataType::f32;   ///< of activations, weights and gradients on the wire
+  double traced_batch = 0;          ///< samples; 0: described
+  bool host_waits = false;          ///< traced: the host waits for the device in every step, and cannot run ahead
+  double sequence = 0, hidden = 0;  ///< 0 when unknown: schemes that need them are inapplicable
+  double experts_per_token = 1;
+  double bytes_of_state = 16;  ///< per parameter: weights, gradient and optimizer state (mixed precision Adam: 16)
+  double bytes_of_weight = 2, bytes_of_gradient = 2;
+  Seconds update;         ///< optimizer on all parameters of one device; divided with them
+  Seconds step_overhead;  ///< of every step: what belongs to no unit
+  double relative_error = 0;
+  bool activations_known = false;  ///< else memory counts weights and state only, and says so
+  std::vector<std::string> assumed;
+
+  [[nodiscard]] double parameters() const;
+};
+
+[[nodiscard]] Workload workload_of(const ModelShape&, const Device&);
+/// Inapplicable for a profile that cannot be divided at all (one layer); what cannot be known is `assumed`.
+[[nodiscard]] Answer<Workload> workload_of(const Profile&, const Device* device = nullptr);
+/// Cost of one unit of a kind. Inapplicable when the split does not work for it (heads that do not divide, ...).
+[[nodiscard]] Answer<UnitCost> unit_cost(const Workload&, std::uint32_t kind, const Split&);
+
+}  // namespace stepcast

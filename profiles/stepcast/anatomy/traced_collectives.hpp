@@ -1,0 +1,43 @@
+#pragma once
+// Traced collectives: the communication that a trace shows, each operation counted once.
+//
+// One all-reduce leaves up to five events (c10d op, record_param_comms, annotation, kernel, device annotation). The one
+// that says most is counted: the kernels if there are any, else the backend's host annotations, else the c10d calls,
+// else whatever carries a collective's arguments. Its bytes come from the best source there is (BytesSource): the
+// arguments of the event, of the host events around its launch, or, when one launch serves several calls, of all the
+// calls of its thread that are still waiting for one; then the shapes of the operators around it; then, for
+// reductions, the gradients since the last one. Not modelled: collectives made of copies.
+#include <stepcast/anatomy/step_anatomy.hpp>
+#include <stepcast/profile/profile.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+
+struct TracedCollective {
+  std::uint32_t event = no_index;
+  const CollectiveArguments* arguments = nullptr;  ///< of the event or of what launched it; null: none
+  std::string operation;                           ///< naming::collective_operation, else "unknown"
+  Bytes size;                                      ///< the larger of what goes in and comes out; 0 when unknown
+  BytesSource source = BytesSource::unknown;
+  Seconds duration;
+  Seconds waiting;  ///< not part of `duration`; known only when several ranks are read together (ranks.hpp)
+  std::int64_t group_size = -1;
+  std::int64_t issued_ns = 0;  ///< start of the host event that launched it; without one its own start
+};
+
+/// All collectives of the trace, in order.
+[[nodiscard]] std::vector<TracedCollective> collectives_of(const TraceIndex&);
+/// The collectives that were issued within each window, in order.
+[[nodiscard]] std::vector<std::vector<TracedCollective>> collectives_in(const TraceIndex&, std::span<const StepWindow>);
+/// Gives the reductions of a step that have no size that of the gradients that became ready since the one before.
+/// `gradients` are the tensors of `step.gradients`.
+void size_by_gradients(std::vector<TracedCollective>&, const Trace&, const StepAnatomy& step,
+                       std::span<const Tensor> gradients);
+/// Averages over the steps, by operation, group size and source of the bytes.
+[[nodiscard]] std::vector<ObservedCollective> observed_collectives(
+    std::span<const std::vector<TracedCollective>> steps);
+
+}  // namespace stepcast

@@ -1,0 +1,42 @@
+#pragma once
+// Text of quantities: "25 Gb/s", "64 MiB", "5 us" in; short human-readable numbers out; and spelling suggestions.
+//
+// Invariant: a quantity in text always carries its unit; a bare number is an error that says what was expected. "MB"
+// and "GB" are decimal, "MiB" and "GiB" binary, a small b is a bit and a capital B a byte. Whitespace between number
+// and unit is optional. Not modelled: locales; numbers use a point.
+#include <stepcast/base/units.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// "5 us", "0.3ms", "2 s". Throws InputError naming `where` for anything else, negative and non-finite values included.
+[[nodiscard]] Seconds seconds_of(std::string_view text, std::string_view where);
+/// "64 MiB", "25MB", "4096 B".
+[[nodiscard]] Bytes bytes_of(std::string_view text, std::string_view where);
+/// "25 Gb/s", "1.2 GB/s", "800Mbit/s", "10GbE" (= 10 Gb/s). Zero is refused: nothing ever arrives over such a link.
+[[nodiscard]] BytesPerSecond bandwidth_of(std::string_view text, std::string_view where);
+/// A plain number, finite; `where` names it in the error.
+[[nodiscard]] double number_of(std::string_view text, std::string_view where);
+/// A whole number in [low, high].
+[[nodiscard]] std::int64_t integer_of(std::string_view text, std::string_view where, std::int64_t low,
+                                      std::int64_t high);
+
+/// "1.234 ms": four significant digits in the unit that keeps the number between 1 and 1000.
+[[nodiscard]] std::string text_of(Seconds);
+/// "25.0 MiB" with binary prefixes; "97.5 MiB".
+[[nodiscard]] std::string text_of(Bytes);
+/// "10 Gb/s", decimal bits per second, as links are sold.
+[[nodiscard]] std::string text_of(BytesPerSecond);
+/// The exact text of a quantity that reads back to the same value ("0.005 s", "26214400 B", "1250000000 B/s").
+[[nodiscard]] std::string exact_text_of(Seconds);
+[[nodiscard]] std::string exact_text_of(Bytes);
+[[nodiscard]] std::string exact_text_of(BytesPerSecond);
+
+/// The word of `known` nearest to `word` ("did you mean 'bucket'?"), or empty if none is close.
+[[nodiscard]] std::string suggestion_for(std::string_view word, std::span<const std::string> known);
+
+}  // namespace stepcast

@@ -1,0 +1,96 @@
+#include <stepcast/base/text.hpp>
+#include <stepcast/encodings/json_node.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace stepcast {
+namespace {
+
+using Json = JsonNode::Json;
+
+std::string listed(std::span<const std::string> words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+  return list;
+}
+
+}  // namespace
+
+void JsonNode::require_keys(std::span<const std::string> known) const {
+  if (!json_->is_object()) refuse("an object");
+  for (const auto& [key, value] : json_->items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string near = suggestion_for(key, known);
+    throw InputError(where_ + "/" + key, "a known key", "'" + key + "'",
+                     near.empty() ? "known keys: " + listed(known) : "did you mean '" + near + "'?");
+  }
+}
+
+JsonNode JsonNode::at(const char* key) const {
+  if (!has(key)) throw InputError(where_ + "/" + key, "a value", "nothing", "the key is required");
+  return {(*json_)[key], where_ + "/" + key};
+}
+
+std::vector<JsonNode> JsonNode::elements(const char* expected) const {
+  if (!json_->is_array()) refuse(expected);
+  std::vector<JsonNode> all;
+  for (std::size_t i = 0; i < json_->size(); ++i) all.emplace_back((*json_)[i], where_ + "/" + std::to_string(i));
+  return all;
+}
+
+std::string JsonNode::text() const {
+  if (!json_->is_string()) refuse("a string");
+  return json_->get<std::string>();
+}
+
+std::int64_t JsonNode::integer() const {
+  // An unsigned number beyond int64 must not wrap around.
+  const bool huge = json_->is_number_unsigned() && json_->get<std::uint64_t>() > INT64_MAX;
+  if (!json_->is_number_integer() || huge) refuse("a whole number");
+  return json_->get<std::int64_t>();
+}
+
+double JsonNode::number() const {
+  if (!json_->is_number()) refuse("a number");
+  return json_->get<double>();
+}
+
+bool JsonNode::boolean() const {
+  if (!json_->is_boolean()) refuse("true or false");
+  return json_->get<bool>();
+}
+
+Seconds JsonNode::seconds() const { return seconds_of(quantity("'5 us'"), where_); }
+Bytes JsonNode::bytes() const { return bytes_of(quantity("'40 GiB'"), where_); }
+BytesPerSecond JsonNode::bandwidth() const { return bandwidth_of(quantity("'25 Gb/s'"), where_); }
+
+void JsonNode::refuse(std::string expected) const {
+  throw InputError(where_, std::move(expected), json_->dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+std::string JsonNode::quantity(const char* example) const {
+  if (!json_->is_string()) refuse(std::string("a string with number and unit, such as ") + example);
+  return json_->get<std::string>();
+}
+
+Json parsed_json(std::string_view text, std::string_view source) {
+  std::vector<std::set<std::string>> open;
+  const auto on_event = [&](int depth, Json::parse_event_t event, Json& value) {
+    // Deeper than any document of ours; values are walked recursively later.
+    if (depth > 32) throw InputError(std::string(source), "a document of at most 32 levels", "a deeper one");
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
+      throw InputError(std::string(source), "each key once", "'" + value.get<std::string>() + "' twice");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, on_event);
+  } catch (const Json::parse_error& error) {
+    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", error.what());
+  } catch (const Json::exception& error) { throw InputError(std::string(source), "a JSON document", error.what()); }
+}
+
+}  // namespace stepcast

@@ -1,0 +1,129 @@
+// Profile closing: see profile_closing.hpp.
+#include <stepcast/base/words.hpp>
+#include <stepcast/extraction/profile_closing.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+void for_each_cost(Profile& p, const std::function<void(PassCost&)>& apply) {
+  for (Layer& layer : p.layers) {
+    apply(layer.forward);
+    apply(layer.backward);
+  }
+  apply(p.optimizer);
+  apply(p.other);
+}
+
+void scale(Profile& p, double factor) {
+  for_each_cost(p, [&](PassCost& c) {
+    for (Seconds* part : {&c.host, &c.device, &c.device_gemm, &c.device_memory}) *part *= factor;
+  });
+  p.input *= factor;
+}
+
+PassCost part_of(const PassCost& cost, double parts) {
+  return {cost.host / parts, cost.device / parts, cost.device_gemm / parts, cost.device_memory / parts};
+}
+
+Seconds host_total(const Profile& p) {
+  Seconds sum = p.input + p.optimizer.host + p.other.host;
+  for (const Layer& layer : p.layers) sum += layer.forward.host + layer.backward.host;
+  return sum;
+}
+Seconds device_total(const Profile& p) {
+  Seconds sum = p.optimizer.device + p.other.device;
+  for (const Layer& layer : p.layers) sum += layer.forward.device + layer.backward.device;
+  return sum;
+}
+/// Steady-state time of a step. A host that never waits runs ahead: the slower of the two streams sets the pace.
+Seconds period(const Profile& p) {
+  if (!p.host_waits_for_device) return std::max(host_total(p), device_total(p));
+  Profile whole = p;
+  whole.layers.front().forward.host += p.input;
+  return compute_time(whole);
+}
+
+void scale_to(Profile& p, Seconds measured, Seconds modelled) {
+  const double factor = measured / modelled;
+  scale(p, factor);
+  if (std::abs(factor - 1) > 0.02)
+    p.assumed.push_back("all times scaled to " + percent(factor) + " so that they sum to the measured step");
+}
+
+/// Time in which neither host nor device did anything that the trace shows.
+void add_idle(Profile& p, Seconds idle) {
+  const bool host_ends_last =
+      p.host_waits_for_device ? period(p) <= host_total(p) * (1 + 1e-9) : host_total(p) >= device_total(p);
+  (host_ends_last ? p.other.host : p.other.device) += idle;
+  const double share = idle / p.measured_step();
+  if (share > 0.02)
+    p.assumed.push_back(percent(share) + " of the step in which " + (host_ends_last ? "the host" : "the device") +
+                        " does nothing that the trace shows counts as 'other'");
+}
+
+}  // namespace
+
+void slice_fused_layers(Profile& p, const StepAnatomy& step) {
+  if (!p.has_device()) return;
+  constexpr std::uint32_t slices = 16;
+  constexpr std::int64_t many_kernels = 4 * slices;  // an operator of eager mode launches a few
+  std::vector<Layer> layers;
+  std::vector<std::uint32_t> first(p.layers.size()), count(p.layers.size(), 1), order;
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    const Layer& whole = p.layers[l];
+    first[l] = std::uint32_t(layers.size());
+    const AnatomyLayer& traced = step.layers[l];
+    const bool large = std::max(traced.forward.device.pieces, traced.backward.device.pieces) >= many_kernels;
+    if (large) count[l] = slices;
+    for (std::uint32_t k = 0; k < count[l]; ++k) {
+      Layer part = whole;
+      if (count[l] > 1) part.name += "/" + std::to_string(k + 1);
+      part.forward = part_of(whole.forward, count[l]);
+      part.backward = part_of(whole.backward, count[l]);
+      if (k > 0) part.input_shape.clear(), part.input_dtype = DataType::f32;
+      part.kept = whole.kept / double(count[l]);
+      layers.push_back(std::move(part));
+    }
+  }
+  if (layers.size() == p.layers.size()) return;
+  for (const std::uint32_t l : p.backward_order)
+    for (std::uint32_t k = count[l]; k-- > 0;) order.push_back(first[l] + k);
+  for (Tensor& tensor : p.tensors) tensor.layer = first[tensor.layer];
+  p.layers = std::move(layers);
+  p.backward_order = std::move(order);
+  const auto cut = std::count(count.begin(), count.end(), slices);
+  p.assumed.push_back(
+      std::to_string(cut) + (cut == 1 ? " layer" : " layers") +
+      " of many kernels (compiled, fused or without parameters to tell its parts) issued evenly: cut into " +
+      std::to_string(slices) + " slices of equal cost");
+}
+
+void sum_to_measured_step(Profile& p, bool distributed) {
+  const Seconds measured = p.measured_step();
+  if (measured.value() <= 0) return;
+  const Seconds modelled = period(p);
+  if (modelled > measured || (!p.has_device() && !distributed && modelled.value() > 0)) scale_to(p, measured, modelled);
+  else if (!distributed) add_idle(p, measured - modelled);
+}
+
+void round_times(Profile& p) {
+  const auto round = [](Seconds& t) { t = Seconds(std::round(t.value() * 1e9) / 1e9); };
+  for_each_cost(p, [&](PassCost& c) {
+    const Seconds rest = std::max(Seconds(0), c.device - c.device_gemm - c.device_memory);
+    round(c.host);
+    round(c.device_gemm);
+    round(c.device_memory);
+    c.device = c.device_gemm + c.device_memory + rest;
+    round(c.device);
+  });
+  round(p.input);
+  for (ObservedCollective& c : p.collectives) round(c.duration);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,149 @@
+#pragma once
+// Profile: what one training step costs one worker, layer by layer, without communication and waiting.
+//
+// A profile is the model's input: layers in forward order with the time of their forward and backward pass on two
+// streams (host issue and device work: a launch-bound layer does not get faster with a faster device), the parameter
+// tensors in the order in which their gradients become ready, optimizer and other host time, and the measured step
+// times that a replay has to meet. Where there is no device (CPU training) all time is host time.
+//
+// Invariants (checked by `checked`): at least one layer; every time finite and >= 0; `backward_order` is a permutation
+// of the layers; tensors are sorted by gradient-ready order, i.e. by the position of their layer in `backward_order`;
+// every tensor names an existing layer. A layer is a parameterised module or operator together with the
+// parameterless operators that follow it, so that "leaf modules" of the literature are layers here.
+// Not modelled: control flow that differs from step to step; the average step stands for all.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/units.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+enum class DataType : std::uint8_t { f64, f32, tf32, f16, bf16, i64, i32, i16, i8, u8, boolean, f8 };
+/// Bytes per element.
+[[nodiscard]] double size_of(DataType);
+[[nodiscard]] std::string_view name_of(DataType);
+/// "float", "Float", "c10::BFloat16", "f16", ...; Inapplicable for an unknown name.
+[[nodiscard]] Answer<DataType> data_type_of(std::string_view name);
+
+/// The cost of one pass over one layer, or of the optimizer, per step.
+struct PassCost {
+  Seconds host;           ///< time in which the host thread issues it (or computes it, without a device)
+  Seconds device;         ///< summed time of its device work, gaps excluded
+  Seconds device_gemm;    ///< the part of `device` in matrix products and convolutions
+  Seconds device_memory;  ///< the part of `device` in memory-bound kernels; the rest is "other"
+};
+
+struct Layer {
+  std::string name;  ///< operator or module path; unique within the profile
+  PassCost forward;
+  PassCost backward;
+  std::vector<std::int64_t> input_shape{};  ///< of the activations that it works on, whole batch; empty: unknown
+  DataType input_dtype = DataType::f32;     ///< of these
+  Bytes kept{};                             ///< activations that its forward pass leaves for the backward pass
+
+  /// 0 when the shape is unknown.
+  [[nodiscard]] double input_elements() const;
+  [[nodiscard]] Bytes input_size() const;
+};
+
+/// A parameter tensor; its gradient has the same shape.
+struct Tensor {
+  std::string name;
+  std::vector<std::int64_t> shape;  ///< empty when only the size is known
+  DataType dtype = DataType::f32;
+  Bytes size;               ///< gradient bytes
+  std::uint32_t layer = 0;  ///< its gradient is ready when the backward pass of this layer ends
+};
+
+/// Where the bytes of a traced collective come from, best source first.
+enum class BytesSource : std::uint8_t {
+  metadata,         ///< element counts x dtype in the event's arguments
+  execution_trace,  ///< the same, from the execution trace of the run
+  shapes,           ///< the tensors that the operator around it was called with
+  gradients,        ///< the gradients that the step produced since the last reduction
+  unknown,          ///< the size is not known, and given as 0
+};
+inline constexpr std::size_t bytes_sources = 5;
+/// "metadata", "execution_trace", ...
+[[nodiscard]] std::string_view name_of(BytesSource);
+
+/// A collective operation seen in the trace, per step.
+struct ObservedCollective {
+  std::string operation;   ///< as recorded: "allreduce", ...
+  std::int64_t count = 0;  ///< per step
+  Bytes size;              ///< summed over the step; 0 when `source` is unknown
+  Seconds duration;        ///< summed; of one rank alone it includes waiting for late peers
+  Seconds waiting;         ///< the same, split off: known when several ranks were read together
+  std::int64_t group_size = -1;
+  BytesSource source = BytesSource::unknown;
+};
+
+/// One of several ranks that were traced together (ranks.hpp), per step.
+struct TracedRank {
+  std::int64_t rank = -1;
+  std::string source;
+  Seconds step;               ///< measured, median; 0 when unknown
+  Seconds transfer, waiting;  ///< in collectives
+  Seconds late;               ///< came to them after the median rank
+  Seconds clock_offset;       ///< its clock is ahead of that of the reference rank
+  Seconds clock_residual;     ///< how well that is known
+};
+
+struct Profile {
+  std::string model;                          ///< "ResNet-50" or the trace's name
+  std::string device;                         ///< "NVIDIA A100-SXM4-40GB"; empty: computed on the host
+  std::vector<Layer> layers;                  ///< in forward order
+  std::vector<std::uint32_t> backward_order;  ///< layer indices in the order of the backward pass
+  std::vector<Tensor> tensors;                ///< in gradient-ready order
+  PassCost optimizer;                         ///< the whole update of one step
+  PassCost other;                             ///< loss, zero_grad, logging ...: runs between update and next forward
+  Seconds input;                              ///< host time in which the step waits for its input batch
+  Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
+  bool host_waits_for_device = false;         ///< the step synchronises (loss.item()); else the host may run ahead
+  double batch_samples = 0;                   ///< samples per worker and step; 0 when unknown
+  Bytes activation_memory;                    ///< held between forward and backward pass; 0 when unknown
+  std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
+  std::vector<ObservedCollective> collectives;
+  double unclassified_share = -1;       ///< time of trace events of unknown kind / of all events; -1: no trace
+  std::vector<TracedRank> ranks;        ///< empty: one trace alone
+  std::string lateness;                 ///< who is late and why, in words; empty: one trace alone
+  std::int64_t traced_workers = 1;      ///< world size of the traced run
+  std::string provenance;               ///< where the numbers come from
+  std::vector<std::string> recognised;  ///< what the reader understood, for the user
+  std::vector<std::string> missing;
+  std::vector<std::string> assumed;
+
+  [[nodiscard]] bool has_device() const { return !device.empty(); }
+  /// Summed gradient bytes.
+  [[nodiscard]] Bytes gradient_size() const;
+  /// Median of `step_times`; 0 when there is none.
+  [[nodiscard]] Seconds measured_step() const;
+};
+
+/// Returns `profile` if it satisfies the invariants above, else throws InputError (where = `source` + JSON pointer).
+[[nodiscard]] Profile checked(Profile profile, std::string_view source);
+
+/// Time at which the gradient of each tensor (same order as `tensors`) is ready, from the start of the forward pass,
+/// on a device that is fed by the host in program order and with nothing else to wait for.
+[[nodiscard]] std::vector<Seconds> gradient_ready_times(const Profile&);
+/// Time of one step without communication and input: the two-stream recurrence over forward, backward, optimizer and
+/// other.
+[[nodiscard]] Seconds compute_time(const Profile&);
+/// Steady-state step time without communication: where the host may run one step ahead of the device, the larger of the
+/// two streams' sums (and half of input and the time above, which two consecutive steps share); else input and the time
+/// above. Never less than the period of the loader.
+[[nodiscard]] Seconds lone_step_time(const Profile&);
+/// Elapsed forward and backward time of the same recurrence.
+[[nodiscard]] Seconds forward_time(const Profile&);
+[[nodiscard]] Seconds backward_time(const Profile&);
+
+/// JSON with schema "stepcast.profile/1": SI numbers, units in the keys; reads back to the same value.
+[[nodiscard]] std::string json_of(const Profile&);
+/// Throws InputError (JSON pointer, suggestion for unknown keys) for anything that is no valid profile.
+[[nodiscard]] Profile profile_of_json(std::string_view text, std::string_view source);
+
+}  // namespace stepcast

@@ -1,0 +1,76 @@
+// The profile that a roofline gives for a described model, for commands that work on layers and gradients.
+#include <stepcast/base/words.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/unit_roofline.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace stepcast {
+namespace {
+
+PassCost cost_of(const PassTime& time, const Device& device) {
+  return {time.host(device), time.device(), time.matrix, time.memory};
+}
+
+PassTime sum_of(const PassTime& a, const PassTime& b) {
+  return {a.matrix + b.matrix, a.memory + b.memory, a.kernels + b.kernels};
+}
+
+Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& device, double samples) {
+  UnitTimes times;
+  for (const OperatorShape& o : unit.operators)
+    times.add(device, model.dtype, o, work_of(o, samples).for_pairs(o, samples * double(model.heads)));
+  Layer layer;
+  layer.forward = cost_of(times.forward, device);
+  layer.backward = cost_of(sum_of(times.input_gradient, times.weight_gradient), device);
+  layer.kept = (unit.kept.divided + unit.kept.sequence) * samples;
+  return layer;
+}
+
+/// Gradients of `unit` as they become ready: those of its last operators first.
+void add_tensors(const UnitShape& unit, DataType dtype, std::uint32_t layer, const std::string& prefix,
+                 std::vector<Tensor>& out) {
+  for (auto p = unit.parameters.rbegin(); p != unit.parameters.rend(); ++p)
+    out.push_back({prefix + "." + p->name, p->shape, dtype, Bytes(p->elements() * size_of(dtype)), layer});
+}
+
+}  // namespace
+
+Profile described_profile(const ModelShape& model, const Device& device, double samples) {
+  if (!(samples > 0 && std::isfinite(samples)))
+    throw InputError("--batch", "a number of samples above zero", fixed(samples, 0));
+  Profile profile;
+  profile.model = model.name;
+  profile.device = device.name.empty() ? "described device" : device.name;
+  profile.batch_samples = samples;
+  const DataType dtype = model.dtype == DataType::tf32 ? DataType::f32 : model.dtype;
+  std::vector<std::pair<const UnitShape*, std::string>> units;
+  for (const UnitShape& unit : model.units) {
+    Layer layer = layer_of(unit, model, device, samples);
+    for (std::int64_t i = 0; i < unit.repetitions; ++i) {
+      layer.name = unit.repetitions == 1 ? unit.name : unit.name + "." + std::to_string(i);
+      profile.layers.push_back(layer);
+      profile.activation_memory += layer.kept;
+      units.emplace_back(&unit, layer.name);
+    }
+  }
+  profile.backward_order.resize(profile.layers.size());
+  std::iota(profile.backward_order.rbegin(), profile.backward_order.rend(), 0u);
+  for (const std::uint32_t l : profile.backward_order)
+    add_tensors(*units[l].first, dtype, l, units[l].second, profile.tensors);
+
+  const UpdateShape update = update_of(model);
+  profile.optimizer.device = profile.optimizer.device_memory = memory_time(device, update.traffic);
+  profile.optimizer.host = device.issue;
+  profile.provenance = "described as " + model.name + ", on the roofline of " + profile.device;
+  profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +
+                               std::to_string(profile.layers.size()) + " units");
+  profile.assumed.push_back("nothing of this model was measured: all times are those of the roofline");
+  profile.assumed.push_back("optimizer: " + update.optimizer + " in one fused kernel");
+  for (const std::string& line : device.provenance) profile.assumed.push_back(profile.device + ": " + line);
+  return checked(std::move(profile), model.name);
+}
+
+}  // namespace stepcast

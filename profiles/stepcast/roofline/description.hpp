@@ -1,0 +1,66 @@
+#pragma once
+// Model description: the text "family:key=value,..." of a model shape, taken apart (internal to the library).
+//
+// Every value is read with its range and its default; what nobody asked for is refused with a suggestion, as a misspelt
+// key would otherwise be a silent default. Errors name the column. Not modelled: quantities; all values are numbers or
+// words.
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stepcast {
+
+class ModelDescriptionText {
+ public:
+  /// Reads the family and the pairs of any keys; throws InputError.
+  explicit ModelDescriptionText(std::string_view text);
+  [[nodiscard]] const std::string& family() const { return family_; }
+  [[noreturn]] void refuse_family(std::span<const std::string> known) const;
+
+  [[nodiscard]] std::int64_t required_integer(std::string_view key, std::int64_t low, std::int64_t high);
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t standard, std::int64_t low, std::int64_t high);
+  /// In [0, 1).
+  [[nodiscard]] double share(std::string_view key, double standard);
+  [[nodiscard]] std::string word(std::string_view key, std::string_view standard,
+                                 std::initializer_list<std::string_view> known);
+  [[nodiscard]] DataType data_type(std::string_view key, DataType standard);
+  /// Requires that `key` was asked for; points at its value, or at the end where it has its default.
+  [[noreturn]] void refuse(std::string_view key, std::string expected, std::string found, std::string hint = {}) const;
+
+  /// Refuses keys that were not asked for.
+  void require_all_known() const;
+  /// "gpt:hidden=768,layers=12": what differs from the defaults, in the order of asking.
+  [[nodiscard]] std::string normalised() const;
+
+ private:
+  struct Given {
+    std::string value;
+    std::size_t key_column, value_column;
+  };
+  [[nodiscard]] const Given* asked(std::string_view key);
+  void keep(std::string_view key, const std::string& value, bool standard);
+
+  std::string family_;
+  std::size_t size_ = 0;
+  std::map<std::string, Given, std::less<>> given_;
+  std::vector<std::string> asked_;
+  std::string kept_;
+};
+
+/// What the families are made of; each reads its own keys.
+[[nodiscard]] bool is_transformer(std::string_view family);
+[[nodiscard]] ModelShape transformer_shape(ModelDescriptionText&);
+[[nodiscard]] bool is_convolutional(std::string_view family);
+[[nodiscard]] ModelShape convolutional_shape(ModelDescriptionText&);
+[[nodiscard]] std::vector<std::string> model_families();
+
+/// With its parameters counted.
+[[nodiscard]] UnitShape counted(UnitShape unit);
+
+}  // namespace stepcast

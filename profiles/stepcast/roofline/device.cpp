@@ -1,0 +1,152 @@
+// Device: the roofline itself, what a device has to satisfy, and its JSON form with schema "stepcast.device/1": unit
+// strings for quantities, operations per second as plain numbers by data type.
+#include <stepcast/base/embedded.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/encodings/json_node.hpp>
+#include <stepcast/roofline/device.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+using Json = JsonNode::Json;
+constexpr std::string_view schema = "stepcast.device/1";
+
+std::string shown(double number) { return Json(number).dump(); }
+
+/// Names the offending part by its JSON pointer.
+void require(bool holds, std::string_view source, std::string_view key, std::string expected, double found) {
+  if (holds) return;
+  throw InputError(std::string(source) + "#/" + std::string(key), std::move(expected), shown(found));
+}
+
+const std::vector<std::string>& data_type_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < std::tuple_size_v<decltype(Device::matrix_rate)>; ++i)
+      all.emplace_back(name_of(static_cast<DataType>(i)));
+    return all;
+  }();
+  return names;
+}
+
+}  // namespace
+
+Device checked(Device device, std::string_view source) {
+  // Far beyond every device, and so that no time of a kernel becomes infinite or none.
+  constexpr double most_bytes = 1e18, most_rate = 1e24, most_extent = 1e12, most_seconds = 1e3;
+  const auto up_to = [&](std::string_view key, double number, double most) {
+    require(number >= 0 && number <= most, source, key, "a number from 0 to " + shown(most), number);
+  };
+  const auto rate = [&](std::string_view key, double number, double most) {
+    require(number >= 1 && number <= most, source, key, "a rate from 1 to " + shown(most), number);
+  };
+  up_to("memory", device.memory.value(), most_bytes);
+  rate("memory_bandwidth", device.memory_bandwidth.value(), most_bytes);
+  for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
+    if (device.matrix_rate[i] != 0) rate("matrix_rate/" + data_type_names()[i], device.matrix_rate[i], most_rate);
+  if (std::all_of(device.matrix_rate.begin(), device.matrix_rate.end(), [](double r) { return r == 0; }))
+    throw InputError(std::string(source) + "#/matrix_rate", "the rate of at least one data type", "none");
+  require(device.matrix_efficiency >= 1e-9 && device.matrix_efficiency <= 1, source, "matrix_efficiency",
+          "a share from 1e-9 to 1", device.matrix_efficiency);
+  up_to("half_m", device.half_m, most_extent);
+  up_to("half_n", device.half_n, most_extent);
+  up_to("half_k", device.half_k, most_extent);
+  up_to("half_output", device.half_output, 1e18);
+  up_to("kernel_floor", device.kernel_floor.value(), most_seconds);
+  up_to("issue", device.issue.value(), most_seconds);
+  up_to("relative_error", device.relative_error, 100);
+  return device;
+}
+
+double matrix_efficiency(const Device& device, const MatrixProduct& p) {
+  return device.matrix_efficiency * (p.m / (p.m + device.half_m)) * (p.n / (p.n + device.half_n)) *
+         (p.k / (p.k + device.half_k)) * (p.batch * p.m * p.n / (p.batch * p.m * p.n + device.half_output));
+}
+
+Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p) {
+  const double rate = device.matrix_rate[static_cast<std::size_t>(dtype)];
+  if (!(rate > 0)) {
+    std::string known;
+    for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
+      if (device.matrix_rate[i] > 0) known += (known.empty() ? "" : ", ") + data_type_names()[i];
+    throw InputError("device '" + device.name + "'", "the rate of its matrix products",
+                     "none for " + std::string(name_of(dtype)), "known are " + known);
+  }
+  const Bytes operands(p.operand_elements() * size_of(dtype));
+  const Seconds computing(p.operations() / (rate * matrix_efficiency(device, p)));
+  return std::max({computing, operands / device.memory_bandwidth, device.kernel_floor});
+}
+
+Seconds memory_time(const Device& device, Bytes traffic, double kernels) {
+  return std::max(traffic / device.memory_bandwidth, device.kernel_floor * kernels);
+}
+
+std::string json_of(const Device& d) {
+  Json json{{"schema", schema}, {"name", d.name}};
+  if (d.memory.value() > 0) json["memory"] = exact_text_of(d.memory);
+  json["memory_bandwidth"] = exact_text_of(d.memory_bandwidth);
+  json["matrix_rate"] = Json::object();
+  for (std::size_t i = 0; i < d.matrix_rate.size(); ++i)
+    if (d.matrix_rate[i] > 0) json["matrix_rate"][data_type_names()[i]] = d.matrix_rate[i];
+  json["matrix_efficiency"] = d.matrix_efficiency;
+  json["half_m"] = d.half_m;
+  json["half_n"] = d.half_n;
+  json["half_k"] = d.half_k;
+  if (d.half_output > 0) json["half_output"] = d.half_output;
+  json["kernel_floor"] = exact_text_of(d.kernel_floor);
+  json["issue"] = exact_text_of(d.issue);
+  if (d.relative_error > 0) json["relative_error"] = d.relative_error;
+  json["provenance"] = d.provenance.empty() ? Json::array({"not stated"}) : Json(d.provenance);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Device device_of_json(std::string_view text, std::string_view source) {
+  static const std::vector<std::string> known{
+      "schema", "name",   "memory",      "memory_bandwidth", "matrix_rate", "matrix_efficiency", "half_m",
+      "half_n", "half_k", "half_output", "kernel_floor",     "issue",       "relative_error",    "provenance"};
+  const Json json = parsed_json(text, source);
+  const JsonNode top(json, std::string(source) + "#");
+  top.require_keys(known);
+  if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
+  Device d;
+  d.name = top.at("name").text();
+  if (top.has("memory")) d.memory = top.at("memory").bytes();
+  d.memory_bandwidth = top.at("memory_bandwidth").bandwidth();
+  const JsonNode rates = top.at("matrix_rate");
+  rates.require_keys(data_type_names());
+  for (std::size_t i = 0; i < d.matrix_rate.size(); ++i)
+    if (const std::string& type = data_type_names()[i]; rates.has(type.c_str()))
+      d.matrix_rate[i] = rates.at(type.c_str()).number();
+  if (top.has("matrix_efficiency")) d.matrix_efficiency = top.at("matrix_efficiency").number();
+  if (top.has("half_m")) d.half_m = top.at("half_m").number();
+  if (top.has("half_n")) d.half_n = top.at("half_n").number();
+  if (top.has("half_k")) d.half_k = top.at("half_k").number();
+  if (top.has("half_output")) d.half_output = top.at("half_output").number();
+  if (top.has("kernel_floor")) d.kernel_floor = top.at("kernel_floor").seconds();
+  if (top.has("issue")) d.issue = top.at("issue").seconds();
+  if (top.has("relative_error")) d.relative_error = top.at("relative_error").number();
+  for (const JsonNode& node : top.at("provenance").elements("an array of strings")) d.provenance.push_back(node.text());
+  if (d.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");
+  return checked(std::move(d), source);
+}
+
+const std::vector<Device>& shipped_devices() {
+  static const std::vector<Device> devices = [] {
+    std::vector<Device> all;
+    for (const EmbeddedFile& file : shipped_device_texts())
+      all.push_back(device_of_json(file.text, std::string(file.name) + ".json"));
+    return all;
+  }();
+  return devices;
+}
+
+const Device* shipped_device(std::string_view name) {
+  const auto& all = shipped_devices();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Device& d) { return d.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,61 @@
+#pragma once
+// Device: what one accelerator does in a second, as a roofline with an efficiency curve.
+//
+// A matrix product takes its operations at the peak rate, times an efficiency that falls where the tiles are small, but
+// never less than its operands take to cross the memory; every other operator takes its bytes at the memory's
+// bandwidth; each kernel takes at least `kernel_floor`, and the host needs `issue` for it, so that a step of small
+// kernels is launch-bound. All numbers are calibrated, from a trace or from a few measured steps (device_fit.hpp), and
+// say so in `provenance`. Invariants (checked): rates > 0, 0 < efficiency <= 1, times >= 0. Not modelled: clocks that
+// fall with temperature, kernels that run beside one another, caches.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/units.hpp>
+#include <stepcast/profile/profile.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// `batch` products of an m x k with a k x n matrix.
+struct MatrixProduct {
+  double batch = 1, m = 0, n = 0, k = 0;
+  double repeated = 0;  ///< of each product's operands: elements that a convolution meets again, in a cache
+  [[nodiscard]] double operations() const { return 2 * batch * m * n * k; }
+  [[nodiscard]] double operand_elements() const { return batch * (m * k + k * n + m * n - repeated); }
+};
+
+struct Device {
+  std::string name;                           ///< "NVIDIA A100-SXM4-80GB"
+  Bytes memory;                               ///< 0 = unknown
+  BytesPerSecond memory_bandwidth;            ///< as reached by memory-bound kernels
+  std::array<double, 12> matrix_rate{};       ///< operations per second of matrix products, by DataType; 0 = unknown
+  double matrix_efficiency = 1;               ///< largest share of the peak that a large product reaches
+  double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
+  double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
+  Seconds kernel_floor;                       ///< of the shortest kernel, with the gap to the next one
+  Seconds issue;                              ///< host time per kernel
+  double relative_error = 0;                  ///< rms residual of the calibration; widens intervals
+  std::vector<std::string> provenance;
+};
+
+/// Returns `device` if it satisfies the invariants above, else throws InputError.
+[[nodiscard]] Device checked(Device device, std::string_view source);
+/// 0 < share of `matrix_rate` <= 1 that products of this shape reach: matrix_efficiency times, for each extent x with
+/// half extent h, x / (x + h); likewise for the elements of all results, batch m n, with half_output.
+[[nodiscard]] double matrix_efficiency(const Device&, const MatrixProduct&);
+/// Device time of one kernel. Throws InputError where the rate for `dtype` is unknown.
+[[nodiscard]] Seconds matrix_time(const Device&, DataType dtype, const MatrixProduct&);
+/// Device time of `kernels` memory-bound kernels that move `traffic` between them.
+[[nodiscard]] Seconds memory_time(const Device&, Bytes traffic, double kernels = 1);
+
+/// JSON with schema "stepcast.device/1"; quantities are unit strings. Reads back to the same value.
+[[nodiscard]] std::string json_of(const Device&);
+[[nodiscard]] Device device_of_json(std::string_view text, std::string_view source);
+/// Devices that the program carries (profiles/devices/*.json).
+[[nodiscard]] const std::vector<Device>& shipped_devices();
+[[nodiscard]] const Device* shipped_device(std::string_view name);
+
+}  // namespace stepcast

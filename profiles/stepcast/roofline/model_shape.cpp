@@ -1,0 +1,72 @@
+// ModelShape: what its units add up to, what it has to satisfy, and which family reads a description.
+#include <stepcast/base/words.hpp>
+#include <stepcast/roofline/description.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace stepcast {
+
+double ParameterShape::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), 1.0,
+                         [](double n, std::int64_t extent) { return n * double(extent); });
+}
+
+UnitShape counted(UnitShape unit) {
+  unit.divided_parameters = unit.other_parameters = unit.expert_parameters = 0;
+  for (const ParameterShape& p : unit.parameters)
+    (p.expert ? unit.expert_parameters : p.divided ? unit.divided_parameters : unit.other_parameters) += p.elements();
+  return unit;
+}
+
+double ModelShape::parameters() const {
+  double sum = 0;
+  for (const UnitShape& u : units)
+    sum += double(u.repetitions) * (u.divided_parameters + u.other_parameters + u.expert_parameters);
+  return sum;
+}
+
+double ModelShape::operations() const {
+  double sum = 0;
+  for (const UnitShape& u : units)
+    for (const OperatorShape& o : u.operators) sum += 3 * double(u.repetitions) * o.product.operations();
+  return sum;
+}
+
+std::string flaw_of(const ModelShape& model) {
+  if (model.units.empty()) return "a model has at least one unit";
+  for (const UnitShape& u : model.units) {
+    if (u.repetitions < 1) return "unit '" + u.name + "' is repeated less than once";
+    for (const OperatorShape& o : u.operators) {
+      const MatrixProduct& p = o.product;
+      const std::string name = "operator '" + o.name + "' of unit '" + u.name + "'";
+      if (p.m != 0 && !(p.m > 0 && p.n > 0 && p.k > 0 && p.batch > 0 && std::isfinite(p.operations())))
+        return name + " has an extent that is not above zero";
+      if (!(o.traffic.value() >= 0 && std::isfinite(o.traffic.value()))) return name + " moves less than nothing";
+      if (!(o.kernels >= 0 && o.backward >= 0)) return name + " has less than no kernels";
+    }
+  }
+  return {};
+}
+
+bool describes_model(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return false;
+  const std::string_view family = trimmed(text.substr(0, colon));
+  // A single letter is a drive of Windows.
+  return family.size() > 1 && std::all_of(family.begin(), family.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+         });
+}
+
+ModelShape model_shape_of(std::string_view text) {
+  ModelDescriptionText description(text);
+  if (is_transformer(description.family())) return transformer_shape(description);
+  if (is_convolutional(description.family())) return convolutional_shape(description);
+  description.refuse_family(model_families());
+}
+
+}  // namespace stepcast

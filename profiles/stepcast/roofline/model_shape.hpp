@@ -1,0 +1,112 @@
+#pragma once
+// ModelShape: a model by its shape: what a description such as `gpt:hidden=4096,layers=32,heads=32,seq=2048` stands
+// for.
+//
+// A model is a sequence of units (the embedding, equal blocks, the head; of a CNN: its stages), a unit a sequence of
+// operators. An operator says what one sample costs and how tensor parallelism divides it. From a shape and a device
+// (device.hpp) follow the times of a profile or of a layout's parts; nothing here was measured, and who uses it says
+// so. Invariants (checked by `flaw_of`): extents > 0, at least one unit, every repetition >= 1. Not modelled: attention
+// kernels that skip masked tiles, unless `causal` halves them; dropout masks beyond their bytes.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/units.hpp>
+#include <stepcast/profile/profile.hpp>
+#include <stepcast/roofline/device.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// What tensor parallelism of degree t does to an operator.
+enum class Division : std::uint8_t {
+  columns,   ///< of a product's weight: n / t
+  rows,      ///< k / t; the results of all devices have to be added up
+  heads,     ///< independent products: batch / t
+  elements,  ///< memory-bound work on what is divided anyway: traffic / t
+  sequence,  ///< memory-bound work that is repeated on every device, unless sequence parallelism divides it
+  none,      ///< repeated on every device
+};
+
+/// One kind of kernel, for one sample, in the forward pass. The backward pass of a product is two products: a weighted
+/// one has an input and a weight gradient.
+struct OperatorShape {
+  std::string name;
+  Division division = Division::none;
+  bool weighted = false;     ///< with a parameter
+  MatrixProduct product;     ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
+                             ///< `weighted`, else `batch` grows
+  Bytes traffic;             ///< memory-bound: bytes read and written, forward
+  double kernels = 1;        ///< forward
+  double backward = 2;       ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
+  bool attention = false;    ///< part of the core of attention: what selective recomputation does again
+  bool convolution = false;  ///< its weight's gradient is shared out by samples
+  bool expert = false;       ///< works only on the tokens of its expert
+  /// A fused kernel that serves only whole multiples of so many pairs of sample and head on a device (0: any); for
+  /// others it is so many times the kernels and the traffic.
+  double fused_multiple = 0, unfused_kernels = 1, unfused_traffic = 1;
+  bool recomputed = false;  ///< its backward kernel does the forward product again (the scores of flash attention)
+};
+
+/// A parameter tensor of one unit.
+struct ParameterShape {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  bool divided = false;  ///< by tensor parallelism
+  bool expert = false;   ///< divided by expert parallelism as well; the first extent counts experts
+
+  [[nodiscard]] double elements() const;
+};
+
+/// What one unit holds of one sample between forward and backward, in bytes, on an undivided device.
+struct KeptActivations {
+  Bytes divided;    ///< by tensor parallelism
+  Bytes sequence;   ///< only by sequence parallelism
+  Bytes attention;  ///< the part of `divided` that selective recomputation does not keep
+  Bytes input;      ///< the unit's input: all that full recomputation keeps; divided by sequence parallelism
+};
+
+struct UnitShape {
+  std::string name;  ///< "embedding", "block", "head"
+  std::int64_t repetitions = 1;
+  std::vector<OperatorShape> operators;
+  std::vector<ParameterShape> parameters;  ///< of one repetition, in the order of the operators; counted below
+  double divided_parameters = 0;           ///< elements, of one repetition, that tensor parallelism divides
+  double other_parameters = 0;             ///< elements that every device of a tensor group holds
+  double expert_parameters = 0;            ///< elements of all experts, divided by expert (and tensor) parallelism
+  double tied_parameters = 0;  ///< elements that it shares with the first unit, and holds again only on another stage
+  KeptActivations kept;
+  Bytes transient;            ///< gradients of one sample that are alive at once inside its backward pass, divided
+  Bytes boundary;             ///< activations of one sample that it hands to the next unit; of a head: its losses
+  int tensor_reductions = 0;  ///< sums over the tensor group per forward pass (Megatron: 2 a block), of `boundary` each
+  int expert_exchanges = 0;   ///< all-to-alls of `boundary` times top-k over the expert group per forward pass
+};
+
+struct ModelShape {
+  std::string name;  ///< the description, normalised
+  DataType dtype = DataType::f16;
+  std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
+               experts = 0;  ///< 0 where they do not apply
+  std::int64_t experts_per_token = 0;
+  std::vector<UnitShape> units;  ///< in forward order
+
+  [[nodiscard]] double parameters() const;
+  /// Operations of forward and backward pass of one sample, without recomputation.
+  [[nodiscard]] double operations() const;
+};
+
+[[nodiscard]] std::string flaw_of(const ModelShape&);
+
+/// True for "gpt:…", "bert:…", "llama:…", "resnet50:…": a description and not the name of a shipped model.
+[[nodiscard]] bool describes_model(std::string_view text);
+/// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,experts=8,topk=2]
+/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16]", and the usual CNNs ("resnet50:image=224"). Throws
+/// InputError with the column and a suggestion.
+[[nodiscard]] ModelShape model_shape_of(std::string_view text);
+
+/// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.
+/// One layer a unit; tensors of one unit in the order of its operators.
+[[nodiscard]] Profile described_profile(const ModelShape&, const Device&, double samples);
+
+}  // namespace stepcast

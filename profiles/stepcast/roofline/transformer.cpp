@@ -1,0 +1,375 @@
+// Transformers: GPT (decoder with a pre-norm, Megatron-LM's kernels), BERT (encoder with a post-norm and its
+// pre-training heads) and LLaMA (root-mean-square norms, rotary positions, gated MLP, no biases), each optionally with
+// grouped keys and values and with a mixture of experts in place of every MLP.
+//
+// With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
+// operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
+// Korthikanti et al. 2022 (arXiv 2205.05198, section 4), s h (34 + 5 a s / h) bytes for f = 4 h and e = 2.
+#include <stepcast/roofline/description.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+enum class Family { gpt, bert, llama };
+
+/// The description in numbers.
+struct Transformer {
+  Family family = Family::gpt;
+  std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0;
+  std::int64_t sequence = 0, positions = 0, vocabulary = 0, experts = 0, experts_per_token = 0;
+  DataType dtype = DataType::f16;
+  double dropout = 0;
+  bool flash = false, causal = false;
+
+  [[nodiscard]] bool biased() const { return family != Family::llama; }
+  [[nodiscard]] bool gated() const { return family == Family::llama; }
+  [[nodiscard]] bool drops() const { return dropout > 0; }
+  [[nodiscard]] std::int64_t head_size() const { return hidden / heads; }
+  [[nodiscard]] std::int64_t kv_hidden() const { return kv_heads * head_size(); }
+  [[nodiscard]] std::int64_t up_width() const { return gated() ? 2 * ffn : ffn; }
+
+  [[nodiscard]] double s() const { return double(sequence); }
+  [[nodiscard]] double h() const { return double(hidden); }
+  [[nodiscard]] double e() const { return size_of(dtype); }
+  [[nodiscard]] double mask() const { return drops() ? 1 : 0; }  ///< bytes an element of a dropout mask
+  /// Bytes of so many elements a token.
+  [[nodiscard]] Bytes per_token(double elements) const { return Bytes(s() * elements * e()); }
+};
+
+// ---- operators ----
+
+OperatorShape weighted_product(std::string name, Division division, double m, double n, double k) {
+  OperatorShape o;
+  o.name = std::move(name);
+  o.division = division;
+  o.weighted = true;
+  o.product = {1, m, n, k};
+  return o;
+}
+
+OperatorShape memory_bound(std::string name, Division division, Bytes traffic, double kernels, double backward) {
+  OperatorShape o;
+  o.name = std::move(name);
+  o.division = division;
+  o.traffic = traffic;
+  o.kernels = kernels;
+  o.backward = backward;
+  return o;
+}
+
+// The factors of the backward pass count its kernels' traffic: a norm reads input and gradient twice (once for its own
+// parameters' gradients) and writes one, 5 elements for 2 forward; softmax reads two and writes one for 2; and so on.
+
+OperatorShape norm(const Transformer& t, std::string name) {
+  return memory_bound(std::move(name), Division::sequence, t.per_token(2 * t.h()), 1, 2.5);
+}
+
+/// Bias, dropout and the sum with the residual in one kernel; backward the mask, the bias' gradient, and the sum of the
+/// two branches' gradients.
+OperatorShape residual(const Transformer& t, std::string name) {
+  const Bytes mask(t.s() * t.h() * t.mask());
+  return memory_bound(std::move(name), Division::sequence, t.per_token(3 * t.h()) + mask, 1, 2);
+}
+
+/// Scores, softmax, dropout and the weighted sum of values, each a kernel that goes through memory.
+void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& out) {
+  const double a = double(t.heads), d = double(t.head_size()), s = t.s(), pairs = a * s * s;
+  OperatorShape scores, context;
+  scores.name = "scores", scores.product = {a, s, s, d};
+  context.name = "context", context.product = {a, s, d, s};
+  scores.division = context.division = Division::heads;
+  const std::size_t first = out.size();
+  out.push_back(scores);
+  OperatorShape softmax = memory_bound("softmax", Division::elements, Bytes(2 * t.e() * pairs), 1, 1.5);
+  if (t.family == Family::gpt && t.e() == 2) {
+    // Megatron-LM's fused kernel works on four pairs of sample and head at a time (fused_softmax.py); else the scores
+    // are copied to 4-byte numbers, scaled, masked, taken the softmax of, and copied back: 36 bytes for 4, 6 kernels.
+    softmax.fused_multiple = 4;
+    softmax.unfused_kernels = 6;
+    softmax.unfused_traffic = 9;
+  }
+  out.push_back(softmax);
+  if (t.drops())
+    out.push_back(memory_bound("attention dropout", Division::elements, Bytes((2 * t.e() + 1) * pairs), 1, 1));
+  out.push_back(context);
+  for (std::size_t i = first; i < out.size(); ++i) out[i].attention = true;
+  out.push_back(memory_bound("context layout", Division::elements, t.per_token(2 * t.h()), 1, 1));
+}
+
+/// One kernel that keeps scores on the chip and does them again in its backward pass (Dao et al. 2022, arXiv
+/// 2205.14135); with `causal` it skips the tiles above the diagonal.
+void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) {
+  const double a = double(t.heads) * (t.causal ? 0.5 : 1), d = double(t.head_size()), s = t.s();
+  OperatorShape scores, context;
+  scores.name = "flash scores", scores.product = {a, s, s, d, s * s};
+  context.name = "flash context", context.product = {a, s, d, s, s * s};
+  scores.recomputed = true;
+  context.kernels = 0;  // the same kernel
+  scores.division = context.division = Division::heads;
+  scores.attention = context.attention = true;
+  out.push_back(scores);
+  out.push_back(context);
+}
+
+void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
+  const double h = t.h(), kv = double(t.kv_hidden());
+  out.push_back(weighted_product("qkv", Division::columns, t.s(), h + 2 * kv, h));
+  if (t.biased()) out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (h + 2 * kv)), 1, 0.5));
+  else out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(2 * (h + kv)), 2, 1));
+  t.flash ? add_flash_attention(t, out) : add_standard_attention(t, out);
+  out.push_back(weighted_product("projection", Division::rows, t.s(), h, h));
+}
+
+OperatorShape activation(const Transformer& t, double copies) {
+  const double inputs = double(t.up_width()), outputs = double(t.ffn);
+  return memory_bound(t.gated() ? "gated activation" : "bias and activation", Division::elements,
+                      t.per_token(copies * (inputs + outputs)), 1, t.gated() ? 5.0 / 3 : 2);
+}
+
+void add_mlp(const Transformer& t, std::vector<OperatorShape>& out) {
+  out.push_back(weighted_product("mlp up", Division::columns, t.s(), double(t.up_width()), t.h()));
+  out.push_back(activation(t, 1));
+  out.push_back(weighted_product("mlp down", Division::rows, t.s(), t.h(), double(t.ffn)));
+}
+
+/// Router, exchange of tokens, one MLP per expert on an even share of the tokens, weighted sum of the results.
+void add_experts(const Transformer& t, std::vector<OperatorShape>& out) {
+  const double experts = double(t.experts), k = double(t.experts_per_token), tokens = t.s() * k / experts;
+  out.push_back(weighted_product("router", Division::sequence, t.s(), experts, t.h()));
+  out.push_back(memory_bound("choice of experts", Division::sequence, Bytes(t.s() * experts * 4 * 4), 6, 1));
+  out.push_back(memory_bound("dispatch", Division::sequence, t.per_token((1 + k) * t.h()), 2, 1));
+  OperatorShape up = weighted_product("experts up", Division::columns, tokens, double(t.up_width()), t.h());
+  OperatorShape down = weighted_product("experts down", Division::rows, tokens, t.h(), double(t.ffn));
+  OperatorShape between = activation(t, k);
+  up.product.batch = down.product.batch = experts;
+  up.expert = down.expert = between.expert = true;
+  out.insert(out.end(), {up, between, down});
+  out.push_back(memory_bound("combine", Division::sequence, t.per_token((1 + k) * t.h()), 2, 2));
+}
+
+// ---- parameters ----
+
+void add_norm(const Transformer& t, const std::string& name, std::vector<ParameterShape>& out) {
+  out.push_back({name + ".weight", {t.hidden}});
+  if (t.biased()) out.push_back({name + ".bias", {t.hidden}});
+}
+
+void add_attention_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
+  const std::int64_t qkv = t.hidden + 2 * t.kv_hidden();
+  out.push_back({"qkv.weight", {qkv, t.hidden}, true});
+  if (t.biased()) out.push_back({"qkv.bias", {qkv}, true});
+  out.push_back({"projection.weight", {t.hidden, t.hidden}, true});
+  if (t.biased()) out.push_back({"projection.bias", {t.hidden}});
+}
+
+void add_mlp_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
+  const bool mixture = t.experts > 0;
+  if (mixture) out.push_back({"router.weight", {t.experts, t.hidden}});
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape, bool divided) {
+    if (mixture) shape.insert(shape.begin(), t.experts);
+    out.push_back({std::move(name), std::move(shape), divided, mixture});
+  };
+  add("up.weight", {t.up_width(), t.hidden}, true);
+  if (t.biased()) add("up.bias", {t.up_width()}, true);
+  add("down.weight", {t.hidden, t.ffn}, true);
+  if (t.biased()) add("down.bias", {t.hidden}, false);
+}
+
+// ---- what a block keeps for its backward pass ----
+
+KeptActivations kept_of_block(const Transformer& t) {
+  const double a = double(t.heads), h = t.h(), f = double(t.ffn);
+  const double copies = t.experts > 0 ? double(t.experts_per_token) : 1;
+  KeptActivations kept;
+  if (t.flash) kept.divided += Bytes(4 * a * t.s());  // the logarithm of the softmax' sum
+  else kept.attention = Bytes(a * t.s() * t.s() * (t.drops() ? 2 * t.e() + 1 : t.e()));
+  kept.divided += kept.attention + t.per_token(2 * h + 2 * double(t.kv_hidden()));  // q, k, v and the context
+  kept.divided += t.per_token(copies * (double(t.up_width()) + f));  // input and output of the activation
+  // Inputs of two norms, of qkv and of the MLP; two masks.
+  kept.sequence = t.per_token((3 + copies) * h) + Bytes(2 * t.s() * h * t.mask());
+  if (t.experts > 0) kept.sequence += t.per_token(copies * h) + Bytes(4 * t.s() * double(t.experts));
+  kept.input = t.per_token(h);
+  return kept;
+}
+
+/// The widest pair of gradients: on both sides of the softmax, or of the activation.
+Bytes transient_of_block(const Transformer& t) {
+  const double scores = t.flash ? 0 : 2 * double(t.heads) * t.s();
+  const double copies = t.experts > 0 ? double(t.experts_per_token) : 1;
+  return t.per_token(std::max(scores, copies * double(t.up_width() + t.ffn)));
+}
+
+UnitShape block_of(const Transformer& t) {
+  UnitShape block;
+  block.name = "block";
+  block.repetitions = t.layers;
+  std::vector<OperatorShape>& operators = block.operators;
+  const bool before = t.family != Family::bert;
+  if (before) operators.push_back(norm(t, "attention norm"));
+  add_attention(t, operators);
+  operators.push_back(residual(t, "attention residual"));
+  operators.push_back(norm(t, before ? "mlp norm" : "attention norm"));
+  t.experts > 0 ? add_experts(t, operators) : add_mlp(t, operators);
+  operators.push_back(residual(t, "mlp residual"));
+  if (!before) operators.push_back(norm(t, "mlp norm"));
+
+  std::vector<ParameterShape>& parameters = block.parameters;
+  if (before) add_norm(t, "attention_norm", parameters);
+  add_attention_parameters(t, parameters);
+  add_norm(t, before ? "mlp_norm" : "attention_norm", parameters);
+  add_mlp_parameters(t, parameters);
+  if (!before) add_norm(t, "mlp_norm", parameters);
+
+  block.kept = kept_of_block(t);
+  block.transient = transient_of_block(t);
+  block.boundary = t.per_token(t.h());
+  block.tensor_reductions = 2;
+  block.expert_exchanges = t.experts > 0 ? 2 : 0;
+  return counted(std::move(block));
+}
+
+// ---- first and last unit ----
+
+UnitShape embedding_of(const Transformer& t) {
+  UnitShape unit;
+  unit.name = "embedding";
+  // Forward it reads and writes the rows of its tokens; backward it adds them into the gradient.
+  OperatorShape lookup = memory_bound("lookup", Division::none, t.per_token(2 * t.h()), 1, 2);
+  lookup.weighted = true;
+  unit.operators.push_back(lookup);
+  unit.parameters.push_back({"tokens.weight", {t.vocabulary, t.hidden}, true});
+  if (t.family != Family::llama) {
+    unit.parameters.push_back({"positions.weight", {t.positions, t.hidden}});
+    unit.operators.push_back(memory_bound("positions", Division::none, t.per_token(3 * t.h()), 1, 1));
+  }
+  if (t.family == Family::bert) {
+    unit.parameters.push_back({"segments.weight", {2, t.hidden}});
+    unit.operators.push_back(memory_bound("segments", Division::none, t.per_token(3 * t.h()), 1, 1));
+    add_norm(t, "norm", unit.parameters);
+    unit.operators.push_back(norm(t, "norm"));
+    unit.kept.sequence += t.per_token(t.h());
+  }
+  if (t.drops()) {
+    const Bytes mask(t.s() * t.h());
+    unit.operators.push_back(memory_bound("dropout", Division::sequence, t.per_token(2 * t.h()) + mask, 1, 1));
+    unit.kept.sequence += mask;
+  }
+  unit.kept.input = Bytes(8 * t.s());  // token numbers
+  unit.boundary = t.per_token(t.h());
+  unit.tensor_reductions = 1;
+  return counted(std::move(unit));
+}
+
+/// BERT's: the pooler and next-sentence classifier on one token of each sample, a dense layer before the vocabulary.
+void add_pretraining_head(const Transformer& t, UnitShape& unit) {
+  const auto dense = [&](const std::string& name, double tokens, std::int64_t width) {
+    unit.operators.push_back(weighted_product(name, Division::none, tokens, double(width), t.h()));
+    unit.parameters.push_back({name + ".weight", {width, t.hidden}});
+    unit.parameters.push_back({name + ".bias", {width}});
+  };
+  dense("pooler", 1, t.hidden);
+  dense("transform", t.s(), t.hidden);
+  unit.operators.push_back(memory_bound("transform activation", Division::none, t.per_token(2 * t.h()), 1, 2));
+  unit.operators.push_back(norm(t, "norm"));
+  add_norm(t, "norm", unit.parameters);
+  dense("next sentence", 1, 2);
+  unit.parameters.push_back({"logits.bias", {t.vocabulary}, true});
+  unit.kept.sequence = t.per_token(4 * t.h());
+}
+
+UnitShape head_of(const Transformer& t) {
+  UnitShape unit;
+  unit.name = "head";
+  const double vocabulary = double(t.vocabulary);
+  if (t.family == Family::bert) {
+    add_pretraining_head(t, unit);
+  } else {
+    unit.operators.push_back(norm(t, "final norm"));
+    add_norm(t, "final_norm", unit.parameters);
+    unit.kept.sequence = t.per_token(2 * t.h());
+  }
+  unit.operators.push_back(weighted_product("logits", Division::columns, t.s(), vocabulary, t.h()));
+  if (t.family == Family::llama) unit.parameters.push_back({"logits.weight", {t.vocabulary, t.hidden}, true});
+  else unit.tied_parameters = vocabulary * t.h();
+  // Megatron-LM's cross entropy over a divided vocabulary: a copy in 4-byte numbers, maximum, difference, exponential,
+  // sum and quotient forward; a copy with the difference of the right answer, its product and a cast backward.
+  unit.operators.push_back(
+      memory_bound("cross entropy", Division::elements, Bytes(t.s() * vocabulary * (36 + t.e())), 8, 0.6));
+  unit.kept.divided = Bytes(4 * t.s() * vocabulary);  // in 4-byte numbers, which become their gradient in place
+  unit.transient = t.per_token(vocabulary);
+  unit.kept.input = t.per_token(t.h());
+  // What leaves it is one 4-byte number a token: of the maximum, of the right answer's logit, of the sum.
+  unit.boundary = Bytes(4 * t.s());
+  unit.tensor_reductions = 3;
+  return counted(std::move(unit));
+}
+
+// ---- text ----
+
+std::int64_t rounded_up(double value, std::int64_t multiple) {
+  return std::int64_t(std::ceil(value / double(multiple))) * multiple;
+}
+
+void check_heads(ModelDescriptionText& text, const Transformer& t) {
+  if (t.hidden % t.heads != 0) {
+    std::int64_t near = t.heads;
+    while (t.hidden % near != 0) --near;
+    text.refuse("heads", "a number of heads that divides hidden = " + std::to_string(t.hidden), std::to_string(t.heads),
+                std::to_string(near) + " does");
+  }
+  if (t.heads % t.kv_heads != 0)
+    text.refuse("kv_heads", "a divisor of heads = " + std::to_string(t.heads), std::to_string(t.kv_heads));
+}
+
+Transformer transformer_of(ModelDescriptionText& text) {
+  Transformer t;
+  t.family = text.family() == "bert" ? Family::bert : text.family() == "llama" ? Family::llama : Family::gpt;
+  const bool bert = t.family == Family::bert, llama = t.family == Family::llama;
+  t.hidden = text.required_integer("hidden", 1, 1 << 20);
+  t.layers = text.required_integer("layers", 1, 10000);
+  t.heads = text.required_integer("heads", 1, t.hidden);
+  t.sequence = text.required_integer("seq", 1, 1 << 24);
+  t.vocabulary = text.integer("vocab", bert ? 30528 : llama ? 32000 : 51200, 2, 100000000);
+  t.ffn = text.integer("ffn", llama ? rounded_up(8 * t.h() / 3, 256) : 4 * t.hidden, 1, 1 << 24);
+  t.kv_heads = text.integer("kv_heads", t.heads, 1, t.heads);
+  if (!llama)
+    t.positions =
+        text.integer("positions", bert ? std::max<std::int64_t>(512, t.sequence) : t.sequence, t.sequence, 1 << 24);
+  t.experts = text.integer("experts", 0, 0, 65536);
+  t.experts_per_token = text.integer("topk", std::min<std::int64_t>(2, t.experts), 0, 65536);
+  t.flash = text.word("attention", "standard", {"standard", "flash"}) == "flash";
+  t.causal = text.word("causal", "no", {"no", "yes"}) == "yes";
+  t.dropout = text.share("dropout", llama ? 0 : 0.1);
+  t.dtype = text.data_type("dtype", llama ? DataType::bf16 : DataType::f16);
+  text.require_all_known();
+  check_heads(text, t);
+  if (t.experts_per_token > t.experts || (t.experts > 0 && t.experts_per_token == 0))
+    text.refuse("topk", t.experts == 0 ? "experts=... beside it" : "from 1 to experts = " + std::to_string(t.experts),
+                std::to_string(t.experts_per_token));
+  if (t.causal && !t.flash)
+    text.refuse("causal", "attention=flash beside it", "standard attention", "it computes what the mask hides as well");
+  if (t.causal && bert) text.refuse("causal", "no", "yes", "every token of an encoder sees all others");
+  return t;
+}
+
+}  // namespace
+
+bool is_transformer(std::string_view family) { return family == "gpt" || family == "bert" || family == "llama"; }
+
+ModelShape transformer_shape(ModelDescriptionText& text) {
+  const Transformer t = transformer_of(text);
+  ModelShape model;
+  model.name = text.normalised();
+  model.dtype = t.dtype;
+  model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads;
+  model.sequence = t.sequence, model.layers = t.layers;
+  model.experts = t.experts, model.experts_per_token = t.experts_per_token;
+  model.units = {embedding_of(t), block_of(t), head_of(t)};
+  return model;
+}
+
+}  // namespace stepcast

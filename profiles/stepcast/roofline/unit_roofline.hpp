@@ -1,0 +1,52 @@
+#pragma once
+// Unit roofline: what a device needs for the operators of one unit, pass by pass (internal to the library).
+//
+// The caller says which part of every operator the device works on. The passes of a weighted product are three products
+// with the extents turned: C = A B, A' = C' B^T, B' = A^T C'. Elapsed time is the larger of the host's (kernels times
+// issue) and the device's. Not modelled: kernels beside one another; a host that runs ahead from unit to unit.
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <algorithm>
+#include <string>
+
+namespace stepcast {
+
+struct PassTime {
+  Seconds matrix, memory;  ///< device time in matrix products and in memory-bound kernels
+  double kernels = 0;
+
+  [[nodiscard]] Seconds device() const { return matrix + memory; }
+  [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels; }
+  [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(device(), host(d)); }
+};
+
+/// The part of an operator that one device works on.
+struct LocalWork {
+  MatrixProduct product;
+  Bytes traffic;
+  double steps = 1;  ///< launches of every kernel (ring attention: one a block)
+
+  /// With the operator's separate kernels, if its fused one does not serve so many pairs of sample and head.
+  [[nodiscard]] LocalWork for_pairs(const OperatorShape&, double pairs) const;
+};
+
+struct UnitTimes {
+  PassTime forward, input_gradient, weight_gradient;
+  PassTime attention;  ///< part of `forward`
+
+  void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
+};
+
+/// What the usual optimizer of a model's family does with all of its parameters.
+struct UpdateShape {
+  std::string optimizer;
+  double bytes_of_state = 0;  ///< per parameter: weight, gradient and what the optimizer keeps
+  Bytes traffic;              ///< of one update
+};
+[[nodiscard]] UpdateShape update_of(const ModelShape&);
+
+/// The operator for so many samples, undivided.
+[[nodiscard]] LocalWork work_of(const OperatorShape&, double samples);
+
+}  // namespace stepcast

@@ -1,0 +1,208 @@
+// TraceIndex: one sweep over the host events with a stack per thread, one over the device events.
+#include <stepcast/trace/trace_index.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace stepcast {
+namespace {
+
+using naming::Role;
+
+bool is_host_event(const Trace& trace, const Event& e) {
+  const bool kind =
+      e.kind == EventKind::host_op || e.kind == EventKind::runtime_call || e.kind == EventKind::annotation;
+  return kind && !trace.tracks[e.track].on_device;
+}
+
+/// A launch that takes this much longer than the usual one found the launch queue full and waited for the device.
+constexpr std::int64_t stalled_launch_factor = 10;
+constexpr std::int64_t stalled_launch_floor_ns = 100'000;
+
+/// Optimizer annotations that hold a whole step (an optimizer called with a closure) are containers.
+std::vector<std::int64_t> backward_starts(const Trace& trace, const std::vector<naming::NameFacts>& names) {
+  std::vector<std::int64_t> starts;
+  for (const Event& e : trace.events)
+    if (names[e.name].role == Role::backward_node && e.kind == EventKind::host_op) starts.push_back(e.start_ns);
+  return starts;
+}
+bool any_within(const std::vector<std::int64_t>& sorted, const Event& e) {
+  const auto it = std::lower_bound(sorted.begin(), sorted.end(), e.start_ns);
+  return it != sorted.end() && *it < e.end_ns();
+}
+
+bool communicates(const TraceIndex& index) {
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    const Event& e = index.trace.events[i];
+    if (is_host_event(index.trace, e) && index.facts(i).role == Role::communication) return true;
+    if (e.kind == EventKind::kernel && index.facts(i).work == naming::Work::communication) return true;
+  }
+  return false;
+}
+
+void nest_host_events(TraceIndex& index) {
+  const Trace& trace = index.trace;
+  const std::vector<std::int64_t> backward = backward_starts(trace, index.names);
+  std::vector<std::vector<std::uint32_t>> stacks(trace.tracks.size());
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+    const Event& e = trace.events[i];
+    if (!is_host_event(trace, e)) continue;
+    std::vector<std::uint32_t>& stack = stacks[e.track];
+    while (!stack.empty() && trace.events[stack.back()].end_ns() <= e.start_ns) stack.pop_back();
+    const std::uint32_t around = stack.empty() ? no_index : stack.back();
+    stack.push_back(i);
+    index.parent[i] = around;
+    const Role role = index.facts(i).role;
+    const bool annotation = e.kind == EventKind::annotation && role == Role::plain;
+    const bool closure = role == Role::optimizer && any_within(backward, e);
+    if (around != no_index && index.operator_of[around] != no_index) index.operator_of[i] = index.operator_of[around];
+    else if (role != Role::container && !annotation && !closure) index.operator_of[i] = i;
+
+    const bool inherited = around != no_index && index.serves_communication[around] != 0;
+    const bool hook = index.distributed && around != no_index && index.facts(around).role == Role::accumulate_node;
+    index.serves_communication[i] = role == Role::communication || ((inherited || hook) && role != Role::accumulate);
+  }
+}
+
+std::int64_t usual_launch_ns(const TraceIndex& index) {
+  std::vector<std::int64_t> durations;
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i)
+    if (index.trace.events[i].kind == EventKind::runtime_call && index.facts(i).role == Role::launch_call)
+      durations.push_back(index.trace.events[i].duration_ns);
+  if (durations.empty()) return 0;
+  std::nth_element(durations.begin(), durations.begin() + std::ptrdiff_t(durations.size() / 2), durations.end());
+  return durations[durations.size() / 2];
+}
+
+/// On the host a blocking collective shows as the gap between its call and whatever its thread does next.
+void add_waits_for_collectives(TraceIndex& index) {
+  const Trace& trace = index.trace;
+  std::vector<std::uint32_t> last_call(trace.tracks.size(), no_index);
+  const auto close = [&](std::uint32_t call, std::int64_t next_start) {
+    const std::uint32_t around = index.parent[call];
+    const std::uint32_t owner = index.operator_of[call];
+    if (around == no_index || owner == no_index || owner == call) return;
+    const std::int64_t until = std::min(next_start, trace.events[around].end_ns());
+    index.communication_ns[owner] += std::max<std::int64_t>(0, until - trace.events[call].end_ns());
+  };
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+    if (!is_host_event(trace, trace.events[i])) continue;
+    std::uint32_t& call = last_call[trace.events[i].track];
+    if (call != no_index && trace.events[i].start_ns >= trace.events[call].end_ns()) {
+      close(call, trace.events[i].start_ns);
+      call = no_index;
+    }
+    if (call == no_index && index.facts(i).role == Role::communication) call = i;
+  }
+}
+
+/// Host time by operator: waiting, communication, accumulation.
+void sum_host_parts(TraceIndex& index) {
+  const std::int64_t usual = usual_launch_ns(index);
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    const std::uint32_t owner = index.operator_of[i];
+    if (owner == no_index) continue;
+    const Event& e = index.trace.events[i];
+    const Role role = index.facts(i).role;
+    const std::uint32_t around = index.parent[i];
+    const bool nested = around != no_index && index.operator_of[around] == owner;
+    if (role == Role::accumulate) index.accumulate_ns[owner] += e.duration_ns;
+    if (index.serves_communication[i] != 0 && !(nested && index.serves_communication[around] != 0))
+      index.communication_ns[owner] += e.duration_ns;
+    if (e.kind != EventKind::runtime_call || index.serves_communication[i] != 0) continue;
+    if (role == Role::blocking_call) index.waiting_ns[owner] += e.duration_ns;
+    if (role == Role::launch_call && e.duration_ns > std::max(stalled_launch_factor * usual, stalled_launch_floor_ns))
+      index.stalled_ns[owner] += e.duration_ns - usual;
+  }
+}
+
+/// The host event that launched each piece of device work: by correlation, else the operator of its external id.
+void link_device_work(TraceIndex& index) {
+  const Trace& trace = index.trace;
+  std::unordered_map<std::int64_t, std::uint32_t> call, op;
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+    const Event& e = trace.events[i];
+    if (!is_host_event(trace, e)) continue;
+    if (e.kind == EventKind::runtime_call && e.correlation >= 0) call[e.correlation] = i;
+    if (e.kind == EventKind::host_op && e.external_id > 0) op.emplace(e.external_id, i);
+  }
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+    const Event& e = trace.events[i];
+    if (!is_device_work(e.kind)) continue;
+    index.has_device_work = true;
+    if (const auto it = call.find(e.correlation); e.correlation >= 0 && it != call.end())
+      index.launcher[i] = it->second;
+    else if (const auto other = op.find(e.external_id); e.external_id > 0 && other != op.end())
+      index.launcher[i] = other->second;
+  }
+}
+
+/// A copy from or to pageable memory keeps the host busy while it runs: that part of a long call is no waiting.
+void keep_busy_copies(TraceIndex& index) {
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    const std::uint32_t from = index.launcher[i];
+    if (index.trace.events[i].kind != EventKind::copy || from == no_index || index.operator_of[from] == no_index)
+      continue;
+    const std::int64_t stall = index.trace.events[from].duration_ns;
+    if (index.facts(from).role != Role::launch_call || stall <= stalled_launch_floor_ns) continue;
+    std::int64_t& stalled = index.stalled_ns[index.operator_of[from]];
+    stalled -= std::min(stalled, index.trace.events[i].duration_ns);
+  }
+}
+
+void sum_device_work(TraceIndex& index) {
+  std::int64_t first_call = std::numeric_limits<std::int64_t>::max();
+  for (const Event& e : index.trace.events)
+    if (e.kind == EventKind::runtime_call && e.correlation >= 0) first_call = std::min(first_call, e.correlation);
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    const Event& e = index.trace.events[i];
+    if (!is_device_work(e.kind)) continue;
+    const naming::Work work = e.kind == EventKind::kernel ? index.facts(i).work : naming::Work::memory;
+    const std::uint32_t from = index.launcher[i];
+    const bool collective = work == naming::Work::communication || e.collective != no_index;
+    if (collective || (from != no_index && index.serves_communication[from] != 0)) continue;
+    if (from == no_index || index.operator_of[from] == no_index) {
+      // What was launched before the recording began belongs to no step of it.
+      if (e.correlation < 0 || e.correlation > first_call) index.unlinked_device_ns += e.duration_ns;
+      continue;
+    }
+    index.linked_device_ns += e.duration_ns;
+    DeviceWork& sum = index.device_work[index.operator_of[from]];
+    sum.total += e.duration_ns;
+    ++sum.pieces;
+    if (work == naming::Work::gemm) sum.gemm += e.duration_ns;
+    if (work == naming::Work::memory) sum.memory += e.duration_ns;
+  }
+}
+
+}  // namespace
+
+TraceIndex::TraceIndex(const Trace& t)
+    : trace(t),
+      names(naming::facts_of_names(t)),
+      parent(t.events.size(), no_index),
+      operator_of(t.events.size(), no_index),
+      serves_communication(t.events.size(), 0),
+      device_work(t.events.size()),
+      waiting_ns(t.events.size(), 0),
+      stalled_ns(t.events.size(), 0),
+      communication_ns(t.events.size(), 0),
+      accumulate_ns(t.events.size(), 0),
+      launcher(t.events.size(), no_index) {
+  distributed = communicates(*this);
+  nest_host_events(*this);
+  sum_host_parts(*this);
+  link_device_work(*this);
+  keep_busy_copies(*this);
+  if (!has_device_work) add_waits_for_collectives(*this);
+  sum_device_work(*this);
+}
+
+bool TraceIndex::inside(std::uint32_t event, naming::Role role) const {
+  for (; event != no_index; event = parent[event])
+    if (facts(event).role == role) return true;
+  return false;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,46 @@
+#pragma once
+// TraceIndex: who belongs to whom in a trace, found once for all steps.
+//
+// Every host event gets its *operator*: the outermost event around it on its thread that is not a mere container such
+// as ProfilerStep. Every operator gets the device work that it launched, the time in which it waited for the device,
+// and the part of it that only serves communication. Not modelled: work launched from one thread on behalf of another.
+#include <stepcast/trace/event_names.hpp>
+#include <stepcast/trace/trace.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace stepcast {
+
+/// Summed device time by class, in nanoseconds, and the number of kernels and copies.
+struct DeviceWork {
+  std::int64_t total = 0, gemm = 0, memory = 0;
+  std::int64_t pieces = 0;
+};
+
+struct TraceIndex {
+  explicit TraceIndex(const Trace&);
+
+  [[nodiscard]] const naming::NameFacts& facts(std::uint32_t event) const { return names[trace.events[event].name]; }
+  [[nodiscard]] bool is_operator(std::uint32_t event) const { return operator_of[event] == event; }
+  /// The event itself or an event around it has this role.
+  [[nodiscard]] bool inside(std::uint32_t event, naming::Role role) const;
+
+  const Trace& trace;
+  std::vector<naming::NameFacts> names;            ///< by StringId
+  std::vector<std::uint32_t> parent;               ///< by event: the innermost host event around it
+  std::vector<std::uint32_t> operator_of;          ///< by event; `no_index` for device events and for bare containers
+  std::vector<std::uint8_t> serves_communication;  ///< by event: a collective, its packing, or a gradient hook
+  std::vector<DeviceWork> device_work;             ///< by operator, communication excluded
+  std::vector<std::int64_t> waiting_ns;            ///< by operator: host time in calls that wait for the device
+  std::vector<std::int64_t> stalled_ns;            ///< by operator: host time in launches that found the queue full
+  std::vector<std::int64_t> communication_ns;      ///< by operator: host time of communication nested inside
+  std::vector<std::int64_t> accumulate_ns;         ///< by operator: host time of AccumulateGrad itself, hooks excluded
+  std::vector<std::uint32_t> launcher;  ///< by device event: the host event that launched it, else `no_index`
+  bool distributed = false;             ///< some event communicates
+  bool has_device_work = false;
+  std::int64_t unlinked_device_ns = 0;  ///< device work of which nobody knows who launched it
+  std::int64_t linked_device_ns = 0;
+};
+
+}  // namespace stepcast

@@ -1,0 +1,438 @@
+// The C interface against the C++ interface that it stands on: the same numbers, and for whatever callers do wrong a
+// status with a reason.
+#include <stepcast/stepcast.h>
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/documents/documents.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/prediction/model.hpp>
+#include <stepcast/prediction/prediction.hpp>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+/// Frees what a function of the interface made.
+struct Free {
+  void operator()(stepcast_error* p) const { stepcast_error_free(p); }
+  void operator()(stepcast_text* p) const { stepcast_text_free(p); }
+  void operator()(stepcast_profile* p) const { stepcast_profile_free(p); }
+  void operator()(stepcast_cluster* p) const { stepcast_cluster_free(p); }
+  void operator()(stepcast_model* p) const { stepcast_model_free(p); }
+  void operator()(stepcast_scratch* p) const { stepcast_scratch_free(p); }
+};
+template <class T>
+using Held = std::unique_ptr<T, Free>;
+
+/// An error that is looked at as text.
+struct Reason {
+  Held<stepcast_error> held{stepcast_error_new()};
+  operator stepcast_error*() const { return held.get(); }
+  [[nodiscard]] std::string text() const { return stepcast_error_message(held.get()); }
+  [[nodiscard]] bool says(std::string_view part) const { return text().find(part) != std::string::npos; }
+};
+
+std::string example_trace() {
+  const auto path =
+      std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz";
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const char* const sixteen_workers[] = {"workers=16", "per-node=4", "network=1GbE", nullptr};
+const char* const no_check[] = {"check=no", nullptr};
+
+Held<stepcast_profile> profile_of(const std::string& bytes, const char* const* settings = no_check) {
+  const Reason why;
+  stepcast_profile* profile = nullptr;
+  const stepcast_source source{"example", bytes.data(), bytes.size()};
+  const stepcast_status status = stepcast_profile_of_sources(&source, 1, settings, &profile, why);
+  INFO(why.text());
+  REQUIRE(status == STEPCAST_ANSWERED);
+  return Held<stepcast_profile>(profile);
+}
+
+Held<stepcast_cluster> cluster_of(const char* const* settings = sixteen_workers) {
+  const Reason why;
+  stepcast_cluster* cluster = nullptr;
+  const stepcast_status status = stepcast_cluster_of_settings(settings, &cluster, why);
+  INFO(why.text());
+  REQUIRE(status == STEPCAST_ANSWERED);
+  return Held<stepcast_cluster>(cluster);
+}
+
+Held<stepcast_model> example_model() {
+  static const std::string bytes = example_trace();
+  const auto profile = profile_of(bytes);
+  const auto cluster = cluster_of();
+  stepcast_model* model = nullptr;
+  REQUIRE(stepcast_model_of(profile.get(), cluster.get(), nullptr, &model, nullptr) == STEPCAST_ANSWERED);
+  return Held<stepcast_model>(model);  // outlives its profile and its cluster
+}
+
+/// The same by the C++ interface.
+stepcast::Model example_model_of_library() {
+  const std::string bytes = example_trace();
+  const stepcast::Source source{"example", std::as_bytes(std::span(bytes)), {}};
+  return stepcast::Model(stepcast::profile_of(stepcast::documents_of({&source, 1}), {}),
+                         stepcast::cluster_of_flags(16, 4, "1GbE"));
+}
+
+nlohmann::json json_of(stepcast_text* text) {
+  const Held<stepcast_text> held(text);
+  CHECK(std::strlen(stepcast_text_data(text)) == stepcast_text_size(text));
+  return nlohmann::json::parse(stepcast_text_data(text));
+}
+
+}  // namespace
+
+TEST_CASE("C: one plan, several plans and one option over many values give the numbers of the C++ interface") {
+  const auto model = example_model();
+  const stepcast::Model library = example_model_of_library();
+  const Reason why;
+  const Held<stepcast_scratch> scratch(stepcast_scratch_new());
+  const std::array<const char*, 5> plans = {"ddp", "dear(bucket=4 MiB)", "wfbp@hierarchical", "bytescheduler_ps",
+                                            "ddp+powersgd(rank=4)"};
+  std::vector<double> many(plans.size(), -1);
+  REQUIRE(stepcast_model_iterations(model.get(), plans.data(), plans.size(), many.data(), 2, why) == STEPCAST_ANSWERED);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    CAPTURE(plans[i]);
+    const auto expected = library.prediction(stepcast::plan_spec_of(plans[i]));
+    double with_scratch = -1, without = -1;
+    const auto status = stepcast_model_iteration(model.get(), plans[i], scratch.get(), &with_scratch, why);
+    REQUIRE(status == (expected ? STEPCAST_ANSWERED : STEPCAST_INAPPLICABLE));
+    CHECK(stepcast_model_iteration(model.get(), plans[i], nullptr, &without, why) == status);
+    if (!expected) {
+      CHECK(std::isnan(many[i]));
+      CHECK(why.text() == expected.reason());
+      continue;
+    }
+    CHECK(with_scratch == expected->iteration.value());
+    CHECK(without == with_scratch);
+    CHECK(many[i] == with_scratch);
+  }
+  const std::array<double, 4> buckets = {1e6, 4e6, -1, 25e6};
+  std::array<double, 4> over{};
+  REQUIRE(stepcast_model_iterations_over(model.get(), "dear", "bucket", buckets.data(), buckets.size(), over.data(), 1,
+                                         why) == STEPCAST_ANSWERED);
+  CHECK(std::isnan(over[2]));  // out of range
+  for (const std::size_t i : {0, 1, 3}) {
+    double one = 0;
+    const std::string plan = "dear(bucket=" + std::to_string(static_cast<long>(buckets[i])) + " B)";
+    REQUIRE(stepcast_model_iteration(model.get(), plan.c_str(), scratch.get(), &one, why) == STEPCAST_ANSWERED);
+    CHECK(over[i] == one);
+  }
+  CHECK(stepcast_model_iterations(model.get(), nullptr, 0, nullptr, 1, why) == STEPCAST_ANSWERED);
+}
+
+TEST_CASE("C: a prediction as a structure, as JSON and in C++ is the same") {
+  const auto model = example_model();
+  const Reason why;
+  stepcast_prediction out;
+  out.struct_size = sizeof out;
+  REQUIRE(stepcast_model_predict(model.get(), "dear(bucket=4 MiB)", &out, why) == STEPCAST_ANSWERED);
+  const auto expected = example_model_of_library().prediction(stepcast::plan_spec_of("dear(bucket=4 MiB)"));
+  REQUIRE(expected);
+  CHECK(out.struct_size == sizeof out);
+  CHECK(out.iteration_s == expected->iteration.value());
+  CHECK(out.interval_low_s == expected->interval_low.value());
+  CHECK(out.interval_high_s == expected->interval_high.value());
+  CHECK(out.step_spread_s == expected->step_spread.value());
+  CHECK(out.messages == static_cast<std::int64_t>(expected->messages));
+  CHECK(out.steady == 1);
+  CHECK(out.throughput_samples_per_s == doctest::Approx(16 * 16 / out.iteration_s));
+  CHECK(out.iteration_s == doctest::Approx(out.compute_s + out.exposed_communication_s + out.codec_s +
+                                           out.input_stall_s + out.bubble_s + out.idle_s));
+  stepcast_text* text = nullptr;
+  REQUIRE(stepcast_model_prediction_json(model.get(), "dear(bucket=4 MiB)", &text, why) == STEPCAST_ANSWERED);
+  const nlohmann::json json = json_of(text);
+  CHECK(json["schema"] == "stepcast.prediction/1");
+  CHECK(json["iteration_s"] == out.iteration_s);
+  CHECK(json["breakdown_s"]["exposed_communication"] == out.exposed_communication_s);
+  CHECK(json["breakdown_s"]["hidden_communication"] == out.hidden_communication_s);
+}
+
+TEST_CASE("C: a program with an older or a newer structure gets what it has room for and no more") {
+  const auto model = example_model();
+  const Reason why;
+  stepcast_prediction exact;
+  exact.struct_size = sizeof exact;
+  REQUIRE(stepcast_model_predict(model.get(), "ddp", &exact, why) == STEPCAST_ANSWERED);
+
+  alignas(stepcast_prediction) std::array<unsigned char, sizeof(stepcast_prediction) + 32> room;
+  room.fill(0xA5);
+  auto* newer = new (room.data()) stepcast_prediction;
+  newer->struct_size = sizeof(stepcast_prediction) + 16;
+  REQUIRE(stepcast_model_predict(model.get(), "ddp", newer, why) == STEPCAST_ANSWERED);
+  CHECK(newer->iteration_s == exact.iteration_s);
+  CHECK(newer->steady == exact.steady);
+  for (std::size_t i = sizeof(stepcast_prediction); i < room.size(); ++i)
+    CHECK(int{room[i]} == (i < newer->struct_size ? 0 : 0xA5));
+
+  for (const std::size_t wrong : {std::size_t{0}, std::size_t{8}, offsetof(stepcast_prediction, steady),
+                                  std::numeric_limits<std::size_t>::max()}) {
+    stepcast_prediction out;
+    out.struct_size = wrong;
+    out.iteration_s = -1;
+    CHECK(stepcast_model_predict(model.get(), "ddp", &out, why) == STEPCAST_INPUT_ERROR);
+    CHECK(why.says("sizeof(stepcast_prediction)"));
+    CHECK(out.iteration_s == -1);
+  }
+}
+
+TEST_CASE("C: profiles and clusters read back from their JSON, and other clusters share a model's profile") {
+  const auto profile = profile_of(example_trace());
+  CHECK(std::string(stepcast_profile_notes(profile.get())).empty());
+  stepcast_text* text = nullptr;
+  REQUIRE(stepcast_profile_json(profile.get(), &text, nullptr) == STEPCAST_ANSWERED);
+  const Held<stepcast_text> profile_text(text);
+  const auto again = profile_of(stepcast_text_data(text), nullptr);
+  REQUIRE(stepcast_profile_json(again.get(), &text, nullptr) == STEPCAST_ANSWERED);
+  CHECK(std::string(stepcast_text_data(text)) == stepcast_text_data(profile_text.get()));
+  stepcast_text_free(text);
+
+  const auto cluster = cluster_of();
+  REQUIRE(stepcast_cluster_json(cluster.get(), &text, nullptr) == STEPCAST_ANSWERED);
+  const Held<stepcast_text> cluster_text(text);
+  const Reason why;
+  const char* const more[] = {"workers=32", nullptr};
+  stepcast_cluster* larger = nullptr;
+  REQUIRE(stepcast_cluster_of_json("mine", stepcast_text_data(text), stepcast_text_size(text), more, &larger, why) ==
+          STEPCAST_ANSWERED);
+  const Held<stepcast_cluster> held(larger);
+
+  const auto model = example_model();
+  stepcast_model* other = nullptr;
+  REQUIRE(stepcast_model_on(model.get(), larger, &other, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_model> held_other(other);
+  double seconds = 0, here = 0;
+  REQUIRE(stepcast_model_iteration(other, "ddp", nullptr, &seconds, why) == STEPCAST_ANSWERED);
+  REQUIRE(stepcast_model_iteration(model.get(), "ddp", nullptr, &here, why) == STEPCAST_ANSWERED);
+  CHECK(seconds > here);
+  const auto expected = example_model_of_library().on(stepcast::cluster_of_flags(32, 4, "1GbE"));
+  CHECK(seconds == expected.prediction(stepcast::plan_spec_of("ddp"))->iteration.value());
+}
+
+TEST_CASE("C: the self-check and the recommendation are the records of the program") {
+  const auto profile = profile_of(example_trace(), nullptr);
+  CHECK(std::string(stepcast_profile_caution(profile.get())).empty());
+  stepcast_text* text = nullptr;
+  REQUIRE(stepcast_profile_check_json(profile.get(), &text, nullptr) == STEPCAST_ANSWERED);
+  CHECK(json_of(text)["schema"] == "stepcast.replay/1");
+
+  const auto model = example_model();
+  const Reason why;
+  const char* const settings[] = {"plan=ddp", "plan=dear", "tune=no", "sensitivity=no", nullptr};
+  REQUIRE(stepcast_model_recommendation_json(model.get(), settings, &text, why) == STEPCAST_ANSWERED);
+  const nlohmann::json ranking = json_of(text);
+  CHECK(ranking["predictions"].size() == 2);
+  CHECK(ranking["baseline"]["plan"] == "ddp");
+
+  const char* const impossible[] = {"plan=dear@switchml", "plan=ddp@switchml", nullptr};
+  const stepcast_status status = stepcast_model_recommendation_json(model.get(), impossible, &text, why);
+  CHECK(status == STEPCAST_INAPPLICABLE);
+  REQUIRE(text);
+  CHECK(json_of(text)["inapplicable"].size() == 2);
+}
+
+TEST_CASE("C: null pointers are input errors, and freeing nothing is nothing") {
+  stepcast_error_free(nullptr), stepcast_text_free(nullptr), stepcast_profile_free(nullptr);
+  stepcast_cluster_free(nullptr), stepcast_model_free(nullptr), stepcast_scratch_free(nullptr);
+  CHECK(std::string(stepcast_error_message(nullptr)).empty());
+  CHECK(std::string(stepcast_text_data(nullptr)).empty());
+  CHECK(stepcast_text_size(nullptr) == 0);
+  CHECK(std::string(stepcast_profile_caution(nullptr)).empty());
+
+  const auto model = example_model();
+  const auto cluster = cluster_of();
+  const auto profile = profile_of(example_trace());
+  const Reason why;
+  const auto refused = [&](stepcast_status status) {
+    CHECK(status == STEPCAST_INPUT_ERROR);
+    CHECK(why.says("null pointer"));
+  };
+  stepcast_profile* p = nullptr;
+  stepcast_cluster* c = nullptr;
+  stepcast_model* m = nullptr;
+  stepcast_text* t = nullptr;
+  double seconds = 7;
+  const char* const plans[] = {"ddp", nullptr};
+  const stepcast_source nowhere{"nowhere", nullptr, 10};
+  stepcast_prediction prediction;
+  prediction.struct_size = sizeof prediction;
+  refused(stepcast_profile_of_sources(nullptr, 1, nullptr, &p, why));
+  refused(stepcast_profile_of_sources(&nowhere, 1, nullptr, &p, why));
+  refused(stepcast_profile_of_sources(&nowhere, 1, nullptr, nullptr, why));
+  refused(stepcast_profile_json(nullptr, &t, why));
+  refused(stepcast_profile_check_json(nullptr, &t, why));
+  refused(stepcast_profile_json(profile.get(), nullptr, why));
+  refused(stepcast_cluster_of_settings(sixteen_workers, nullptr, why));
+  refused(stepcast_cluster_of_json("x", nullptr, 5, nullptr, &c, why));
+  refused(stepcast_cluster_json(nullptr, &t, why));
+  refused(stepcast_model_of(nullptr, cluster.get(), nullptr, &m, why));
+  refused(stepcast_model_of(profile.get(), nullptr, nullptr, &m, why));
+  refused(stepcast_model_of(profile.get(), cluster.get(), nullptr, nullptr, why));
+  refused(stepcast_model_on(nullptr, cluster.get(), &m, why));
+  refused(stepcast_model_iteration(nullptr, "ddp", nullptr, &seconds, why));
+  refused(stepcast_model_iteration(model.get(), nullptr, nullptr, &seconds, why));
+  refused(stepcast_model_iteration(model.get(), "ddp", nullptr, nullptr, why));
+  refused(stepcast_model_iterations(model.get(), nullptr, 1, &seconds, 1, why));
+  refused(stepcast_model_iterations(model.get(), plans, 2, &seconds, 1, why));
+  refused(stepcast_model_iterations(model.get(), plans, 1, nullptr, 1, why));
+  refused(stepcast_model_iterations_over(model.get(), "ddp", nullptr, &seconds, 1, &seconds, 1, why));
+  refused(stepcast_model_iterations_over(model.get(), "ddp", "bucket", nullptr, 1, &seconds, 1, why));
+  refused(stepcast_model_predict(model.get(), nullptr, &prediction, why));
+  refused(stepcast_model_predict(model.get(), "ddp", nullptr, why));
+  refused(stepcast_model_prediction_json(nullptr, "ddp", &t, why));
+  refused(stepcast_model_recommendation_json(nullptr, nullptr, &t, why));
+  refused(stepcast_model_recommendation_json(model.get(), nullptr, nullptr, why));
+  CHECK(seconds == 7);
+  CHECK((p == nullptr && c == nullptr && m == nullptr && t == nullptr));
+  CHECK(stepcast_model_iteration(model.get(), nullptr, nullptr, &seconds, nullptr) == STEPCAST_INPUT_ERROR);
+}
+
+TEST_CASE("C: wrong texts are input errors that say where") {
+  const auto model = example_model();
+  const Reason why;
+  double seconds[2] = {7, 7};
+  const auto part = [&](auto* of) { return std::string(of(why)); };
+
+  CHECK(stepcast_model_iteration(model.get(), "deer", nullptr, seconds, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("did you mean 'dear'?"));
+  CHECK(part(stepcast_error_hint) == "did you mean 'dear'?");
+  CHECK(!part(stepcast_error_where).empty());
+  CHECK(!part(stepcast_error_expected).empty());
+  CHECK(!part(stepcast_error_found).empty());
+  const char* const plans[] = {"ddp", "dear(bucket=)"};
+  CHECK(stepcast_model_iterations(model.get(), plans, 2, seconds, 1, why) == STEPCAST_INPUT_ERROR);
+  CHECK(part(stepcast_error_where).starts_with("plans[1]"));
+  CHECK(stepcast_model_iteration(model.get(), "ddp(bucket=auto)", nullptr, seconds, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("'auto'"));
+  CHECK(stepcast_model_iterations_over(model.get(), "dear", "buckets", seconds, 1, seconds, 1, why) ==
+        STEPCAST_INPUT_ERROR);
+  CHECK(why.says("did you mean 'bucket'?"));
+  CHECK(seconds[0] == 7);
+  CHECK(stepcast_model_iteration(model.get(), "ddp", nullptr, seconds, why) == STEPCAST_ANSWERED);
+  CHECK(why.text().empty());  // of the last call only
+  CHECK(part(stepcast_error_where).empty());
+
+  const auto cluster_error = [&](std::vector<const char*> settings) {
+    settings.push_back(nullptr);
+    stepcast_cluster* cluster = nullptr;
+    CHECK(stepcast_cluster_of_settings(settings.data(), &cluster, why) == STEPCAST_INPUT_ERROR);
+    CHECK(!cluster);
+    return why.text();
+  };
+  CHECK(cluster_error({"worker=16"}).find("did you mean 'workers'?") != std::string::npos);
+  CHECK(cluster_error({"workers"}).find("key=value") != std::string::npos);
+  CHECK(cluster_error({"workers=4", "workers=8"}).find("two") != std::string::npos);
+  CHECK(cluster_error({"workers=4", "network=10"}).starts_with("network"));
+  CHECK(cluster_error({"workers=six", "network=10GbE"}).starts_with("workers"));
+  CHECK(cluster_error({}).find("cluster") != std::string::npos);
+
+  const auto source_error = [&](std::string_view bytes, std::vector<const char*> settings) {
+    settings.push_back(nullptr);
+    const stepcast_source source{"run.json", bytes.data(), bytes.size()};
+    stepcast_profile* profile = nullptr;
+    CHECK(stepcast_profile_of_sources(&source, 1, settings.data(), &profile, why) == STEPCAST_INPUT_ERROR);
+    CHECK(!profile);
+    return why.text();
+  };
+  CHECK(source_error("", {}).starts_with("run.json"));
+  CHECK(source_error("nonsense", {}).starts_with("run.json"));
+  CHECK(source_error("x", {"strict=maybe"}).starts_with("strict"));
+  CHECK(source_error("x", {"batch=0"}).starts_with("batch"));
+  CHECK(source_error("x", {"batch=many"}).starts_with("batch"));
+  CHECK(source_error("x", {"model=nobody"}).starts_with("model"));
+  stepcast_profile* profile = nullptr;
+  CHECK(stepcast_profile_of_sources(nullptr, 0, nullptr, &profile, why) == STEPCAST_INPUT_ERROR);
+
+  stepcast_text* text = nullptr;
+  const char* const bad[][2] = {
+      {"allow=loud", nullptr}, {"tune=perhaps", nullptr}, {"search=deep", nullptr}, {"plan=deer", nullptr}};
+  for (const auto& settings : bad) {
+    CHECK(stepcast_model_recommendation_json(model.get(), settings, &text, why) == STEPCAST_INPUT_ERROR);
+    CHECK(!text);
+  }
+}
+
+TEST_CASE("C: another device than the traced one needs an assumption") {
+  const auto profile = profile_of(example_trace());
+  const char* const gpus[] = {"cluster=32x8-a100-800gbib", nullptr};
+  const auto cluster = cluster_of(gpus);
+  const Reason why;
+  stepcast_model* model = nullptr;
+  CHECK(stepcast_model_of(profile.get(), cluster.get(), nullptr, &model, why) == STEPCAST_INPUT_ERROR);
+  CHECK(!model);
+  CHECK(why.says("faster-compute"));
+  const char* const same[] = {"same-device=yes", nullptr};
+  const char* const faster[] = {"faster-compute=4", nullptr};
+  double seconds[2] = {};
+  for (const auto& [settings, out] : {std::pair(same, &seconds[0]), std::pair(faster, &seconds[1])}) {
+    REQUIRE(stepcast_model_of(profile.get(), cluster.get(), settings, &model, why) == STEPCAST_ANSWERED);
+    const Held<stepcast_model> held(model);
+    CHECK(stepcast_model_iteration(model, "ddp", nullptr, out, why) == STEPCAST_ANSWERED);
+  }
+  CHECK(seconds[1] < seconds[0]);
+  const char* const wrong[] = {"faster-compute=-1", nullptr};
+  CHECK(stepcast_model_of(profile.get(), cluster.get(), wrong, &model, why) == STEPCAST_INPUT_ERROR);
+  const auto here = example_model();
+  CHECK(stepcast_model_on(here.get(), cluster.get(), &model, why) == STEPCAST_INPUT_ERROR);
+
+  // A model that assumes faster devices does not go back to the traced ones, which are slower.
+  const std::string json = stepcast::json_of(stepcast::cluster_of_flags(8, 1, "10GbE"));
+  const auto on = [&](const char* device) {
+    stepcast::Cluster named = stepcast::cluster_of_json(json, "test");
+    named.device = device;
+    const std::string text_of_named = stepcast::json_of(named);
+    stepcast_cluster* made = nullptr;
+    REQUIRE(stepcast_cluster_of_json("test", text_of_named.data(), text_of_named.size(), nullptr, &made, why) ==
+            STEPCAST_ANSWERED);
+    return Held<stepcast_cluster>(made);
+  };
+  const auto traced = on(example_model_of_library().profile().device.c_str());
+  REQUIRE(stepcast_model_of(profile.get(), cluster.get(), faster, &model, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_model> assumed(model);
+  CHECK(stepcast_model_on(assumed.get(), on("another device").get(), &model, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("A100"));
+  if (!example_model_of_library().profile().device.empty())
+    CHECK(stepcast_model_on(assumed.get(), traced.get(), &model, why) == STEPCAST_INPUT_ERROR);
+  REQUIRE(stepcast_model_on(assumed.get(), on("").get(), &model, why) == STEPCAST_ANSWERED);
+  stepcast_model_free(model);
+}
+
+TEST_CASE("C: one model is shared by threads, each with its own scratch and error") {
+  const auto model = example_model();
+  constexpr std::size_t count = 40;
+  std::array<std::array<double, count>, 4> seconds{};
+  {
+    std::vector<std::jthread> threads;
+    for (auto& own : seconds)
+      threads.emplace_back([&model, &own] {
+        const Reason why;
+        const Held<stepcast_scratch> scratch(stepcast_scratch_new());
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::string plan = (i % 2 ? "dear(bucket=" : "ddp(bucket=") + std::to_string(1 + i / 2) + " MiB)";
+          (void)stepcast_model_iteration(model.get(), plan.c_str(), scratch.get(), &own[i], why);
+        }
+      });
+  }
+  for (const auto& own : seconds) {
+    CHECK(own == seconds[0]);
+    CHECK(own[0] > 0);
+  }
+  CHECK(std::string(stepcast_version()).find('.') != std::string::npos);
+}

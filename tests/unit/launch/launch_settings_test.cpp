@@ -1,0 +1,205 @@
+// Launch settings: identities of what is to be pasted, and reasons where a framework cannot.
+#include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+#include <string>
+
+using namespace stepcast;
+
+namespace {
+
+Workload workload(const std::string& model) {
+  Device device;
+  device.name = "accelerator";
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  device.matrix_rate.fill(1e14);
+  return workload_of(model_shape_of(model), device);
+}
+
+LayoutPrediction prediction(Layout layout, std::int64_t micro_batches) {
+  LayoutPrediction p;
+  p.plan.layout = layout;
+  p.plan.gradients = plan_spec_of("ddp");
+  p.micro_batches = micro_batches;
+  p.devices = layout.devices();
+  return p;
+}
+
+LaunchSettings settings(const std::string& framework, const LayoutPrediction& p,
+                        const std::string& model = "gpt:hidden=1024,layers=24,heads=16,seq=1024") {
+  for (const LaunchSettings& s : launch_settings(workload(model), p))
+    if (s.framework == framework) return s;
+  FAIL("no settings for " << framework);
+  return {};
+}
+
+/// The value behind an argument; -1 when it is not there.
+std::int64_t argument(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find("--" + name + " ");
+  if (at == std::string::npos) return -1;
+  return std::stoll(text.substr(at + name.size() + 3));
+}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Layout layout(std::int64_t tensor, std::int64_t data, std::int64_t pipeline, std::int64_t micro_batch = 2) {
+  Layout l;
+  l.tensor = tensor;
+  l.data = data;
+  l.pipeline = pipeline;
+  l.micro_batch = micro_batch;
+  return l;
+}
+
+}  // namespace
+
+TEST_CASE("launch settings: each framework either has a text or a reason") {
+  for (const std::int64_t tensor : {1, 4})
+    for (const std::int64_t pipeline : {1, 4})
+      for (const int zero : {0, 1, 2, 3})
+        for (const std::int64_t context : {1, 2}) {
+          Layout l = layout(tensor, 8, pipeline);
+          l.zero = zero;
+          l.context = context;
+          const auto all = launch_settings(workload("gpt:hidden=1024,layers=24,heads=16,seq=1024"), prediction(l, 8));
+          CHECK(all.size() == 6);
+          for (const LaunchSettings& s : all) {
+            CAPTURE(s.framework);
+            CHECK(s.text.empty() != s.cannot.empty());
+          }
+        }
+}
+
+TEST_CASE("launch settings: Megatron-LM's degrees multiply, its batch divides") {
+  for (const std::int64_t tensor : {1, 2, 8})
+    for (const std::int64_t pipeline : {1, 2, 4})
+      for (const std::int64_t data : {1, 3}) {
+        Layout l = layout(tensor, data, pipeline);
+        l.sequence_parallel = tensor > 1;
+        const LayoutPrediction p = prediction(l, 8);
+        const LaunchSettings s = settings("Megatron-LM", p);
+        REQUIRE(s.cannot.empty());
+        CHECK(argument(s.text, "tensor-model-parallel-size") * argument(s.text, "pipeline-model-parallel-size") *
+                  data ==
+              p.devices);
+        CHECK(argument(s.text, "global-batch-size") == argument(s.text, "micro-batch-size") * 8 * data);
+        CHECK(contains(s.text, "--sequence-parallel") == (tensor > 1));
+        CHECK(argument(s.text, "num-layers") == 24);
+        CHECK(argument(s.text, "hidden-size") == 1024);
+        CHECK(argument(s.text, "ffn-hidden-size") == -1);
+      }
+}
+
+TEST_CASE("launch settings: Megatron-LM's schedule, recomputation and state") {
+  Layout l = layout(2, 2, 4);
+  l.chunks = 3;
+  l.zero = 1;
+  l.recomputation = Recomputation::full;
+  const std::string text = settings("Megatron-LM", prediction(l, 8)).text;
+  CHECK(argument(text, "num-layers-per-virtual-pipeline-stage") == 2);
+  CHECK(contains(text, "--use-distributed-optimizer"));
+  CHECK(contains(text, "--recompute-granularity full"));
+  CHECK(contains(text, "--overlap-grad-reduce"));
+  l.overlap_gradients = false;
+  l.recomputation = Recomputation::selective;
+  const std::string other = settings("Megatron-LM", prediction(l, 8)).text;
+  CHECK_FALSE(contains(other, "--overlap-grad-reduce"));
+  CHECK(contains(other, "--recompute-granularity selective"));
+  CHECK(contains(settings("Megatron-LM", prediction(l, 6)).cannot, "multiples"));
+  l.chunks = 5;
+  CHECK(contains(settings("Megatron-LM", prediction(l, 8)).cannot, "24 do not divide by 20"));
+  l.chunks = 1;
+  l.schedule = pipeline_schedule("zb_h1");
+  if (l.schedule != nullptr) CHECK(contains(settings("Megatron-LM", prediction(l, 8)).cannot, "zb_h1"));
+  CHECK(contains(settings("Megatron-LM", prediction(layout(1, 4, 1), 1), "resnet50:image=224").cannot, "transformers"));
+}
+
+TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP") {
+  const std::string model = "llama:hidden=4096,layers=32,heads=32,seq=4096,kv_heads=8,ffn=14336";
+  const std::string text = settings("Megatron-LM", prediction(layout(4, 2, 2), 4), model).text;
+  CHECK(argument(text, "num-query-groups") == 8);
+  CHECK(argument(text, "ffn-hidden-size") == 14336);
+  CHECK(contains(text, "--swiglu"));
+}
+
+TEST_CASE("launch settings: Megatron-LM's programs by model, its buckets in elements") {
+  const LayoutPrediction p = prediction(layout(1, 8, 1), 1);
+  CHECK(contains(settings("Megatron-LM", p).text, "pretrain_gpt.py \\\n--num-layers"));
+  CHECK(contains(settings("Megatron-LM", p, "bert:hidden=1024,layers=24,heads=16,seq=512").text, "pretrain_bert.py"));
+  CHECK(
+      contains(settings("Megatron-LM", p, "llama:hidden=4096,layers=32,heads=32,seq=4096").text, "--untie-embeddings"));
+  // 25 MiB of gradients in half precision.
+  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == 25 * 1024 * 1024 / 2);
+}
+
+TEST_CASE("launch settings: a framework that sends gradients its own way says so") {
+  LayoutPrediction p = prediction(layout(1, 8, 1), 1);
+  CHECK_FALSE(contains(settings("Megatron-LM", p).text, "not by"));
+  p.plan.gradients = plan_spec_of("dear(bucket=8 MiB)");
+  CHECK(contains(settings("Megatron-LM", p).text, "not by dear(bucket=8 MiB)"));
+  CHECK(argument(settings("Megatron-LM", p).text, "ddp-bucket-size") == -1);
+  CHECK(contains(settings("DeepSpeed", p).cannot, "not by dear(bucket=8 MiB)"));
+  CHECK(contains(settings("Horovod", p).text, "not by dear(bucket=8 MiB)"));
+  p.plan.gradients = plan_spec_of("horovod");
+  CHECK_FALSE(contains(settings("Horovod", p).text, "not by"));
+}
+
+TEST_CASE("launch settings: divided gradients are reduced in every micro-batch, others in the last") {
+  for (const int zero : {2, 3}) {
+    Layout l = layout(1, 8, 1);
+    l.zero = zero;
+    CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 4)).text, "else model.no_sync"));
+  }
+  CHECK(contains(settings("PyTorch DDP", prediction(layout(1, 8, 1, 1), 4)).text, "of 1 sample a device"));
+}
+
+TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches multiply") {
+  for (const int zero : {0, 1, 2, 3})
+    for (const std::int64_t pipeline : {1, 4})
+      for (const std::int64_t micro_batches : {1, 8}) {
+        Layout l = layout(1, 6, pipeline, 3);
+        l.zero = zero;
+        const LaunchSettings s = settings("DeepSpeed", prediction(l, micro_batches));
+        if (zero > 1 && pipeline > 1) {
+          CHECK(contains(s.cannot, "ZeRO"));
+          continue;
+        }
+        REQUIRE(s.cannot.empty());
+        const nlohmann::json config = nlohmann::json::parse(s.text);
+        CHECK(config["train_batch_size"] == 3 * micro_batches * 6);
+        CHECK(config["train_batch_size"].get<int>() == config["train_micro_batch_size_per_gpu"].get<int>() *
+                                                           config["gradient_accumulation_steps"].get<int>() * 6);
+        CHECK(config["zero_optimization"]["stage"] == zero);
+        CHECK(config.contains("pipeline") == (pipeline > 1));
+        CHECK(config["fp16"]["enabled"] == true);
+        // 25 MiB of gradients in half precision.
+        CHECK(config["zero_optimization"]["reduce_bucket_size"] == 25 * 1024 * 1024 / 2);
+      }
+  CHECK_FALSE(settings("DeepSpeed", prediction(layout(2, 4, 1), 1)).cannot.empty());
+}
+
+TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, nothing else") {
+  Layout l = layout(1, 8, 1);
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).text, "DistributedDataParallel(model, bucket_cap_mb=25)"));
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 4)).text, "no_sync"));
+  CHECK(contains(settings("Horovod", prediction(l, 4)).text, "backward_passes_per_step=4"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).cannot, "zero=0"));
+  l.zero = 3;
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "FULL_SHARD"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "BACKWARD_PRE"));
+  CHECK_FALSE(settings("PyTorch DDP", prediction(l, 1)).cannot.empty());
+  CHECK_FALSE(settings("Horovod", prediction(l, 1)).cannot.empty());
+  l.units_in_flight = 1;
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "backward_prefetch=None"));
+  l.zero = 2;
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "SHARD_GRAD_OP"));
+  l.zero = 1;
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).text, "ZeroRedundancyOptimizer"));
+  const LaunchSettings staged = settings("PyTorch pipelining", prediction(layout(1, 2, 4), 16));
+  CHECK(contains(staged.text, "Schedule1F1B(stage, n_microbatches=16"));
+  CHECK_FALSE(settings("PyTorch DDP", prediction(layout(1, 2, 4), 16)).cannot.empty());
+}

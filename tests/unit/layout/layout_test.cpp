@@ -1,0 +1,169 @@
+// Layouts: their text, and what they resolve to for a number of devices and a batch.
+#include "helpers/random_input.hpp"
+
+#include <stepcast/layout/layout.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+
+#include <doctest/doctest.h>
+
+#include <random>
+#include <string>
+
+using namespace stepcast;
+
+namespace {
+
+std::string refusal(std::string_view text) {
+  try {
+    (void)layout_plan_of(text);
+  } catch (const InputError& e) { return e.what(); }
+  return "accepted";
+}
+std::string round_trip(std::string_view text) { return text_of(layout_plan_of(text)); }
+
+Layout random_layout(test::Draw& draw) {
+  const auto count = [&](int most) { return static_cast<std::int64_t>(draw.whole(1, most)); };
+  Layout l;
+  l.tensor = count(8);
+  l.context = count(3);
+  l.data = draw.whole(0, 4);
+  l.pipeline = count(6);
+  l.expert = count(2);
+  l.chunks = count(3);
+  l.micro_batch = draw.whole(0, 4);
+  l.zero = draw.whole(0, 3);
+  l.units_in_flight = count(3);
+  l.recomputation = static_cast<Recomputation>(draw.whole(0, 2));
+  l.sequence_parallel = draw.whole(0, 1) == 1;
+  l.overlap_tensor = draw.whole(0, 1) == 1;
+  l.overlap_pipeline = draw.whole(0, 1) == 1;
+  l.overlap_gradients = draw.whole(0, 1) == 1;
+  for (int i = draw.whole(0, 3); i > 0; --i)
+    std::swap(l.order[static_cast<std::size_t>(draw.whole(0, 3))], l.order[static_cast<std::size_t>(draw.whole(0, 3))]);
+  if (draw.whole(0, 2) == 0) l.schedule = &pipeline_schedules()[static_cast<std::size_t>(draw.whole(0, 4))];
+  if (draw.whole(0, 2) == 0) l.scheme = &tensor_schemes()[static_cast<std::size_t>(draw.whole(0, 3))];
+  for (int i = draw.whole(0, 3); i > 0; --i) l.stage_units.push_back(static_cast<std::uint32_t>(count(9)));
+  return l;
+}
+
+}  // namespace
+
+TEST_CASE("A layout stands in front of a plan and shows what differs from the defaults") {
+  const LayoutPlan plan = layout_plan_of(" layout( tp=8, pp = 4 ,mb=2, zero=1, order=tp-dp-pp) / ddp(bucket=5 MiB)");
+  CHECK(plan.layout.tensor == 8);
+  CHECK(plan.layout.pipeline == 4);
+  CHECK(plan.layout.micro_batch == 2);
+  CHECK(plan.layout.zero == 1);
+  CHECK(plan.layout.order == Layout{}.order);  // cp stays beside tp
+  CHECK(text_of(plan) == "layout(tp=8, pp=4, mb=2, zero=1)/ddp(bucket=5 MiB)");
+  CHECK(round_trip("ddp") == "layout/ddp");
+  CHECK(round_trip("layout/ddp") == "layout/ddp");
+  CHECK(round_trip("layout()/ddp") == "layout/ddp");
+  CHECK(round_trip("layout(tp=1, scheme=1d, schedule=1f1b, sp=off)/ddp") == "layout/ddp");
+  CHECK(round_trip("layout(pp=4,chunks=2,schedule=interleaved)/ddp") == "layout(pp=4, chunks=2)/ddp");
+  CHECK(round_trip("layout(order=pp-tp-dp, stages=3+4)/ddp") == "layout(order=pp-tp-dp, stages=3+4)/ddp");
+  CHECK(round_trip("layout(overlap_dp=off,overlap_pp=off,sp=on,recompute=full)/ddp@ring") ==
+        "layout(recompute=full, sp=on, overlap_pp=off, overlap_dp=off)/ddp@ring");
+  CHECK(round_trip("layout(overlap_tp=on, tp=2)/ddp") == "layout(tp=2, overlap_tp=on)/ddp");
+}
+
+TEST_CASE("Only texts with a layout have one") {
+  CHECK(has_layout("layout(tp=8)/ddp"));
+  CHECK(has_layout(" layout /ddp"));
+  CHECK(has_layout("layout"));
+  CHECK_FALSE(has_layout("ddp"));
+  CHECK_FALSE(has_layout("layouts(tp=8)/ddp"));
+}
+
+TEST_CASE("Every layout reads back to itself") {
+  test::Draw draw(11);
+  for (int i = 0; i < 500; ++i) {
+    Layout l = random_layout(draw);
+    // What names the default is the default.
+    if (l.scheme && l.scheme->name == "1d") l.scheme = nullptr;
+    if (l.schedule && l.schedule->name == (l.chunks > 1 ? "interleaved" : "1f1b")) l.schedule = nullptr;
+    const std::string text = text_of(LayoutPlan{l, plan_spec_of("ddp")});
+    CAPTURE(text);
+    CHECK(layout_plan_of(text).layout == l);
+    CHECK(round_trip(text) == text);
+  }
+}
+
+TEST_CASE("Refusals of layouts name the column") {
+  CHECK(refusal("layout(tb=8)/ddp").find("plan, column 8: expected an option of 'layout' (tp, cp, dp, ") == 0);
+  CHECK(refusal("layout(tb=8)/ddp").find("did you mean 'tp'?") != std::string::npos);
+  CHECK(refusal("layout(tp=8,tp=8)/ddp") == "plan, column 13: expected each option once, found 'tp' again");
+  CHECK(refusal("layout(tp=0)/ddp").find("plan, column 11, option 'tp'") == 0);
+  CHECK(refusal("layout(zero=4)/ddp").find("option 'zero'") != std::string::npos);
+  CHECK(refusal("layout(sp=yes)/ddp") == "plan, column 11: expected one of off, on for option 'sp', found 'yes'");
+  CHECK(refusal("layout(scheme=2dd)/ddp").find("did you mean '2d'?") != std::string::npos);
+  CHECK(refusal("layout(order=tp-tp)/ddp") == "plan, column 17: expected each dimension once, found 'tp' again");
+  CHECK(refusal("layout(tp=8)ddp") ==
+        "plan, column 13: expected '/' and a plan after the layout, such as '/ddp', found 'd'");
+  CHECK(refusal("layout(tp=8").find("expected ',' or ')'") != std::string::npos);
+  CHECK(refusal("layout(tp=8)/dpp") == "plan, column 14: expected a strategy, found 'dpp'; did you mean 'ddp'?");
+  CHECK(refusal("layout(tp=8)/layout(pp=2)/ddp").find("column 26") != std::string::npos);
+}
+
+TEST_CASE("Damaged texts are refused, never worse") {
+  std::mt19937_64 random(3);
+  const std::string words[] = {"layout", "(", ")", "/", "tp", "=", "8", ",", "ddp", "order", "-", "stages", "3+4", " "};
+  int read = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = i % 2 ? "layout(" : "";
+    for (int n = std::uniform_int_distribution<int>(0, 8)(random); n > 0; --n)
+      text += words[std::uniform_int_distribution<std::size_t>(0, std::size(words) - 1)(random)];
+    if (i % 3 == 0) text += ")/ddp";
+    CAPTURE(text);
+    try {
+      const std::string once = round_trip(text);
+      CHECK(round_trip(once) == once);
+      ++read;
+    } catch (const InputError& e) { CHECK(!e.expected.empty()); }
+  }
+  CHECK(read > 10);
+}
+
+TEST_CASE("The data degree is what is left, the micro-batch what was traced") {
+  Layout l;
+  l.tensor = 8;
+  l.pipeline = 4;
+  const Answer<Layout> r = resolved(l, 64, 512, 0);
+  REQUIRE(r);
+  CHECK(r->data == 2);
+  CHECK(r->micro_batch == 1);
+  CHECK(r->scheme->name == "1d");
+  CHECK(r->schedule->name == "1f1b");
+  CHECK(micro_batches(*r, 512) == 256);
+  CHECK(resolved(l, 64, 512, 32)->micro_batch == 32);
+  CHECK(resolved(l, 64, 48, 32)->micro_batch == 8);  // 24 samples each: the largest that divides both
+  l.micro_batch = 4;
+  l.chunks = 2;
+  const Answer<Layout> i = resolved(l, 64, 512, 32);
+  REQUIRE(i);
+  CHECK(i->schedule->name == "interleaved");
+  CHECK(i->micro_batch == 4);
+  CHECK(resolved(*i, 64, 512, 32)->micro_batch == 4);  // what is resolved stays
+}
+
+TEST_CASE("Layouts that do not work out say why") {
+  const auto why = [](const char* text, std::int64_t devices, double batch) {
+    const Answer<Layout> r = resolved(layout_plan_of(text).layout, devices, batch, 0);
+    return r ? std::string("works") : r.reason();
+  };
+  CHECK(why("layout(tp=8,pp=4)/ddp", 64, 512) == "works");
+  CHECK(why("layout(tp=8,pp=3)/ddp", 64, 512) == "tp 8 x pp 3 does not make 64 devices");
+  CHECK(why("layout(tp=8,dp=4)/ddp", 64, 512) == "tp 8 x dp 4 x pp 1 does not make 64 devices");
+  CHECK(why("layout(ep=3)/ddp", 64, 512).find("ep 3 does not divide dp 64") == 0);
+  CHECK(why("layout(tp=8)/ddp", 64, 12).find("12 does not divide into 8") != std::string::npos);
+  CHECK(why("layout(tp=8,mb=3)/ddp", 64, 512).find("do not divide into micro-batches of 3") != std::string::npos);
+  CHECK(why("layout(tp=8)/ddp", 64, 0.5).find("whole number") != std::string::npos);
+  CHECK(why("layout(tp=8,scheme=2d)/ddp", 64, 512) == "2d: 8 devices are no square grid");
+  CHECK(why("layout(tp=4,scheme=2d,sp=on)/ddp", 64, 512).find("sequence parallelism") == 0);
+  CHECK(why("layout(tp=8,depth=2)/ddp", 64, 512).find("no depth") != std::string::npos);
+  CHECK(why("layout(pp=4,chunks=2,schedule=1f1b)/ddp", 64, 512).find("1f1b: ") == 0);
+  CHECK(why("layout(pp=4,stages=3+4)/ddp", 64, 512).find("stages= names 2 stages") == 0);
+  CHECK(why("layout(tp=1000000000,pp=1000000000,cp=1000000000)/ddp", 64, 512).find("does not make") !=
+        std::string::npos);
+}

@@ -1,0 +1,334 @@
+// Layout predictions: parts that sum, bounds that hold, and agreement with what is known of simple layouts.
+#include "helpers/random_input.hpp"
+
+#include <stepcast/base/embedded.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+
+using namespace stepcast;
+using doctest::Approx;
+
+namespace {
+
+Device device() {
+  Device d;
+  d.name = "test device";
+  d.memory = Bytes(80e9);
+  d.memory_bandwidth = BytesPerSecond(1.6e12);
+  d.matrix_rate[static_cast<std::size_t>(DataType::f16)] = 3.12e14;
+  d.matrix_efficiency = 0.7;
+  d.half_m = d.half_n = d.half_k = 40;
+  d.kernel_floor = microseconds(3);
+  d.issue = microseconds(4);
+  return d;
+}
+Cluster machines(std::int64_t nodes, std::int64_t per_node) {
+  Cluster c;
+  c.name = "test";
+  c.nodes = nodes;
+  c.devices_per_node = per_node;
+  c.nics_per_node = 4;
+  c.inside = {microseconds(3), BytesPerSecond(2.4e11)};
+  c.network = {microseconds(8), BytesPerSecond(2.2e10)};
+  return c;
+}
+Workload gpt(const std::string& fields = "hidden=1024,layers=14,heads=16,seq=1024,vocab=51200") {
+  return workload_of(model_shape_of("gpt:" + fields), device());
+}
+Answer<LayoutPrediction> predict(const Workload& w, const Cluster& c, const std::string& plan, double batch) {
+  LayoutOptions options;
+  options.global_batch = batch;
+  return predicted(w, c, layout_plan_of(plan), options);
+}
+Seconds step(const Workload& w, const Cluster& c, const std::string& plan, double batch) {
+  const Answer<LayoutPrediction> p = predict(w, c, plan, batch);
+  REQUIRE_MESSAGE(p, plan << ": " << (p ? "" : p.reason()));
+  return p->iteration;
+}
+Seconds sum(const LayoutBreakdown& b) {
+  return b.compute + b.recomputation + b.tensor + b.context + b.expert + b.pipeline + b.bubble + b.gradients +
+         b.update + b.other;
+}
+
+/// A layout of 32 devices that mostly works.
+std::string random_plan(test::Draw& draw) {
+  const auto one_of = [&](std::initializer_list<const char*> words) {
+    return std::string(words.begin()[draw.whole(0, static_cast<int>(words.size()) - 1)]);
+  };
+  std::string text = "layout(tp=" + one_of({"1", "2", "4", "8"}) + ",pp=" + one_of({"1", "2", "4"});
+  text += ",mb=" + one_of({"1", "2", "4"}) + ",zero=" + one_of({"0", "1", "2", "3"});
+  text += ",recompute=" + one_of({"none", "selective", "full"}) + ",sp=" + one_of({"on", "off"});
+  text += ",overlap_dp=" + one_of({"on", "off"}) + ",overlap_pp=" + one_of({"on", "off"});
+  text += one_of({"", ",overlap_tp=on"});
+  text += ",order=" + one_of({"tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "pp-tp-dp"});
+  text += one_of({"", "", ",cp=2", ",chunks=2", ",schedule=gpipe", ",schedule=zb_h1", ",schedule=bidirectional",
+                  ",scheme=2d", ",scheme=3d", ",in_flight=1"});
+  return text + ")/" + one_of({"ddp", "ddp(bucket=5 MiB)", "wfbp", "bsp", "dear", "ddp+fp16"});
+}
+
+}  // namespace
+
+TEST_CASE("The parts of the step sum to it, and no bound is above it") {
+  const Workload w = gpt();
+  const Cluster c = machines(4, 8);
+  LayoutOptions many, few;
+  many.global_batch = 128;
+  few.global_batch = 32;  // down to one micro-batch
+  LayoutEvaluator evaluators[] = {{w, c, many}, {w, c, few}};
+  test::Draw draw(17);
+  int worked = 0;
+  for (int i = 0; i < 800; ++i) {
+    LayoutEvaluator& evaluator = evaluators[i % 2];
+    const std::string text = random_plan(draw);
+    CAPTURE(text);
+    CAPTURE(i);
+    const LayoutPlan plan = layout_plan_of(text);
+    const Answer<LayoutPrediction> p = evaluator.predicted(plan);
+    const auto quick = evaluator.quick(plan);
+    REQUIRE(static_cast<bool>(p) == static_cast<bool>(quick));
+    if (!p) {
+      CHECK(!p.reason().empty());
+      continue;
+    }
+    ++worked;
+    CHECK(quick->iteration == p->iteration);
+    CHECK(quick->memory == p->memory.total());
+    CHECK(sum(p->breakdown).value() == Approx(p->iteration.value()).epsilon(1e-12));
+    const LayoutBreakdown& b = p->breakdown;
+    for (const Seconds part : {b.compute, b.recomputation, b.tensor, b.context, b.expert, b.pipeline, b.bubble,
+                               b.gradients, b.update, b.other})
+      CHECK(part >= Seconds(0));
+    CHECK(p->interval_low <= p->iteration);
+    CHECK(p->interval_high >= p->iteration);
+    std::uint32_t units = 0;
+    for (const StageSummary& s : p->stages) {
+      units += s.units;
+      CHECK(s.end.value() <= p->iteration.value() * (1 + 1e-12));
+      CHECK(s.memory.total() <= p->memory.total());
+    }
+    CHECK(units == w.units.size() * p->plan.layout.schedule->copies);
+    // What a prediction says it did predicts the same.
+    const Answer<LayoutPrediction> again = evaluator.predicted(layout_plan_of(text_of(p->plan)));
+    REQUIRE(again);
+    CHECK(again->iteration == p->iteration);
+  }
+  CHECK(worked > 200);
+}
+
+TEST_CASE("One device takes its units' passes and the update") {
+  const Workload w = gpt();
+  Split split;
+  split.micro_batch = 4;
+  Seconds sum_of_units;
+  for (const std::uint32_t kind : w.units) {
+    const Answer<UnitCost> unit = unit_cost(w, kind, split);
+    REQUIRE(unit);
+    sum_of_units += unit->forward + unit->input_gradient + unit->weight_gradient;
+  }
+  const Cluster one = machines(1, 1);
+  const Answer<LayoutPrediction> p = predict(w, one, "layout(mb=4)/ddp", 16);
+  REQUIRE(p);
+  CHECK(p->micro_batches == 4);
+  CHECK(p->iteration.value() == Approx((sum_of_units * 4 + w.update).value()));
+  CHECK(p->breakdown.bubble.value() == Approx(0));
+}
+
+TEST_CASE("Data parallelism alone is what the model of gradients predicts") {
+  // The same compute, once as a profile of layers with all its tensors, once as units: their gradients become ready at
+  // almost the same times.
+  const std::string description = "hidden=1024,layers=14,heads=16,seq=1024,vocab=51200";
+  const ModelShape shape = model_shape_of("gpt:" + description);
+  const Workload w = gpt(description);
+  for (const char* strategy : {"ddp", "bsp", "wfbp", "dear"})
+    for (const Cluster& c : {machines(1, 8), machines(4, 8)}) {
+      CAPTURE(std::string(strategy));
+      const double devices = static_cast<double>(c.workers());
+      const Profile profile = described_profile(shape, device(), 4);
+      const Answer<Prediction> flat = predicted(profile, c, plan_spec_of(strategy));
+      REQUIRE(flat);
+      const Seconds layout = step(w, c, std::string("layout(mb=4)/") + strategy, 4 * devices);
+      CHECK(layout.value() == Approx(flat->iteration.value()).epsilon(0.03));
+    }
+}
+
+TEST_CASE("A traced profile under a layout of data parallelism takes what it takes without one") {
+  // What remains: layouts update after the last gradient, strategies such as dear layer by layer under transfers.
+  int compared = 0;
+  for (const EmbeddedFile& file : shipped_profile_texts()) {
+    CAPTURE(std::string(file.name));
+    const Profile profile = profile_of_json(file.text, file.name);
+    const Answer<Workload> w = workload_of(profile);
+    if (!w) continue;
+    for (const Cluster& c : {machines(1, 1), machines(1, 4), machines(4, 8)})
+      for (const Strategy& strategy : strategies()) {
+        if (strategy.fidelity != Fidelity::exact) continue;
+        const PlanSpec spec{&strategy, standard_options(strategy)};
+        CAPTURE(std::string(strategy.name));
+        const Answer<Prediction> flat = predicted(profile, c, spec);
+        if (!flat) continue;
+        const double batch = w->traced_batch * static_cast<double>(c.workers());
+        LayoutOptions options;
+        options.global_batch = batch;
+        options.memory_cap = Bytes(1e15);
+        const Answer<LayoutPrediction> layout = predicted(*w, c, LayoutPlan{{}, spec}, options);
+        REQUIRE(layout);
+        // A strategy with a timer waits for it on a lone worker, too; a layout has nothing to send there.
+        const double tolerance = c.workers() > 1 ? 0.02 : strategy.phases > 1 ? 0.003 : 1e-4;
+        CHECK(layout->iteration.value() == Approx(flat->iteration.value()).epsilon(tolerance));
+        ++compared;
+      }
+  }
+  CHECK(compared >= 80);
+}
+
+TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gradients, and nothing else") {
+  const Workload w = gpt();
+  Cluster c = machines(1, 8);
+  const auto parts = [&](const std::string& more) {
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(tp=8,mb=4" + more + ")/ddp", 16);
+    REQUIRE(p);
+    return p->breakdown;
+  };
+  // Two of a block's four sums, and one of the logits', over links so fast that weight gradients cover them all.
+  c.inside.bandwidth = BytesPerSecond(1e14);
+  c.inside.latency = Seconds(0);
+  const LayoutBreakdown apart = parts(""), beside = parts(",overlap_tp=on");
+  CHECK(beside.compute == apart.compute);
+  const double blocks = 14, losses = apart.tensor.value() -
+                                     (4 * blocks + 2) * (apart.tensor - beside.tensor).value() / (2 * blocks + 1);
+  CHECK(losses >= 0);
+  CHECK(losses < 0.01 * apart.tensor.value());
+  // Over slow ones the weight gradients are all that is saved.
+  c.inside.bandwidth = BytesPerSecond(1e8);
+  const Seconds saved = parts("").tensor - parts(",overlap_tp=on").tensor;
+  CHECK(saved > Seconds(0));
+  CHECK(saved < apart.compute / 3);
+  c.inside.bandwidth = BytesPerSecond(1e9);
+  CHECK((parts("").tensor - parts(",overlap_tp=on").tensor).value() == Approx(saved.value()).epsilon(1e-9));
+  // With sequence parallelism half of the bytes of a sum wait for the next product.
+  c.inside.bandwidth = BytesPerSecond(1e14);
+  CHECK(parts(",sp=on,overlap_tp=on").tensor > parts(",overlap_tp=on").tensor * 0.99);
+  for (const std::string no : {"tp=4,scheme=2d", "tp=2,pp=2,schedule=zb_h1"})
+    CHECK(!predict(w, machines(1, 4), "layout(" + no + ",overlap_tp=on)/ddp", 16));
+}
+
+TEST_CASE("Switches that hide work never cost time, those that repeat it never save it") {
+  const Workload w = gpt();
+  const Cluster c = machines(4, 8);
+  for (const std::string base : {"tp=2,pp=4,mb=2", "tp=8,mb=4", "pp=2,mb=1", "mb=1"}) {
+    CAPTURE(base);
+    const auto time = [&](const std::string& more) { return step(w, c, "layout(" + base + more + ")/ddp", 128); };
+    CHECK(time("") <= time(",overlap_dp=off"));
+    CHECK(time("") <= time(",overlap_pp=off"));
+    CHECK(time(",overlap_tp=on") <= time(""));
+    CHECK(time("") <= time(",recompute=selective"));
+    CHECK(time(",recompute=selective") <= time(",recompute=full"));
+    CHECK(time(",zero=3") <= time(",zero=3,in_flight=1"));
+    CHECK(time(",zero=3,in_flight=3") <= time(",zero=3"));
+  }
+}
+
+TEST_CASE("Memory falls with recomputation, ZeRO and stages") {
+  const Workload w = gpt();
+  const Cluster c = machines(4, 8);
+  const auto memory = [&](const std::string& fields) {
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(" + fields + ")/ddp", 128);
+    REQUIRE_MESSAGE(p, fields);
+    return p->memory.total();
+  };
+  CHECK(memory("tp=2,recompute=full") < memory("tp=2,recompute=selective"));
+  CHECK(memory("tp=2,recompute=selective") < memory("tp=2"));
+  CHECK(memory("zero=3") < memory("zero=2"));
+  CHECK(memory("zero=2") < memory("zero=1"));
+  CHECK(memory("zero=1") < memory("mb=1"));
+  CHECK(memory("tp=4,sp=on") < memory("tp=4"));
+  CHECK(memory("pp=4,mb=1") < memory("pp=4,mb=1,schedule=gpipe"));
+}
+
+TEST_CASE("What does not fit says by how much, and what would help") {
+  const Workload w = gpt("hidden=8192,layers=48,heads=64,seq=2048");
+  Cluster c = machines(1, 8);
+  c.device_memory = Bytes(80e9);
+  const auto reason = [&](const std::string& plan) {
+    const Answer<LayoutPrediction> p = predict(w, c, plan, 64);
+    return p ? std::string("fits") : p.reason();
+  };
+  const std::string activations = reason("layout(tp=8,mb=8)/ddp");
+  CHECK_MESSAGE(activations.find("needs ") == 0, activations);
+  CHECK_MESSAGE(activations.find(" of 74.5 GiB on stage 0: activations ") != std::string::npos, activations);
+  CHECK_MESSAGE(activations.find("recompute=full") != std::string::npos, activations);
+  const std::string state = reason("layout(tp=2,mb=1,recompute=full)/ddp");
+  CHECK_MESSAGE(state.find("optimizer state") != std::string::npos, state);
+  CHECK_MESSAGE(state.find("zero=1") != std::string::npos, state);
+  // The cap of the options comes before the cluster's.
+  LayoutOptions options;
+  options.global_batch = 64;
+  options.memory_cap = Bytes(1e13);
+  CHECK(predicted(w, c, layout_plan_of("layout(tp=2,mb=1)/ddp"), options));
+}
+
+TEST_CASE("Layouts that the model or the plan does not allow are inapplicable") {
+  const Workload w = gpt();
+  const Cluster c = machines(4, 8);
+  const auto reason = [&](const std::string& plan) {
+    const Answer<LayoutPrediction> p = predict(w, c, plan, 128);
+    return p ? std::string("works") : p.reason();
+  };
+  CHECK(reason("layout(tp=32)/ddp").find("heads") != std::string::npos);
+  CHECK(reason("layout(pp=32,mb=1)/ddp").find("16 units do not fill 32 stages") == 0);
+  CHECK(reason("layout(pp=2,stages=3+4)/ddp").find("the model has 16") != std::string::npos);
+  CHECK(reason("layout(pp=2,stages=7+9)/ddp") == "works");
+  CHECK(reason("layout(zero=1)/ddp+fp16").find("ZeRO") == 0);
+  CHECK(reason("layout(ep=2)/ddp").find("no experts") != std::string::npos);
+}
+
+TEST_CASE("Utilization counts the operations of the model, not what is recomputed") {
+  const Workload w = gpt();
+  const Cluster c = machines(1, 8);
+  const Answer<LayoutPrediction> p = predict(w, c, "layout(mb=4)/ddp", 32);
+  const Answer<LayoutPrediction> full = predict(w, c, "layout(mb=4,recompute=full)/ddp", 32);
+  REQUIRE(p);
+  REQUIRE(full);
+  CHECK(p->model_flops_utilization > 0.05);
+  CHECK(p->model_flops_utilization < 0.7);
+  CHECK(p->model_flops_utilization * p->iteration.value() ==
+        Approx(full->model_flops_utilization * full->iteration.value()));
+}
+
+TEST_CASE("The timeline is the pipeline of the prediction") {
+  const Workload w = gpt();
+  const Cluster c = machines(4, 8);
+  LayoutOptions options;
+  options.global_batch = 128;
+  for (const char* plan : {"layout(tp=4,pp=4,mb=1)/ddp", "layout(tp=8,pp=2,chunks=2,mb=2)/ddp"}) {
+    const Answer<LayoutTimeline> t = layout_timeline(w, c, layout_plan_of(plan), options);
+    const Answer<LayoutPrediction> p = predicted(w, c, layout_plan_of(plan), options);
+    REQUIRE(t);
+    REQUIRE(p);
+    Seconds last;
+    for (const StageSummary& s : p->stages) last = std::max(last, s.last_backward);
+    CHECK(t->timeline.iteration_time().value() == Approx(last.value()).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("Tied embeddings are summed between the ends of a pipeline") {
+  const Cluster c = machines(4, 8);
+  const Workload w = gpt();
+  if (w.kinds.back().tied_parameters == 0) {
+    CHECK_MESSAGE(false, "a gpt's head shares the weights of its embedding");
+    return;
+  }
+  Workload untied = w;
+  untied.shape->units.back().tied_parameters = 0;
+  for (UnitKind& kind : untied.kinds) {
+    kind.tied_parameters = 0;
+    kind.shape->tied_parameters = 0;
+  }
+  CHECK(step(w, c, "layout(tp=4,pp=4,mb=1)/ddp", 128) > step(untied, c, "layout(tp=4,pp=4,mb=1)/ddp", 128));
+  CHECK(step(w, c, "layout(tp=4,mb=1)/ddp", 128) == step(untied, c, "layout(tp=4,mb=1)/ddp", 128));
+}

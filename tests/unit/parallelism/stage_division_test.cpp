@@ -1,0 +1,78 @@
+// Stage division: exact against every way to cut.
+#include <stepcast/parallelism/stage_division.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+using namespace stepcast;
+using doctest::Approx;
+
+namespace {
+
+struct Quality {
+  double longest = 0, squares = 0;
+};
+Quality quality(const std::vector<Seconds>& time, const std::vector<std::uint32_t>& first) {
+  Quality q;
+  for (std::size_t s = 0; s + 1 < first.size(); ++s) {
+    double run = 0;
+    for (std::uint32_t u = first[s]; u < first[s + 1]; ++u) run += time[u].value();
+    q.longest = std::max(q.longest, run);
+    q.squares += run * run;
+  }
+  return q;
+}
+
+// The best of all cuts into non-empty runs.
+void search(const std::vector<Seconds>& time, std::uint32_t stages, std::vector<std::uint32_t>& first, Quality& best) {
+  const auto n = static_cast<std::uint32_t>(time.size());
+  if (first.size() == stages) {
+    first.push_back(n);
+    const Quality q = quality(time, first);
+    const double slack = 1e-12 * best.longest;
+    if (q.longest < best.longest - slack || (q.longest <= best.longest + slack && q.squares < best.squares)) best = q;
+    first.pop_back();
+    return;
+  }
+  for (std::uint32_t next = first.back() + 1; next + (stages - first.size()) <= n; ++next) {
+    first.push_back(next);
+    search(time, stages, first, best);
+    first.pop_back();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Stages are divided as well as any cut does") {
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Seconds> time(1 + static_cast<std::size_t>(i % 9));
+    for (Seconds& t : time)
+      t = Seconds(i % 3 == 0 ? 1 : static_cast<double>(std::uniform_int_distribution<int>(i % 2, 9)(random)));
+    for (std::uint32_t stages = 1; stages <= time.size(); ++stages) {
+      const std::vector<std::uint32_t> first = stage_division(time, stages);
+      REQUIRE(first.size() == stages + 1);
+      CHECK(first.front() == 0);
+      CHECK(first.back() == time.size());
+      CHECK(std::adjacent_find(first.begin(), first.end(), std::greater_equal<>()) == first.end());
+      Quality best{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
+      std::vector<std::uint32_t> cut{0};
+      search(time, stages, cut, best);
+      const Quality found = quality(time, first);
+      CHECK(found.longest == Approx(best.longest));
+      CHECK(found.squares == Approx(best.squares));
+    }
+  }
+}
+
+TEST_CASE("A heavy end takes units from its stage") {
+  // An embedding, twelve blocks, a head as heavy as two blocks, over four stages.
+  std::vector<Seconds> time(14, Seconds(1));
+  time.front() = Seconds(0.1);
+  time.back() = Seconds(2);
+  const std::vector<std::uint32_t> first = stage_division(time, 4);
+  CHECK(first[4] - first[3] <= 3);
+}

@@ -1,0 +1,126 @@
+// Device: the roofline's arithmetic, its invariants, and its JSON.
+#include <stepcast/roofline/device.hpp>
+
+#include <doctest/doctest.h>
+
+#include "helpers/roofline_device.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+std::string refusal(const std::string& json) {
+  try {
+    (void)device_of_json(json, "device.json");
+    return "accepted";
+  } catch (const InputError& e) { return e.what(); }
+}
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string json = json_of(test::roofline_device());
+  const std::size_t at = json.find(from);
+  REQUIRE(at != std::string::npos);
+  return json.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("a matrix product takes the longest of computing, its operands' way through memory, and the floor") {
+  Device d = test::roofline_device();
+  d.half_m = d.half_n = d.half_k = d.half_output = 0;
+  d.matrix_efficiency = 1;
+  const MatrixProduct large{1, 4096, 4096, 4096};
+  CHECK(matrix_time(d, DataType::f16, large).value() == doctest::Approx(2 * 4096.0 * 4096 * 4096 / 312e12));
+  const MatrixProduct thin{1, 1, 4096, 4096};  // reads a matrix for one row
+  CHECK(matrix_time(d, DataType::f16, thin).value() == doctest::Approx((4096.0 * 4096 + 2 * 4096) * 2 / 1.5e12));
+  CHECK(matrix_time(d, DataType::f16, {1, 2, 2, 2}) == d.kernel_floor);
+  // A convolution's window meets an element again and again; memory gives it once.
+  const MatrixProduct window{1, 1, 4096, 4096, 4096.0 * 2048};
+  CHECK(matrix_time(d, DataType::f16, window).value() == doctest::Approx((4096.0 * 2048 + 2 * 4096) * 2 / 1.5e12));
+}
+
+TEST_CASE("small tiles cost efficiency: a half at the half extent, never more than the largest") {
+  Device d = test::roofline_device();
+  d.half_m = 128, d.half_n = 64, d.half_k = 32, d.half_output = 0;
+  const double huge = 1e12;
+  CHECK(matrix_efficiency(d, {1, huge, huge, huge}) == doctest::Approx(d.matrix_efficiency));
+  CHECK(matrix_efficiency(d, {1, 128, huge, huge}) == doctest::Approx(d.matrix_efficiency / 2));
+  CHECK(matrix_efficiency(d, {1, 128, 64, 32}) == doctest::Approx(d.matrix_efficiency / 8));
+  for (double x = 1; x < 1e6; x *= 3) {
+    CHECK(matrix_efficiency(d, {1, x, x, x}) < matrix_efficiency(d, {1, 2 * x, x, x}));
+    // Work that is divided never takes less in sum.
+    CHECK(2 * matrix_time(d, DataType::f16, {1, x, x / 2, x}).value() >=
+          matrix_time(d, DataType::f16, {1, x, x, x}).value() * (1 - 1e-12));
+  }
+}
+
+TEST_CASE("memory-bound kernels take their bytes' time, and a floor each") {
+  const Device d = test::roofline_device();
+  CHECK(memory_time(d, Bytes(1.5e9)).value() == doctest::Approx(1e-3));
+  CHECK(memory_time(d, Bytes(1), 3).value() == doctest::Approx(3 * d.kernel_floor.value()));
+}
+
+TEST_CASE("a data type without a rate is named, with those that have one") {
+  try {
+    (void)matrix_time(test::roofline_device(), DataType::f64, {1, 8, 8, 8});
+    FAIL("accepted");
+  } catch (const InputError& e) {
+    CHECK(std::string(e.what()) ==
+          "device 'roofline': expected the rate of its matrix products, found none for f64; known are f32, tf32, f16, "
+          "bf16");
+  }
+}
+
+TEST_CASE("a device reads back from its JSON") {
+  Device d = test::roofline_device();
+  d.memory = Bytes(80e9);
+  d.half_output = 12.5;
+  d.relative_error = 0.08;
+  const std::string json = json_of(d);
+  const Device again = device_of_json(json, "device.json");
+  CHECK(json_of(again) == json);
+  CHECK(again.name == d.name);
+  CHECK(again.memory == d.memory);
+  CHECK(again.matrix_rate == d.matrix_rate);
+  CHECK(again.half_m == d.half_m);
+  CHECK(again.half_output == d.half_output);
+  CHECK(again.issue == d.issue);
+  CHECK(again.relative_error == d.relative_error);
+  CHECK(again.provenance == d.provenance);
+}
+
+TEST_CASE("what is no device is refused with its place") {
+  CHECK(refusal("{") != "accepted");
+  CHECK(refusal("[]") == "device.json#: expected an object, found []");
+  CHECK(refusal(with("half_m", "half_q")) ==
+        "device.json#/half_q: expected a known key, found 'half_q'; did you mean "
+        "'half_m'?");
+  CHECK(refusal(with("\"tf32\"", "\"tf33\"")) ==
+        "device.json#/matrix_rate/tf33: expected a known key, found 'tf33'; did you mean 'tf32'?");
+  CHECK(refusal(with("stepcast.device/1", "stepcast.device/2")) ==
+        "device.json#/schema: expected 'stepcast.device/1', found \"stepcast.device/2\"");
+  CHECK(refusal(with("\"matrix_efficiency\": 0.8", "\"matrix_efficiency\": 1.5")) ==
+        "device.json#/matrix_efficiency: expected a share from 1e-9 to 1, found 1.5");
+  CHECK(refusal(with("\"half_m\": 64.0", "\"half_m\": -1")) ==
+        "device.json#/half_m: expected a number from 0 to 1000000000000.0, found -1.0");
+  CHECK(refusal(with("\"1500000000000 B/s\"", "1500")).find("a string with number and unit") != std::string::npos);
+  // Numbers of no device, with which times become infinite.
+  CHECK(refusal(with("\"half_m\": 64.0", "\"half_m\": 1e300")) != "accepted");
+  CHECK(refusal(with("\"matrix_efficiency\": 0.8", "\"matrix_efficiency\": 1e-320")) != "accepted");
+  CHECK(refusal(with("1500000000000 B/s", "1e-300 B/s")) != "accepted");
+  CHECK(refusal(with("1500000000000 B/s", "1e300 B/s")) != "accepted");
+  Device none = test::roofline_device();
+  none.matrix_rate = {};
+  CHECK(refusal(json_of(none)) == "device.json#/matrix_rate: expected the rate of at least one data type, found none");
+}
+
+TEST_CASE("shipped devices are valid, named once, and say where their numbers come from") {
+  for (const Device& d : shipped_devices()) {
+    CAPTURE(d.name);
+    CHECK(!d.name.empty());
+    CHECK(shipped_device(d.name) == &d);
+    CHECK(!d.provenance.empty());
+    CHECK(d.memory.value() > 0);
+  }
+  CHECK(shipped_device("no such device") == nullptr);
+}

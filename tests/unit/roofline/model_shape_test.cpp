@@ -1,0 +1,282 @@
+// Described models: published counts of parameters, operations and kept activations; the text; random texts.
+#include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/unit_roofline.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <random>
+#include <string>
+
+using namespace stepcast;
+
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    return "accepted as " + model_shape_of(text).name;
+  } catch (const InputError& e) { return e.what(); }
+}
+
+std::string gpt(int hidden, int layers, int heads, int seq, int vocab, const std::string& more = "") {
+  return "gpt:hidden=" + std::to_string(hidden) + ",layers=" + std::to_string(layers) +
+         ",heads=" + std::to_string(heads) + ",seq=" + std::to_string(seq) + ",vocab=" + std::to_string(vocab) + more;
+}
+
+const UnitShape& block_of(const ModelShape& model) { return model.units[1]; }
+
+}  // namespace
+
+TEST_CASE("transformers have the published numbers of parameters, exactly") {
+  const struct {
+    const char* text;
+    double parameters;
+  } models[] = {
+      // Counted from the checkpoints' tensors (transformers: GPT2LMHeadModel, LlamaForCausalLM, MixtralForCausalLM).
+      {"gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257", 124439808},
+      {"gpt:hidden=1024,layers=24,heads=16,seq=1024,vocab=50257", 354823168},
+      {"gpt:hidden=1280,layers=36,heads=20,seq=1024,vocab=50257", 774030080},
+      {"gpt:hidden=1600,layers=48,heads=25,seq=1024,vocab=50257", 1557611200},
+      {"llama:hidden=4096,layers=32,heads=32,seq=4096", 6738415616},
+      {"llama:hidden=5120,layers=40,heads=40,seq=4096", 13015864320},
+      {"llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=28672,seq=4096", 68976648192},
+      {"llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=128256,seq=8192", 8030261248},
+      {"llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,experts=8,topk=2,seq=4096", 46702792704},
+      // With the pre-training heads, vocabulary padded to a multiple of 8 (NVIDIA DeepLearningExamples).
+      {"bert:hidden=768,layers=12,heads=12,seq=128", 110111042},
+      {"bert:hidden=1024,layers=24,heads=16,seq=512", 336232258},
+  };
+  for (const auto& m : models) {
+    CAPTURE(m.text);
+    CHECK(model_shape_of(m.text).parameters() == m.parameters);
+  }
+}
+
+TEST_CASE("GPTs of Narayanan et al. 2021, table 1: parameters by their formula and as printed, operations") {
+  const struct {
+    int heads, hidden, layers;
+    double billions;
+  } rows[] = {{24, 2304, 24, 1.7},      {32, 3072, 30, 3.6},      {32, 4096, 36, 7.5},    {48, 6144, 40, 18.4},
+              {64, 8192, 48, 39.1},     {80, 10240, 60, 76.1},    {96, 12288, 80, 145.6}, {128, 16384, 96, 310.1},
+              {128, 20480, 105, 529.6}, {160, 25600, 128, 1008.0}};
+  for (const auto& r : rows) {
+    CAPTURE(r.billions);
+    const ModelShape model = model_shape_of(gpt(r.hidden, r.layers, r.heads, 2048, 51200));
+    const double h = r.hidden, l = r.layers, s = 2048, v = 51200;
+    // Their formula leaves out the last norm.
+    const double formula = 12 * l * h * h * (1 + 13 / (12 * h) + (v + s) / (12 * l * h));
+    CHECK(model.parameters() - 2 * h == doctest::Approx(formula).epsilon(1e-13));
+    CHECK(std::abs(model.parameters() / 1e9 - r.billions) <= 0.0501);
+    CHECK(model.operations() ==
+          doctest::Approx(72 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h))).epsilon(1e-13));
+  }
+  // GPT-3 (Brown et al. 2020, table 2.1): "175.0B" with a vocabulary of 50257.
+  CHECK(model_shape_of(gpt(12288, 96, 96, 2048, 50257)).parameters() == doctest::Approx(174.6e9).epsilon(0.003));
+}
+
+TEST_CASE("a block keeps what Korthikanti et al. 2022 count: s h (34 + 5 a s / h), and its parts") {
+  for (const auto& [hidden, layers, heads] :
+       {std::array{6144, 48, 64}, std::array{12288, 96, 96}, std::array{20480, 105, 128}}) {
+    const ModelShape model = model_shape_of(gpt(hidden, layers, heads, 2048, 51200));
+    const KeptActivations& kept = block_of(model).kept;
+    const double s = 2048, h = hidden, a = heads;
+    CHECK((kept.divided + kept.sequence).value() == s * h * 34 + 5 * a * s * s);
+    CHECK(kept.sequence.value() == s * h * 10);  // table 2, row 2: repeated on every device
+    CHECK(kept.attention.value() == 5 * a * s * s);
+    CHECK(kept.input.value() == 2 * s * h);  // row 6: full recomputation
+    // Section 4.3: dropout behind the embedding; the head's norm and product, logits of 4 bytes.
+    CHECK(model.units[0].kept.sequence.value() == s * h);
+    const KeptActivations& head = model.units[2].kept;
+    CHECK((head.divided + head.sequence).value() == 4 * s * h * (1 + 51200 / h));
+  }
+}
+
+TEST_CASE("flash attention keeps no scores, moves none, and does its product again backward") {
+  const ModelShape standard = model_shape_of(gpt(4096, 4, 32, 2048, 51200));
+  const ModelShape flash = model_shape_of(gpt(4096, 4, 32, 2048, 51200, ",attention=flash"));
+  CHECK(flash.operations() == standard.operations());
+  CHECK(block_of(flash).kept.attention.value() == 0);
+  const double statistics = 4.0 * 32 * 2048;
+  CHECK((block_of(standard).kept.divided - block_of(flash).kept.divided).value() ==
+        block_of(standard).kept.attention.value() - statistics);
+  double moved = 0;
+  for (const OperatorShape& o : block_of(flash).operators)
+    if (o.attention) moved += o.product.operand_elements() + o.traffic.value();
+  CHECK(moved == 4 * 2048.0 * 4096);  // queries, keys, values and the result
+  const ModelShape causal = model_shape_of(gpt(4096, 4, 32, 2048, 51200, ",attention=flash,causal=yes"));
+  CHECK(flash.operations() - causal.operations() == 4 * 3 * 2.0 * 2048 * 2048 * 4096);  // half of 4 s s h, three times
+}
+
+TEST_CASE("grouped keys and values, gated MLPs and experts change what they should") {
+  const ModelShape full = model_shape_of("llama:hidden=4096,layers=1,heads=32,seq=1024");
+  const ModelShape grouped = model_shape_of("llama:hidden=4096,layers=1,heads=32,kv_heads=8,seq=1024");
+  CHECK(full.parameters() - grouped.parameters() == 2.0 * 4096 * (4096 - 1024));
+  CHECK((full.units[1].kept.divided - grouped.units[1].kept.divided).value() == 2 * 2.0 * 1024 * (4096 - 1024));
+
+  const std::string base = "gpt:hidden=1024,layers=2,heads=16,seq=512";
+  const ModelShape dense = model_shape_of(base), mixture = model_shape_of(base + ",experts=16,topk=2");
+  const double mlp = 8.0 * 1024 * 1024 + 5 * 1024, router = 16 * 1024;
+  CHECK(mixture.parameters() - dense.parameters() == 2 * (15 * mlp + router));
+  CHECK(block_of(mixture).expert_parameters == 16 * mlp);
+  // Each token goes to two experts: one MLP's products more.
+  CHECK(mixture.operations() - dense.operations() == 2 * 3 * 2.0 * 512 * (8.0 * 1024 * 1024 + router));
+  CHECK(block_of(mixture).expert_exchanges == 2);
+}
+
+TEST_CASE("convolutional networks have torchvision's parameters and multiply-adds") {
+  const struct {
+    const char* name;
+    double parameters, giga_multiply_adds;
+  } networks[] = {{"resnet18", 11689512, 1.81},   {"resnet34", 21797672, 3.66},   {"resnet50", 25557032, 4.09},
+                  {"resnet101", 44549160, 7.80},  {"resnet152", 60192808, 11.51}, {"vgg11", 132863336, 7.61},
+                  {"vgg13", 133047848, 11.31},    {"vgg16", 138357544, 15.47},    {"vgg19", 143667240, 19.63},
+                  {"vgg11_bn", 132868840, 7.61},  {"vgg13_bn", 133053736, 11.31}, {"vgg16_bn", 138365992, 15.47},
+                  {"vgg19_bn", 143678248, 19.63}, {"alexnet", 61100840, 0.71}};
+  for (const auto& n : networks) {
+    CAPTURE(n.name);
+    const ModelShape model = model_shape_of(std::string(n.name) + ":");
+    CHECK(model.parameters() == n.parameters);
+    CHECK(model.operations() / 6e9 == doctest::Approx(n.giga_multiply_adds).epsilon(0.01));
+    CHECK(flaw_of(model).empty());
+  }
+  // A smaller image, fewer classes.
+  CHECK(model_shape_of("resnet50:image=32,classes=10").parameters() == 25557032 - 990 * 2049);
+  CHECK(model_shape_of("vgg16:image=32").parameters() == 138357544);
+}
+
+TEST_CASE("convolutions' backward pass takes a few times the forward pass, as measured") {
+  // On an H100, batch 128, 4-byte numbers, summed over all convolutions: 3.72 times for ResNet-50, 2.21 for VGG-13
+  // (sarchlab/triosim, sample_trace/trace2-h100-bs128, MIT). Another device: what shall hold is the order.
+  const Device* device = shipped_device("NVIDIA A100-SXM4-80GB");
+  REQUIRE(device != nullptr);
+  for (const std::string name : {"resnet50:", "vgg13:"}) {
+    CAPTURE(name);
+    const ModelShape model = model_shape_of(name);
+    UnitTimes times;
+    for (const UnitShape& unit : model.units)
+      for (const OperatorShape& o : unit.operators)
+        if (o.convolution)
+          for (std::int64_t i = 0; i < unit.repetitions; ++i) times.add(*device, model.dtype, o, work_of(o, 128));
+    const double ratio = (times.input_gradient.matrix + times.weight_gradient.matrix) / times.forward.matrix;
+    CHECK(ratio > 1.8);
+    CHECK(ratio < 4);
+  }
+}
+
+TEST_CASE("memory-bound operators move what their measured times say, at one bandwidth") {
+  // ResNet-50 on an H100, batch 128, 4-byte numbers: summed times in us of all ReLUs forward and backward and of all
+  // residual sums (sarchlab/triosim, sample_trace/trace2-h100-bs128/resnet50/trace.csv, MIT).
+  const struct {
+    const char* name;
+    double forward_us, backward_us;
+  } measured[] = {{"relu", 3170, 4704}, {"residual", 2792, 0}};
+  const ModelShape model = model_shape_of("resnet50:");
+  for (const auto& m : measured) {
+    CAPTURE(m.name);
+    double forward = 0, backward = 0;
+    for (const UnitShape& u : model.units)
+      for (const OperatorShape& o : u.operators)
+        if (o.name == m.name) {
+          forward += 128 * double(u.repetitions) * o.traffic.value();
+          backward += 128 * double(u.repetitions) * o.traffic.value() * o.backward;
+        }
+    // 3.35 TB/s by the data sheet; streaming kernels reach a little more than 90 % of it.
+    CHECK(forward / m.forward_us / 1e6 == doctest::Approx(3.08).epsilon(0.03));
+    if (m.backward_us > 0) CHECK(backward / m.backward_us / 1e6 == doctest::Approx(3.08).epsilon(0.03));
+  }
+}
+
+TEST_CASE("a description is told from the name of a shipped model and from a path") {
+  CHECK(describes_model("gpt:hidden=1"));
+  CHECK(describes_model("resnet50:"));
+  CHECK(describes_model("gtp:hidden=1"));  // misspelt: to be refused with a suggestion
+  CHECK(!describes_model("resnet50"));
+  CHECK(!describes_model("bert_base"));
+  CHECK(!describes_model("folder/model:1.json"));
+  CHECK(!describes_model("C:\\model.json"));
+  CHECK(!describes_model(":"));
+  CHECK(!describes_model(""));
+}
+
+TEST_CASE("a description is normalised: spaces and defaults disappear, and it reads back") {
+  CHECK(model_shape_of(" gpt : hidden = 768, layers=12 ,heads=12,seq=1024, vocab=51200,dtype=half ").name ==
+        "gpt:hidden=768,layers=12,heads=12,seq=1024");
+  CHECK(model_shape_of("gpt:seq=1024,heads=12,layers=12,hidden=768,dropout=0,dtype=bfloat16").name ==
+        "gpt:hidden=768,layers=12,heads=12,seq=1024,dropout=0,dtype=bf16");
+  CHECK(model_shape_of("resnet50:image=224").name == "resnet50:");
+}
+
+TEST_CASE("what is no description is refused with column and suggestion") {
+  CHECK(refusal("gpt") ==
+        "model, column 1: expected a family and a colon, such as "
+        "'gpt:hidden=768,layers=12,heads=12,seq=1024', found 'gpt'");
+  CHECK(refusal("gtp:hidden=1") == "model, column 1: expected a family of models, found 'gtp'; did you mean 'gpt'?");
+  CHECK(refusal("gpt:hiden=768,layers=1,heads=1,seq=1") ==
+        "model, column 5: expected a known key, found 'hiden'; did you mean 'hidden'?");
+  CHECK(refusal("gpt:hidden=768,layers=12,heads=12") ==
+        "model, column 34: expected 'seq=...', found the end of the text; 'gpt' needs it");
+  CHECK(refusal("gpt:hidden=768,layers=12,heads=12,seq=1024,sequence=3").find("column 44") != std::string::npos);
+  CHECK(refusal("gpt:hidden=768,layers=12,heads=7,seq=1024") ==
+        "model, column 32 (heads): expected a number of heads that divides hidden = 768, found 7; 6 does");
+  CHECK(refusal("gpt:hidden=768,layers=12,heads=12,seq=1024,kv_heads=5") ==
+        "model, column 53 (kv_heads): expected a divisor of heads = 12, found 5");
+  CHECK(refusal("gpt:hidden=0,layers=12,heads=12,seq=1024") ==
+        "model, column 12 (hidden): expected a whole number from 1 to 1048576, found '0'");
+  CHECK(refusal("gpt:hidden=768,hidden=3") == "model, column 16: expected each key once, found 'hidden' twice");
+  CHECK(refusal("gpt:hidden=768,,") == "model, column 16: expected 'key=value', found nothing");
+  CHECK(refusal("gpt:hidden=") == "model, column 12: expected a value for 'hidden', found nothing");
+  CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,attention=flesh") ==
+        "model, column 47 (attention): expected standard, flash, found 'flesh'; did you mean 'flash'?");
+  CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,causal=yes").find("attention=flash beside it") !=
+        std::string::npos);
+  CHECK(refusal("bert:hidden=8,layers=1,heads=1,seq=1,attention=flash,causal=yes").find("encoder") !=
+        std::string::npos);
+  CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,topk=2").find("experts=... beside it") != std::string::npos);
+  CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,experts=2,topk=3").find("from 1 to experts = 2") !=
+        std::string::npos);
+  CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,dtype=i32").find("floating-point") != std::string::npos);
+  CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,dropout=1").find("less than 1") != std::string::npos);
+  CHECK(refusal("alexnet:image=20") ==
+        "model, column 15 (image): expected a whole number from 63 to 16384, found '20'");
+}
+
+TEST_CASE("any text is either refused or a model without a flaw that reads back") {
+  const std::string seeds[] = {"gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257,experts=8,topk=2",
+                               "llama:hidden=64,layers=2,heads=8,kv_heads=2,ffn=96,seq=16,attention=flash,causal=yes",
+                               "bert:hidden=12,layers=3,heads=4,seq=8,positions=16,dropout=0.25,dtype=f32",
+                               "resnet50:image=33,classes=7", "vgg11_bn:dtype=f16"};
+  const std::string letters = "abghilmnoprstxy_:=,. 0123456789-+\t\"\\\x80\xff";
+  std::mt19937 random(7);
+  const auto any = [&](std::size_t below) { return std::size_t(random()) % below; };
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = seeds[any(std::size(seeds))];
+    for (std::size_t changes = 1 + any(3); changes > 0 && !text.empty(); --changes) {
+      const std::size_t at = any(text.size());
+      switch (any(4)) {
+        case 0:
+          text[at] = letters[any(letters.size())];
+          break;
+        case 1:
+          text.erase(at, 1 + any(4));
+          break;
+        case 2:
+          text.insert(at, 1, letters[any(letters.size())]);
+          break;
+        default:
+          text = text.substr(0, at) + text.substr(any(text.size()));
+      }
+    }
+    CAPTURE(text);
+    try {
+      const ModelShape model = model_shape_of(text);
+      ++accepted;
+      REQUIRE(flaw_of(model) == "");
+      REQUIRE(model.parameters() > 0);
+      const ModelShape again = model_shape_of(model.name);
+      REQUIRE(again.name == model.name);
+      REQUIRE(again.parameters() == model.parameters());
+    } catch (const InputError& e) { REQUIRE(std::string(e.what()).starts_with("model, column ")); }
+  }
+  CHECK(accepted > 200);
+}

@@ -1,0 +1,376 @@
+// The search over layouts against looking at every one: the best, the frontier, the counts, at any number of threads;
+// bounds against predictions; messages of spaces in which nothing is left.
+#include "helpers/random_layouts.hpp"
+
+#include <stepcast/search/bounds.hpp>
+#include <stepcast/search/layout_search.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+using namespace stepcast;
+using namespace stepcast::test;
+
+namespace {
+
+// A space with everything that the search is asked about it.
+struct Question {
+  Workload workload;
+  Cluster cluster;
+  LayoutSpace space;
+  LayoutSearchOptions options;
+};
+
+Question random_question(Draw& draw) {
+  Question q;
+  q.workload = random_workload(draw, random_device(draw));
+  q.cluster = random_machines(draw);
+  q.space = random_space(draw);
+  q.options.layout.global_batch =
+      static_cast<double>(q.cluster.workers() * (draw.coin() ? 1 : 3) * (1 << draw.whole(0, 3)));
+  q.options.layout.memory.framework = Bytes(draw.coin() ? 0 : 1e7);
+  q.options.best = static_cast<std::uint32_t>(draw.whole(1, 6));
+  q.options.threads = 1;
+  return q;
+}
+
+struct Known {
+  LayoutPlan plan;
+  std::int64_t devices = 1;
+  Seconds iteration;
+  Bytes memory;
+  std::uint64_t order = 0;
+};
+
+// Every layout of the space that works, on all devices.
+std::vector<Known> everything(const Question& q) {
+  LayoutEvaluator evaluator(q.workload, q.cluster, q.options.layout);
+  std::vector<Known> all;
+  std::uint64_t order = 0;
+  for (const LayoutPlan& plan : layouts_of(q.space, q.workload, q.cluster, q.options.layout.global_batch)) {
+    if (const auto quick = evaluator.quick(plan))
+      all.push_back({plan, q.cluster.workers(), quick->iteration, quick->memory, order});
+    ++order;
+  }
+  return all;
+}
+
+Bytes median_memory(std::vector<Known> all) {
+  if (all.empty()) return Bytes(1);
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end(),
+                   [](const Known& a, const Known& b) { return a.memory < b.memory; });
+  return all[all.size() / 2].memory;
+}
+
+// The first of all layouts that may be taken, by `key`.
+template <class Key>
+std::vector<Known> best_of(std::vector<Known> all, const LayoutSearchOptions& options, Key key) {
+  const LayoutOptions& layout = options.layout;
+  std::erase_if(all, [&](const Known& k) {
+    return (layout.memory_cap > Bytes(0) && k.memory > layout.memory_cap) ||
+           (options.target_step > Seconds(0) && k.iteration > options.target_step);
+  });
+  std::sort(all.begin(), all.end(), [&](const Known& a, const Known& b) { return key(a) < key(b); });
+  if (all.size() > options.best) all.resize(options.best);
+  return all;
+}
+
+std::vector<Known> frontier_of_all(std::vector<Known> all, Bytes cap) {
+  std::erase_if(all, [&](const Known& k) { return cap > Bytes(0) && k.memory > cap; });
+  std::sort(all.begin(), all.end(), [](const Known& a, const Known& b) {
+    return std::tie(a.memory, a.iteration, a.order) < std::tie(b.memory, b.iteration, b.order);
+  });
+  Seconds fastest(std::numeric_limits<double>::infinity());
+  std::erase_if(all, [&](const Known& k) {
+    if (k.iteration >= fastest) return true;
+    fastest = k.iteration;
+    return false;
+  });
+  return all;
+}
+
+void check_best(const LayoutSearchResult& found, const std::vector<Known>& expected) {
+  REQUIRE(found.best.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(text_of(found.best[i].plan) == text_of(expected[i].plan));
+    CHECK(found.best[i].iteration == expected[i].iteration);
+    CHECK(found.best[i].memory.total() == expected[i].memory);
+    CHECK(found.best[i].devices == expected[i].devices);
+  }
+}
+
+void check_counts(const LayoutSearchResult& r) {
+  CHECK(r.evaluated + r.bounded + r.too_large + r.unsuitable + r.open == r.total);
+}
+
+void check_same(const LayoutSearchResult& a, const LayoutSearchResult& b) {
+  REQUIRE(a.best.size() == b.best.size());
+  for (std::size_t i = 0; i < a.best.size(); ++i) {
+    CHECK(text_of(a.best[i].plan) == text_of(b.best[i].plan));
+    CHECK(a.best[i].iteration == b.best[i].iteration);
+  }
+  REQUIRE(a.frontier.size() == b.frontier.size());
+  for (std::size_t i = 0; i < a.frontier.size(); ++i) CHECK(a.frontier[i].iteration == b.frontier[i].iteration);
+  CHECK(std::tie(a.total, a.evaluated, a.bounded, a.too_large, a.unsuitable) ==
+        std::tie(b.total, b.evaluated, b.bounded, b.too_large, b.unsuitable));
+  CHECK(a.nothing == b.nothing);
+}
+
+}  // namespace
+
+TEST_CASE("the search finds what looking at every layout finds, with or without a cap, on any number of threads") {
+  Draw draw(21);
+  std::uint64_t total = 0, evaluated = 0;
+  for (int i = 0; i < 60; ++i) {
+    Question q = random_question(draw);
+    const std::vector<Known> all = everything(q);
+    if (draw.coin()) q.options.layout.memory_cap = median_memory(all);
+    CAPTURE(i);
+    const auto found = best_layouts(q.workload, q.cluster, q.space, q.options);
+    REQUIRE(found);
+    CHECK(found->proved);
+    CHECK(found->gap == 0);
+    CHECK(found->total == layouts_of(q.space, q.workload, q.cluster, q.options.layout.global_batch).size());
+    check_counts(*found);
+    check_best(*found,
+               best_of(all, q.options, [](const Known& k) { return std::tie(k.iteration, k.memory, k.order); }));
+    for (const unsigned threads : {2u, 3u}) {
+      q.options.threads = threads;
+      check_same(*found, *best_layouts(q.workload, q.cluster, q.space, q.options));
+    }
+    total += found->total;
+    evaluated += found->evaluated;
+  }
+  MESSAGE(evaluated << " of " << total << " layouts evaluated");
+}
+
+TEST_CASE("with the option the frontier is that of the whole space, else what was met on the way") {
+  Draw draw(22);
+  for (int i = 0; i < 40; ++i) {
+    Question q = random_question(draw);
+    const std::vector<Known> all = everything(q);
+    if (draw.coin()) q.options.layout.memory_cap = median_memory(all);
+    q.options.frontier = true;
+    q.options.threads = static_cast<unsigned>(draw.whole(1, 3));
+    CAPTURE(i);
+    const auto found = best_layouts(q.workload, q.cluster, q.space, q.options);
+    REQUIRE(found);
+    check_counts(*found);
+    const std::vector<Known> expected = frontier_of_all(all, q.options.layout.memory_cap);
+    REQUIRE(found->frontier.size() == expected.size());
+    for (std::size_t p = 0; p < expected.size(); ++p) {
+      CHECK(text_of(found->frontier[p].plan) == text_of(expected[p].plan));
+      CHECK(found->frontier[p].iteration == expected[p].iteration);
+      CHECK(found->frontier[p].memory == expected[p].memory);
+    }
+    check_best(*found,
+               best_of(all, q.options, [](const Known& k) { return std::tie(k.iteration, k.memory, k.order); }));
+
+    q.options.frontier = false;
+    const auto met = best_layouts(q.workload, q.cluster, q.space, q.options);
+    if (expected.empty()) continue;
+    CHECK(met->frontier.back().iteration == expected.back().iteration);
+    for (const FrontierPoint& p : met->frontier)  // attained, so that nothing is beyond the frontier
+      CHECK(std::any_of(expected.begin(), expected.end(),
+                        [&](const Known& k) { return k.memory <= p.memory && k.iteration <= p.iteration; }));
+  }
+}
+
+TEST_CASE("least memory under a target, fewest devices and the cheapest part of a cluster") {
+  Draw draw(23);
+  for (int i = 0; i < 25; ++i) {
+    Question q = random_question(draw);
+    const std::vector<Known> all = everything(q);
+    if (all.empty()) continue;
+    std::vector<double> times;
+    for (const Known& k : all) times.push_back(k.iteration.value());
+    std::sort(times.begin(), times.end());
+    CAPTURE(i);
+
+    q.options.objective = Objective::least_memory;
+    q.options.target_step = Seconds(times[times.size() / 3]);
+    check_best(*best_layouts(q.workload, q.cluster, q.space, q.options),
+               best_of(all, q.options, [](const Known& k) { return std::tie(k.memory, k.iteration, k.order); }));
+
+    // Every part of the cluster that a job may ask for.
+    std::vector<Known> parts;
+    std::uint64_t order = 0;
+    for (std::int64_t n = 1; n <= q.cluster.workers(); ++n) {
+      const bool whole = n % q.cluster.devices_per_node == 0;
+      if (!whole && (n > q.cluster.devices_per_node || q.cluster.devices_per_node % n != 0)) continue;
+      Question part = q;
+      part.cluster = *resized(q.cluster, n);
+      for (Known k : everything(part)) k.order += order, parts.push_back(k);
+      order += layouts_of(q.space, q.workload, part.cluster, q.options.layout.global_batch).size();
+    }
+    q.options.objective = Objective::fewest_devices;
+    q.options.target_step = Seconds(times[times.size() / 2]);
+    const auto fewest = best_layouts(q.workload, q.cluster, q.space, q.options);
+    check_best(*fewest,
+               best_of(parts, q.options, [](const Known& k) { return std::tie(k.devices, k.iteration, k.order); }));
+    check_counts(*fewest);
+
+    q.options.objective = Objective::cheapest;
+    q.options.target_step = draw.coin() ? Seconds(0) : q.options.target_step;
+    q.options.price_per_device_hour = 2.5;
+    const auto cheapest = best_layouts(q.workload, q.cluster, q.space, q.options);
+    const auto cost = [](const Known& k) { return 2.5 / 3600 * static_cast<double>(k.devices) * k.iteration.value(); };
+    check_best(*cheapest,
+               best_of(parts, q.options, [&](const Known& k) { return std::make_tuple(cost(k), k.memory, k.order); }));
+    check_counts(*cheapest);
+    CHECK(cheapest->cost_per_step == doctest::Approx(2.5 / 3600 * static_cast<double>(cheapest->best[0].devices) *
+                                                     cheapest->best[0].iteration.value()));
+  }
+}
+
+TEST_CASE("bounds are never above what they bound") {
+  Draw draw(24);
+  std::uint64_t checked = 0;
+  double tightness = 0;
+  for (int i = 0; i < 150; ++i) {
+    const Question q = random_question(draw);
+    LayoutEvaluator evaluator(q.workload, q.cluster, q.options.layout);
+    const LayoutFamilies families(q.space, q.workload, q.cluster, q.options.layout.global_batch);
+    LayoutTables tables(q.workload, q.cluster, q.options.layout);
+    LayoutBounds bounds(families, tables);
+    for (const LayoutFamily& family : families.families()) {
+      if (draw.whole(0, 3) != 0) continue;
+      const Answer<LayoutBound> all = bounds.of(family);
+      for (const LayoutSwitches& switches : families.switches(family)) {
+        const LayoutPlan plan{layout_of(family, switches), families.gradients()[switches.gradients]};
+        const auto quick = evaluator.quick(plan);
+        if (!quick) continue;
+        CAPTURE(text_of(plan));
+        CAPTURE(q.workload.name);
+        CAPTURE(i);
+        REQUIRE(all);
+        const LayoutBound early = bounds.of(family, switches);
+        CHECK(early.iteration.value() <= quick->iteration.value());
+        CHECK(early.memory.value() <= quick->memory.value());
+        const Answer<LayoutBound> own = bounds.with_gradients(family, switches);
+        REQUIRE(own);
+        CHECK(all->iteration.value() <= quick->iteration.value());
+        CHECK(all->memory.value() <= quick->memory.value());
+        CHECK(own->iteration.value() <= quick->iteration.value());
+        CHECK(own->memory.value() <= quick->memory.value());
+        tightness += own->iteration / quick->iteration;
+        ++checked;
+      }
+    }
+  }
+  CHECK(checked > 3000);
+  MESSAGE("bounds of " << checked << " layouts are on average " << tightness / static_cast<double>(checked)
+                       << " of the step");
+}
+
+TEST_CASE("quick and full predictions agree") {
+  Draw draw(25);
+  for (int i = 0; i < 20; ++i) {
+    const Question q = random_question(draw);
+    const std::vector<LayoutPlan> plans = layouts_of(q.space, q.workload, q.cluster, q.options.layout.global_batch);
+    LayoutEvaluator evaluator(q.workload, q.cluster, q.options.layout);
+    for (std::size_t p = 0; p < plans.size(); p += 7) {
+      const auto quick = evaluator.quick(plans[p]);
+      const auto full = predicted(q.workload, q.cluster, plans[p], q.options.layout);
+      CAPTURE(text_of(plans[p]));
+      REQUIRE(static_cast<bool>(quick) == static_cast<bool>(full));
+      if (!quick) continue;
+      CHECK(quick->iteration == full->iteration);
+      CHECK(quick->memory == full->memory.total());
+    }
+  }
+}
+
+TEST_CASE("a space in which nothing is left says why") {
+  Draw draw(26);
+  const Workload workload = workload_of(model_shape_of("gpt:hidden=256,layers=4,heads=8,seq=128"), random_device(draw));
+  Cluster cluster = cluster_of_flags(8, 4, "25GbE");
+  LayoutSearchOptions options;
+  options.layout.global_batch = 16;
+  LayoutSpace space;
+  space.tensor = {3};
+  const auto none = best_layouts(workload, cluster, space, options);
+  REQUIRE_FALSE(none);
+  CHECK(none.reason() == "no layout in the space: nothing divides 8 devices and a global batch of 16 as asked for");
+
+  space.tensor = {};
+  options.layout.memory_cap = Bytes(2e6);
+  const auto small = best_layouts(workload, cluster, space, options);
+  REQUIRE(small);
+  CHECK(small->best.empty());
+  CHECK(small->frontier.empty());
+  CHECK(small->proved);
+  check_counts(*small);
+  CHECK(small->evaluated == 0);
+  CHECK(small->nothing.starts_with("no layout fits in 1.9 MiB of device memory: the smallest, layout("));
+
+  options.layout.memory_cap = Bytes(0);
+  options.target_step = microseconds(1);
+  const auto slow = best_layouts(workload, cluster, space, options);
+  REQUIRE(slow);
+  CHECK(slow->best.empty());
+  CHECK(slow->nothing.starts_with("no layout takes at most 1.000 us a step: the shortest, layout("));
+}
+
+TEST_CASE("a search that is stopped says how far it may be from the best") {
+  Draw draw(27);
+  const Workload workload =
+      workload_of(model_shape_of("gpt:hidden=512,layers=12,heads=8,seq=512"), random_device(draw));
+  const Cluster cluster = cluster_of_flags(64, 8, "100GbE");
+  LayoutSearchOptions options;
+  options.layout.global_batch = 512;
+  options.threads = 2;
+  const auto whole = best_layouts(workload, cluster, {}, options);
+  REQUIRE(whole);
+  REQUIRE(whole->proved);
+  std::uint64_t last = 0;
+  options.frontier = true;  // more to do after the best is found
+  options.least_between_progress = 1;
+  options.progress = [&](std::uint64_t done, std::uint64_t total, Seconds best) {
+    CHECK(done > last);
+    CHECK(done <= total);
+    CHECK(best >= Seconds(0));
+    last = done;
+    return best == Seconds(0);  // the first one will do
+  };
+  const auto stopped = best_layouts(workload, cluster, {}, options);
+  CHECK_FALSE(stopped->proved);
+  CHECK(stopped->open > 0);
+  check_counts(*stopped);
+  REQUIRE_FALSE(stopped->best.empty());
+  CHECK(stopped->gap >= 0);
+  CHECK(stopped->gap <= 1);
+  CHECK(stopped->best[0].iteration >= whole->best[0].iteration);
+  // The gap is a promise: no layout is shorter than that.
+  CHECK(stopped->best[0].iteration * (1 - stopped->gap) <= whole->best[0].iteration * (1 + 1e-12));
+
+  options.frontier = false;
+  options.progress = nullptr;
+  options.time_budget = Seconds(1e-9);
+  const auto nothing = best_layouts(workload, cluster, {}, options);
+  CHECK_FALSE(nothing->proved);
+  CHECK(nothing->best.empty());
+  CHECK(nothing->gap == 1);
+  CHECK(nothing->nothing == "nothing was found in the time given");
+}
+
+TEST_CASE("layout search: without attention selective recomputation is no choice of its own") {
+  Device device;
+  device.name = "accelerator";
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  device.matrix_rate.fill(1e14);
+  const Cluster cluster = cluster_of_flags(4, 4, "10GbE");
+  const auto selective = [&](const std::string& model, const LayoutSpace& space) {
+    const std::vector<LayoutPlan> all = layouts_of(space, workload_of(model_shape_of(model), device), cluster, 64);
+    return std::count_if(all.begin(), all.end(),
+                         [](const LayoutPlan& plan) { return plan.layout.recomputation == Recomputation::selective; });
+  };
+  LayoutSpace space;
+  CHECK(selective("resnet50:", space) == 0);
+  CHECK(selective("gpt:hidden=256,layers=4,heads=4,seq=128", space) > 0);
+  space.recomputation = {Recomputation::selective};
+  CHECK(selective("resnet50:", space) > 0);
+}

@@ -1,0 +1,295 @@
+// Described workloads: what a unit costs under a split, against published forms and laws.
+#include <stepcast/workload/workload.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "helpers/roofline_device.hpp"
+
+using namespace stepcast;
+
+namespace {
+
+Workload workload(const std::string& model) { return workload_of(model_shape_of(model), test::roofline_device()); }
+
+Split split_of(std::int64_t tensor, double micro_batch = 1, bool sequence_parallel = false) {
+  Split split;
+  split.micro_batch = micro_batch;
+  split.grid = {tensor, tensor, 1};
+  split.sequence_parallel = sequence_parallel;
+  return split;
+}
+
+UnitCost cost(const Workload& w, std::uint32_t kind, const Split& split) {
+  const Answer<UnitCost> answer = unit_cost(w, kind, split);
+  REQUIRE_MESSAGE(bool(answer), (answer ? "" : answer.reason()));
+  return *answer;
+}
+
+std::string refusal(const Workload& w, const Split& split) {
+  const Answer<UnitCost> answer = unit_cost(w, 1, split);
+  return answer ? "accepted" : answer.reason();
+}
+
+constexpr std::uint32_t embedding = 0, block = 1, head = 2;
+const char* const gpt3 = "gpt:hidden=12288,layers=96,heads=96,seq=2048";
+
+}  // namespace
+
+TEST_CASE("kept activations are the forms of Korthikanti et al. 2022, table 2") {
+  const struct {
+    int hidden, layers, heads;
+  } models[] = {{6144, 48, 64}, {12288, 96, 96}, {20480, 105, 128}, {25600, 128, 160}};
+  for (const auto& m : models)
+    for (const double b : {1.0, 4.0})
+      for (const std::int64_t t : {1, 2, 8, 16}) {
+        CAPTURE(m.hidden);
+        CAPTURE(t);
+        const Workload w = workload("gpt:hidden=" + std::to_string(m.hidden) + ",layers=" + std::to_string(m.layers) +
+                                    ",heads=" + std::to_string(m.heads) + ",seq=2048");
+        const double s = 2048, h = m.hidden, a = m.heads, sbh = s * b * h, n = double(t);
+        const UnitCost tensor = cost(w, block, split_of(t, b)), sequence = cost(w, block, split_of(t, b, true));
+        const auto is = [](Bytes bytes, double expected) {
+          return bytes.value() == doctest::Approx(expected).epsilon(1e-12);
+        };
+        CHECK(is(tensor.kept[0], sbh * (10 + 24 / n + 5 * a * s / (h * n))));
+        CHECK(is(sequence.kept[0], sbh / n * (34 + 5 * a * s / h)));
+        CHECK(is(tensor.kept[1], sbh * (10 + 24 / n)));
+        CHECK(is(sequence.kept[1], sbh * 34 / n));
+        CHECK(is(tensor.kept[2], 2 * sbh));
+        CHECK(is(sequence.kept[2], 2 * sbh / n));
+        // At work there are also the gradients on both sides of the softmax, and the one that comes in.
+        CHECK(is(tensor.working - tensor.kept[0], b * 4 * a * s * s / n + 2 * sbh));
+      }
+}
+
+TEST_CASE("parameters of the devices of a tensor group add up to the model, but for what all of them hold") {
+  const Workload w = workload(gpt3);
+  CHECK(w.parameters() == w.shape->parameters());
+  CHECK(w.units.size() == 98);
+  for (const std::int64_t t : {1, 2, 8, 32}) {
+    const UnitCost c = cost(w, block, split_of(t));
+    const UnitKind& kind = w.kinds[block];
+    CHECK(c.parameters == kind.divided_parameters / double(t) + kind.other_parameters);
+    CHECK(kind.other_parameters == 6 * 12288);  // two norms, and the biases behind the two sums
+    CHECK(cost(w, head, split_of(t)).tied_parameters == 51200.0 * 12288 / double(t));
+  }
+}
+
+TEST_CASE("the transfers of a block in 1-D are its scheme's, with and without sequence parallelism") {
+  const Workload w = workload(gpt3);
+  const TensorScheme* scheme = tensor_scheme("1d");
+  REQUIRE(scheme != nullptr);
+  for (const bool sequence_parallel : {false, true}) {
+    Split split = split_of(8, 2, sequence_parallel);
+    split.scheme = scheme;
+    const UnitCost c = cost(w, block, split);
+    TensorWork work;
+    work.activation = Bytes(2 * 2048.0 * 12288 * 2);
+    work.reductions = 2;
+    work.sequence_parallel = sequence_parallel;
+    CHECK(c.forward_tensor == scheme->forward(split.grid, work));
+    CHECK(c.backward_tensor == scheme->backward(split.grid, work));
+    split.scheme = nullptr;
+    CHECK(cost(w, block, split).forward_tensor == c.forward_tensor);
+  }
+  CHECK(cost(w, block, split_of(1)).forward_tensor.empty());
+}
+
+TEST_CASE("the ends of a divided model: one sum behind the embedding, one before the logits, losses added up") {
+  const Workload w = workload(gpt3);
+  const Bytes activation(2048.0 * 12288 * 2), losses(4 * 2048.0);
+  const auto reduce = Operation::all_reduce, gather = Operation::all_gather, scatter = Operation::reduce_scatter;
+  using Transfers = std::vector<TensorTransfer>;
+  CHECK(cost(w, embedding, split_of(8)).forward_tensor == Transfers{{reduce, 8, activation, 1}});
+  CHECK(cost(w, embedding, split_of(8)).backward_tensor.empty());
+  CHECK(cost(w, head, split_of(8)).forward_tensor == Transfers{{reduce, 8, losses, 3}});
+  CHECK(cost(w, head, split_of(8)).backward_tensor == Transfers{{reduce, 8, activation, 1}});
+  CHECK(cost(w, embedding, split_of(8, 1, true)).forward_tensor == Transfers{{scatter, 8, activation, 1}});
+  CHECK(cost(w, embedding, split_of(8, 1, true)).backward_tensor == Transfers{{gather, 8, activation, 1}});
+  CHECK(cost(w, head, split_of(8, 1, true)).forward_tensor ==
+        Transfers{{reduce, 8, losses, 3}, {gather, 8, activation, 1}});
+  CHECK(cost(w, head, split_of(8, 1, true)).backward_tensor == Transfers{{scatter, 8, activation, 1}});
+}
+
+TEST_CASE("on an ideal device a block takes its operations, and its backward pass twice that") {
+  Device ideal = test::roofline_device();
+  ideal.matrix_efficiency = 1;
+  ideal.half_m = ideal.half_n = ideal.half_k = 0;
+  ideal.memory_bandwidth = BytesPerSecond(1e30);
+  ideal.kernel_floor = ideal.issue = Seconds(0);
+  const ModelShape shape = model_shape_of(gpt3);
+  const Workload w = workload_of(shape, ideal);
+  for (const std::int64_t t : {1, 8}) {
+    double operations = 0;
+    for (std::uint32_t kind = 0; kind < w.kinds.size(); ++kind) {
+      const UnitCost c = cost(w, kind, split_of(t, 2));
+      const double repetitions = double(w.kinds[kind].shape->repetitions);
+      operations += repetitions * (c.forward + c.input_gradient + c.weight_gradient).value() * 312e12 * double(t);
+    }
+    CHECK(operations == doctest::Approx(2 * shape.operations()).epsilon(1e-9));
+    const UnitCost c = cost(w, block, split_of(t));
+    CHECK((c.input_gradient + c.weight_gradient).value() == doctest::Approx(2 * c.forward.value()));
+    const double s = 2048, h = 12288;
+    CHECK(c.attention.value() == doctest::Approx(4 * s * s * h / 312e12 / double(t)));
+    CHECK(c.weight_gradient.value() == doctest::Approx(24 * s * h * h / 312e12 / double(t)));
+  }
+}
+
+TEST_CASE("a small model is launch-bound: its time is the host's, however fast the device") {
+  Device device = test::roofline_device();
+  const ModelShape shape = model_shape_of("gpt:hidden=64,layers=2,heads=4,seq=16,vocab=100");
+  const UnitCost slow = cost(workload_of(shape, device), block, split_of(1));
+  device.memory_bandwidth *= 10;
+  CHECK(cost(workload_of(shape, device), block, split_of(1)).forward == slow.forward);
+  device.issue *= 2;
+  CHECK(cost(workload_of(shape, device), block, split_of(1)).forward == slow.forward * 2);
+  // 6 products, 2 norms, bias, softmax, dropout, layout, activation, 2 residuals
+  CHECK(slow.forward.value() == doctest::Approx(15 * 6e-6));
+}
+
+TEST_CASE("Megatron's fused softmax serves four pairs of sample and head at a time; else it is six kernels") {
+  const Workload w = workload("gpt:hidden=128,layers=1,heads=4,seq=16");
+  const auto kernels = [&](const Split& split) { return cost(w, block, split).forward.value() / 6e-6; };
+  CHECK(kernels(split_of(1)) == doctest::Approx(15));
+  CHECK(kernels(split_of(2)) == doctest::Approx(20));
+  CHECK(kernels(split_of(2, 2)) == doctest::Approx(15));
+  // A described profile launches the same kernels.
+  const Device device = test::roofline_device();
+  const Layer layer = described_profile(model_shape_of("gpt:hidden=130,layers=1,heads=5,seq=16"), device, 1).layers[1];
+  CHECK(layer.forward.host / device.issue == doctest::Approx(20));
+}
+
+TEST_CASE("full recomputation is of blocks; embedding and head keep what they need") {
+  const Workload w = workload(gpt3);
+  CHECK(cost(w, block, split_of(8)).checkpointed);
+  for (const std::uint32_t kind : {embedding, head}) {
+    const UnitCost c = cost(w, kind, split_of(8));
+    CHECK(!c.checkpointed);
+    CHECK(c.kept[2] == c.kept[0]);
+  }
+}
+
+TEST_CASE("more samples take longer but less each; more devices take less but no less than their share") {
+  std::mt19937 random(11);
+  const auto any = [&](std::initializer_list<int> values) {
+    return *(values.begin() + std::ptrdiff_t(random() % values.size()));
+  };
+  for (int round = 0; round < 200; ++round) {
+    const int heads = any({32, 64, 96}), hidden = heads * any({64, 80, 128}), seq = any({128, 512, 2048});
+    std::string text = std::string(any({0, 1}) ? "gpt" : "llama") + ":hidden=" + std::to_string(hidden) +
+                       ",layers=2,heads=" + std::to_string(heads) + ",seq=" + std::to_string(seq);
+    if (any({0, 1}) != 0) text += ",attention=flash";
+    if (any({0, 1}) != 0) text += ",experts=8,topk=" + std::to_string(any({1, 2, 8}));
+    CAPTURE(text);
+    const Workload w = workload(text);
+    const double b = any({1, 2, 8});
+    for (const std::uint32_t kind : {embedding, block, head}) {
+      const UnitCost one = cost(w, kind, split_of(1, b)), two = cost(w, kind, split_of(1, 2 * b));
+      const auto time = [](const UnitCost& c) { return (c.forward + c.input_gradient + c.weight_gradient).value(); };
+      CHECK(time(two) >= time(one) * (1 - 1e-12));
+      CHECK(time(two) <= 2 * time(one) * (1 + 1e-12));
+      CHECK(two.kept[0] == one.kept[0] * 2);
+      CHECK(two.parameters == one.parameters);
+      for (const bool sequence : {false, true})
+        for (const std::int64_t t : {2, 8}) {
+          const UnitCost divided = cost(w, kind, split_of(t, b, sequence));
+          CHECK(time(divided) <= time(one) * (1 + 1e-12));
+          CHECK(time(divided) * double(t) >= time(one) * (1 - 1e-12));
+          for (std::size_t r = 0; r < 3; ++r) CHECK(divided.kept[r] <= one.kept[r]);
+          CHECK(divided.kept[1] <= divided.kept[0]);
+          CHECK(divided.attention <= divided.forward);
+        }
+    }
+  }
+}
+
+TEST_CASE("ring attention: the same operations in blocks, keys and values sent all around but once") {
+  const Workload w = workload("llama:hidden=4096,layers=2,heads=32,kv_heads=8,seq=8192,attention=flash");
+  const UnitCost whole = cost(w, block, split_of(2, 2));
+  Split split = split_of(2, 2);
+  split.context = 4;
+  const UnitCost part = cost(w, block, split);
+  CHECK(part.forward.value() * 4 == doctest::Approx(whole.forward.value()).epsilon(0.1));
+  CHECK(part.forward.value() * 4 >= whole.forward.value());
+  CHECK(part.kept[0] == whole.kept[0] / 4);
+  CHECK(part.boundary == whole.boundary / 4);
+  REQUIRE(part.context_transfers.size() == 1);
+  const TensorTransfer& ring = part.context_transfers[0];
+  CHECK(ring.operation == Operation::send);
+  CHECK(ring.members == 4);
+  CHECK(ring.count == 3);
+  // k and v of 2 samples, a quarter of the sequence, half of the 8 heads of 128
+  CHECK(ring.size.value() == 2.0 * 2 * (8192 / 4) * (8 * 128 / 2) * 2);
+  CHECK(cost(w, embedding, split).context_transfers.empty());
+}
+
+TEST_CASE("experts over a group: each device holds its share and gets all tokens for it") {
+  const Workload w = workload("gpt:hidden=2048,layers=2,heads=16,seq=1024,experts=16,topk=2");
+  const UnitCost whole = cost(w, block, split_of(1, 4));
+  Split split = split_of(1, 4);
+  split.expert = 8;
+  const UnitCost part = cost(w, block, split);
+  CHECK(part.expert_parameters == whole.expert_parameters / 8);
+  CHECK(whole.parameters - part.parameters == whole.expert_parameters * 7 / 8);
+  // The same operations in fewer, larger products.
+  CHECK(part.forward <= whole.forward);
+  CHECK(part.forward.value() > whole.forward.value() * 0.8);
+  REQUIRE(part.expert_transfers.size() == 1);
+  CHECK(part.expert_transfers[0] == TensorTransfer{Operation::all_to_all, 8, Bytes(4 * 1024.0 * 2048 * 2 * 2), 2});
+  CHECK(whole.expert_transfers.empty());
+}
+
+TEST_CASE("a grid divides what 1-D repeats") {
+  const Workload w = workload(gpt3);
+  const TensorScheme* scheme = tensor_scheme("2d");
+  REQUIRE(scheme != nullptr);
+  Split split = split_of(16);
+  split.scheme = scheme;
+  split.grid = *scheme->grid(16, 1);
+  const UnitCost grid = cost(w, block, split), line = cost(w, block, split_of(16));
+  const UnitKind& kind = w.kinds[block];
+  CHECK(grid.kept[0].value() == doctest::Approx((kind.kept.divided + kind.kept.sequence).value() / 16));
+  CHECK(grid.kept[0] < line.kept[0]);
+  CHECK(grid.boundary == kind.boundary / 16);
+  CHECK(!grid.forward_tensor.empty());
+  CHECK(!grid.backward_tensor.empty());
+  CHECK(std::isfinite(grid.forward.value()));
+}
+
+TEST_CASE("splits that do not work say why") {
+  const Workload w = workload("llama:hidden=4096,layers=2,heads=32,kv_heads=8,seq=1000");
+  CHECK(refusal(w, split_of(3)) == "32 heads do not divide by tensor degree 3");
+  CHECK(refusal(w, split_of(16)) == "8 heads of keys do not divide by tensor degree 16");
+  CHECK(refusal(w, split_of(8)) == "accepted");
+  Split context = split_of(1);
+  context.context = 16;
+  CHECK(refusal(w, context) == "1000 tokens do not divide by context degree 16");
+  Split sequence = split_of(8, 1, true);
+  sequence.context = 2;
+  CHECK(refusal(w, sequence) == "1000 tokens do not divide by tensor x context degree 16");
+  Split expert = split_of(1);
+  expert.expert = 2;
+  CHECK(refusal(w, expert) == "the model has no experts to spread");
+  const Workload experts = workload("gpt:hidden=64,layers=1,heads=2,seq=8,experts=6");
+  expert.expert = 4;
+  CHECK(refusal(experts, expert) == "6 experts do not divide by expert degree 4");
+  const Workload images = workload("resnet50:");
+  CHECK(refusal(images, split_of(1)) == "accepted");
+  CHECK(refusal(images, split_of(2)) == "tensor parallelism divides matrix products of transformers, not convolutions");
+}
+
+TEST_CASE("a described workload says what was not measured") {
+  const Workload w = workload(gpt3);
+  REQUIRE(w.assumed.size() == 2);
+  CHECK(w.assumed[0].find("nothing of this model was measured") != std::string::npos);
+  CHECK(w.assumed[1] == "optimizer: Adam in mixed precision, 16 bytes a parameter");
+  CHECK(w.bytes_of_state == 16);
+  CHECK(w.update.value() == doctest::Approx(28 * w.parameters() / 1.5e12));
+  CHECK(workload("resnet50:").bytes_of_state == 12);
+  CHECK(workload("resnet50:dtype=f16").bytes_of_state == 12);
+  CHECK(workload("llama:hidden=64,layers=1,heads=2,seq=8,dtype=f32").bytes_of_state == 16);
+}
