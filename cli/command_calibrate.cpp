@@ -18,7 +18,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct CalibrateFlags {
   std::vector<std::string> files;
   ClusterFlags cluster;
   std::string name;
@@ -47,7 +47,7 @@ std::vector<MeasuredCollective> measured_in(const std::vector<std::string>& file
 }
 
 /// The machines to fit: those that the flags say, else as many workers as the largest table has.
-Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measured) {
+Cluster base_of(const CalibrateFlags& flags, const std::vector<MeasuredCollective>& measured) {
   ClusterFlags cluster = flags.cluster;
   // Its tables are those that are measured here, so that the cluster has none yet.
   const bool from_table = cluster.collective == "table";
@@ -74,7 +74,7 @@ Cluster base_of(const Flags& flags, const std::vector<MeasuredCollective>& measu
   return base;
 }
 
-Device start_of(const Flags& flags) {
+Device start_of(const CalibrateFlags& flags) {
   if (flags.start.empty())
     throw InputError("--start", "a device to start from: a shipped name, or a file with the numbers of its data sheet",
                      "nothing", "stepcast list devices");
@@ -83,7 +83,7 @@ Device start_of(const Flags& flags) {
   return device_of_json(FileBytes(flags.start).text(), shown_name(flags.start));
 }
 
-void write_device(const Flags& flags, DeviceFit fit, std::span<const MeasuredStep> rows,
+void write_device(const CalibrateFlags& flags, DeviceFit fit, std::span<const MeasuredStep> rows,
                   std::span<const MeasuredStep> held_out, std::vector<double> errors) {
   if (!flags.name.empty()) fit.device.name = flags.name;
   if (!flags.output.path.empty())
@@ -95,7 +95,7 @@ void write_device(const Flags& flags, DeviceFit fit, std::span<const MeasuredSte
   });
 }
 
-ExitCode calibrate_from_trace(const Flags& flags) {
+ExitCode calibrate_from_trace(const CalibrateFlags& flags) {
   refuse_overwriting(flags.output.path, {flags.trace, flags.start});
   const Documents documents = documents_of({flags.trace}, false);
   if (documents.traces.empty()) throw InputError("--trace " + flags.trace, "a trace", "a profile");
@@ -105,7 +105,7 @@ ExitCode calibrate_from_trace(const Flags& flags) {
   return answered;
 }
 
-ExitCode calibrate_from_steps(const Flags& flags) {
+ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   refuse_overwriting(flags.output.path, {flags.steps, flags.start});
   const Device start = start_of(flags);
   const Cluster cluster = cluster_of(flags.cluster);
@@ -130,7 +130,7 @@ ExitCode calibrate_from_steps(const Flags& flags) {
   return answered;
 }
 
-ExitCode calibrate(const Flags& flags) {
+ExitCode calibrate(const CalibrateFlags& flags) {
   if (!flags.steps.empty()) return calibrate_from_steps(flags);
   if (!flags.trace.empty()) return calibrate_from_trace(flags);
   if (flags.files.empty())
@@ -148,8 +148,8 @@ ExitCode calibrate(const Flags& flags) {
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_calibrate_flags(CLI::App& app) {
+  auto flags = std::make_shared<CalibrateFlags>();
   auto* measured = app.add_option("MEASURED", flags->files, "nccl-tests logs, or CSV with size and time");
   app.add_option("--steps", flags->steps, "Fit a device instead: CSV with model, layout and time of measured steps")
       ->excludes(measured);
@@ -177,6 +177,6 @@ const Verb calibrate_verb = {
     "calibrate", "Fit links to measured collectives, or a device to measured steps, with residuals",
     "stepcast calibrate nccl-tests.log --workers 16 --per-node 8 -o cluster.json\n"
     "  stepcast calibrate --steps steps.csv --start a100-sxm4-80gb --cluster cluster.json -o device.json",
-    add_flags};
+    add_calibrate_flags};
 
 }  // namespace stepcast::cli

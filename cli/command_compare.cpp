@@ -5,7 +5,7 @@
 namespace stepcast::cli {
 namespace {
 
-Action add_flags(CLI::App& app) {
+Action add_compare_flags(CLI::App& app) {
   auto flags = std::make_shared<RankFlags>();
   auto tune = std::make_shared<bool>(false);
   auto all = std::make_shared<bool>(false);
@@ -28,6 +28,6 @@ const Verb compare_verb = {
     "  stepcast compare --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device a100-sxm4-80gb \\\n"
     "      --plan 'layout(zero=3)/ddp' --plan 'layout(tp=8)/ddp' --global-batch 512 --workers 64 \\\n"
     "      --per-node 8 --network '800 Gb/s'",
-    add_flags};
+    add_compare_flags};
 
 }  // namespace stepcast::cli

@@ -11,7 +11,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct CompletionFlags {
   std::string shell, output;
 };
 
@@ -22,14 +22,14 @@ std::string script_for(const std::string& shell, const CLI::App& program) {
   throw InputError("completion", "bash, zsh or fish", "'" + shell + "'");
 }
 
-ExitCode complete(const Flags& flags, const CLI::App& program) {
+ExitCode complete(const CompletionFlags& flags, const CLI::App& program) {
   const std::string script = script_for(flags.shell, program);
   write_output(flags.output, [&](std::ostream& out) { out << script; });
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_completion_flags(CLI::App& app) {
+  auto flags = std::make_shared<CompletionFlags>();
   app.add_option("SHELL", flags->shell, "bash, zsh or fish")->required();
   app.add_option("-o,--output", flags->output, "Write to this file; - is standard output");
   return [flags, &app] { return complete(*flags, *app.get_parent()); };
@@ -40,6 +40,6 @@ Action add_flags(CLI::App& app) {
 const Verb completion_verb = {"completion", "Print what a shell needs to complete verbs, flags and names",
                               "source <(stepcast completion bash)\n"
                               "stepcast completion fish > ~/.config/fish/completions/stepcast.fish",
-                              add_flags};
+                              add_completion_flags};
 
 }  // namespace stepcast::cli

@@ -16,7 +16,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct ExportFlags {
   InputFlags input;
   std::string prefix, format = "chakra", step;
 };
@@ -36,7 +36,7 @@ std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces) {
 
 std::string time_text(std::int64_t ns) { return text_of(Seconds(static_cast<double>(ns) * 1e-9)); }
 
-ExitCode export_traces(const Flags& flags) {
+ExitCode export_traces(const ExportFlags& flags) {
   if (flags.format != "chakra") throw InputError("--format", "chakra", "'" + flags.format + "'");
   if (flags.prefix.empty() || flags.prefix == "-" || flags.prefix.ends_with('/'))
     throw InputError("-o", "a prefix for the files, PREFIX.<rank>.et",
@@ -67,8 +67,8 @@ ExitCode export_traces(const Flags& flags) {
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_export_flags(CLI::App& app) {
+  auto flags = std::make_shared<ExportFlags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
   app.add_option("-o,--output", flags->prefix, "Prefix of the files: PREFIX.<rank>.et")->required();
   app.add_option("--format", flags->format, "Format of the files (default chakra, the input of ASTRA-sim)");
@@ -80,6 +80,7 @@ Action add_flags(CLI::App& app) {
 }  // namespace
 
 const Verb export_verb = {"export", "Write traces as Chakra execution traces, for ASTRA-sim",
-                          "stepcast export rank0.json.gz rank1.json.gz -o run --format chakra --step 2", add_flags};
+                          "stepcast export rank0.json.gz rank1.json.gz -o run --format chakra --step 2",
+                          add_export_flags};
 
 }  // namespace stepcast::cli

@@ -15,7 +15,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct InspectFlags {
   InputFlags input;
   OutputFlags output;
   bool in_full = false;
@@ -57,7 +57,7 @@ InspectedFile inspected_file(const std::string& file, bool strict, const Source&
   }
 }
 
-ExitCode inspect(const Flags& flags) {
+ExitCode inspect(const InspectFlags& flags) {
   const std::vector<std::string> files = expanded(flags.input.files);
   refuse_overwriting(flags.output.path, files);
   const OpenFiles rules = kernel_rules(flags.input.kernels);
@@ -75,8 +75,8 @@ ExitCode inspect(const Flags& flags) {
   return inspection.all_read() ? answered : answer_is_no;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_inspect_flags(CLI::App& app) {
+  auto flags = std::make_shared<InspectFlags>();
   app.add_option("FILE", flags->input.files, "Traces, archives and folders of them, profiles")->required();
   app.add_flag("--long", flags->in_full, "Everything that is known of each");
   add_reading_flags(app, flags->input);
@@ -87,6 +87,6 @@ Action add_flags(CLI::App& app) {
 }  // namespace
 
 const Verb inspect_verb = {"inspect", "Say what files hold: producer, rank, steps, step time, kernels, collectives",
-                           "stepcast inspect traces/*.json.gz", add_flags};
+                           "stepcast inspect traces/*.json.gz", add_inspect_flags};
 
 }  // namespace stepcast::cli

@@ -239,13 +239,13 @@ void write_text(std::ostream& out, const std::vector<Item>& items, bool in_full)
   }
 }
 
-struct Flags {
+struct ListFlags {
   std::string topic;
   bool in_full = false;
   OutputFlags output;
 };
 
-ExitCode list(const Flags& flags) {
+ExitCode list(const ListFlags& flags) {
   if (flags.topic.empty()) throw InputError("list", topic_names, "nothing", "e.g. stepcast list strategies");
   const Topic& topic = topic_named(flags.topic);
   const std::vector<Item> items = topic.items();
@@ -256,8 +256,8 @@ ExitCode list(const Flags& flags) {
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_list_flags(CLI::App& app) {
+  auto flags = std::make_shared<ListFlags>();
   app.add_option("TOPIC", flags->topic, topic_names);
   app.add_flag("--long", flags->in_full, "With options, references and provenance");
   add_output_flags(app, flags->output);
@@ -274,6 +274,6 @@ std::vector<std::string> list_topics() {
 
 const Verb list_verb = {"list",
                         "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, devices, ...",
-                        "stepcast list strategies --long", add_flags};
+                        "stepcast list strategies --long", add_list_flags};
 
 }  // namespace stepcast::cli

@@ -9,7 +9,7 @@
 namespace stepcast::cli {
 namespace {
 
-Action add_flags(CLI::App& app) {
+Action add_manual_flags(CLI::App& app) {
   auto output = std::make_shared<std::string>();
   app.add_option("-o,--output", *output, "Write to this file; - is standard output");
   return [output, &app] {
@@ -20,6 +20,7 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb manual_verb = {"manual", "Print the manual page, for man(1)", "stepcast manual | man -l -", add_flags};
+const Verb manual_verb = {"manual", "Print the manual page, for man(1)", "stepcast manual | man -l -",
+                          add_manual_flags};
 
 }  // namespace stepcast::cli

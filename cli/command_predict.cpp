@@ -14,7 +14,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct PredictFlags {
   InputFlags input;
   ClusterFlags cluster;
   OutputFlags output;
@@ -28,43 +28,59 @@ void write_timeline(const std::string& path, const Profile& profile, const Clust
   write_output(path, [&](std::ostream& out) { report_named("perfetto")->timeline(out, {profile, *detail, plan}); });
 }
 
-ExitCode predict_divided(const Flags& flags) {
-  const LayoutPlan plan = layout_plan_of(flags.plan);
-  check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
-  const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
-  if (!input) return refuse_layout(text_of(plan), input.reason(), flags.output);
-  return predict_layout(*input, plan, flags.output, flags.timeline);
+/// The question that the flags ask, with the self-check of the trace.
+struct Asked {
+  PreparedQuestion question;
+  SelfCheck check;
+};
+Answer<Asked> asked_of(const PredictFlags& flags, bool divided) {
+  ClusterFlags cluster = flags.cluster;
+  cluster.what.clear();  // the question makes the changes
+  if (divided) {
+    Answer<LayoutInput> input = layout_input_of(flags.input, cluster, flags.layout, changes_of(flags.cluster));
+    if (!input) return Inapplicable{input.reason()};
+    return Asked{PreparedQuestion(input->question), input->check};
+  }
+  const Cluster machines = cluster_for(flags.input, cluster);
+  Input input = input_of(flags.input, machines);
+  Question question{.profile = profile_on(machines, std::move(input.profile), cluster), .cluster = machines};
+  question.changes = changes_of(flags.cluster);
+  question.pipeline = pipeline_of(cluster.pipeline);
+  return Asked{PreparedQuestion(std::move(question)), std::move(input.check)};
 }
 
-ExitCode predict(const Flags& flags) {
-  if (has_layout(flags.plan) || !flags.layout.global_batch.empty()) return predict_divided(flags);
-  const PlanSpec plan = plan_spec_of(flags.plan);
-  const Cluster cluster = cluster_for(flags.input, flags.cluster);
+ExitCode predict(const PredictFlags& flags) {
+  const Plan plan = plan_of(flags.plan);
+  const bool divided = plan.layout || !flags.layout.global_batch.empty();
+  (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
-  Input input = input_of(flags.input, cluster);
-  const Profile profile = profile_on(cluster, std::move(input.profile), flags.cluster);
-  Answer<Prediction> prediction = predicted(profile, cluster, plan);
-  if (!prediction) {
-    write_output(flags.output.path, [&](std::ostream& out) {
-      report_of(flags.output).inapplicable(out, text_of(plan), Inapplicable{prediction.reason()});
-    });
-    return answer_is_no;
-  }
-  if (const std::string caution = input.check.caution(); !caution.empty())
+  const Answer<Asked> asked = asked_of(flags, divided);
+  const auto refuse = [&](const std::string& reason) {
+    const std::string name = divided ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
+    return refuse_layout(name, reason, flags.output);
+  };
+  if (!asked) return refuse(asked.reason());
+  Answer<Prediction> prediction = asked->question.answer(plan);
+  if (!prediction) return refuse(prediction.reason());
+  if (divided) return show_layout(asked->question, asked->check, *prediction->layout, flags.output, flags.timeline);
+  const Profile& profile = *asked->question.profile();
+  const Cluster& cluster = asked->question.cluster();
+  if (const std::string caution = asked->check.caution(); !caution.empty())
     prediction->warnings.push_back(caution + ": this prediction is doubtful");
   if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, cluster, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
-    report_of(flags.output).prediction(out, {profile, cluster, input.check, *prediction});
+    report_of(flags.output).prediction(out, {profile, cluster, asked->check, *prediction});
   });
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_predict_flags(CLI::App& app) {
+  auto flags = std::make_shared<PredictFlags>();
   add_input_flags(app, flags->input);
   app.add_option("--plan", flags->plan,
                  "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective")
       ->required();
+  add_change_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
   add_cluster_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline, "Also write a trace for ui.perfetto.dev");
@@ -79,6 +95,6 @@ const Verb predict_verb = {
     "stepcast predict trace.json.gz --plan 'dear(bucket=25 MiB)' --workers 16 --network 10GbE --timeline out.json\n"
     "  stepcast predict --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device a100-sxm4-80gb \\\n"
     "      --plan 'layout(tp=8, pp=4)/ddp' --global-batch 512 --workers 64 --per-node 8 --network '800 Gb/s'",
-    add_flags};
+    add_predict_flags};
 
 }  // namespace stepcast::cli

@@ -10,13 +10,13 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct ProfileFlags {
   InputFlags input;
   ClusterFlags device;
   OutputFlags output;
 };
 
-ExitCode profile(const Flags& flags) {
+ExitCode profile(const ProfileFlags& flags) {
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.device));
   if (!flags.input.device.empty() && !is_described(flags.input))
     throw InputError("--device", "a described model that runs on it", "a trace, which was made on its own device");
@@ -29,8 +29,8 @@ ExitCode profile(const Flags& flags) {
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_profile_flags(CLI::App& app) {
+  auto flags = std::make_shared<ProfileFlags>();
   add_input_flags(app, flags->input);
   app.add_option("--faster-compute", flags->device.faster_compute,
                  "Divide traced compute times by this factor, for another device");
@@ -42,6 +42,6 @@ Action add_flags(CLI::App& app) {
 }  // namespace
 
 const Verb profile_verb = {"profile", "Turn traces into the profile of a training step, layer by layer",
-                           "stepcast profile trace.json.gz -o profile.json", add_flags};
+                           "stepcast profile trace.json.gz -o profile.json", add_profile_flags};
 
 }  // namespace stepcast::cli

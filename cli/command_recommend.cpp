@@ -6,7 +6,7 @@
 namespace stepcast::cli {
 namespace {
 
-Action add_flags(CLI::App& app) {
+Action add_recommend_flags(CLI::App& app) {
   auto flags = std::make_shared<RankFlags>();
   add_rank_flags(app, *flags);
   add_global_batch_flag(app, flags->layout);
@@ -23,6 +23,6 @@ const Verb recommend_verb = {"recommend",
                              "  stepcast recommend --model gpt:hidden=4096,layers=32,heads=32,seq=2048 "
                              "--device a100-sxm4-80gb \\\n"
                              "      --global-batch 512 --workers 64 --per-node 8 --network '800 Gb/s' --frontier",
-                             add_flags};
+                             add_recommend_flags};
 
 }  // namespace stepcast::cli

@@ -14,7 +14,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct ReplayFlags {
   InputFlags input;
   OutputFlags output;
   std::string timeline;
@@ -36,7 +36,7 @@ T answered_by(Answer<T> answer, const std::vector<Trace>& traces) {
   return std::move(*answer);
 }
 
-ExitCode replay_pipeline(const Flags& flags, const std::vector<Trace>& traces) {
+ExitCode replay_pipeline(const ReplayFlags& flags, const std::vector<Trace>& traces) {
   const PipelineReplay result = answered_by(pipeline_replay_of(traces), traces);
   if (!flags.timeline.empty()) {
     const std::vector<ReplayTimeline> workers = answered_by(pipeline_timelines_of(traces), traces);
@@ -46,7 +46,7 @@ ExitCode replay_pipeline(const Flags& flags, const std::vector<Trace>& traces) {
   return answered;
 }
 
-ExitCode replay(const Flags& flags) {
+ExitCode replay(const ReplayFlags& flags) {
   check_outputs(flags.output, flags.timeline, flags.input.files);
   const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
   if (is_pipelined(documents.traces)) return replay_pipeline(flags, documents.traces);
@@ -56,8 +56,8 @@ ExitCode replay(const Flags& flags) {
   return check.worst() ? answered : answer_is_no;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_replay_flags(CLI::App& app) {
+  auto flags = std::make_shared<ReplayFlags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
   add_reading_flags(app, flags->input);
   app.add_option("--timeline", flags->timeline, "Also write both steps as a trace for ui.perfetto.dev");
@@ -70,6 +70,6 @@ Action add_flags(CLI::App& app) {
 const Verb replay_verb = {"replay", "Check the model: rebuild a trace's step from one step, score it on the others",
                           "stepcast replay trace.json.gz --timeline out.json\n"
                           "  stepcast replay pipeline.csv  # which stage of a pipelined job is slow",
-                          add_flags};
+                          add_replay_flags};
 
 }  // namespace stepcast::cli

@@ -13,7 +13,7 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct ReportFlags {
   RankFlags rank;
   bool no_validation = false;
 };
@@ -46,18 +46,23 @@ std::string command_of(const CLI::App& app) {
   return "stepcast report" + files + flags + " -o report.html";
 }
 
-ExitCode write_report(const Flags& flags, const CLI::App& app) {
+ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
   if (is_described(flags.rank.input))
-    throw InputError("--model", "a trace: a report shows data parallelism", "the description of a model",
+    throw InputError("--model", "a trace: a report shows data parallelism first", "the description of a model",
                      "'stepcast recommend' divides described models, as text or --json");
   ReportPageOptions options;
-  options.recommend = recommend_options_of(flags.rank, {.advice = true, .tune = true});
+  RankFlags ranked = flags.rank;
+  ranked.plans.clear();
+  options.recommend = recommend_options_of(ranked, {.advice = true, .tune = true});
+  for (const std::string& plan : flags.rank.plans) options.divided.push_back(plan_of(plan));
+  if (!flags.rank.layout.global_batch.empty()) options.question.global_batch = global_batch_of(flags.rank.layout);
   options.validation = !flags.no_validation;
   refuse_overwriting(flags.rank.output.path, files_of(flags.rank.input, flags.rank.cluster));
   check_writable(flags.rank.output.path);
   const Cluster cluster = cluster_for(flags.rank.input, flags.rank.cluster);
   Input input = input_of(flags.rank.input, cluster);
   Profile profile = profile_on(cluster, std::move(input.profile), flags.rank.cluster);
+  options.question.device = roofline_of(flags.rank.input, profile);
   ReportPage page;
   {
     Progress progress("predicting");
@@ -69,12 +74,17 @@ ExitCode write_report(const Flags& flags, const CLI::App& app) {
   return page.ranking.exact.empty() && page.ranking.others.empty() ? answer_is_no : answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_report_flags(CLI::App& app) {
+  auto flags = std::make_shared<ReportFlags>();
   add_input_flags(app, flags->rank.input);
   add_cluster_flags(app, flags->rank.cluster);
   app.add_option("--allow", flags->rank.allow, "Other plans too: lossy,stale,periodic");
   app.add_option("--search", flags->rank.search, "How options are tuned: grid (default) or bayesian");
+  app.add_option("--plan", flags->rank.plans, "Show this plan, too: [layout(tp=8, ...)/]strategy; again: one more")
+      ->take_all()
+      ->allow_extra_args(false);
+  add_global_batch_flag(app, flags->rank.layout);
+  add_change_flag(app, flags->rank.cluster);
   app.add_flag("--no-validation", flags->no_validation, "Leave out how predictions compare with measurements");
   app.add_option("-o,--output", flags->rank.output.path, "Write to this file; - is standard output");
   return [flags, &app] { return write_report(*flags, app); };
@@ -82,8 +92,8 @@ Action add_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb report_verb = {
-    "report", "Write what recommend finds as one HTML page: ranking, timelines, sensitivity (no layouts)",
-    "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html", add_flags};
+const Verb report_verb = {"report", "Write what recommend finds as one HTML page: ranking, timelines, sensitivity ",
+                          "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html",
+                          add_report_flags};
 
 }  // namespace stepcast::cli

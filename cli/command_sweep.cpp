@@ -4,6 +4,7 @@
 #include "described.hpp"
 #include "files.hpp"
 #include "input.hpp"
+#include "layout_options.hpp"
 #include "progress.hpp"
 
 #include <stepcast/base/text.hpp>
@@ -18,13 +19,14 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct SweepFlags {
   InputFlags input;
   ClusterFlags cluster;
   OutputFlags output;
   std::vector<std::string> axes, plans;
   std::string points, plot, threads;
   bool tune = false, csv = false;
+  LayoutFlags layout;
 };
 
 const SweepAxis* axis_of(const SweepQuestion& question, SweepQuantity quantity) {
@@ -35,7 +37,7 @@ const SweepAxis* axis_of(const SweepQuestion& question, SweepQuantity quantity) 
 
 /// An axis of workers stands for --workers: machines are as large as --per-node says, and there are several if some
 /// point has them.
-Cluster cluster_under(const SweepQuestion& question, const Flags& flags) {
+Cluster cluster_under(const SweepQuestion& question, const SweepFlags& flags) {
   ClusterFlags cluster = flags.cluster;
   // A network that an axis says need not be said twice.
   if (const SweepAxis* bandwidth = axis_of(question, SweepQuantity::bandwidth))
@@ -55,7 +57,7 @@ Cluster cluster_under(const SweepQuestion& question, const Flags& flags) {
 }
 
 /// Points before the last one of the range; the whole grid without the flag.
-SweepOptions range_of(const Flags& flags, std::size_t points) {
+SweepOptions range_of(const SweepFlags& flags, std::size_t points) {
   SweepOptions options;
   options.last = points;
   if (!flags.threads.empty()) options.threads = static_cast<unsigned>(integer_of(flags.threads, "--threads", 1, 1024));
@@ -71,13 +73,15 @@ SweepOptions range_of(const Flags& flags, std::size_t points) {
 }
 
 /// What is told by flags alone, before anything large is read.
-SweepQuestion question_of(const Flags& flags) {
+SweepQuestion question_of(const SweepFlags& flags) {
   SweepQuestion question;
-  for (const std::string& plan : flags.plans) question.plans.push_back(plan_spec_of(plan));
+  for (const std::string& plan : flags.plans) question.plans.push_back(plan_of(plan));
   if (flags.axes.empty())
     throw InputError("", "an axis", "none", "give --over bandwidth=1Gb/s..400Gb/s or --over workers=2..64");
   for (const std::string& axis : flags.axes) question.axes.push_back(sweep_axis_of(axis, question.plans));
   question.tune = flags.tune;
+  question.changes = changes_of(flags.cluster);
+  if (!flags.layout.global_batch.empty()) question.global_batch = global_batch_of(flags.layout);
   if (flags.csv && flags.output.json) throw InputError("--csv", "either --csv or --json", "both");
   if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");
   if (flags.plot == "-") throw InputError("--plot", "a file, since the rows go to standard output", "-");
@@ -91,7 +95,8 @@ struct Written {
 };
 
 /// Writes the rows of a range piece by piece.
-Written write_rows(std::ostream& out, const Flags& flags, const SweepQuestion& question, const SweepOptions& range) {
+Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuestion& question,
+                   const SweepOptions& range) {
   constexpr std::size_t rows_at_once = 16384;
   const std::size_t piece = std::max<std::size_t>(1, rows_at_once / plans_of(question).size());
   Written written;
@@ -118,7 +123,7 @@ Written write_rows(std::ostream& out, const Flags& flags, const SweepQuestion& q
   return written;
 }
 
-ExitCode sweep(const Flags& flags) {
+ExitCode sweep(const SweepFlags& flags) {
   SweepQuestion question = question_of(flags);
   question.cluster = cluster_under(question, flags);
   const SweepOptions range = range_of(flags, question.points());
@@ -136,8 +141,10 @@ ExitCode sweep(const Flags& flags) {
   question.pipeline = pipeline_of(flags.cluster.pipeline);
   ClusterFlags device = flags.cluster;
   device.pipeline = {};
+  device.what.clear();
   if (axis_of(question, SweepQuantity::compute) && device.faster_compute.empty()) device.same_device = true;
   question.profile = profile_on(question.cluster, std::move(input.profile), device);
+  question.device = roofline_of(flags.input, question.profile);
   Written written;
   write_output_as_made(flags.output.path,
                        [&](std::ostream& out) { written = write_rows(out, flags, question, range); });
@@ -146,12 +153,13 @@ ExitCode sweep(const Flags& flags) {
   return written.any ? answered : answer_is_no;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_sweep_flags(CLI::App& app) {
+  auto flags = std::make_shared<SweepFlags>();
   add_input_flags(app, flags->input);
   app.add_option("--over", flags->axes,
                  "An axis: bandwidth=1Gb/s..400Gb/s (goodput), latency=1us..1ms:7 (points), workers=2..1024, "
-                 "batch=8,16,32, compute=1..8 (times as fast), or an option: bucket=1MiB..64MiB, ddp.bucket=...; "
+                 "batch=8,16,32, compute=1..8 (times as fast), a number of the layout: tp=1..8, pp=1,2,4, or an "
+                 "option: bucket=1MiB..64MiB, ddp.bucket=...; "
                  "again: another axis, varied faster")
       ->take_all()
       ->allow_extra_args(false);
@@ -165,6 +173,8 @@ Action add_flags(CLI::App& app) {
   app.add_option("--plot", flags->plot, "Draw step times against the first axis: a file for an SVG");
   app.add_option("--threads", flags->threads, "Threads (default: as many as cores); the rows are the same");
   add_cluster_flags(app, flags->cluster);
+  add_change_flag(app, flags->cluster);
+  add_global_batch_flag(app, flags->layout);
   app.add_flag("--csv", flags->csv, "Write CSV (default)");
   add_output_flags(app, flags->output);
   app.get_option("--json")->description("Write JSON lines");
@@ -176,6 +186,6 @@ Action add_flags(CLI::App& app) {
 const Verb sweep_verb = {"sweep", "Predict plans over a grid of bandwidths, workers, batches or options",
                          "stepcast sweep trace.json.gz --per-node 4 --network 25GbE --plan ddp --plan dear \\\n"
                          "      --over bandwidth=1Gb/s..100Gb/s --over workers=8..64 --plot sweep.svg -o sweep.csv",
-                         add_flags};
+                         add_sweep_flags};
 
 }  // namespace stepcast::cli

@@ -14,14 +14,14 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct ValidateFlags {
   std::vector<std::string> suites, case_files;
   std::string root = ".", page;
   bool in_full = false;
   OutputFlags output;
 };
 
-std::vector<ValidationSuite> suites_of(const Flags& flags) {
+std::vector<ValidationSuite> suites_of(const ValidateFlags& flags) {
   std::vector<std::string> names = flags.suites;
   if (names.empty() && flags.case_files.empty()) names = shipped_suite_names();
   std::vector<ValidationSuite> suites;
@@ -31,7 +31,7 @@ std::vector<ValidationSuite> suites_of(const Flags& flags) {
   return suites;
 }
 
-ExitCode validate(const Flags& flags) {
+ExitCode validate(const ValidateFlags& flags) {
   std::vector<SuiteResult> results;
   {
     Progress progress("validating");
@@ -54,8 +54,8 @@ ExitCode validate(const Flags& flags) {
   return failed ? answer_is_no : answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_validate_flags(CLI::App& app) {
+  auto flags = std::make_shared<ValidateFlags>();
   app.add_option("SUITE", flags->suites, "Suites to run (default: all that are shipped)");
   app.add_option("--cases", flags->case_files, "Run the cases of this file (stepcast.cases/1)")
       ->expected(1)
@@ -70,6 +70,6 @@ Action add_flags(CLI::App& app) {
 }  // namespace
 
 const Verb validate_verb = {"validate", "Compare predictions with published and measured step times",
-                            "stepcast validate survey --long", add_flags};
+                            "stepcast validate survey --long", add_validate_flags};
 
 }  // namespace stepcast::cli

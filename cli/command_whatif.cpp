@@ -7,6 +7,7 @@
 #include "described.hpp"
 #include "files.hpp"
 #include "input.hpp"
+#include "layout_options.hpp"
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/whatif_report.hpp>
@@ -18,12 +19,13 @@
 namespace stepcast::cli {
 namespace {
 
-struct Flags {
+struct WhatifFlags {
   InputFlags input;
   ClusterFlags cluster;
   OutputFlags output;
   std::vector<std::string> scenarios;
   std::string plan, other_batch, other_samples, cache;
+  LayoutFlags layout;
 };
 
 /// Given when any flag describes a cluster; --faster-compute and --same-device alone do not.
@@ -33,7 +35,7 @@ bool names_cluster(const ClusterFlags& flags) {
 }
 
 /// --cache 0.6 is short for --what 'input(cache=0.6)'.
-Scenario cache_scenario(const Flags& flags, const std::optional<InputPipeline>& pipeline) {
+Scenario cache_scenario(const WhatifFlags& flags, const std::optional<InputPipeline>& pipeline) {
   if (!pipeline)
     throw InputError("--cache", "the input pipeline that it is part of", "nothing",
                      "give --input FILE, or --dataset 146GB --samples 1281167 --storage 530MB/s --prep 245/s");
@@ -42,7 +44,7 @@ Scenario cache_scenario(const Flags& flags, const std::optional<InputPipeline>& 
   return {spec};
 }
 
-std::vector<Scenario> scenarios_of(const Flags& flags, const std::optional<InputPipeline>& pipeline) {
+std::vector<Scenario> scenarios_of(const WhatifFlags& flags, const std::optional<InputPipeline>& pipeline) {
   std::vector<Scenario> scenarios;
   for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of(text));
   if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, pipeline));
@@ -64,7 +66,7 @@ Profile profile_at(const Place& place, Profile profile, ClusterFlags flags) {
 }
 
 /// The traced profile, on the cluster's device if there is one, and with the samples of --other-samples.
-std::optional<Profile> other_batch_of(const Flags& flags, const Place& place) {
+std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Place& place) {
   if (flags.other_batch.empty()) {
     if (flags.other_samples.empty()) return std::nullopt;
     throw InputError("--other-samples", "--other-batch beside it", "none");
@@ -75,13 +77,14 @@ std::optional<Profile> other_batch_of(const Flags& flags, const Place& place) {
   return profile_at(place, profile_of(input), flags.cluster);
 }
 
-PlanSpec plan_of(const Flags& flags, bool distributed) {
-  if (!distributed && !flags.plan.empty())
-    throw InputError("--plan", "a cluster to run it on", "none", "give --cluster NAME, or --workers N --network 25GbE");
-  return plan_spec_of(flags.plan.empty() ? "ddp" : flags.plan);
+Plan plan_of(const WhatifFlags& flags, bool distributed) {
+  if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
+    throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on", "none",
+                     "give --cluster NAME, or --workers N --network 25GbE");
+  return stepcast::plan_of(flags.plan.empty() ? "ddp" : flags.plan);
 }
 
-void write_answer(const Flags& flags, const WhatIfReport& report) {
+void write_answer(const WhatifFlags& flags, const WhatIfReport& report) {
   const auto write_report = [&](std::ostream& out) { report_of(flags.output).whatif(out, report); };
   if (flags.output.path.empty()) return write_output("-", write_report);
   const WhatIfRow& row = report.rows.back();
@@ -90,9 +93,9 @@ void write_answer(const Flags& flags, const WhatIfReport& report) {
   if (!row.profile || flags.output.path != "-") write_output("-", write_report);
 }
 
-ExitCode whatif(const Flags& flags) {
+ExitCode whatif(const WhatifFlags& flags) {
   const bool distributed = names_cluster(flags.cluster);
-  const PlanSpec plan = plan_of(flags, distributed);
+  const Plan plan = plan_of(flags, distributed);
   const Place place{distributed ? cluster_for(flags.input, flags.cluster) : Cluster{},
                     pipeline_of(flags.cluster.pipeline)};
   const std::vector<Scenario> scenarios = scenarios_of(flags, place.pipeline);
@@ -101,21 +104,22 @@ ExitCode whatif(const Flags& flags) {
   refuse_overwriting(flags.output.path, inputs);
   Input input = input_of(flags.input, place.cluster);
   const Profile profile = profile_at(place, std::move(input.profile), flags.cluster);
-  const std::optional<Profile> other = other_batch_of(flags, place);
-  const Cluster* where = distributed ? &place.cluster : nullptr;
-  const std::optional<Feed> feed =
-      place.pipeline ? std::optional<Feed>({*place.pipeline, place.cluster}) : std::nullopt;
-  const WhatIfReport report{
-      profile, where, input.check, plan,
-      whatif_rows(profile, scenarios, other ? &*other : nullptr, where, plan, feed ? &*feed : nullptr)};
+  Question question{.profile = profile, .cluster = place.cluster};
+  question.device = roofline_of(flags.input, profile);
+  question.other_batch = other_batch_of(flags, place);
+  question.pipeline = place.pipeline;
+  if (!flags.layout.global_batch.empty()) question.global_batch = global_batch_of(flags.layout);
+  if (plan.layout || question.global_batch > 0) question.cluster = with_device(place.cluster, question.device);
+  const WhatIfReport report{profile, distributed ? &place.cluster : nullptr, input.check, plan,
+                            whatif_rows(question, scenarios, distributed ? std::optional<Plan>(plan) : std::nullopt)};
   write_answer(flags, report);
   for (const WhatIfRow& row : report.rows)
     if (!row.inapplicable.empty()) return answer_is_no;
   return answered;
 }
 
-Action add_flags(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+Action add_whatif_flags(CLI::App& app) {
+  auto flags = std::make_shared<WhatifFlags>();
   add_input_flags(app, flags->input);
   app.add_option("--what", flags->scenarios, "What-ifs in order, such as 'batch(to=128)+amp'; again: side by side")
       ->take_all()
@@ -125,7 +129,8 @@ Action add_flags(CLI::App& app) {
   add_cluster_flags(app, flags->cluster);
   add_pipeline_flags(app, flags->cluster.pipeline);
   app.add_option("--cache", flags->cache, "What if memory held this share of the data set (or 64GB): input(cache=...)");
-  app.add_option("--plan", flags->plan, "Plan to run on the cluster (default: ddp)");
+  app.add_option("--plan", flags->plan, "Plan to run on the cluster: [layout(tp=8, ...)/]strategy (default: ddp)");
+  add_global_batch_flag(app, flags->layout);
   app.add_option("-o,--output", flags->output.path, "Write the changed profile here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write JSON");
   return [flags] { return whatif(*flags); };
@@ -136,6 +141,6 @@ Action add_flags(CLI::App& app) {
 const Verb whatif_verb = {"whatif", "Predict the step after a change: mixed precision, another batch, ...",
                           "stepcast whatif trace.json.gz --what amp --what 'batch(to=64)+amp' --workers 8 "
                           "--network 25GbE",
-                          add_flags};
+                          add_whatif_flags};
 
 }  // namespace stepcast::cli

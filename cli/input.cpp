@@ -7,6 +7,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/question/question.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <iostream>
@@ -138,9 +139,26 @@ std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& c
 
 Cluster cluster_of(const ClusterFlags& flags) { return stepcast::cluster_of(flags, cluster_in_file(flags.cluster)); }
 
+void add_change_flag(CLI::App& app, ClusterFlags& flags) {
+  app.add_option("--what", flags.what, "Predict the step after what-ifs in order, such as 'batch(to=128)+amp'");
+}
+
+Scenario changes_of(const ClusterFlags& flags) { return flags.what.empty() ? Scenario{} : scenario_of(flags.what); }
+
 Profile profile_on(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
-  return fed(stepcast::profile_on(cluster, std::move(profile), assumption_of(flags)), pipeline_of(flags.pipeline),
-             cluster);
+  const std::optional<InputPipeline> pipeline = pipeline_of(flags.pipeline);
+  profile = fed(stepcast::profile_on(cluster, std::move(profile), assumption_of(flags)), pipeline, cluster);
+  const Scenario changes = changes_of(flags);
+  if (changes.empty()) return profile;
+  if (!plan_after(changes, PlanSpec{}).collective.empty())
+    throw InputError("--what", "changes of the step", "one of the collective",
+                     "name the collective behind each plan: 'ddp@ring'");
+  Question question{.profile = std::move(profile), .cluster = cluster};
+  question.changes = changes;
+  question.pipeline = pipeline;
+  Answer<Profile> changed = PreparedQuestion(std::move(question)).profile();
+  if (!changed) throw InputError("--what", "changes that this step can take", changed.reason());
+  return *std::move(changed);
 }
 
 }  // namespace stepcast::cli

@@ -7,6 +7,7 @@
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/profile/profile.hpp>
 #include <stepcast/report/report.hpp>
+#include <stepcast/whatif/whatif.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -33,8 +34,13 @@ struct ClusterFlags : ClusterDescription {
   std::string faster_compute;
   bool same_device = false;
   PipelineFlags pipeline;
+  std::string what;  ///< changes of the step before anything is predicted
 };
 void add_cluster_flags(CLI::App&, ClusterFlags&);
+/// --what, of verbs that predict the step after one scenario.
+void add_change_flag(CLI::App&, ClusterFlags&);
+/// What --what says; empty without it. Throws InputError.
+[[nodiscard]] Scenario changes_of(const ClusterFlags&);
 /// --faster-compute and --same-device.
 void add_device_flags(CLI::App&, ClusterFlags&);
 
@@ -61,8 +67,8 @@ struct Input {
 /// All files that a command reads: traces, the cluster, the pipeline, the device.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);
 [[nodiscard]] Cluster cluster_of(const ClusterFlags&);
-/// The profile as it would be on the cluster's device, and fed as its flags say. Throws InputError when the devices
-/// differ and no flag says what to assume.
+/// The profile as it would be on the cluster's device, fed as its flags say, and after the changes of --what. Throws
+/// InputError when the devices differ and no flag says what to assume.
 [[nodiscard]] Profile profile_on(const Cluster&, Profile, const ClusterFlags&);
 
 /// One line on stderr.

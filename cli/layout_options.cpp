@@ -83,6 +83,10 @@ constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
 
 }  // namespace
 
+double global_batch_of(const LayoutFlags& flags) {
+  return static_cast<double>(integer_of(flags.global_batch, "--global-batch", 1, 1'000'000'000));
+}
+
 void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
   app.add_option("--global-batch", flags.global_batch,
                  "Samples a step on all devices, of layouts (default: --batch on each worker)");

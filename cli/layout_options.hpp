@@ -20,6 +20,8 @@ struct LayoutFlags {
 };
 /// --global-batch, for every verb that predicts layouts.
 void add_global_batch_flag(CLI::App&, LayoutFlags&);
+/// What --global-batch says, which must have been given. Throws InputError.
+[[nodiscard]] double global_batch_of(const LayoutFlags&);
 /// Those of a search over layouts.
 void add_layout_search_flags(CLI::App&, LayoutFlags&);
 

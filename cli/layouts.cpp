@@ -21,34 +21,43 @@ void refuse_flags_of_traces(const ClusterFlags& flags) {
 }
 
 double global_batch_of(const InputFlags& input, const LayoutFlags& flags, const Cluster& cluster, double traced_batch) {
-  if (!flags.global_batch.empty())
-    return static_cast<double>(integer_of(flags.global_batch, "--global-batch", 1, 1'000'000'000));
+  if (!flags.global_batch.empty()) return global_batch_of(flags);
   const double batch = input.batch.empty() ? traced_batch : number_of(input.batch, "--batch");
   if (!(batch > 0))
     throw InputError("--global-batch", "samples a step on all devices", "nothing", "or give --batch on each worker");
   return batch * static_cast<double>(cluster.workers());
 }
 
-LayoutOptions layout_options_of(const LayoutFlags& flags, const Cluster& cluster, double global_batch) {
-  LayoutOptions options;
-  options.global_batch = global_batch;
-  options.memory_cap = flags.memory.empty() ? cluster.device_memory : memory_of(flags.memory, "--memory");
-  return options;
-}
-
-Answer<LayoutInput> described_input(const InputFlags& input, const Cluster& cluster, const LayoutFlags& flags) {
-  const ModelShape shape = model_shape_of(input.model);
-  const Device device = device_of_description(input, cluster);
-  LayoutInput out{workload_of(shape, device), with_device(cluster, device), {{}, "the model is described"}, {}};
-  out.options = layout_options_of(flags, out.cluster, global_batch_of(input, flags, out.cluster, 0));
+/// The model of the question taken apart, with the batch and the memory that the flags leave to a layout.
+Answer<LayoutInput> input_of(Question question, SelfCheck check, const InputFlags& input, const LayoutFlags& flags) {
+  const PreparedQuestion asked(question);
+  const Answer<Workload>& workload = asked.workload();
+  if (!workload) return Inapplicable{workload.reason()};
+  const double traced = question.shape ? 0 : asked.profile()->batch_samples;
+  question.global_batch = global_batch_of(input, flags, question.cluster, traced);
+  if (!flags.memory.empty()) question.memory_cap = memory_of(flags.memory, "--memory");
+  LayoutInput out{std::move(question), *workload, asked.cluster(), std::move(check), {}};
+  out.options.global_batch = out.question.global_batch;
+  out.options.memory_cap = out.question.memory_cap > Bytes(0) ? out.question.memory_cap : out.cluster.device_memory;
   return out;
 }
 
-void write_layout_timeline(const std::string& path, const LayoutInput& input, const LayoutPrediction& prediction) {
-  const Answer<LayoutTimeline> detail = layout_timeline(input.workload, input.cluster, prediction.plan, input.options);
+Answer<LayoutInput> described_input(const InputFlags& input, const Cluster& cluster, const LayoutFlags& flags,
+                                    const Scenario& changes) {
+  Question question{.cluster = cluster};
+  question.shape = model_shape_of(input.model);
+  question.device = device_of_description(input, cluster);
+  question.cluster = with_device(cluster, *question.device);
+  question.changes = changes;
+  return input_of(std::move(question), {{}, "the model is described"}, input, flags);
+}
+
+void write_layout_timeline(const std::string& path, const Workload& workload, const Cluster& cluster,
+                           const LayoutPrediction& prediction, const LayoutOptions& options) {
+  const Answer<LayoutTimeline> detail = layout_timeline(workload, cluster, prediction.plan, options);
   if (!detail) throw InputError("--timeline", "a layout with a timeline", detail.reason());
   write_output(path, [&](std::ostream& out) {
-    report_named("perfetto")->layout_timeline(out, {input.workload, *detail, prediction.plan, prediction.iteration});
+    report_named("perfetto")->layout_timeline(out, {workload, *detail, prediction.plan, prediction.iteration});
   });
 }
 
@@ -58,7 +67,8 @@ LayoutSubject LayoutInput::subject() const {
   return {workload, cluster, check, options.global_batch, options.memory_cap};
 }
 
-Answer<LayoutInput> layout_input_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout) {
+Answer<LayoutInput> layout_input_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout,
+                                    const Scenario& changes) {
   if (is_described(input)) {
     refuse_flags_of_traces(flags);
     const Cluster cluster = cluster_of(flags);
@@ -66,23 +76,21 @@ Answer<LayoutInput> layout_input_of(const InputFlags& input, const ClusterFlags&
     if (!flags.same_device && !cluster.device.empty() && !same_device(cluster.device, device.name))
       throw InputError("--device", "the cluster's device (" + cluster.device + ")", "'" + device.name + "'",
                        "--same-device to put it into this cluster");
-    return described_input(input, cluster, layout);
+    return described_input(input, cluster, layout, changes);
   }
   const Cluster cluster = cluster_for(input, flags);
   Input traced = input_of(input);
   traced.profile = profile_on(cluster, std::move(traced.profile), flags);
-  return layout_input_of(input, cluster, traced, layout);
+  return layout_input_of(input, cluster, traced, layout, changes);
 }
 
 Answer<LayoutInput> layout_input_of(const InputFlags& input, const Cluster& cluster, const Input& traced,
-                                    const LayoutFlags& flags) {
-  const std::optional<Device> device = roofline_of(input, traced.profile);
-  Answer<Workload> workload = workload_of(traced.profile, device ? &*device : nullptr);
-  if (!workload) return Inapplicable{workload.reason()};
-  LayoutInput out{*std::move(workload), with_device(cluster, device), traced.check, {}};
-  out.options =
-      layout_options_of(flags, out.cluster, global_batch_of(input, flags, out.cluster, traced.profile.batch_samples));
-  return out;
+                                    const LayoutFlags& flags, const Scenario& changes) {
+  Question question{.profile = traced.profile, .cluster = cluster};
+  question.device = roofline_of(input, traced.profile);
+  question.cluster = with_device(cluster, question.device);
+  question.changes = changes;
+  return input_of(std::move(question), traced.check, input, flags);
 }
 
 ExitCode refuse_layout(const std::string& plan, const std::string& reason, const OutputFlags& output) {
@@ -91,23 +99,25 @@ ExitCode refuse_layout(const std::string& plan, const std::string& reason, const
   return answer_is_no;
 }
 
-ExitCode predict_layout(const LayoutInput& input, const LayoutPlan& plan, const OutputFlags& output,
-                        const std::string& timeline) {
-  const Answer<LayoutPrediction> prediction = predicted(input.workload, input.cluster, plan, input.options);
-  if (!prediction) return refuse_layout(text_of(plan), prediction.reason(), output);
-  if (!timeline.empty()) write_layout_timeline(timeline, input, *prediction);
-  const LayoutReport report{input.subject(), *prediction, launch_settings(input.workload, *prediction)};
+ExitCode show_layout(const PreparedQuestion& question, const SelfCheck& check, const LayoutPrediction& prediction,
+                     const OutputFlags& output, const std::string& timeline) {
+  const Workload& workload = *question.workload();
+  const LayoutOptions options = question.layout_options();
+  if (!timeline.empty()) write_layout_timeline(timeline, workload, question.cluster(), prediction, options);
+  const LayoutReport report{{workload, question.cluster(), check, options.global_batch, options.memory_cap},
+                            prediction,
+                            launch_settings(workload, prediction)};
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout(out, report); });
   return answered;
 }
 
 ExitCode compare_layouts(const LayoutInput& input, const std::vector<std::string>& plans, const OutputFlags& output) {
   LayoutComparisonReport report{input.subject(), {}};
+  const PreparedQuestion question(input.question);
   bool any = false;
   for (const std::string& text : plans) {
-    const LayoutPlan plan = layout_plan_of(text);
-    const Answer<LayoutPrediction> prediction = predicted(input.workload, input.cluster, plan, input.options);
-    if (prediction) report.rows.push_back({text, *prediction, {}});
+    const Answer<Prediction> prediction = question.answer(plan_of(text));
+    if (prediction) report.rows.push_back({text, *prediction->layout, {}});
     else report.rows.push_back({text, {}, prediction.reason()});
     any |= static_cast<bool>(prediction);
   }

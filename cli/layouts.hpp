@@ -5,6 +5,7 @@
 #include "layout_options.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/question/question.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/workload/workload.hpp>
@@ -14,8 +15,9 @@
 
 namespace stepcast::cli {
 
-/// A workload on a cluster, ready to be divided.
+/// A workload on a cluster, ready to be divided, and the question that it was made for.
 struct LayoutInput {
+  Question question;
   Workload workload;
   Cluster cluster;
   SelfCheck check;
@@ -24,12 +26,15 @@ struct LayoutInput {
   [[nodiscard]] LayoutSubject subject() const;
 };
 /// Of what was traced or described. Inapplicable for a model that cannot be divided. Throws InputError.
-[[nodiscard]] Answer<LayoutInput> layout_input_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&);
+[[nodiscard]] Answer<LayoutInput> layout_input_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&,
+                                                  const Scenario& changes = {});
 /// The same where the profile is at hand.
-[[nodiscard]] Answer<LayoutInput> layout_input_of(const InputFlags&, const Cluster&, const Input&, const LayoutFlags&);
+[[nodiscard]] Answer<LayoutInput> layout_input_of(const InputFlags&, const Cluster&, const Input&, const LayoutFlags&,
+                                                  const Scenario& changes = {});
 
-[[nodiscard]] ExitCode predict_layout(const LayoutInput&, const LayoutPlan&, const OutputFlags&,
-                                      const std::string& timeline);
+/// One layout in detail, with the settings of frameworks.
+[[nodiscard]] ExitCode show_layout(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
+                                   const OutputFlags&, const std::string& timeline);
 [[nodiscard]] ExitCode compare_layouts(const LayoutInput&, const std::vector<std::string>& plans, const OutputFlags&);
 /// `reason`: why layouts are searched though nobody asked; may be empty.
 [[nodiscard]] ExitCode recommend_layout(const LayoutInput&, const LayoutFlags&, Search tuning, const OutputFlags&,

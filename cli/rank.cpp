@@ -27,10 +27,17 @@ bool names_layouts(const RankFlags& flags) {
          (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout));
 }
 
+/// The same flags without --what, whose changes the question makes.
+ClusterFlags unchanged(ClusterFlags flags) {
+  flags.what.clear();
+  return flags;
+}
+
 ExitCode compare_divided(const RankFlags& flags) {
   for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
+  const Answer<LayoutInput> input =
+      layout_input_of(flags.input, unchanged(flags.cluster), flags.layout, changes_of(flags.cluster));
   if (!input) return refuse_layout(flags.plans.front(), input.reason(), flags.output);
   return compare_layouts(*input, flags.plans, flags.output);
 }
@@ -42,7 +49,8 @@ ExitCode recommend_divided(const RankFlags& flags) {
   if (flags.layout.unit_frontier) refuse_search_flags(flags.layout, "--unit-frontier");
   (void)space_of(flags.layout), (void)search_options_of(flags.layout);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Answer<LayoutInput> input = layout_input_of(flags.input, flags.cluster, flags.layout);
+  const Answer<LayoutInput> input =
+      layout_input_of(flags.input, unchanged(flags.cluster), flags.layout, changes_of(flags.cluster));
   if (!input) return refuse_layout("layout/ddp", input.reason(), flags.output);
   if (flags.layout.unit_frontier) return recommend_units(*input, flags.output);
   return recommend_layout(*input, flags.layout, search_of(flags.search), flags.output, "");
@@ -87,6 +95,7 @@ RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions&
 void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
   add_cluster_flags(app, flags.cluster);
+  add_change_flag(app, flags.cluster);
   app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic");
   app.add_option("--search", flags.search,
                  "How options are tuned: grid (default), or bayesian, as a run-time tuner with 15 trials would");

@@ -51,6 +51,7 @@ set(stepcast_public_headers
   model/stepcast/prediction/prediction.hpp
   model/stepcast/prediction/recommend.hpp
   model/stepcast/prediction/tuning.hpp
+  model/stepcast/question/question.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
   model/stepcast/replay/self_check.hpp

@@ -12,23 +12,26 @@ namespace {
 struct WhatIfResult {
   ProfilePtr profile;
   ClusterPtr cluster;  ///< null: alone only
-  PlanSpec plan;
+  Plan plan;
   std::vector<std::string> scenarios;
   std::vector<WhatIfRow> rows;
+  double global_batch = 0;
 
   [[nodiscard]] WhatIfReport report() const { return {profile->profile, cluster.get(), profile->check, plan, rows}; }
 };
 using WhatIfPtr = std::shared_ptr<WhatIfResult>;
 
 WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scenarios,
-                 const std::optional<ClusterPtr>& given, const std::string& plan) {
+                 const std::optional<ClusterPtr>& given, const std::string& plan, double global_batch) {
   if (scenarios.empty()) throw InputError("scenarios", "a scenario or more", "none");
   std::vector<Scenario> read;
   for (const std::string& text : scenarios) read.push_back(scenario_of(text));
   const ClusterPtr cluster = given.value_or(nullptr);
   if (cluster) refuse_other_device(*profile, *cluster);
-  auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_spec_of(plan), scenarios, {}});
-  out->rows = whatif_rows(profile->profile, read, nullptr, cluster.get(), out->plan);
+  auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_of(plan), scenarios, {}, global_batch});
+  Question question{.profile = profile->profile, .cluster = cluster ? *cluster : Cluster{}};
+  question.global_batch = global_batch;
+  out->rows = whatif_rows(question, read, cluster ? std::optional<Plan>(out->plan) : std::nullopt);
   return out;
 }
 
@@ -60,10 +63,12 @@ void bind_whatif(py::module_& module) {
       .def("__repr__", in_python("text_repr"))
       // Computed again from the same values, to the same values.
       .def(py::pickle(
-          [](const WhatIfResult& w) { return py::make_tuple(w.profile, w.cluster, text_of(w.plan), w.scenarios); },
+          [](const WhatIfResult& w) {
+            return py::make_tuple(w.profile, w.cluster, text_of(w.plan), w.scenarios, w.global_batch);
+          },
           [](const py::tuple& s) {
             return whatif(s[0].cast<ProfilePtr>(), s[3].cast<std::vector<std::string>>(),
-                          s[1].cast<std::optional<ClusterPtr>>(), s[2].cast<std::string>());
+                          s[1].cast<std::optional<ClusterPtr>>(), s[2].cast<std::string>(), s[4].cast<double>());
           }));
   module.def("whatif", &whatif, py::call_guard<py::gil_scoped_release>());
 }

@@ -49,7 +49,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 }
 
 /// "iteration time (ms)" -> iteration, time, ms.
-std::vector<std::string> words_of(std::string_view name) {
+std::vector<std::string> title_words_of(std::string_view name) {
   std::vector<std::string> words(1);
   for (const char c : name) {
     const auto u = static_cast<unsigned char>(c);
@@ -103,7 +103,7 @@ class Table {
       : source_(source), defaults_(defaults) {
     names_ = fields_of(header);
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      const std::vector<std::string> words = words_of(names_[i]);
+      const std::vector<std::string> words = title_words_of(names_[i]);
       const std::optional<double> unit = seconds_per_unit(words);
       const std::optional<Meaning> meaning = unit ? Meaning::time : meaning_of(words);
       if (!meaning || column(*meaning)) continue;

@@ -9,25 +9,24 @@
 // that takes n V.
 #include <stepcast/cluster/in_network.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::atp {
 namespace {
 
 CostLine all_reduce(const Cluster& c) { return with_local_stages(c, best_effort_aggregation(c, 1)); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_atp;
-const CollectiveAlgorithm collective_atp{"atp",
-                                         "switches add up what they have room for, servers the rest",
-                                         "Lao et al., NSDI 2021; in-ATP/ATP",
-                                         all_reduce,
-                                         nullptr,
-                                         nullptr,
-                                         nullptr,
-                                         nullptr,
-                                         no_switch_or_server,
-                                         nullptr,
-                                         true,
-                                         true};
+extern const CollectiveAlgorithm record{"atp",
+                                        "switches add up what they have room for, servers the rest",
+                                        "Lao et al., NSDI 2021; in-ATP/ATP",
+                                        all_reduce,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        no_switch_or_server,
+                                        nullptr,
+                                        true,
+                                        true};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::atp

@@ -7,7 +7,7 @@
 // network, one device per machine on one card. Bounds: few steps; log2(P) times the volume of the ring.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::binary_tree {
 namespace {
 
 CostLine broadcast(const Cluster& c) {
@@ -17,15 +17,14 @@ CostLine all_reduce(const Cluster& c) { return broadcast(c) + broadcast(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_binary_tree;
-const CollectiveAlgorithm collective_binary_tree{"binary_tree",
-                                                 "binomial tree up and down, not pipelined",
-                                                 "Thakur et al., IJHPCA 2005",
-                                                 all_reduce,
-                                                 nullptr,
-                                                 nullptr,
-                                                 broadcast,
-                                                 nullptr,
-                                                 nullptr};
+extern const CollectiveAlgorithm record{"binary_tree",
+                                        "binomial tree up and down, not pipelined",
+                                        "Thakur et al., IJHPCA 2005",
+                                        all_reduce,
+                                        nullptr,
+                                        nullptr,
+                                        broadcast,
+                                        nullptr,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::binary_tree

@@ -6,7 +6,7 @@
 // machine share its cards. Bounds: fewest steps; moves log2(P)/2 times the volume of the pairwise exchange.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::bruck {
 namespace {
 
 CostLine all_to_all(const Cluster& c) {
@@ -16,15 +16,14 @@ CostLine all_to_all(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_bruck;
-const CollectiveAlgorithm collective_bruck{"bruck",
-                                           "all-to-all in log2(P) rounds, for short messages",
-                                           "Bruck et al., IEEE TPDS 1997",
-                                           nullptr,
-                                           nullptr,
-                                           nullptr,
-                                           nullptr,
-                                           all_to_all,
-                                           nullptr};
+extern const CollectiveAlgorithm record{"bruck",
+                                        "all-to-all in log2(P) rounds, for short messages",
+                                        "Bruck et al., IEEE TPDS 1997",
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        all_to_all,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::bruck

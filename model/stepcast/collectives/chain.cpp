@@ -6,7 +6,7 @@
 // beta m alone, half of scatter + all-gather.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::chain {
 namespace {
 
 constexpr Bytes chunk(512 * 1024);  // NCCL's slice of the Simple protocol: a 4 MiB buffer in 8 steps
@@ -21,15 +21,14 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_chain;
-const CollectiveAlgorithm collective_chain{"chain",
-                                           "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
-                                           "NCCL broadcast; van de Geijn, textbook form",
-                                           nullptr,
-                                           nullptr,
-                                           nullptr,
-                                           broadcast,
-                                           nullptr,
-                                           nullptr};
+extern const CollectiveAlgorithm record{"chain",
+                                        "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
+                                        "NCCL broadcast; van de Geijn, textbook form",
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        broadcast,
+                                        nullptr,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::chain

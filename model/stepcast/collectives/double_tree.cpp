@@ -8,7 +8,7 @@
 // ranks.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::double_tree {
 namespace {
 
 constexpr Bytes chunk(16 * 1024);  // short messages are what trees are for: NCCL's low-latency protocol slices
@@ -25,15 +25,14 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_double_tree;
-const CollectiveAlgorithm collective_double_tree{"double_tree",
-                                                 "two complementary binary trees, pipelined",
-                                                 "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
-                                                 all_reduce,
-                                                 nullptr,
-                                                 nullptr,
-                                                 nullptr,
-                                                 nullptr,
-                                                 nullptr};
+extern const CollectiveAlgorithm record{"double_tree",
+                                        "two complementary binary trees, pipelined",
+                                        "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
+                                        all_reduce,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::double_tree

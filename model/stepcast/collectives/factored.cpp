@@ -9,7 +9,7 @@
 
 #include <array>
 
-namespace stepcast {
+namespace stepcast::collective::factored {
 namespace {
 
 CostLine half(const Cluster& c) {
@@ -27,15 +27,14 @@ CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_factored;
-const CollectiveAlgorithm collective_factored{"factored",
-                                              "BlueConnect: a ring for every factor of P",
-                                              "Cho et al., BlueConnect, MLSys 2019",
-                                              all_reduce,
-                                              half,
-                                              half,
-                                              nullptr,
-                                              nullptr,
-                                              nullptr};
+extern const CollectiveAlgorithm record{"factored",
+                                        "BlueConnect: a ring for every factor of P",
+                                        "Cho et al., BlueConnect, MLSys 2019",
+                                        all_reduce,
+                                        half,
+                                        half,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::factored

@@ -8,7 +8,7 @@
 // one kind of link.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::halving_doubling {
 namespace {
 
 CostLine half(const Cluster& c) {
@@ -18,15 +18,14 @@ CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_halving_doubling;
-const CollectiveAlgorithm collective_halving_doubling{"halving_doubling",
-                                                      "recursive halving, then recursive doubling",
-                                                      "Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005",
-                                                      all_reduce,
-                                                      half,
-                                                      half,
-                                                      nullptr,
-                                                      nullptr,
-                                                      power_of_two_only};
+extern const CollectiveAlgorithm record{"halving_doubling",
+                                        "recursive halving, then recursive doubling",
+                                        "Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005",
+                                        all_reduce,
+                                        half,
+                                        half,
+                                        nullptr,
+                                        nullptr,
+                                        power_of_two_only};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::halving_doubling

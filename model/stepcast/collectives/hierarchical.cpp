@@ -9,7 +9,7 @@
 // one another, so the flat ring wins where it is not held up by its latency.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::hierarchical {
 namespace {
 
 CostLine half(const Cluster& c) {
@@ -24,15 +24,14 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_hierarchical;
-const CollectiveAlgorithm collective_hierarchical{"hierarchical",
-                                                  "rings inside the machines, then between them",
-                                                  "Horovod hierarchical allreduce; textbook form",
-                                                  all_reduce,
-                                                  half,
-                                                  half,
-                                                  broadcast,
-                                                  nullptr,
-                                                  nullptr};
+extern const CollectiveAlgorithm record{"hierarchical",
+                                        "rings inside the machines, then between them",
+                                        "Horovod hierarchical allreduce; textbook form",
+                                        all_reduce,
+                                        half,
+                                        half,
+                                        broadcast,
+                                        nullptr,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::hierarchical

@@ -6,17 +6,16 @@
 // share its cards. Bounds: least volume; for short messages Bruck's algorithm has fewer steps.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::pairwise {
 
-extern const CollectiveAlgorithm collective_pairwise;
-const CollectiveAlgorithm collective_pairwise{"pairwise",
-                                              "all-to-all by pairwise exchange",
-                                              "Thakur et al., IJHPCA 2005",
-                                              nullptr,
-                                              nullptr,
-                                              nullptr,
-                                              nullptr,
-                                              pairwise_all_to_all,
-                                              nullptr};
+extern const CollectiveAlgorithm record{"pairwise",
+                                        "all-to-all by pairwise exchange",
+                                        "Thakur et al., IJHPCA 2005",
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        pairwise_all_to_all,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::pairwise

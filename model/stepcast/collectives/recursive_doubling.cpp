@@ -7,7 +7,7 @@
 // volume of the ring or more, so worst for m -> infinity (P > 2).
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::recursive_doubling {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
@@ -16,15 +16,14 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_recursive_doubling;
-const CollectiveAlgorithm collective_recursive_doubling{"recursive_doubling",
-                                                        "exchange of whole partial sums, for short messages",
-                                                        "Thakur et al., IJHPCA 2005",
-                                                        all_reduce,
-                                                        nullptr,
-                                                        nullptr,
-                                                        nullptr,
-                                                        nullptr,
-                                                        power_of_two_only};
+extern const CollectiveAlgorithm record{"recursive_doubling",
+                                        "exchange of whole partial sums, for short messages",
+                                        "Thakur et al., IJHPCA 2005",
+                                        all_reduce,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        power_of_two_only};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::recursive_doubling

@@ -10,7 +10,7 @@
 // the network, 2(P-1)/P beta m; the latency grows with P, so small messages suffer.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::ring {
 namespace {
 
 CostLine half(const Cluster& c) { return ring_half(c.workers(), flat_link(c)); }
@@ -24,15 +24,14 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_ring;
-const CollectiveAlgorithm collective_ring{"ring",
-                                          "ring; one flat ring over all devices",
-                                          "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
-                                          all_reduce,
-                                          half,
-                                          half,
-                                          broadcast,
-                                          pairwise_all_to_all,
-                                          nullptr};
+extern const CollectiveAlgorithm record{"ring",
+                                        "ring; one flat ring over all devices",
+                                        "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
+                                        all_reduce,
+                                        half,
+                                        half,
+                                        broadcast,
+                                        pairwise_all_to_all,
+                                        nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::ring

@@ -7,29 +7,38 @@
 // NCCL >= 2.4 (tuning.cc). Bounds: those of its two forms. The line of MG-WFBP's merge rule is the tree's.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective {
 
-extern const CollectiveAlgorithm collective_ring, collective_double_tree, collective_chain;
+namespace ring {
+extern const CollectiveAlgorithm record;
+}
+namespace double_tree {
+extern const CollectiveAlgorithm record;
+}
+namespace chain {
+extern const CollectiveAlgorithm record;
+}
 
+namespace ring_or_tree {
 namespace {
 
-CostLine tree(const Cluster& c) { return collective_double_tree.all_reduce(c); }
-CostLine ring(const Cluster& c) { return collective_ring.all_reduce(c); }
-CostLine half(const Cluster& c) { return collective_ring.reduce_scatter(c); }
-CostLine broadcast(const Cluster& c) { return collective_chain.broadcast(c); }
+CostLine smaller_latency(const Cluster& c) { return double_tree::record.all_reduce(c); }
+CostLine larger_bandwidth(const Cluster& c) { return ring::record.all_reduce(c); }
+CostLine half(const Cluster& c) { return ring::record.reduce_scatter(c); }
+CostLine broadcast(const Cluster& c) { return chain::record.broadcast(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_ring_or_tree;
-const CollectiveAlgorithm collective_ring_or_tree{"ring_or_tree",
-                                                  "the faster of ring and double tree at each size, as NCCL chooses",
-                                                  "NCCL 2.4 tuning",
-                                                  tree,
-                                                  half,
-                                                  half,
-                                                  broadcast,
-                                                  pairwise_all_to_all,
-                                                  nullptr,
-                                                  ring};
+extern const CollectiveAlgorithm record{"ring_or_tree",
+                                        "the faster of ring and double tree at each size, as NCCL chooses",
+                                        "NCCL 2.4 tuning",
+                                        smaller_latency,
+                                        half,
+                                        half,
+                                        broadcast,
+                                        pairwise_all_to_all,
+                                        nullptr,
+                                        larger_bandwidth};
 
-}  // namespace stepcast
+}  // namespace ring_or_tree
+}  // namespace stepcast::collective

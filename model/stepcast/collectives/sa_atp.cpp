@@ -7,7 +7,7 @@
 // starts when the last worker is ready. Bounds: never slower than ATP, equal at x = 0 and without slow links.
 #include <stepcast/cluster/in_network.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::sa_atp {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
@@ -17,18 +17,17 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_sa_atp;
-const CollectiveAlgorithm collective_sa_atp{"sa_atp",
-                                            "ATP whose leading workers help the one with the slowest link",
-                                            "Li et al., IEEE/ACM Transactions on Networking 32(6), 2024",
-                                            all_reduce,
-                                            nullptr,
-                                            nullptr,
-                                            nullptr,
-                                            nullptr,
-                                            no_switch_or_server,
-                                            nullptr,
-                                            true,
-                                            true};
+extern const CollectiveAlgorithm record{"sa_atp",
+                                        "ATP whose leading workers help the one with the slowest link",
+                                        "Li et al., IEEE/ACM Transactions on Networking 32(6), 2024",
+                                        all_reduce,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        no_switch_or_server,
+                                        nullptr,
+                                        true,
+                                        true};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::sa_atp

@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::collective::switchml {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
@@ -28,17 +28,16 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_switchml;
-const CollectiveAlgorithm collective_switchml{"switchml",
-                                              "a programmable switch adds up all gradients",
-                                              "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
-                                              all_reduce,
-                                              nullptr,
-                                              nullptr,
-                                              nullptr,
-                                              nullptr,
-                                              no_switch,
-                                              nullptr,
-                                              true};
+extern const CollectiveAlgorithm record{"switchml",
+                                        "a programmable switch adds up all gradients",
+                                        "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
+                                        all_reduce,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        nullptr,
+                                        no_switch,
+                                        nullptr,
+                                        true};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::switchml

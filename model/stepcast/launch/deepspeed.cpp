@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string why_not(const LaunchInput& in) {
+std::string why_not_deepspeed(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (l.tensor > 1)
     return "its configuration has no tensor parallelism for training; Megatron-DeepSpeed takes Megatron-LM's";
@@ -54,7 +54,7 @@ Json zero_of(const LaunchInput& in) {
 }  // namespace
 
 LaunchSettings deepspeed_settings(const LaunchInput& in) {
-  LaunchSettings out{"DeepSpeed", {}, why_not(in)};
+  LaunchSettings out{"DeepSpeed", {}, why_not_deepspeed(in)};
   if (!out.cannot.empty()) return out;
   const Layout& l = in.layout;
   Json config{{"train_batch_size", in.global_batch()},

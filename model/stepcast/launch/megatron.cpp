@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-std::string why_not(const LaunchInput& in) {
+std::string why_not_megatron(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
@@ -122,7 +122,7 @@ std::string program_of(const LaunchInput& in) {
 }  // namespace
 
 LaunchSettings megatron_settings(const LaunchInput& in) {
-  LaunchSettings out{"Megatron-LM", {}, why_not(in)};
+  LaunchSettings out{"Megatron-LM", {}, why_not_megatron(in)};
   if (!out.cannot.empty()) return out;
   Arguments arguments;
   add_model(in, arguments);

@@ -71,8 +71,12 @@ struct LayoutPlan {
 /// What can be said of a layout in its text, with the default behind a semicolon.
 struct LayoutField {
   std::string_view name, summary;
+  bool is_number = false;  ///< its values are whole numbers: a sweep can take it as an axis
 };
 [[nodiscard]] std::vector<LayoutField> layout_fields();
+/// The layout with one field set from its text: with_field(layout, "tp", "8"). Throws InputError for an unknown name or
+/// a value that the field does not take.
+[[nodiscard]] Layout with_field(Layout, std::string_view name, std::string_view value);
 
 /// The layout with everything spelled out for `devices` and a global batch: data degree, micro-batch, schedule and
 /// scheme. Inapplicable with the reason (degrees that do not multiply, a batch that does not divide, a schedule that

@@ -97,6 +97,7 @@ struct Field {
   std::string_view name, summary;
   void (*read)(Layout&, std::string_view value, const Place&);
   std::string (*text)(const Layout&);
+  bool is_number = false;
 };
 
 template <std::int64_t Layout::*member, std::int64_t standard, std::int64_t low = 1>
@@ -105,7 +106,7 @@ constexpr Field count(std::string_view name, std::string_view summary) {
           [](Layout& l, std::string_view value, const Place& place) {
             l.*member = integer_of(value, place.option(), low, most);
           },
-          [](const Layout& l) { return l.*member == standard ? std::string() : std::to_string(l.*member); }};
+          [](const Layout& l) { return l.*member == standard ? std::string() : std::to_string(l.*member); }, true};
 }
 template <bool Layout::*member, bool standard>
 constexpr Field toggle(std::string_view name, std::string_view summary) {
@@ -151,7 +152,7 @@ constexpr std::array<Field, 19> fields{{
      [](Layout& l, std::string_view value, const Place& place) {
        l.zero = static_cast<int>(integer_of(value, place.option(), 0, 3));
      },
-     [](const Layout& l) { return l.zero == 0 ? std::string() : std::to_string(l.zero); }},
+     [](const Layout& l) { return l.zero == 0 ? std::string() : std::to_string(l.zero); }, true},
     count<&Layout::units_in_flight, 2>("in_flight", "zero=3: gathered units that are held at a time; 2"),
     {"recompute", "activations that the backward pass computes again: none, selective, full; none",
      [](Layout& l, std::string_view value, const Place& place) {
@@ -285,8 +286,16 @@ LayoutPlan layout_plan_of(std::string_view text) {
 
 std::vector<LayoutField> layout_fields() {
   std::vector<LayoutField> out;
-  for (const Field& f : fields) out.push_back({f.name, f.summary});
+  for (const Field& f : fields) out.push_back({f.name, f.summary, f.is_number});
   return out;
+}
+
+Layout with_field(Layout layout, std::string_view name, std::string_view value) {
+  const auto field = std::ranges::find(fields, name, &Field::name);
+  if (field == fields.end())
+    throw InputError("layout", "an option of 'layout' (" + listed(field_names()) + ")", quoted(name));
+  field->read(layout, value, {field->name, 0});
+  return layout;
 }
 
 std::string text_of(const Layout& layout) {

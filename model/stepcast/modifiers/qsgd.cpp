@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::qsgd {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "levels",
@@ -54,8 +54,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier qsgd_modifier;
-constinit const Modifier qsgd_modifier{
+extern constinit const Modifier record{
     .name = "qsgd",
     .title = "QSGD",
     .summary = "elements rounded at random to a few levels, gathered by all",
@@ -69,4 +68,4 @@ constinit const Modifier qsgd_modifier{
         "1.8 x to full accuracy on 16 GPUs, ResNet-152 [source]; unbiased, but the variance grows as levels get fewer",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::qsgd

@@ -5,7 +5,7 @@
 //   codec, V100: 23 ms for one encoding and eight decodings (GRACE signSGD). A host: 0.63 and 0.71 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::signsgd {
 namespace {
 
 constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
@@ -19,8 +19,7 @@ std::string settings(const OptionValues&) { return "grace_dl: SignSGDCompressor(
 
 }  // namespace
 
-extern const Modifier signsgd_modifier;
-constinit const Modifier signsgd_modifier{
+extern constinit const Modifier record{
     .name = "signsgd",
     .title = "signSGD with majority vote",
     .summary = "signs only, gathered by all, decided by majority",
@@ -35,4 +34,4 @@ constinit const Modifier signsgd_modifier{
         "retuned",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::signsgd

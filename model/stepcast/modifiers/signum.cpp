@@ -5,7 +5,7 @@
 //   momentum is the rest. A host: 0.63 + 0.41 to encode, 0.71 ns an element to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::signum {
 namespace {
 
 constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
@@ -19,8 +19,7 @@ std::string settings(const OptionValues&) { return "grace_dl: SignumCompressor()
 
 }  // namespace
 
-extern const Modifier signum_modifier;
-constinit const Modifier signum_modifier{
+extern constinit const Modifier record{
     .name = "signum",
     .title = "Signum",
     .summary = "signs of the momentum, gathered by all, decided by majority",
@@ -34,4 +33,4 @@ constinit const Modifier signum_modifier{
         "as signSGD: the step size has to be retuned, convergence without error feedback is not guaranteed [textbook]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::signum

@@ -12,7 +12,7 @@
 
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::topk {
 namespace {
 
 constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements that is sent"),
@@ -40,8 +40,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier topk_modifier;
-constinit const Modifier topk_modifier{
+extern constinit const Modifier record{
     .name = "topk",
     .title = "top-k sparsification",
     .summary = "the largest elements with their indices, gathered by all",
@@ -58,4 +57,4 @@ constinit const Modifier topk_modifier{
         "GRACE]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::topk

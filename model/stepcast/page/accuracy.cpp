@@ -7,7 +7,7 @@
 namespace stepcast {
 namespace {
 
-void write_suite(std::ostream& out, const SuiteResult& suite) {
+void write_suite_accuracy(std::ostream& out, const SuiteResult& suite) {
   const SuiteStatistics& s = suite.statistics;
   const auto known = [&](const std::string& text) { return s.held_out > 0 ? text : std::string("-"); };
   out << "<tr><th scope=\"row\"><code>" << html(suite.suite.name) << "</code><br><small>" << html(suite.suite.summary)
@@ -45,7 +45,7 @@ void write_accuracy_section(std::ostream& out, const ReportPage& page) {
          "</th><th scope=\"col\">cases</th><th scope=\"col\">median error</th><th scope=\"col\">P90</th><th "
          "scope=\"col\">worst</th><th scope=\"col\">within the 80 % interval</th><th scope=\"col\">failed</th><th "
          "scope=\"col\">skipped</th></tr></thead>\n<tbody>\n";
-  for (const SuiteResult& suite : page.validation) write_suite(out, suite);
+  for (const SuiteResult& suite : page.validation) write_suite_accuracy(out, suite);
   out << "</tbody>\n</table>\n";
   close_scroller(out);
   close_section(out);

@@ -62,7 +62,7 @@ std::string json_in_html(std::string_view json) {
 
 std::string width_share(double share) { return fixed(100 * share, 3) + "%"; }
 
-std::string plan_html(const PlanSpec& plan) {
+std::string plan_html(const Plan& plan) {
   // Where a narrow column may break it.
   std::string out = "<code>";
   for (const char c : html(text_of(plan))) {
@@ -127,6 +127,7 @@ void write_report_page(std::ostream& out, const ReportPage& page) {
   write_answer_section(out, page);
   write_contents(out, page);
   write_ranking_section(out, page);
+  write_layouts_section(out, page);
   write_other_plans_section(out, page);
   write_timelines_section(out, page);
   write_sweeps_section(out, page);

@@ -1,5 +1,6 @@
 // What the report page shows: ranking, timelines, sweeps around what was asked for, and validation.
 #include <stepcast/base/text.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/page/report_page.hpp>
 
 #include <algorithm>
@@ -63,6 +64,7 @@ double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& 
       return profile.batch_samples;
     case SweepQuantity::compute:
       return 1;
+    case SweepQuantity::layout:
     case SweepQuantity::option:
       break;
   }
@@ -70,16 +72,20 @@ double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& 
 }
 
 /// The plans of the ranking as they were tuned, and the baseline.
-std::vector<PlanSpec> plans_to_sweep(const Ranking& ranking) {
-  std::vector<PlanSpec> plans{ranking.baseline.plan};
+std::vector<Plan> plans_to_sweep(const Ranking& ranking) {
+  std::vector<Plan> plans{ranking.baseline.plan};
   const std::string baseline = text_of(ranking.baseline.plan);
   for (const RankedPlan& plan : ranking.exact)
-    if (text_of(plan.prediction.plan) != baseline) plans.push_back(plan.prediction.plan);
+    if (text_of(plan.prediction.plan) != baseline) plans.emplace_back(plan.prediction.plan);
   return plans;
 }
 
 PageSweep sweep_over(const SweepAxis& axis, const ReportPage& page, const SweepOptions& options) {
-  PageSweep sweep{{page.profile, page.cluster, {axis}, plans_to_sweep(page.ranking), false}, {}, {}, 0};
+  PageSweep sweep;
+  sweep.question.profile = page.profile;
+  sweep.question.cluster = page.cluster;
+  sweep.question.axes = {axis};
+  sweep.question.plans = plans_to_sweep(page.ranking);
   sweep.rows = swept(sweep.question, options);
   sweep.cross_overs = cross_overs_of(sweep.question, sweep.rows);
   sweep.here = value_here(axis, page.profile, page.cluster);
@@ -91,6 +97,23 @@ void add_timeline(ReportPage& page, const PlanSpec& plan) {
   constexpr std::uint32_t iterations = 6;
   if (Answer<DetailedTimeline> detail = detailed_timeline(page.profile, page.cluster, plan, iterations))
     page.timelines.push_back({plan, *std::move(detail)});
+}
+
+/// A plan that divides the model, on the same profile and cluster.
+void add_divided(ReportPage& page, const Plan& plan, const ReportPageOptions& options) {
+  Question question = options.question;
+  question.profile = page.profile;
+  question.cluster = page.cluster;
+  const PreparedQuestion asked(std::move(question));
+  PageLayout& shown = page.divided.emplace_back();
+  shown.plan = text_of(plan);
+  const Answer<Prediction> answer = asked.answer(plan);
+  if (!answer) {
+    shown.inapplicable = answer.reason();
+    return;
+  }
+  shown.prediction = *answer;
+  if (answer->layout) shown.settings = launch_settings(*asked.workload(), *answer->layout);
 }
 
 /// The cases by which the model is judged; those that its inputs were fitted to tell nothing.
@@ -106,13 +129,17 @@ std::vector<ValidationSuite> held_out_suites() {
 }  // namespace
 
 ReportPage report_page_of(Profile profile, Cluster cluster, SelfCheck check, const ReportPageOptions& options) {
-  ReportPage page{std::move(profile), std::move(cluster), std::move(check), {}, {}, {}, {}, {}};
+  ReportPage page;
+  page.profile = std::move(profile);
+  page.cluster = std::move(cluster);
+  page.check = std::move(check);
   // Shares of the work by experience; the bar need not be exact.
   const double ranked = 0.3, drawn = options.validation ? 0.6 : 1;
   const auto tell = [&](double share) {
     if (options.progress) options.progress(share);
   };
   page.ranking = recommended(page.profile, page.cluster, options.recommend);
+  for (const Plan& plan : options.divided) add_divided(page, plan, options);
   tell(ranked);
   add_timeline(page, page.ranking.baseline.plan);
   if (!page.ranking.exact.empty()) {

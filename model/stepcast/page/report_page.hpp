@@ -7,8 +7,10 @@
 // measurements. It needs no network, opens from disk, and says all that matters without its script. Invariants: made
 // from the same values as `--json`, which it also carries (`<script type="application/json" id="record">`); same input,
 // same bytes. Not modelled: comparison of several traces.
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/question/question.hpp>
 #include <stepcast/replay/self_check.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/validation/validation.hpp>
@@ -33,11 +35,20 @@ struct PageSweep {
   double here = 0;  ///< the value of the cluster or the batch that was asked for
 };
 
+/// A plan that divides the model, beside those of the ranking, which divide the batch.
+struct PageLayout {
+  std::string plan;                      ///< as asked
+  std::optional<Prediction> prediction;  ///< with the layout spelled out
+  std::string inapplicable;              ///< why there is no prediction
+  std::vector<LaunchSettings> settings;
+};
+
 struct ReportPage {
   Profile profile;
   Cluster cluster;
   SelfCheck check;
   Ranking ranking;
+  std::vector<PageLayout> divided;      ///< plans with a layout, in the order in which they were named
   std::vector<PageTimeline> timelines;  ///< baseline, then the best plan, where they differ
   std::vector<PageSweep> sweeps;
   std::vector<SuiteResult> validation;  ///< held-out figures of the shipped suites; empty: not run
@@ -46,6 +57,8 @@ struct ReportPage {
 
 struct ReportPageOptions {
   RecommendOptions recommend{};
+  std::vector<Plan> divided{};    ///< plans with a layout to show beside the ranking
+  Question question{};            ///< what layouts ask beside profile and cluster: batch, memory, a described model
   std::vector<SweepAxis> axes{};  ///< to sweep; empty: bandwidth, workers and batch around what was asked for
   bool validation = true;
   unsigned threads = 0;

@@ -30,7 +30,7 @@ namespace stepcast {
 /// `share` of the width: "12.34%".
 [[nodiscard]] std::string width_share(double share);
 /// "<code>dear</code>".
-[[nodiscard]] std::string plan_html(const PlanSpec&);
+[[nodiscard]] std::string plan_html(const Plan&);
 
 void open_section(std::ostream&, std::string_view id, std::string_view title);
 void close_section(std::ostream&);
@@ -51,6 +51,7 @@ void write_to_paste(std::ostream&, std::string_view id, std::string_view name, s
 void write_answer_section(std::ostream&, const ReportPage&);
 void write_ranking_section(std::ostream&, const ReportPage&);
 void write_other_plans_section(std::ostream&, const ReportPage&);
+void write_layouts_section(std::ostream&, const ReportPage&);
 void write_rejected_section(std::ostream&, const ReportPage&);
 void write_timelines_section(std::ostream&, const ReportPage&);
 void write_sweeps_section(std::ostream&, const ReportPage&);

@@ -27,6 +27,8 @@ std::string title_of(const PageSweep& sweep) {
       return "Batch of a worker";
     case SweepQuantity::compute:
       return "Faster compute";
+    case SweepQuantity::layout:
+      return "Layout, " + axis_of(sweep).name;
     case SweepQuantity::option:
       break;
   }
@@ -36,7 +38,7 @@ std::string title_of(const PageSweep& sweep) {
 /// The same sweep with the plans that matter to the reader: baseline, best plan, and all that are best somewhere.
 PageSweep drawn_part(const PageSweep& sweep, const Ranking& ranking) {
   constexpr std::size_t most = 7;
-  const std::vector<PlanSpec>& plans = sweep.question.plans;
+  const std::vector<Plan>& plans = sweep.question.plans;
   std::vector<std::size_t> wins(plans.size());
   for (std::size_t i = 0; i < sweep.rows.size(); ++i) wins[i % plans.size()] += sweep.rows[i].best;
   std::vector<std::size_t> order;
@@ -116,7 +118,7 @@ void write_numbers(std::ostream& out, const PageSweep& part) {
   open_scroller(out, title_of(part) + ", step times");
   out << "<table>\n<caption>" << html(title_of(part)) << ": step times</caption>\n<thead><tr><th scope=\"col\">"
       << html(axis.name) << "</th>";
-  for (const PlanSpec& plan : part.question.plans) out << "<th scope=\"col\">" << plan_html(plan) << "</th>";
+  for (const Plan& plan : part.question.plans) out << "<th scope=\"col\">" << plan_html(plan) << "</th>";
   out << "</tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i + plans <= part.rows.size(); i += plans) {
     out << "<tr><th scope=\"row\">" << html(value_text(axis, part.rows[i].values.front())) << "</th>";

@@ -73,9 +73,9 @@ double expected_improvement(const GaussianProcess::Belief& b, double best, doubl
 }
 
 /// The trials made so far, with values on the unit interval.
-class Search {
+class GaussianSearch {
  public:
-  Search(const std::function<Seconds(double)>& time_of, double low, double high)
+  GaussianSearch(const std::function<Seconds(double)>& time_of, double low, double high)
       : time_of_(time_of), log_low_(std::log(low)), log_range_(std::log(high) - std::log(low)) {}
 
   void try_value(double value) {
@@ -139,7 +139,7 @@ double spread_place(std::uint32_t k) {
 
 Tuned bayesian_minimum(const std::function<Seconds(double)>& time_of, double start, double low, double high,
                        const TunerOptions& options) {
-  Search search(time_of, low, high);
+  GaussianSearch search(time_of, low, high);
   search.try_value(start);
   if (search.is_point()) return search.take();
   for (std::uint32_t k = 1; k <= options.spread && search.trials() < options.evaluations; ++k)

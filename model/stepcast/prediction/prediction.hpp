@@ -15,6 +15,7 @@
 #include <stepcast/schedule/lower.hpp>
 #include <stepcast/schedule/schedule.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,8 @@ struct StragglerEffect {
   Seconds step_low, step_high;  ///< P10, P90 from step to step, by jitter alone; equal without jitter
 };
 
+struct LayoutPrediction;  // parallelism/layout_prediction.hpp
+
 struct Prediction {
   PlanSpec plan;
   Seconds iteration;
@@ -51,6 +54,8 @@ struct Prediction {
   std::size_t messages = 0;                   ///< transfers per iteration
   std::optional<StragglerEffect> stragglers;  ///< nothing where all workers are alike
   bool steady = true;
+  /// Where the plan divides the model: what is known of the layout beside this. Null: the plan divides the batch only.
+  std::shared_ptr<const LayoutPrediction> layout{};
 };
 
 /// Predicts one plan. Inapplicable when the strategy or the collective is.

@@ -121,7 +121,7 @@ void write(std::ostream& out, const Json& json) {
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
-void write_profile(std::ostream& out, const Profile& profile) {
+void write_profile_json(std::ostream& out, const Profile& profile) {
   const std::string text = json_of(profile);
   out << text;
   if (text.empty() || text.back() != '\n') out << '\n';
@@ -141,7 +141,7 @@ Json together_json(const std::vector<TracedRank>& ranks, const std::string& late
   return {{"ranks", std::move(rows)}, {"lateness", lateness}};
 }
 
-void write_replay(std::ostream& out, const SelfCheck& check) {
+void write_replay_json(std::ostream& out, const SelfCheck& check) {
   const Replay* worst = check.worst();
   if (!worst && !check.ranks.empty()) worst = &check.ranks.front();
   Json json = worst ? replay_json(*worst) : Json{{"schema", "stepcast.inapplicable/1"}, {"reason", check.missing}};
@@ -153,11 +153,11 @@ void write_replay(std::ostream& out, const SelfCheck& check) {
   write(out, json);
 }
 
-void write_prediction(std::ostream& out, const PredictionReport& report) {
+void write_prediction_json(std::ostream& out, const PredictionReport& report) {
   write(out, prediction_json(report.prediction));
 }
 
-void write_ranking(std::ostream& out, const RankingReport& report) {
+void write_ranking_json(std::ostream& out, const RankingReport& report) {
   const Ranking& ranking = report.ranking;
   Json json = {{"schema", "stepcast.ranking/1"},
                {"model", report.profile.model},
@@ -195,7 +195,7 @@ Json whatif_json(const WhatIfRow& row) {
   return json;
 }
 
-void write_whatif(std::ostream& out, const WhatIfReport& report) {
+void write_whatif_json(std::ostream& out, const WhatIfReport& report) {
   const Cluster* cluster = report.cluster;
   Json json = {{"schema", "stepcast.whatif/1"},
                {"model", report.profile.model},
@@ -209,7 +209,7 @@ void write_whatif(std::ostream& out, const WhatIfReport& report) {
   write(out, json);
 }
 
-void write_inapplicable(std::ostream& out, std::string_view plan, const Inapplicable& why) {
+void write_inapplicable_json(std::ostream& out, std::string_view plan, const Inapplicable& why) {
   write(out, {{"schema", "stepcast.inapplicable/1"}, {"plan", plan}, {"reason", why.reason}});
 }
 
@@ -240,7 +240,7 @@ Json entry_json(const Calibration::Entry& entry) {
           {"points", std::move(points)}};
 }
 
-void write_calibration(std::ostream& out, const Calibration& calibration) {
+void write_calibration_json(std::ostream& out, const Calibration& calibration) {
   Json json = {{"schema", "stepcast.calibration/1"}, {"cluster", Json::parse(json_of(calibration.cluster))}};
   json["entries"] = Json::array();
   for (const Calibration::Entry& entry : calibration.entries) json["entries"].push_back(entry_json(entry));
@@ -253,15 +253,15 @@ void write_calibration(std::ostream& out, const Calibration& calibration) {
 Report json_report() {
   return {.name = "json",
           .summary = "one JSON document with a schema key, for programs",
-          .profile = write_profile,
+          .profile = write_profile_json,
           .inspection = write_inspection_json,
-          .replay = write_replay,
+          .replay = write_replay_json,
           .pipeline_replay = write_pipeline_replay_json,
-          .prediction = write_prediction,
-          .ranking = write_ranking,
-          .whatif = write_whatif,
-          .inapplicable = write_inapplicable,
-          .calibration = write_calibration,
+          .prediction = write_prediction_json,
+          .ranking = write_ranking_json,
+          .whatif = write_whatif_json,
+          .inapplicable = write_inapplicable_json,
+          .calibration = write_calibration_json,
           .timeline = nullptr,
           .layout = write_layout_json,
           .layout_comparison = write_layout_comparison_json,

@@ -27,7 +27,7 @@
 #include <cmath>
 #include <limits>
 
-namespace stepcast {
+namespace stepcast::strategy::bytescheduler {
 namespace {
 
 constexpr double million_elements = 4e6;  // bytes
@@ -155,8 +155,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy bytescheduler_strategy;
-constinit const Strategy bytescheduler_strategy{
+extern constinit const Strategy record{
     .name = "bytescheduler",
     .title = "ByteScheduler-A2A",
     .summary = "tensors cut into parts, all-reduced by urgency under a credit, across the barrier",
@@ -172,4 +171,4 @@ constinit const Strategy bytescheduler_strategy{
         "tensors: measure it before relying on this",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::bytescheduler

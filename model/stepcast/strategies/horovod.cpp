@@ -25,7 +25,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::strategy::horovod {
 namespace {
 
 enum Loop { non_blocking, blocking, gap };
@@ -160,8 +160,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy horovod_strategy;
-constinit const Strategy horovod_strategy{
+extern constinit const Strategy record{
     .name = "horovod",
     .title = "Horovod fusion",
     .summary = "tensors that are ready at a tick of a loop are packed up to a threshold",
@@ -174,4 +173,4 @@ constinit const Strategy horovod_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::horovod

@@ -12,7 +12,7 @@
 // machine the server is one of the devices. Not modelled: dealing out the units on the server.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::ist {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "period",
@@ -58,8 +58,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy ist_strategy;
-constinit const Strategy ist_strategy{
+extern constinit const Strategy record{
     .name = "ist",
     .title = "Independent subnet training",
     .summary = "thin networks of their own, exchanged with a partitioned server every J iterations",
@@ -75,4 +74,4 @@ constinit const Strategy ist_strategy{
         "of the model",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::ist

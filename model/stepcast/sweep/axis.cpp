@@ -39,8 +39,19 @@ std::string quoted(std::string_view text) { return text.empty() ? "nothing" : "'
   throw InputError(where_of(name), std::move(expected), std::move(found), std::move(hint));
 }
 
-std::vector<PlanSpec> plans_or_presets(std::span<const PlanSpec> plans) {
-  return plans.empty() ? preset_plans() : std::vector<PlanSpec>(plans.begin(), plans.end());
+std::vector<PlanSpec> plans_or_presets(std::span<const Plan> plans) {
+  if (plans.empty()) return preset_plans();
+  std::vector<PlanSpec> strategies;
+  for (const Plan& plan : plans) strategies.push_back(plan.strategy);
+  return strategies;
+}
+
+/// Numbers of a layout that an axis can take: "tp", "pp", "mb", "zero", ...
+std::vector<std::string> layout_numbers() {
+  std::vector<std::string> names;
+  for (const LayoutField& field : layout_fields())
+    if (field.is_number) names.emplace_back(field.name);
+  return names;
 }
 
 /// Every option that an axis could name, with and without its owner.
@@ -64,9 +75,12 @@ std::vector<std::string> option_names(const std::vector<PlanSpec>& plans) {
   for (const SweepQuantityRule& rule : rules) known.emplace_back(rule.name);
   std::vector<std::string> options = option_names(plans);
   known.insert(known.end(), options.begin(), options.end());
+  for (const std::string& number : layout_numbers()) known.push_back(number);
   const std::string near = suggestion_for(name, known);
-  throw InputError("axis", "bandwidth, latency, workers, batch, compute, or an option of a plan", quoted(name),
-                   near.empty() ? "no plan of the sweep has an option of that name" : "did you mean '" + near + "'?");
+  throw InputError(
+      "axis",
+      "bandwidth, latency, workers, batch, compute, a number of the layout (tp, pp, ...), or an option of a plan",
+      quoted(name), near.empty() ? "no plan of the sweep has an option of that name" : "did you mean '" + near + "'?");
 }
 
 /// What the option is, the same of all plans that have it. Throws InputError.
@@ -85,7 +99,7 @@ const OptionSpec* option_named(std::string_view name, std::vector<PlanSpec> plan
 }
 
 /// The axis without values.
-SweepAxis axis_named(std::string_view name, std::span<const PlanSpec> plans) {
+SweepAxis axis_named(std::string_view name, std::span<const Plan> plans) {
   SweepAxis axis;
   axis.name = name;
   for (const SweepQuantityRule& rule : rules)
@@ -93,13 +107,17 @@ SweepAxis axis_named(std::string_view name, std::span<const PlanSpec> plans) {
       axis.quantity = rule.quantity;
       return axis;
     }
+  if (const std::vector<std::string> numbers = layout_numbers(); std::ranges::find(numbers, name) != numbers.end()) {
+    axis.quantity = SweepQuantity::layout;
+    return axis;
+  }
   axis.quantity = SweepQuantity::option;
   axis.option = option_named(name, plans_or_presets(plans));
   return axis;
 }
 
 bool is_whole(const SweepAxis& axis) {
-  if (axis.quantity == SweepQuantity::workers) return true;
+  if (axis.quantity == SweepQuantity::workers || axis.quantity == SweepQuantity::layout) return true;
   return axis.option && (axis.option->kind == OptionKind::size || axis.option->kind == OptionKind::count);
 }
 
@@ -109,7 +127,7 @@ bool is_choice(const SweepAxis& axis) { return axis.option && axis.option->kind 
 struct Bounds {
   double low = HUGE_VAL, high = -HUGE_VAL;
 };
-Bounds bounds_of(const SweepAxis& axis, std::span<const PlanSpec> plans) {
+Bounds bounds_of(const SweepAxis& axis, std::span<const Plan> plans) {
   Bounds bounds;
   if (!axis.option) return bounds;
   for (PlanSpec& plan : plans_or_presets(plans))
@@ -142,6 +160,10 @@ void check_value(const SweepAxis& axis, double value, std::string_view text, con
       return demand(value > 0 && value <= 1e9, "a number of samples above 0, at most 1e9");
     case SweepQuantity::compute:
       return demand(value > 0 && value <= most_factor, "a factor above 0, at most 1e6");
+    case SweepQuantity::layout:
+      demand(value == std::floor(value) && std::abs(value) <= most_workers, "a whole number");
+      (void)with_field({}, axis.name, short_number(value));
+      return;
     case SweepQuantity::option: {
       const OptionSpec& o = *axis.option;
       demand(finite && (!(is_whole(axis) || is_choice(axis)) || value == std::floor(value)), "a whole number");
@@ -250,7 +272,7 @@ double* option_of(PlanSpec& plan, std::string_view name, const OptionSpec** spec
   return nullptr;
 }
 
-SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans) {
+SweepAxis sweep_axis_of(std::string_view text, std::span<const Plan> plans) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
     throw InputError("axis", "a quantity and its values, such as 'bandwidth=1Gb/s..400Gb/s' or 'workers=2,4,8'",
@@ -272,14 +294,14 @@ SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans) 
   }
 }
 
-SweepAxis sweep_axis_of(std::string_view name, std::span<const double> values, std::span<const PlanSpec> plans) {
+SweepAxis sweep_axis_of(std::string_view name, std::span<const double> values, std::span<const Plan> plans) {
   SweepAxis axis = axis_named(name, plans);
   axis.values.assign(values.begin(), values.end());
   check_axis(axis, plans);
   return axis;
 }
 
-void check_axis(const SweepAxis& axis, std::span<const PlanSpec> plans) {
+void check_axis(const SweepAxis& axis, std::span<const Plan> plans) {
   const SweepAxis named = axis_named(axis.name, plans);
   if (named.quantity != axis.quantity || !named.option != !axis.option)
     refuse(axis.name, "an axis as sweep_axis_of makes it", "another quantity");
@@ -315,6 +337,7 @@ std::string value_text(const SweepAxis& axis, double value) {
 
 std::string column_of(const SweepAxis& axis) {
   if (const SweepQuantityRule* rule = rule_of(axis.quantity)) return std::string(rule->column);
+  if (axis.quantity == SweepQuantity::layout) return axis.name;
   const OptionKind kind = axis.option->kind;
   return axis.name + (kind == OptionKind::size ? "_bytes" : kind == OptionKind::duration ? "_s" : "");
 }

@@ -95,6 +95,7 @@ class Line {
   /// The smallest step of the first axis: whole machines, or none.
   [[nodiscard]] static double grain_of(const SweepQuestion& question) {
     const SweepAxis& axis = question.axes.front();
+    if (axis.quantity == SweepQuantity::layout) return 1;
     if (axis.quantity == SweepQuantity::workers) return static_cast<double>(question.cluster.devices_per_node);
     return axis.option && axis.option->kind == OptionKind::count ? 1 : 0;
   }
@@ -110,7 +111,7 @@ class Line {
     double least = HUGE_VAL;
     for (const std::size_t end : {k, k + 1}) {
       if (end == k + 1 && !grid_.question().tune) break;
-      const Answer<PlanSpec> spec = spec_between(end, values, plan);
+      const Answer<Plan> spec = spec_between(end, values, plan);
       if (!spec) continue;
       const Answer<Prediction> p = grid_.prediction_at(*place, *spec);
       if (p) least = std::min(least, p->iteration.value());
@@ -119,12 +120,12 @@ class Line {
   }
 
   /// The plan with the options that it has at the end `k`, and the value of the axis if that is an option.
-  [[nodiscard]] Answer<PlanSpec> spec_between(std::size_t k, std::span<const double> values, std::size_t plan) const {
-    Answer<PlanSpec> asked = grid_.plan_at(plan, values);
+  [[nodiscard]] Answer<Plan> spec_between(std::size_t k, std::span<const double> values, std::size_t plan) const {
+    Answer<Plan> asked = grid_.plan_at(plan, values);
     if (!asked || !grid_.question().tune || !row(k, plan).prediction) return asked;
-    PlanSpec as_tuned = row(k, plan).prediction->plan;
+    Plan as_tuned = plan_of(*row(k, plan).prediction);
     const SweepAxis& axis = grid_.question().axes.front();
-    double* const at = axis.quantity == SweepQuantity::option ? option_of(as_tuned, axis.name) : nullptr;
+    double* const at = axis.quantity == SweepQuantity::option ? option_of(as_tuned.strategy, axis.name) : nullptr;
     if (at) *at = values.front();
     return as_tuned;
   }

@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-void check_axes(const SweepQuestion& question, const std::vector<PlanSpec>& plans) {
+void check_axes(const SweepQuestion& question, const std::vector<Plan>& plans) {
   if (question.axes.empty())
     throw InputError("axes", "at least one", "none", "name one, such as 'bandwidth=1Gb/s..400Gb/s'");
   std::set<std::string> seen;
@@ -21,7 +21,8 @@ void check_axes(const SweepQuestion& question, const std::vector<PlanSpec>& plan
     if (!seen.insert(axis.name).second) throw InputError("axis '" + axis.name + "'", "each axis once", "it again");
   }
   // "bucket" and "ddp.bucket" would write the same value.
-  for (PlanSpec plan : plans) {
+  for (const Plan& asked : plans) {
+    PlanSpec plan = asked.strategy;
     std::set<const double*> written;
     for (const SweepAxis& axis : question.axes) {
       const double* at = axis.quantity == SweepQuantity::option ? option_of(plan, axis.name) : nullptr;
@@ -71,9 +72,26 @@ std::size_t SweepQuestion::points() const {
   return n;
 }
 
-std::vector<PlanSpec> plans_of(const SweepQuestion& question) {
-  return question.plans.empty() ? preset_plans_on(question.cluster) : question.plans;
+std::vector<Plan> plans_of(const SweepQuestion& question) {
+  if (!question.plans.empty()) return question.plans;
+  const bool divided =
+      std::ranges::any_of(question.axes, [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
+  if (divided || question.global_batch > 0) return {plan_of("ddp")};
+  std::vector<Plan> plans;
+  for (PlanSpec& spec : preset_plans_on(question.cluster)) plans.emplace_back(std::move(spec));
+  return plans;
 }
+
+namespace {
+
+bool divides_models(const SweepQuestion& question, const std::vector<Plan>& plans) {
+  return question.global_batch > 0 || question.shape ||
+         std::ranges::any_of(plans, [](const Plan& plan) { return plan.layout.has_value(); }) ||
+         std::ranges::any_of(question.axes,
+                             [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
+}
+
+}  // namespace
 
 bool over_network(const SweepQuestion& question) {
   for (const SweepAxis& axis : question.axes)
@@ -89,8 +107,12 @@ SweepGrid::SweepGrid(const SweepQuestion& question)
       plans_(plans_of(question)),
       profile_(std::make_shared<const Profile>(question.profile)),
       points_(question.points()),
-      over_network_(over_network(question)) {
+      over_network_(over_network(question)),
+      asks_(!question.changes.empty() || divides_models(question, plans_)) {
   check_axes(question, plans_);
+  if (question.tune && asks_)
+    throw InputError("tune", "plans without a layout, of a step without what-ifs", "others",
+                     "leave it out, or name the options: 'layout(tp=2)/ddp(bucket=5 MiB)'");
 }
 
 std::vector<double> SweepGrid::values_at(std::size_t point) const {
@@ -150,16 +172,24 @@ Answer<SweepPlace> SweepGrid::place_at(std::span<const double> values) const {
   if (!profile) return Inapplicable{profile.reason()};
   if (question_.pipeline)
     profile = std::make_shared<const Profile>(with_input_pipeline(**profile, *question_.pipeline, *cluster));
-  return SweepPlace{std::move(*profile), std::move(*cluster)};
+  SweepPlace place{std::move(*profile), std::move(*cluster)};
+  if (!asks_) return place;
+  Question here = question_;
+  here.profile = *place.profile;
+  here.cluster = place.cluster;
+  place.divided.emplace(std::move(here));
+  return place;
 }
 
-Answer<PlanSpec> SweepGrid::plan_at(std::size_t plan, std::span<const double> values) const {
-  PlanSpec spec = plans_[plan];
+Answer<Plan> SweepGrid::plan_at(std::size_t plan, std::span<const double> values) const {
+  Plan spec = plans_[plan];
   for (std::size_t i = 0; i < values.size(); ++i) {
     const SweepAxis& axis = question_.axes[i];
+    if (axis.quantity == SweepQuantity::layout)
+      spec.layout = with_field(spec.layout.value_or(Layout{}), axis.name, value_text(axis, values[i]));
     if (axis.quantity != SweepQuantity::option) continue;
     const OptionSpec* option = nullptr;
-    double* at = option_of(spec, axis.name, &option);
+    double* at = option_of(spec.strategy, axis.name, &option);
     if (!at) continue;
     if (!(values[i] >= option->low && values[i] <= option->high))
       return Inapplicable{"option '" + std::string(option->name) + "' takes " + value_text(axis, option->low) + " to " +
@@ -169,10 +199,11 @@ Answer<PlanSpec> SweepGrid::plan_at(std::size_t plan, std::span<const double> va
   return spec;
 }
 
-PlanSpec SweepGrid::tuned_at(const SweepPlace& place, const PlanSpec& at, std::size_t plan) const {
-  if (!question_.tune) return at;
+Plan SweepGrid::tuned_at(const SweepPlace& place, const Plan& asked, std::size_t plan) const {
+  if (!question_.tune) return asked;
+  const PlanSpec& at = asked.strategy;
   // Open (`auto`) are the options that a search would change, but not those of an axis.
-  PlanSpec open = at, probe = plans_[plan];
+  PlanSpec open = at, probe = plans_[plan].strategy;
   std::vector<const double*> fixed;
   for (const SweepAxis& axis : question_.axes)
     if (axis.quantity == SweepQuantity::option) fixed.push_back(option_of(probe, axis.name));
@@ -186,7 +217,8 @@ PlanSpec SweepGrid::tuned_at(const SweepPlace& place, const PlanSpec& at, std::s
   return any ? tuned(*place.profile, place.cluster, open) : at;
 }
 
-Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const PlanSpec& spec) const {
+Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan& plan) const {
+  const PlanSpec& spec = plan.strategy;
   const bool latency = std::any_of(question_.axes.begin(), question_.axes.end(),
                                    [](const SweepAxis& a) { return a.quantity == SweepQuantity::latency; });
   if (latency) {
@@ -195,6 +227,7 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const PlanS
       return Inapplicable{
           "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
   }
+  if (place.divided) return place.divided->answer(plan);
   return predicted(*place.profile, place.cluster, spec);
 }
 

@@ -17,7 +17,7 @@ struct SweepQuantityRule {
 };
 [[nodiscard]] const SweepQuantityRule* rule_of(SweepQuantity);
 /// Throws InputError for an axis whose name or values are none, in a question with these plans.
-void check_axis(const SweepAxis&, std::span<const PlanSpec> plans);
+void check_axis(const SweepAxis&, std::span<const Plan> plans);
 /// "network bandwidth (goodput)", "bucket of ddp": for the axis of a chart.
 [[nodiscard]] std::string title_of(const SweepAxis&);
 
@@ -34,6 +34,7 @@ void check_axis(const SweepAxis&, std::span<const PlanSpec> plans);
 struct SweepPlace {
   std::shared_ptr<const Profile> profile;
   Cluster cluster;
+  std::optional<PreparedQuestion> divided{};  ///< where some plan divides the model, or what-ifs change the step
 };
 
 class SweepGrid {
@@ -42,16 +43,16 @@ class SweepGrid {
   explicit SweepGrid(const SweepQuestion&);
 
   [[nodiscard]] const SweepQuestion& question() const { return question_; }
-  [[nodiscard]] const std::vector<PlanSpec>& plans() const { return plans_; }
+  [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
   [[nodiscard]] std::size_t points() const { return points_; }
   [[nodiscard]] std::vector<double> values_at(std::size_t point) const;
   /// Inapplicable where no such cluster or batch can be.
   [[nodiscard]] Answer<SweepPlace> place_at(std::span<const double> values) const;
   /// A plan with the options of the axes. Inapplicable outside an option's range.
-  [[nodiscard]] Answer<PlanSpec> plan_at(std::size_t plan, std::span<const double> values) const;
+  [[nodiscard]] Answer<Plan> plan_at(std::size_t plan, std::span<const double> values) const;
   /// The same with its other options tuned, if the question says so.
-  [[nodiscard]] PlanSpec tuned_at(const SweepPlace&, const PlanSpec& at, std::size_t plan) const;
-  [[nodiscard]] Answer<Prediction> prediction_at(const SweepPlace&, const PlanSpec&) const;
+  [[nodiscard]] Plan tuned_at(const SweepPlace&, const Plan& at, std::size_t plan) const;
+  [[nodiscard]] Answer<Prediction> prediction_at(const SweepPlace&, const Plan&) const;
 
  private:
   [[nodiscard]] Answer<std::shared_ptr<const Profile>> profile_at(std::span<const double> values) const;
@@ -60,10 +61,11 @@ class SweepGrid {
   [[nodiscard]] const double* value_of(SweepQuantity, std::span<const double> values) const;
 
   const SweepQuestion& question_;
-  const std::vector<PlanSpec> plans_;
+  const std::vector<Plan> plans_;
   const std::shared_ptr<const Profile> profile_;  ///< as traced
   std::size_t points_ = 1;
   const bool over_network_;
+  const bool asks_;  ///< a plan alone does not say what is asked: layouts, or what-ifs
 };
 
 }  // namespace stepcast

@@ -12,7 +12,7 @@ namespace {
 
 /// One plan at one place: as asked, or with better options if that is what the question wants.
 void answer(const SweepGrid& grid, const SweepPlace& place, std::size_t plan, SweepRow& row) {
-  const Answer<PlanSpec> asked = grid.plan_at(plan, row.values);
+  const Answer<Plan> asked = grid.plan_at(plan, row.values);
   if (!asked) {
     row.inapplicable = asked.reason();
     return;
@@ -27,7 +27,7 @@ void answer(const SweepGrid& grid, const SweepPlace& place, std::size_t plan, Sw
     Answer<Prediction> better = grid.prediction_at(place, grid.tuned_at(place, *asked, plan));
     if (better && better->iteration < prediction->iteration) prediction = std::move(better);
   }
-  row.plan = text_of(prediction->plan);
+  row.plan = text_of(plan_of(*prediction));
   row.prediction = std::move(*prediction);
   row.prediction->critical_path = {};
 }

@@ -6,9 +6,9 @@
 // independent, so that a range of them can be computed anywhere: the rows of [0, n) are those of [0, k) followed by
 // those of [k, n), byte for byte, on any number of threads. A row whose plan cannot run there says why. Whatever the
 // order of the axes, a point is made in this one: batch and compute of the profile, machines, bandwidth and latency of
-// the cluster, then the input pipeline that feeds them. Not modelled: layouts (a plan here divides the batch only);
-// what a batch does to convergence; step times between the points.
-#include <stepcast/prediction/prediction.hpp>
+// the cluster, then the input pipeline that feeds them, then the what-ifs of the question, then the layout. Not
+// modelled: what a batch does to convergence; step times between the points.
+#include <stepcast/question/question.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>
 
 #include <cstddef>
@@ -32,6 +32,7 @@ enum class SweepQuantity : std::uint8_t {
   batch,      ///< samples per worker (the what-if `batch`)
   compute,    ///< factor by which compute is faster
   option,     ///< of every plan whose strategy or modifier has an option of that name
+  layout,     ///< a number of the layout in front of each plan: tp, pp, mb, zero, ...
 };
 
 struct SweepAxis {
@@ -45,27 +46,25 @@ struct SweepAxis {
 /// "latency=1us..1ms:7". A range is spaced evenly on a log scale: by factors of two, its end in any case, or in as many
 /// points as stand behind the colon; whole where the quantity counts workers, bytes or things. Options are those of
 /// `plans`, of the preset plans if there are none. Throws InputError.
-[[nodiscard]] SweepAxis sweep_axis_of(std::string_view text, std::span<const PlanSpec> plans);
+[[nodiscard]] SweepAxis sweep_axis_of(std::string_view text, std::span<const Plan> plans);
 /// The same from a name and SI values. Throws InputError.
 [[nodiscard]] SweepAxis sweep_axis_of(std::string_view name, std::span<const double> values,
-                                      std::span<const PlanSpec> plans);
+                                      std::span<const Plan> plans);
 /// "25 Gb/s", "64": a value of an axis for people.
 [[nodiscard]] std::string value_text(const SweepAxis&, double value);
 /// The name of an axis in tables, with its unit: "bandwidth_bytes_per_s", "workers", "bucket_bytes".
 [[nodiscard]] std::string column_of(const SweepAxis&);
 
-struct SweepQuestion {
-  Profile profile;
-  Cluster cluster;
-  std::vector<SweepAxis> axes;
-  std::vector<PlanSpec> plans{};  ///< empty: what `recommend` would rank, all exact
-  bool tune = false;              ///< tune the options of each plan anew at each point, those of an axis excepted
-  std::optional<InputPipeline> pipeline{};  ///< what feeds the steps; the profile is then as traced
+/// A question and the grid over which it is asked. With a pipeline the profile is as traced.
+struct SweepQuestion : Question {
+  std::vector<SweepAxis> axes{};
+  std::vector<Plan> plans{};  ///< empty: what `recommend` would rank, all exact; with an axis of the layout: DDP
+  bool tune = false;          ///< tune the options of each plan anew at each point, those of an axis excepted
 
   [[nodiscard]] std::size_t points() const;
 };
 /// The plans of a question, named or preset.
-[[nodiscard]] std::vector<PlanSpec> plans_of(const SweepQuestion&);
+[[nodiscard]] std::vector<Plan> plans_of(const SweepQuestion&);
 
 struct SweepRow {
   std::size_t point = 0;                 ///< position in the grid

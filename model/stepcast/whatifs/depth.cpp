@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace stepcast {
+namespace stepcast::whatif::depth {
 namespace {
 
 constexpr WhatIfOption options[] = {
@@ -23,8 +23,7 @@ Answer<Profile> at_depth(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf depth_whatif;
-const WhatIf depth_whatif = {
+extern const WhatIf record = {
     .name = "depth",
     .title = "another depth",
     .summary =
@@ -35,4 +34,4 @@ const WhatIf depth_whatif = {
     .apply = at_depth,
     .caution = "whether the deeper model fits into the memory of a device is not asked here: recommend asks"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::depth

@@ -6,7 +6,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::gist {
 namespace {
 
 constexpr WhatIfOption options[] = {
@@ -53,13 +53,13 @@ Answer<Profile> with_encoded_activations(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf gist_whatif;
-const WhatIf gist_whatif = {.name = "gist",
-                            .title = "Gist",
-                            .summary = "activations are encoded after the forward and decoded before the backward pass",
-                            .reference = "Jain et al. 2018 (Gist, ISCA)",
-                            .options = options,
-                            .apply = with_encoded_activations,
-                            .caution = "sizes by layer are an estimate; lossy encodings change training"};
+extern const WhatIf record = {
+    .name = "gist",
+    .title = "Gist",
+    .summary = "activations are encoded after the forward and decoded before the backward pass",
+    .reference = "Jain et al. 2018 (Gist, ISCA)",
+    .options = options,
+    .apply = with_encoded_activations,
+    .caution = "sizes by layer are an estimate; lossy encodings change training"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::gist

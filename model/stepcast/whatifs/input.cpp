@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace stepcast {
+namespace stepcast::whatif::input {
 namespace {
 
 constexpr WhatIfOption options[] = {
@@ -40,8 +40,7 @@ Answer<Profile> with_other_input(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf input_whatif;
-const WhatIf input_whatif = {
+extern const WhatIf record = {
     .name = "input",
     .title = "another input pipeline",
     .summary = "another cache, storage, number or speed of loader workers, in the pipeline that feeds the steps",
@@ -50,4 +49,4 @@ const WhatIf input_whatif = {
     .apply = with_other_input,
     .caution = "batches that take unequally long, and the start of an epoch, are not in it"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::input

@@ -9,7 +9,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::reconstructed_batch_norm {
 namespace {
 
 constexpr WhatIfOption options[] = {
@@ -36,8 +36,7 @@ Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf reconstructed_batch_norm_whatif;
-const WhatIf reconstructed_batch_norm_whatif = {
+extern const WhatIf record = {
     .name = "reconstructed_batch_norm",
     .title = "reconstructed batch norm",
     .summary = "batch norm split and fused with its neighbours: activations gone, batch norm halved",
@@ -46,4 +45,4 @@ const WhatIf reconstructed_batch_norm_whatif = {
     .apply = with_reconstructed_norm,
     .caution = "Daydream's own rule predicted 12.7 % where about 7 % were measured"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::reconstructed_batch_norm

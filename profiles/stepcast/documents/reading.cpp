@@ -14,13 +14,16 @@
 
 namespace stepcast {
 
-#define STEPCAST_MEMBER(name) Format name();
+#define STEPCAST_MEMBER(name) \
+  namespace format::name {    \
+  Format record();            \
+  }
 #include <stepcast/formats/formats.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const Format> formats() {
   static const Format table[] = {
-#define STEPCAST_MEMBER(name) name(),
+#define STEPCAST_MEMBER(name) format::name::record(),
 #include <stepcast/formats/formats.inc>
 #undef STEPCAST_MEMBER
   };
@@ -117,7 +120,7 @@ Reading reading_of_file(const Source& source, std::string_view head, const ReadO
 }
 
 template <class T>
-void append(std::vector<T>& all, std::vector<T>&& more) {
+void append_members(std::vector<T>& all, std::vector<T>&& more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
@@ -133,9 +136,9 @@ Reading reading_of_archive(const Source& source, const ReadOptions& options) {
       };
     try {
       Reading one = reading_of_file(member, head_of(member), member_options);
-      append(all.traces, std::move(one.traces));
-      append(all.profiles, std::move(one.profiles));
-      append(all.executions, std::move(one.executions));
+      append_members(all.traces, std::move(one.traces));
+      append_members(all.profiles, std::move(one.profiles));
+      append_members(all.executions, std::move(one.executions));
     } catch (const InputError& error) {
       if (options.strict) throw;
       all.refused.push_back(error.what());

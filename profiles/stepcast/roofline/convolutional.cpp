@@ -182,13 +182,13 @@ std::vector<UnitShape> resnet(const Start& start, const std::array<int, 4>& bloc
 
 // ---- networks without residuals ----
 
-struct Layer {
+struct PlainLayer {
   std::int64_t channels = 0;
   Window window;
   Window pool{0, 0, 0};  ///< size 0: none follows
 };
 
-std::vector<UnitShape> plain_network(const Start& start, std::span<const Layer> layers, bool norm,
+std::vector<UnitShape> plain_network(const Start& start, std::span<const PlainLayer> layers, bool norm,
                                      std::int64_t pooled_side, bool dropout_first) {
   std::vector<UnitShape> units;
   Image image = start.image;
@@ -217,7 +217,7 @@ std::vector<UnitShape> plain_network(const Start& start, std::span<const Layer> 
 
 /// Numbers of 3 x 3 convolutions in the five stages, each closed by a pool.
 std::vector<UnitShape> vgg(const Start& start, const std::array<int, 5>& stages, bool norm) {
-  std::vector<Layer> layers;
+  std::vector<PlainLayer> layers;
   for (std::size_t stage = 0; stage < stages.size(); ++stage)
     for (int i = 0; i < stages[stage]; ++i) {
       layers.push_back({std::min<std::int64_t>(512, 64 << stage), {}});
@@ -228,7 +228,7 @@ std::vector<UnitShape> vgg(const Start& start, const std::array<int, 5>& stages,
 
 std::vector<UnitShape> alexnet(const Start& start) {
   constexpr Window pool{3, 2, 0};
-  const Layer layers[] = {{64, {11, 4, 2}, pool}, {192, {5, 1, 2}, pool}, {384, {}}, {256, {}}, {256, {}, pool}};
+  const PlainLayer layers[] = {{64, {11, 4, 2}, pool}, {192, {5, 1, 2}, pool}, {384, {}}, {256, {}}, {256, {}, pool}};
   return plain_network(start, layers, false, 6, true);
 }
 

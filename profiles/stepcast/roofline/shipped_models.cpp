@@ -12,7 +12,7 @@
 namespace stepcast {
 namespace {
 
-using Json = nlohmann::json;
+using Json = JsonNode::Json;
 
 Tensor parameter_of_json(const Json& entry, std::string_view source) {
   Tensor tensor;

@@ -126,14 +126,14 @@ struct Occurrence {
 };
 
 /// What a step put on the device: joined with the launch by correlation, so it may run after the step has ended.
-struct DeviceWork {
+struct StepDeviceWork {
   std::int64_t total_ns = 0;  ///< summed durations
   std::int64_t late_ns = 0;   ///< of which started after the host annotation ended
   std::int64_t first_start_ns = -1;
 };
 
 struct StepWork {
-  std::vector<DeviceWork> steps;
+  std::vector<StepDeviceWork> steps;
   std::vector<std::vector<Occurrence>> kernels;  ///< by distinct name, in time order
 };
 
@@ -144,7 +144,7 @@ StepWork device_work_of(const Trace& trace, std::span<const Step> steps) {
     if (const std::int32_t step = step_at(steps, event.start_ns); step >= 0)
       step_of_launch.try_emplace(event.correlation, step);
   }
-  StepWork work{std::vector<DeviceWork>(steps.size()), {}};
+  StepWork work{std::vector<StepDeviceWork>(steps.size()), {}};
   std::vector<std::uint32_t> slot(trace.strings.size(), no_index);
   for (const Event& event : trace.events) {
     if (!is_device_work(event.kind)) continue;
@@ -156,7 +156,7 @@ StepWork device_work_of(const Trace& trace, std::span<const Step> steps) {
     }
     work.kernels[slot[event.name]].push_back({step, event.start_ns});
     if (step < 0) continue;
-    DeviceWork& w = work.steps[static_cast<std::size_t>(step)];
+    StepDeviceWork& w = work.steps[static_cast<std::size_t>(step)];
     w.total_ns += event.duration_ns;
     if (event.start_ns > steps[static_cast<std::size_t>(step)].end_ns) w.late_ns += event.duration_ns;
     if (w.first_start_ns < 0) w.first_start_ns = event.start_ns;
@@ -166,7 +166,7 @@ StepWork device_work_of(const Trace& trace, std::span<const Step> steps) {
 
 /// The host runs ahead where most of the device work starts only after the annotation of the step that launched it has
 /// ended: then the annotation is the time to *issue* a step.
-bool host_runs_ahead(std::span<const Step> steps, const std::vector<DeviceWork>& work) {
+bool host_runs_ahead(std::span<const Step> steps, const std::vector<StepDeviceWork>& work) {
   std::vector<double> late_shares;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].distorted && steps.size() > 2) continue;
@@ -242,7 +242,7 @@ bool occurs_once_a_step(const std::vector<Occurrence>& kernel, std::size_t steps
 /// Median over the steps of the median over the kernels that occur once a step of their start-to-start time.
 Seconds usual_period(const StepWork& work, std::span<const Step> steps) {
   const auto working = static_cast<std::size_t>(
-      std::ranges::count_if(work.steps, [](const DeviceWork& w) { return w.first_start_ns >= 0; }));
+      std::ranges::count_if(work.steps, [](const StepDeviceWork& w) { return w.first_start_ns >= 0; }));
   if (working == 1) return Seconds(0);  // what a single step launched once tells of no period
   const Succession succession(steps);
   std::vector<std::vector<double>> samples(work.steps.size() + 1);

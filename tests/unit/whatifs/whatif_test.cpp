@@ -304,7 +304,7 @@ TEST_CASE("what-if: rows of a report start from the same step") {
   const Cluster cluster = cluster_of_flags(8, 4, "10GbE");
   const std::vector<Scenario> scenarios{scenario_of("amp"), scenario_of("batch(to=64)"),
                                         scenario_of("remove(layers=x)")};
-  const auto rows = whatif_rows(p, scenarios, nullptr, &cluster, plan_spec_of("ddp"));
+  const auto rows = whatif_rows({.profile = p, .cluster = cluster}, scenarios, plan_of("ddp"));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0].alone == lone_step_time(p));
   REQUIRE(rows[0].distributed);

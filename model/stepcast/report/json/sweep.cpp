@@ -22,7 +22,7 @@ std::string number(double value) {
   return {digits.data(), end.ptr};
 }
 /// Nothing for a quantity whose zero means "unknown".
-std::string known(double value) { return value > 0 ? number(value) : std::string(); }
+std::string known_or_empty(double value) { return value > 0 ? number(value) : std::string(); }
 
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -68,8 +68,8 @@ std::array<Figure, 12> figures_of(const SweepRow& row) {
            {"codec_s", share(&Breakdown::codec)},
            {"input_stall_s", share(&Breakdown::input_stall)},
            {"idle_s", share(&Breakdown::idle)},
-           {"throughput_samples_per_s", p ? known(p->throughput_samples_per_s) : std::string()},
-           {"memory_bytes", p ? known(p->memory.value()) : std::string()},
+           {"throughput_samples_per_s", p ? known_or_empty(p->throughput_samples_per_s) : std::string()},
+           {"memory_bytes", p ? known_or_empty(p->memory.value()) : std::string()},
            {"messages", p ? std::to_string(p->messages) : std::string()}}};
 }
 

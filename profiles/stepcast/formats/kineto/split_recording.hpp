@@ -10,9 +10,12 @@
 
 namespace stepcast {
 
+namespace format::kineto {
 /// One trace from all parts, in their order. Throws InputError when one of them is no Kineto file, or when they
 /// contradict one another about rank, world size or base time.
 [[nodiscard]] Trace kineto_trace_of(std::span<const Source> parts, const ReadOptions& = {});
+}  // namespace format::kineto
+using format::kineto::kineto_trace_of;
 
 /// True when two traces that were read one by one are parts of one recording, or recordings of one process: nothing
 /// says that their ranks differ, next to no event and no annotated step is in both, and they share host threads on

@@ -11,7 +11,10 @@
 
 namespace stepcast {
 
+namespace format::triosim {
 /// The two tables as one text, or nothing when the files are not such a pair.
 [[nodiscard]] std::optional<std::string> joined_tables(std::span<const Source> files);
+}  // namespace format::triosim
+using format::triosim::joined_tables;
 
 }  // namespace stepcast

@@ -1,0 +1,90 @@
+#pragma once
+// Question: what everybody asks of stepcast, and the one way in which it is answered.
+//
+// A question is a job (a traced profile, or a described model on a device), the cluster that it is to run on, and the
+// changes that somebody considers making to it (what-ifs). Its answer for a plan is a `Prediction`, whether the plan
+// divides the batch only or, with a layout in front, the model too:
+//
+//   PreparedQuestion question({.profile = profile, .cluster = cluster, .changes = scenario_of("amp")});
+//   Answer<Prediction> plain = question.answer(plan_of("ddp(bucket=25 MiB)"));
+//   Answer<Prediction> divided = question.answer(plan_of("layout(tp=2, zero=1)/dear"));
+//
+// The command line, Python, C, sweeps, what-ifs and the report all ask here, so that the same question has the same
+// answer, to the last digit, whoever asks. Invariants: an answer depends on the question and the plan alone; changes
+// come before layouts, in their order; the parts of an answer sum to its step. Not modelled: what-ifs of a described
+// model, which has no trace that they could change; the input pipeline of a job whose model is divided.
+#include <stepcast/layout/layout.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/whatif/input_pipeline.hpp>
+#include <stepcast/whatif/whatif.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// A plan as it is written, "layout(tp=8)/dear(bucket=25 MiB)+fp16@ring": how gradients travel, and how the model is
+/// divided. A plan without a layout divides the batch only.
+struct Plan {
+  PlanSpec strategy;
+  std::optional<Layout> layout;
+
+  Plan(PlanSpec spec) : strategy(std::move(spec)) {}  // NOLINT: a strategy is a plan
+  Plan(PlanSpec spec, Layout divided) : strategy(std::move(spec)), layout(std::move(divided)) {}
+};
+/// Throws InputError with column and suggestion.
+[[nodiscard]] Plan plan_of(std::string_view text);
+/// Reads back to the same plan.
+[[nodiscard]] std::string text_of(const Plan&);
+/// The plan of an answer, with the options that were tuned and the layout spelled out.
+[[nodiscard]] Plan plan_of(const Prediction&);
+
+struct Question {
+  Profile profile;                    ///< of one worker, on the cluster's device; not used beside a `shape`
+  std::optional<ModelShape> shape{};  ///< a described model, which stands in for a trace
+  std::optional<Device> device{};     ///< whose roofline times a described model and the small tiles of a divided one
+  Cluster cluster;
+  Scenario changes{};                       ///< what-ifs, in order
+  std::optional<Profile> other_batch{};     ///< the same job at another batch, which `batch(to=...)` is fitted to
+  std::optional<InputPipeline> pipeline{};  ///< what feeds the steps, if `profile` is fed by it
+  double global_batch = 0;                  ///< samples a step on all devices; 0: the worker's batch times the workers
+  Bytes memory_cap{};                       ///< of a device, for layouts; 0: the cluster's device memory
+};
+
+/// A question whose changes are made and whose model is taken apart once, to be asked for many plans. Immutable; any
+/// number of threads may ask.
+class PreparedQuestion {
+ public:
+  /// Throws InputError when profile or cluster violate their invariants.
+  explicit PreparedQuestion(Question);
+
+  /// Inapplicable with the reason when the plan cannot run, or the changes cannot be made. A plan without a layout is
+  /// answered as the layout of degree one where the question shares out a `global_batch`.
+  [[nodiscard]] Answer<Prediction> answer(const Plan&) const;
+  /// Profile and cluster after the changes.
+  [[nodiscard]] const Answer<Profile>& profile() const;
+  [[nodiscard]] const Cluster& cluster() const;
+  /// The model as units that a layout can divide. Inapplicable where it cannot be taken apart.
+  [[nodiscard]] const Answer<Workload>& workload() const;
+  /// Batch and memory of layouts.
+  [[nodiscard]] LayoutOptions layout_options() const;
+  /// True when the answer for the plan is that of a layout.
+  [[nodiscard]] bool divides(const Plan&) const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+/// One answer. Throws and refuses as above.
+[[nodiscard]] Answer<Prediction> answer(const Question&, const Plan&);
+
+/// The answer for a layout as that for any plan: its parts are summed to those that all plans have (compute with
+/// recomputation and update; exposed with all collectives and sends that compute waits for).
+[[nodiscard]] Prediction prediction_of(LayoutPrediction);
+
+}  // namespace stepcast

@@ -1,0 +1,54 @@
+#include <stepcast/question/whatif_rows.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+/// Samples per second against `before`; of unknown batches, steps per second. The batch of all devices stays where the
+/// question shares one out.
+double gain(const WhatIfRow& row, const WhatIfRow& before, Seconds step, Seconds step_before, bool batch_stays) {
+  if (!(step > Seconds(0))) return 1;
+  const double batch = row.profile->batch_samples, batch_before = before.profile->batch_samples;
+  const double more = !batch_stays && batch > 0 && batch_before > 0 ? batch / batch_before : 1;
+  return more * (step_before / step);
+}
+
+}  // namespace
+
+std::vector<WhatIfRow> whatif_rows(const Question& question, const std::vector<Scenario>& scenarios,
+                                   const std::optional<Plan>& plan) {
+  std::vector<WhatIfRow> rows;
+  rows.reserve(scenarios.size() + 1);
+  const bool batch_stays = question.global_batch > 0;
+  const auto add = [&](const Scenario& scenario) {
+    WhatIfRow& row = rows.emplace_back();
+    row.scenario = scenario;
+    Question changed = question;
+    changed.changes = scenario;
+    const PreparedQuestion asked(std::move(changed));
+    if (!asked.profile()) {
+      row.inapplicable = asked.profile().reason();
+      return;
+    }
+    row.profile = *asked.profile();
+    row.changes.assign(row.profile->assumed.begin() + std::ssize(question.profile.assumed), row.profile->assumed.end());
+    row.alone = lone_step_time(*row.profile);
+    row.gain_alone = gain(row, rows.front(), row.alone, rows.front().alone, false);
+    if (!plan) return;
+    Answer<Prediction> prediction = asked.answer(*plan);
+    if (!prediction) {
+      row.inapplicable = prediction.reason();
+      return;
+    }
+    row.distributed = std::move(*prediction);
+    if (const std::optional<Prediction>& before = rows.front().distributed)
+      row.gain_distributed = gain(row, rows.front(), row.distributed->iteration, before->iteration, batch_stays);
+  };
+  add({});
+  for (const Scenario& scenario : scenarios) add(scenario);
+  return rows;
+}
+
+}  // namespace stepcast
