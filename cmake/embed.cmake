@@ -1,6 +1,6 @@
 # stepcast_embed(<function> <folder> [<pattern>...]): compiles the files of a folder that match a pattern (*.json if
 # there is none) into the program, as a function
-#   std::span<const stepcast::EmbeddedFile> stepcast::<function>();   (profiles/stepcast/embedded.hpp)
+#   std::span<const stepcast::EmbeddedFile> stepcast::<function>();   (profiles/stepcast/base/embedded.hpp)
 function(stepcast_embed function folder)
   set(patterns ${ARGN})
   if(NOT patterns)

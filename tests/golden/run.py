@@ -21,6 +21,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CASES = pathlib.Path(__file__).resolve().parent / "cases"
+DOCUMENTS = ("README.md", "cli/README.md", "profiles/README.md", "validation/README.md")
 
 
 def output_of(command: str, program: pathlib.Path, scratch: str) -> str:
@@ -70,12 +71,13 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--program", type=pathlib.Path, required=True, help="the stepcast to test")
     arguments.add_argument("--update", action="store_true", help="rewrite the expected text")
-    arguments.add_argument("files", nargs="*", type=pathlib.Path, help="default: all transcripts and README.md")
+    arguments.add_argument("files", nargs="*", type=pathlib.Path,
+                           help=f"default: all transcripts, {', '.join(DOCUMENTS)}")
     options = arguments.parse_args()
     if options.program.name != "stepcast" or not os.access(options.program, os.X_OK):
         arguments.error(f"{options.program} is no program named stepcast")
     passed = failed = 0
-    for path in options.files or sorted(CASES.glob("*.txt")) + [ROOT / "README.md"]:
+    for path in options.files or sorted(CASES.glob("*.txt")) + [ROOT / name for name in DOCUMENTS]:
         expected, actual, commands = replayed_file(path, options.program.resolve())
         if commands == 0:
             print(f"{path}: no command found")

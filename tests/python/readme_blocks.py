@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the Python of the documentation: what a reader copies works, and prints what is shown.
 
-    python3 tests/python/readme_blocks.py [--update] [README.md model/python/README.md ...]
+    python3 tests/python/readme_blocks.py [--update] [model/README.md model/python/README.md ...]
 
 Executed are all blocks of these languages, from top to bottom, those of one file in one session:
 
@@ -105,7 +105,7 @@ def check(path, update):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("files", nargs="*", type=pathlib.Path,
-                        default=[ROOT / "README.md", ROOT / "model/python/README.md"])
+                        default=[ROOT / name for name in ("README.md", "model/README.md", "model/python/README.md")])
     parser.add_argument("--update", action="store_true", help="write what dialogues printed")
     flags = parser.parse_args()
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]

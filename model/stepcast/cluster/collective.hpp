@@ -84,8 +84,8 @@ struct CollectiveAlgorithm {
 [[nodiscard]] std::span<const CollectiveAlgorithm> collective_algorithms();
 [[nodiscard]] const CollectiveAlgorithm* collective_algorithm(std::string_view name);
 
-/// Measured points. Between two of them the chord: it is exact where a latency and a bandwidth govern, however far
-/// apart the points are, and on measured tables its leave-one-out error is below that of log-log interpolation.
+/// Measured points. Between two of them lies the chord, which is exact where a latency and a bandwidth govern, however
+/// far apart the points are.
 class CostTable {
  public:
   CostTable() = default;

@@ -3,7 +3,7 @@
 //
 // Without ZeRO the plan's strategy sends them: the existing prediction of a profile made of the units of the stage's
 // last micro-batch, on the data group's cluster, less its compute. With ZeRO they are reduce-scattered in buckets under
-// the backward pass (stage 1; 2 and 3 do so in every micro-batch, layout_stages.hpp) and the updated parameters are
+// the backward pass (stage 1; 2 and 3 do so in every micro-batch, stages.hpp) and the updated parameters are
 // gathered after the update (1 and 2). A unit's gradients become ready evenly over its backward pass. Internal to the
 // layout prediction. Not modelled: gathers of updated parameters under the next forward pass.
 #include <stepcast/parallelism/stages.hpp>

@@ -3,7 +3,7 @@
 //
 // A layout is evaluated in four steps, each of which depends on fewer of its fields than the layout has, so that a
 // search pays for each combination once: collectives and units by degrees, order and micro-batch (priced_split.hpp);
-// stages by split, recomputation and sharding (layout_stages.hpp); the pipeline by stages, schedule and micro-batches;
+// stages by split, recomputation and sharding (stages.hpp); the pipeline by stages, schedule and micro-batches;
 // exposed gradients by split, units of a device, plan and ZeRO stage. Keys are numbers, hits allocate nothing. Tables
 // that grow too large start anew. Internal to the layout prediction.
 #include <stepcast/parallelism/gradients.hpp>

@@ -4,7 +4,7 @@
 //   options  = "(" option { "," option } ")"
 //   option   = name "=" value                  value: "25 MiB", "5 ms", "4", "0.5", a choice, or "auto"
 //
-// A layout before it ("layout(...)/") is layout_plan_of's to read (layout_plan_text.cpp) and refused here by name.
+// A layout before it ("layout(...)/") is layout_plan_of's to read (layout/text.cpp) and refused here by name.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/plan/text.hpp>

@@ -1,8 +1,8 @@
 #pragma once
 // Prediction parts: what predictions with and without stragglers share.
 //
-// Without stragglers all workers are alike, and one of them is predicted (prediction.cpp). With them the slowest one
-// is, after its compute times have been found (prediction_of_slowest.cpp).
+// Without stragglers all workers are alike, and one of them is predicted (alike.cpp). With them the slowest one
+// is, after its compute times have been found (prediction.cpp).
 #include <stepcast/prediction/prediction.hpp>
 
 namespace stepcast {

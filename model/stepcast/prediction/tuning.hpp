@@ -14,7 +14,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// How options are searched.
 enum class Search : std::uint8_t {
   grid,      ///< a coarse grid and golden section: the best that the model knows
-  bayesian,  ///< 15 trials of a Gaussian process (tuner.hpp): what a run-time tuner such as DeAR's would end with
+  bayesian,  ///< 15 trials of a Gaussian process (bayesian.hpp): what a run-time tuner such as DeAR's would end with
 };
 
 /// The spec with its tuned options replaced by the best values found.

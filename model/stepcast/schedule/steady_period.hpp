@@ -4,11 +4,11 @@
 // Where nothing disturbs anything else, a task that does not queue has a known end as soon as the last of its
 // predecessors has one, even if that lies in the future. Only the queues have to be followed in time: the one whose
 // next event is the earliest acts next, because whatever is not known yet waits for a queued task, which ends later
-// than that. So a task is touched once, no clock visits it, and no heap holds it: several times as fast as the
-// event-driven scheduler, which it is checked against. Iterations are worked off a little at a time, as far as the
-// queues have come, until the steady state is recognised by the same rule. Not covered (`covers`): contention, and
-// queued tasks that take no time, whose order among themselves only the event-driven scheduler defines; lags of more
-// than a few iterations. Where no steady state is found the event-driven scheduler is asked for its mean.
+// than that. So a task is touched once, no clock visits it, and no heap holds it, unlike in the event-driven scheduler,
+// against which tests check it. Iterations are worked off a little at a time, as far as the queues have come, until the
+// steady state is recognised by the same rule. Not covered (`covers`): contention, and queued tasks that take no time,
+// whose order among themselves only the event-driven scheduler defines; lags of more than a few iterations. Where no
+// steady state is found the event-driven scheduler is asked for its mean.
 #include <stepcast/schedule/schedule.hpp>
 
 #include <cstdint>

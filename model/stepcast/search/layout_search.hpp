@@ -3,7 +3,7 @@
 //
 // Branch and bound over the product of tensor, pipeline, context and expert degrees, micro-batch, chunks, schedule,
 // recomputation, ZeRO stage, sequence parallelism and overlap switches. Branches are taken in the order of their
-// bounds (layout_search_bounds.hpp); a branch whose bound is not below the last of the best layouts found (or whose
+// bounds (bounds.hpp); a branch whose bound is not below the last of the best layouts found (or whose
 // least memory does not fit) is left out with all that it contains. The result is the optimum of the model over the
 // space: `proved` says that nothing was left open, else `gap` is (best - smallest open bound) / best. Deterministic at
 // any number of threads, counts included, unless it is stopped: of equal steps the one with less memory, then the first

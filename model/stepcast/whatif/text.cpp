@@ -4,7 +4,7 @@
 //   what-if  = name [ "(" option { "," option } ")" ]
 //   option   = name "=" value        value: "2", "20 us", "12 GB/s", "64 GiB", layers such as bn*|fc, or any in quotes
 //
-// The grammar of plans (plan_text.cpp), with names of layers as values.
+// The grammar of plans (plan/text.cpp), with names of layers as values.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/whatif/whatif.hpp>

@@ -4,7 +4,7 @@
 // efficiency of their smaller tiles; everything else on the device with its bytes; what the host needs to issue a unit
 // stays, unless the host computes itself. Within a step the host runs ahead of the device: the stream with the larger
 // sum over all units sets the pace of each, so that units in a row take as long as the step of the profile does.
-// Formulas of transfers and of kept activations are those of described units (workload_described.cpp).
+// Formulas of transfers and of kept activations are those of described units (described.cpp).
 #include <stepcast/workload/unit_cost.hpp>
 #include <stepcast/workload/workload.hpp>
 

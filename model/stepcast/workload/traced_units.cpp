@@ -215,7 +215,7 @@ class Recognition {
   }
 
   /// The stream with the larger sum sets the pace of a step, or where the host waits, of each pass
-  /// (workload_traced.cpp).
+  /// (traced.cpp).
   void find_pace() {
     PassCost forward, backward;
     for (const Layer& layer : p_.layers) {

@@ -7,9 +7,9 @@
 
 namespace stepcast {
 
-/// The shape of the kind and the device are known: the roofline (workload_described.cpp).
+/// The shape of the kind and the device are known: the roofline (described.cpp).
 [[nodiscard]] Answer<UnitCost> described_unit_cost(const Workload&, std::uint32_t kind, const Split&);
-/// The kind comes from a profile (workload_traced.cpp).
+/// The kind comes from a profile (traced.cpp).
 [[nodiscard]] Answer<UnitCost> traced_unit_cost(const Workload&, std::uint32_t kind, const Split&);
 
 }  // namespace stepcast

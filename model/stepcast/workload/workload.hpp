@@ -2,7 +2,7 @@
 // Workload: a model as a layout divides it: units in forward order (embedding, equal blocks, head) with what each of
 // them costs for a micro-batch under a split, whether the model was traced or described.
 //
-// From a profile: repeated blocks of layers are recognised (profile_blocks.hpp) and become units; GEMM time scales with
+// From a profile: repeated blocks of layers are recognised (profile/blocks.hpp) and become units; GEMM time scales with
 // the work and, where shapes are known, with the device's efficiency on smaller tiles, memory-bound time with the
 // bytes, launch-bound time (host issue) not at all. From a description (model_shape.hpp): the device's roofline. Either
 // way `assumed` says what was not measured. Invariants: at least one unit; costs finite and >= 0; a split of one device

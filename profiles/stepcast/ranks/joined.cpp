@@ -1,4 +1,4 @@
-// Joined ranks: clocks along a spanning tree of shared collectives, then matches key by key; see ranks_parts.hpp.
+// Joined ranks: clocks along a spanning tree of shared collectives, then matches key by key; see shown.hpp.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/ranks/shown.hpp>
 

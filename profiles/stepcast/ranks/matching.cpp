@@ -1,4 +1,4 @@
-// Matching of ranks: see ranks_matching.hpp. Votes for clock offsets, crossing-free pairs, refinement by medians.
+// Matching of ranks: see matching.hpp. Votes for clock offsets, crossing-free pairs, refinement by medians.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/ranks/matching.hpp>
 

@@ -3,7 +3,7 @@
 //
 // Ranks meet in collectives. One that makes every rank wait for all others (all-reduce, all-gather, all-to-all, ...)
 // ends at about the same time everywhere, so matching ends give the offset between two clocks, and the clocks tell
-// which other events belong together (ranks_matching.hpp). On the common clock a collective's time splits into the
+// which other events belong together (matching.hpp). On the common clock a collective's time splits into the
 // *transfer*, which takes as long as it takes the rank that came last (the least duration of all), and *waiting* for
 // that rank. The straggler is the rank for which the others wait; what held it up is looked for in its trace
 // (straggler_cause.hpp). Not modelled: ranks that nobody gave (a transfer is then an upper bound: all may have waited

@@ -1,4 +1,4 @@
-// Parts of ranks.hpp: reading collectives off a trace, rank numbers, keys; see ranks_parts.hpp.
+// Parts of ranks.hpp: reading collectives off a trace, rank numbers, keys; see shown.hpp.
 #include <stepcast/anatomy/traced_collectives.hpp>
 #include <stepcast/ranks/shown.hpp>
 

@@ -1,5 +1,5 @@
 // Blocks in their order: common numbers, and the bound on what is kept. The end of the work is in
-// trace_builder_finish.cpp.
+// trace_finish.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/formats/kineto/trace_builder.hpp>
 

@@ -28,7 +28,7 @@ class TensorSteps {
 /// The common end of a reader: throws InputError when the draft holds no events, with what the file is instead.
 void require_events(const TraceDraft&, std::string_view source, std::string_view expected, std::string_view found);
 
-/// Adds a step annotation on a host track of its own, under the name that steps_of (profile_of.hpp) knows.
+/// Adds a step annotation on a host track of its own, under the name that steps_of (steps.hpp) knows.
 void add_step(TraceDraft&, std::int64_t number, std::int64_t start_ns, std::int64_t end_ns);
 
 /// Traces that are held in memory end here: what follows is read, checked and counted, and left out.
