@@ -39,8 +39,7 @@ std::vector<std::string> equals_of_best(const Ranking& ranking) {
 
 std::string equals_sentence(const std::vector<std::string>& names) {
   if (names.empty()) return {};
-  std::string text = (names.size() == 1 ? names[0] : std::to_string(names.size()) + " other plans");
-  text += (names.size() == 1 ? " is" : " are");
+  std::string text = names.size() == 1 ? names[0] + " is" : counted(std::ssize(names), "other plan") + " are";
   text += " as fast to within 0.5 %";
   if (names.size() > 1) { text += ", " + names[0] + (names.size() == 2 ? " and " + names[1] : " first among them"); }
   return text + ": what is simplest to run was put first.";

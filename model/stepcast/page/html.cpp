@@ -24,8 +24,7 @@ void write_head(std::ostream& out, const ReportPage& page, std::string_view scri
       << script_hash(script)
       << "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"stepcast\">\n<title>"
-      << html(model) << " on " << page.cluster.workers() << (page.cluster.workers() == 1 ? " worker" : " workers")
-      << " - stepcast</title>\n<style>\n"
+      << html(model) << " on " << counted(page.cluster.workers(), "worker") << " - stepcast</title>\n<style>\n"
       << page_text("style") << "</style>\n</head>\n";
 }
 
@@ -121,8 +120,7 @@ void write_report_page(std::ostream& out, const ReportPage& page) {
   out << "<body>\n<a class=\"skip\" href=\"#answer\">Skip to the answer</a>\n<header>\n<p class=\"kind\">stepcast "
          "report</p>\n<h1>"
       << html(page.profile.model.empty() ? "Unnamed model" : page.profile.model) << " <span>on "
-      << page.cluster.workers() << (page.cluster.workers() == 1 ? " worker" : " workers")
-      << "</span></h1>\n</header>\n";
+      << counted(page.cluster.workers(), "worker") << "</span></h1>\n</header>\n";
   out << "<main>\n";
   write_answer_section(out, page);
   write_contents(out, page);

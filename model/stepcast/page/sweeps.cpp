@@ -152,7 +152,7 @@ void write_sweep(std::ostream& out, const PageSweep& sweep, const Ranking& ranki
     close_scroller(out);
   }
   if (const std::size_t others = sweep.question.plans.size() - part.question.plans.size(); others > 0)
-    out << "<p class=\"remark\">" << others << (others == 1 ? " other plan was" : " other plans were")
+    out << "<p class=\"remark\">" << counted(std::int64_t(others), "other plan was", "other plans were")
         << " compared and never best by more than 0.5 %.</p>\n";
   write_numbers(out, part);
   out << "</figure>\n";

@@ -1,7 +1,6 @@
 // Cases to results: inputs are found, every case is predicted on its own thread, and judged.
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/statistics.hpp>
-#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/fit.hpp>
 #include <stepcast/documents/reading.hpp>
@@ -59,9 +58,7 @@ class Library {
   [[nodiscard]] std::string file(const std::string& name, const char* what,
                                  const std::vector<std::string>& known) const {
     if (name.find_first_of("./") != std::string::npos) return file(name);
-    const std::string near = suggestion_for(name, known);
-    throw InputError(what, "a known name or the path of a file", "'" + name + "'",
-                     near.empty() ? "" : "did you mean '" + near + "'?");
+    throw InputError(what, "a known name or the path of a file", in_quotes(name), did_you_mean(name, known));
   }
 
   [[nodiscard]] Profile profile(const ValidationSuite& suite, const CaseInputs& in, const Cluster& cluster) {

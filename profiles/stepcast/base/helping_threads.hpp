@@ -1,5 +1,6 @@
 #pragma once
 // Threads that help the caller with work that it would do alone if it had to (internal to the library).
+#include <algorithm>
 #include <cstddef>
 #include <system_error>
 #include <thread>

@@ -144,7 +144,7 @@ void join_parts(std::span<const Source> sources, const ReadOptions& options, std
     std::string names;
     for (const std::size_t part : parts) {
       together.push_back(sources[part]);
-      names += (names.empty() ? "" : ", ") + sources[part].name;
+      add_to_list(names, sources[part].name);
       readings[part].traces.clear();
     }
     readings[first].traces.push_back(kineto_trace_of(together, silent(options)));
@@ -265,7 +265,7 @@ ProfileOptions profile_options_of(std::string_view shipped, double batch_samples
     std::vector<std::string> names;
     for (const ModelDescription& m : shipped_models()) names.push_back(m.name);
     throw InputError(std::string(where), "one of " + listed(names) + ", or a description such as 'gpt:layers=24,...'",
-                     "'" + std::string(shipped) + "'", did_you_mean(shipped, names));
+                     in_quotes(shipped), did_you_mean(shipped, names));
   }
   options.model = model->name;
   options.parameters = model->parameters;
