@@ -68,9 +68,9 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
       }
     }
   };
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   {
-    const std::vector<std::jthread> helpers = helping_threads(std::min<std::size_t>(threads, blocks), work);
+    const std::vector<std::jthread> helpers =
+        helping_threads(std::min<std::size_t>(threads_or_all(threads), blocks), work);
     work(0);
   }
   if (failure) std::rethrow_exception(failure);

@@ -98,7 +98,7 @@ class SharedProgress {
 /// What every source holds, in their order. Sources are read side by side, each by one thread; a lone one by all.
 std::vector<Reading> readings_of(std::span<const Source> sources, const ReadOptions& options) {
   const std::size_t count = sources.size();
-  const std::size_t threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t threads = threads_or_all(options.threads);
   std::vector<Reading> readings(count);
   std::vector<std::exception_ptr> failures(count);
   SharedProgress progress(sources, options.progress);
