@@ -193,7 +193,7 @@ std::string nothing_to_fit(const Samples& samples, const Device& d) {
       return "all " + std::to_string(count) +
              " matrix products of the trace take less than twice the shortest kernel (" + text_of(d.kernel_floor) +
              "), which says nothing of the rate";
-    if (types.find(name) == std::string::npos) types += (types.empty() ? "" : ", ") + name;
+    if (types.find(name) == std::string::npos) add_to_list(types, name);
   }
   return "the trace's matrix products are of " + types + ", whose peak rate the start does not state";
 }
