@@ -4,6 +4,7 @@
 #include "files.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
 
 #include <memory>
 #include <ostream>
@@ -19,7 +20,7 @@ std::string script_for(const std::string& shell, const CLI::App& program) {
   if (shell == "bash") return bash_completion(program);
   if (shell == "zsh") return zsh_completion(program);
   if (shell == "fish") return fish_completion(program);
-  throw InputError("completion", "bash, zsh or fish", "'" + shell + "'");
+  throw InputError("completion", "bash, zsh or fish", in_quotes(shell));
 }
 
 ExitCode complete(const CompletionFlags& flags, const CLI::App& program) {

@@ -6,6 +6,7 @@
 
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/documents/chakra_export.hpp>
 #include <stepcast/report/text/table.hpp>
 
@@ -37,10 +38,9 @@ std::vector<std::int64_t> ranks_of(const std::vector<Trace>& traces) {
 std::string time_text(std::int64_t ns) { return text_of(Seconds(static_cast<double>(ns) * 1e-9)); }
 
 ExitCode export_traces(const ExportFlags& flags) {
-  if (flags.format != "chakra") throw InputError("--format", "chakra", "'" + flags.format + "'");
+  if (flags.format != "chakra") throw InputError("--format", "chakra", in_quotes(flags.format));
   if (flags.prefix.empty() || flags.prefix == "-" || flags.prefix.ends_with('/'))
-    throw InputError("-o", "a prefix for the files, PREFIX.<rank>.et",
-                     flags.prefix.empty() ? "nothing" : "'" + flags.prefix + "'");
+    throw InputError("-o", "a prefix for the files, PREFIX.<rank>.et", in_quotes_or_nothing(flags.prefix));
   const std::int64_t step = flags.step.empty() ? -1 : integer_of(flags.step, "--step", 0, 1'000'000'000'000);
   const Documents documents = documents_of(flags.input.files, flags.input.strict);
   if (documents.profile) throw InputError(flags.input.files.front(), "traces", "a profile, which has no events");

@@ -150,7 +150,7 @@ std::vector<Item> model_items() {
   items.push_back({"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16", {}});
   std::string networks;
   for (const std::string& family : model_families())
-    if (is_convolutional(family) && family != "resnet50") networks += (networks.empty() ? "" : ", ") + family + ":";
+    if (is_convolutional(family) && family != "resnet50") add_to_list(networks, family + ":");
   items.push_back({"resnet50:", "described; unless given image=224, classes=1000, dtype=tf32; so are " + networks, {}});
   return items;
 }
@@ -184,8 +184,7 @@ std::vector<Item> device_items() {
     std::string rates;
     for (std::size_t t = 0; t < d.matrix_rate.size(); ++t)
       if (d.matrix_rate[t] > 0)
-        rates += (rates.empty() ? "" : ", ") + std::string(name_of(static_cast<DataType>(t))) + " " +
-                 fixed(d.matrix_rate[t] * 1e-12, 1);
+        add_to_list(rates, std::string(name_of(static_cast<DataType>(t))) + " " + fixed(d.matrix_rate[t] * 1e-12, 1));
     Item item{d.name, text_of(d.memory) + ", matrix products in Tflop/s: " + rates, {}};
     for (const std::string& source : d.provenance) item.facts.emplace_back("from", source);
     items.push_back(std::move(item));
@@ -208,8 +207,7 @@ constexpr const char* topic_names =
 const Topic& topic_named(const std::string& name) {
   for (const Topic& topic : topics)
     if (topic.name == name) return topic;
-  const std::string near = suggestion_for(name, list_topics());
-  throw InputError("list", topic_names, "'" + name + "'", near.empty() ? "" : "did you mean '" + near + "'?");
+  throw InputError("list", topic_names, in_quotes(name), did_you_mean(name, list_topics()));
 }
 
 void write_json(std::ostream& out, std::string_view topic, const std::vector<Item>& items) {

@@ -8,6 +8,7 @@
 #include "progress.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <algorithm>
@@ -64,7 +65,7 @@ SweepOptions range_of(const SweepFlags& flags, std::size_t points) {
   if (flags.points.empty()) return options;
   const std::size_t dots = flags.points.find("..");
   if (dots == std::string::npos)
-    throw InputError("--points", "a range FIRST..LAST, without the last, such as '0..100'", "'" + flags.points + "'");
+    throw InputError("--points", "a range FIRST..LAST, without the last, such as '0..100'", in_quotes(flags.points));
   const auto most = static_cast<std::int64_t>(std::min<std::size_t>(points, std::numeric_limits<std::int64_t>::max()));
   options.first = static_cast<std::size_t>(integer_of(flags.points.substr(0, dots), "--points, first point", 0, most));
   options.last = static_cast<std::size_t>(integer_of(flags.points.substr(dots + 2), "--points, end of the range",

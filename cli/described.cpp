@@ -3,6 +3,7 @@
 #include "files.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/roofline/description.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
@@ -30,7 +31,7 @@ bool is_described(const InputFlags& flags) {
     const std::vector<std::string> families = model_families();
     if (std::find(families.begin(), families.end(), flags.model) != families.end())
       throw InputError(
-          "--model", "a description, or a trace beside it", "'" + flags.model + "'",
+          "--model", "a description, or a trace beside it", in_quotes(flags.model),
           "with a colon it is a description: '" + flags.model + ":'; 'stepcast list models' says the rest");
     throw InputError("", "a trace", "none",
                      "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");

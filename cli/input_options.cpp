@@ -3,6 +3,7 @@
 #include "files.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +13,7 @@ namespace {
 
 /// "735/s", "735 /s".
 double rate_of(std::string text, std::string_view where) {
-  const std::string shown = "'" + text + "'";
+  const std::string shown = in_quotes(text);
   if (!text.ends_with("/s")) throw InputError(std::string(where), "samples per second, such as '735/s'", shown);
   text.erase(text.size() - 2);
   while (text.ends_with(' ')) text.pop_back();
@@ -60,7 +61,7 @@ std::optional<InputPipeline> pipeline_of(const PipelineFlags& flags) {
   InputPipeline p = start_of(flags);
   if (!flags.data_set.empty()) p.data_set = bytes_of(flags.data_set, "--dataset");
   if (!flags.samples.empty()) p.samples = number_of(flags.samples, "--samples");
-  if (!(p.data_set > Bytes(0))) throw InputError("--dataset", "a positive size", "'" + flags.data_set + "'");
+  if (!(p.data_set > Bytes(0))) throw InputError("--dataset", "a positive size", in_quotes(flags.data_set));
   if (!flags.cache_policy.empty()) p.cache = cache_policy_of(flags.cache_policy, "--cache-policy");
   if (!flags.storage.empty()) p.storage = bandwidth_of(flags.storage, "--storage");
   if (!flags.prep.empty()) p.prep_samples_per_s = rate_of(flags.prep, "--prep");
@@ -72,7 +73,7 @@ std::optional<InputPipeline> pipeline_of(const PipelineFlags& flags) {
 }
 
 double cached_share_of(std::string text, Bytes data_set) {
-  const std::string shown = "'" + text + "'";
+  const std::string shown = in_quotes(text);
   const bool size = text.ends_with('B'), percent = text.ends_with('%');
   if (size) return std::min(1.0, bytes_of(text, "--cache") / data_set);
   if (percent) text.pop_back();

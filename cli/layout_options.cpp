@@ -25,7 +25,7 @@ std::vector<std::string> parts_of(const std::string& text, const char* flag) {
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i].empty() || std::find(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(i), parts[i]) !=
                                 parts.begin() + static_cast<std::ptrdiff_t>(i))
-      throw InputError(flag, "values with commas between them, each once", "'" + text + "'");
+      throw InputError(flag, "values with commas between them, each once", in_quotes(text));
   return parts;
 }
 
@@ -44,7 +44,7 @@ std::vector<std::size_t> choices_of(const std::string& text, const char* flag, c
   for (const std::string& part : parts_of(text, flag)) {
     const auto found = std::find(names.begin(), names.end(), part);
     if (found == names.end())
-      throw InputError(flag, "some of " + listed(names), "'" + part + "'", did_you_mean(part, names));
+      throw InputError(flag, "some of " + listed(names), in_quotes(part), did_you_mean(part, names));
     chosen.push_back(static_cast<std::size_t>(found - names.begin()));
   }
   std::sort(chosen.begin(), chosen.end());
@@ -173,7 +173,7 @@ LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
   if (!flags.objective.empty()) {
     const auto found = std::find(objectives.begin(), objectives.end(), flags.objective);
     if (found == objectives.end())
-      throw InputError("--objective", "one of " + listed(objectives), "'" + flags.objective + "'",
+      throw InputError("--objective", "one of " + listed(objectives), in_quotes(flags.objective),
                        did_you_mean(flags.objective, objectives));
     options.objective = static_cast<Objective>(found - objectives.begin());
   }
@@ -181,7 +181,7 @@ LayoutSearchOptions search_options_of(const LayoutFlags& flags) {
   if (!flags.time_budget.empty()) options.time_budget = seconds_of(flags.time_budget, "--time-budget");
   if (!flags.price.empty()) {
     options.price_per_device_hour = number_of(flags.price, "--price");
-    if (!(options.price_per_device_hour > 0)) throw InputError("--price", "a positive price", "'" + flags.price + "'");
+    if (!(options.price_per_device_hour > 0)) throw InputError("--price", "a positive price", in_quotes(flags.price));
   }
   if (options.objective == Objective::cheapest && flags.price.empty())
     throw InputError("--price", "the price of a device-hour, which --objective cost is about", "nothing");

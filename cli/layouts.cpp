@@ -5,6 +5,7 @@
 #include "progress.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <utility>
@@ -74,7 +75,7 @@ Answer<LayoutInput> layout_input_of(const InputFlags& input, const ClusterFlags&
     const Cluster cluster = cluster_of(flags);
     const Device device = device_of_description(input, cluster);
     if (!flags.same_device && !cluster.device.empty() && !same_device(cluster.device, device.name))
-      throw InputError("--device", "the cluster's device (" + cluster.device + ")", "'" + device.name + "'",
+      throw InputError("--device", "the cluster's device (" + cluster.device + ")", in_quotes(device.name),
                        "--same-device to put it into this cluster");
     return described_input(input, cluster, layout, changes);
   }

@@ -4,7 +4,7 @@
 #include "values.hpp"
 
 #include <stepcast/base/error.hpp>
-#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 
 #include <exception>
 #include <iostream>
@@ -48,15 +48,14 @@ ExitCode complain_of_extras(const CLI::App& app) {
   const std::string word = extras.empty() ? "" : extras.front();
   const auto used = app.get_subcommands();
   const bool flag = !word.empty() && word.front() == '-';
-  const std::string near = suggestion_for(word, known_words(app));
   const std::string verb = used.empty() ? "" : used.front()->get_name();
-  const InputError error(verb,
-                         flag           ? "a known flag"
-                         : used.empty() ? "a verb"
-                                        : "no further argument",
-                         "'" + word + "'",
-                         near.empty() ? "see 'stepcast " + verb + (verb.empty() ? "--help'" : " --help'")
-                                      : "did you mean '" + near + "'?");
+  const InputError error(
+      verb,
+      flag           ? "a known flag"
+      : used.empty() ? "a verb"
+                     : "no further argument",
+      in_quotes(word),
+      did_you_mean(word, known_words(app), "see 'stepcast " + verb + (verb.empty() ? "--help'" : " --help'")));
   return complain(error.what(), input_error);
 }
 

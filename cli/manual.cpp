@@ -3,6 +3,8 @@
 #include "command_line.hpp"
 #include "help.hpp"
 
+#include <stepcast/base/words.hpp>
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -65,7 +67,7 @@ std::string section_of(const VerbWords& verb, const std::map<std::string, int>& 
     if (flag.name() == "--help") continue;
     const std::string text = tagged(flag);
     if (uses.at(text) < often) out += text;
-    else common += (common.empty() ? "" : ", ") + roff(flag.name());
+    else add_to_list(common, roff(flag.name()));
   }
   if (!common.empty()) out += ".PP\nAnd of the common flags: " + common + ".\n";
   return out + example(examples);

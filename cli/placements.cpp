@@ -4,6 +4,7 @@
 #include "layouts.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <utility>
@@ -44,7 +45,7 @@ PlacementOptions placement_options_of(const LayoutFlags& flags, const LayoutSpac
   if (!flags.adatopk.empty()) {
     options.ratio = number_of(flags.adatopk, "--adatopk");
     if (!(options.ratio >= 1 && options.ratio <= 1e6))
-      throw InputError("--adatopk", "a ratio from 1 to 1e6", "'" + flags.adatopk + "'");
+      throw InputError("--adatopk", "a ratio from 1 to 1e6", in_quotes(flags.adatopk));
   }
   if (space.schedules.size() > 1) throw InputError("--schedule", "one schedule, beside --devices", "several");
   if (!space.schedules.empty()) options.schedule = space.schedules.front();

@@ -18,7 +18,7 @@ namespace {
 Search search_of(const std::string& text) {
   if (text.empty() || text == "grid") return Search::grid;
   if (text == "bayesian") return Search::bayesian;
-  throw InputError("--search", "grid or bayesian", "'" + text + "'");
+  throw InputError("--search", "grid or bayesian", in_quotes(text));
 }
 
 /// Plans with a layout, or a batch that is shared out, are compared as layouts; so are those beside them.
@@ -87,7 +87,7 @@ RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions&
     if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
     else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
     else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
-    else throw InputError("--allow", "lossy, stale or periodic", "'" + word + "'");
+    else throw InputError("--allow", "lossy, stale or periodic", in_quotes(word));
   }
   return out;
 }

@@ -1,5 +1,6 @@
 #include "values.hpp"
 
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
@@ -11,7 +12,6 @@
 #include <stepcast/validation/validation.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
-#include <cctype>
 #include <span>
 
 namespace stepcast::cli {
@@ -31,7 +31,7 @@ Words clusters() { return names_in(shipped_clusters()); }
 Words devices() {
   Words names = names_in(shipped_devices());
   for (std::string& name : names)
-    for (char& c : name) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    for (char& c : name) c = c == ' ' ? '-' : lower_case(c);
   return names;
 }
 Words plans() { return names_in(strategies()); }

@@ -2,7 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/schedule/plan_flaw.hpp>
 
 #include <array>
@@ -16,15 +16,12 @@ namespace {
 /// The value of a word among `words`, which stand in the order of an enumeration.
 template <class Enum, std::size_t n>
 Enum one_of(const std::array<std::string_view, n>& words, const std::string& word, const char* where) {
-  std::string all;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < n; ++i) {
     if (words[i] == word) return static_cast<Enum>(i);
-    all += (i == 0 ? "" : ", ") + std::string(words[i]);
     names.emplace_back(words[i]);
   }
-  const std::string near = suggestion_for(word, names);
-  throw InputError(where, all, "'" + word + "'", near.empty() ? "" : "did you mean '" + near + "'?");
+  throw InputError(where, listed(names), in_quotes(word), did_you_mean(word, names));
 }
 
 constexpr std::array<std::string_view, 3> update_places = {"after_backward", "before_forward", "on_server"};

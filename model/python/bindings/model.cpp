@@ -3,6 +3,7 @@
 
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/prediction/model.hpp>
 #include <stepcast/sweep/grid.hpp>
 
@@ -67,9 +68,9 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
       }
     }
   };
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   {
-    const std::vector<std::jthread> helpers = helping_threads(std::min<std::size_t>(threads, blocks), work);
+    const std::vector<std::jthread> helpers =
+        helping_threads(std::min<std::size_t>(threads_or_all(threads), blocks), work);
     work(0);
   }
   if (failure) std::rethrow_exception(failure);
@@ -135,9 +136,7 @@ double* place_of(PlanSpec& plan, const std::string& name, const OptionSpec** spe
   for (const OptionSpec& option : plan.strategy->options) names.emplace_back(option.name);
   for (const ModifierSpec& modifier : plan.modifiers)
     for (const OptionSpec& option : modifier.modifier->options) names.emplace_back(option.name);
-  const std::string near = suggestion_for(name, names);
-  throw InputError(name, "an option of '" + text_of(plan) + "'", "'" + name + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  throw InputError(name, "an option of '" + text_of(plan) + "'", in_quotes(name), did_you_mean(name, names));
 }
 
 void evaluate(const Model& model, const PlanSpec& plan, std::span<const VariedOption> options,

@@ -2,7 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/extraction/profile_of.hpp>
@@ -22,7 +22,7 @@ void refuse_other_device(const TracedProfile& traced, const Cluster& cluster) {
   throw InputError("cluster",
                    (assumed ? "the device that was assumed (" : "the traced device (") +
                        (device.empty() ? "the host" : device) + ")",
-                   "'" + cluster.device + "'",
+                   in_quotes(cluster.device),
                    "say what to assume: profile.on(cluster, same_device=True), or faster_compute=2.5");
 }
 

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+#include <stepcast/base/words.hpp>
 #include <stepcast/report/report.hpp>
 
 #include <algorithm>
@@ -15,12 +16,12 @@ RecommendOptions recommend_options(const std::vector<std::string>& allow, const 
     if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
     else if (word == name_of(Fidelity::stale)) out.allow_stale = true;
     else if (word == name_of(Fidelity::periodic)) out.allow_periodic = true;
-    else throw InputError("allow", "lossy, stale or periodic", "'" + word + "'");
+    else throw InputError("allow", "lossy, stale or periodic", in_quotes(word));
   }
   for (const std::string& plan : plans) out.plans.push_back(plan_spec_of(plan));
   out.tune = tune;
   if (search == "bayesian") out.search = Search::bayesian;
-  else if (search != "grid") throw InputError("search", "grid or bayesian", "'" + search + "'");
+  else if (search != "grid") throw InputError("search", "grid or bayesian", in_quotes(search));
   out.sensitivity = sensitivity;
   return out;
 }

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+#include <stepcast/base/words.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <cstdint>
@@ -144,7 +145,7 @@ void bind_sweep(py::module_& module) {
           [](const SweepResult& s, const std::string& name) {
             for (const SweepAxis& axis : s.question.axes)
               if (axis.name == name) return numbers_of(axis.values);
-            throw InputError("values", "an axis of the sweep", "'" + name + "'");
+            throw InputError("values", "an axis of the sweep", in_quotes(name));
           },
           py::arg("axis"))
       .def_property_readonly("plans", [](const SweepResult& s) { return texts_of(s.plans); })

@@ -1,5 +1,6 @@
 // The C interface (stepcast.h): errors, texts, profiles and clusters; models are in model.cpp.
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/c/handles.hpp>
 #include <stepcast/c/settings.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
@@ -88,7 +89,7 @@ std::vector<Source> sources_of(const stepcast_source* given, std::size_t count) 
 stepcast_profile profile_of_sources(std::span<const Source> sources, const CSettings& settings) {
   const std::string batch = settings.text("batch"), kernels = settings.text("kernels");
   const double samples = batch.empty() ? 0 : number_of(batch, "batch");
-  if (!batch.empty() && samples <= 0) throw InputError("batch", "a positive number of samples", "'" + batch + "'");
+  if (!batch.empty() && samples <= 0) throw InputError("batch", "a positive number of samples", in_quotes(batch));
   const ProfileOptions options = profile_options_of(settings.text("model"), samples, "model");
   const bool check = settings.yes("check", true);
   const ReadOptions reading{.strict = settings.yes("strict", false), .progress = {}};

@@ -44,7 +44,7 @@ std::size_t option_of(const PlanSpec& plan, std::string_view name) {
   for (const OptionSpec& option : plan.strategy->options) names.emplace_back(option.name);
   const auto at = std::ranges::find(names, name);
   if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
-  throw InputError("option", "an option of '" + std::string(plan.strategy->name) + "'", "'" + std::string(name) + "'",
+  throw InputError("option", "an option of '" + std::string(plan.strategy->name) + "'", in_quotes(name),
                    did_you_mean(name, names));
 }
 
@@ -68,7 +68,7 @@ void refuse_other_devices(const Model& model, const Cluster& other) {
   if (here.empty()) {
     (void)profile_on(other, model.profile(), {}, "");
   } else if (!other.device.empty() && !same_device(other.device, here)) {
-    throw InputError("cluster", "the devices of the model (" + here + ")", "'" + other.device + "'",
+    throw InputError("cluster", "the devices of the model (" + here + ")", in_quotes(other.device),
                      "make a new model for them");
   }
 }
@@ -117,7 +117,7 @@ DeviceAssumption assumption_of(const CSettings& said) {
   DeviceAssumption assumption{.same_device = said.yes("same-device", false)};
   if (factor.empty()) return assumption;
   assumption.faster_compute = number_of(factor, "faster-compute");
-  if (assumption.faster_compute <= 0) throw InputError("faster-compute", "a positive factor", "'" + factor + "'");
+  if (assumption.faster_compute <= 0) throw InputError("faster-compute", "a positive factor", in_quotes(factor));
   return assumption;
 }
 
@@ -128,14 +128,14 @@ RecommendOptions recommend_options_of(const CSettings& said) {
     if (word == name_of(Fidelity::lossy)) options.allow_lossy = true;
     else if (word == name_of(Fidelity::stale)) options.allow_stale = true;
     else if (word == name_of(Fidelity::periodic)) options.allow_periodic = true;
-    else throw InputError("allow", "lossy, stale or periodic", "'" + word + "'");
+    else throw InputError("allow", "lossy, stale or periodic", in_quotes(word));
   }
   for (const std::string& plan : said.texts("plan")) options.plans.push_back(plan_spec_of(plan));
   options.tune = said.yes("tune", true);
   options.sensitivity = said.yes("sensitivity", true);
   const std::string search = said.text("search");
   if (search == "bayesian") options.search = Search::bayesian;
-  else if (!search.empty() && search != "grid") throw InputError("search", "grid or bayesian", "'" + search + "'");
+  else if (!search.empty() && search != "grid") throw InputError("search", "grid or bayesian", in_quotes(search));
   return options;
 }
 

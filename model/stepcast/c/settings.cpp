@@ -10,8 +10,7 @@ namespace {
 std::string known_key(std::string_view given, std::span<const std::string_view> keys) {
   if (std::ranges::find(keys, given) != keys.end()) return std::string(given);
   const std::vector<std::string> names(keys.begin(), keys.end());
-  throw InputError("settings", "one of the keys " + listed(names), "'" + std::string(given) + "'",
-                   did_you_mean(given, names));
+  throw InputError("settings", "one of the keys " + listed(names), in_quotes(given), did_you_mean(given, names));
 }
 
 }  // namespace
@@ -21,7 +20,7 @@ CSettings::CSettings(const char* const* list, std::span<const std::string_view> 
   for (; *list; ++list) {
     const std::string_view setting = *list;
     const std::size_t equals = setting.find('=');
-    if (equals == std::string_view::npos) throw InputError("settings", "'key=value'", "'" + std::string(setting) + "'");
+    if (equals == std::string_view::npos) throw InputError("settings", "'key=value'", in_quotes(setting));
     std::string key = known_key(setting.substr(0, equals), keys);
     const auto same = [&](const auto& other) { return other.first == key; };
     if (key != repeatable && std::ranges::any_of(said_, same)) throw InputError(key, "one value", "two");
@@ -45,7 +44,7 @@ std::vector<std::string> CSettings::texts(std::string_view key) const {
 bool CSettings::yes(std::string_view key, bool otherwise) const {
   const std::string value = text(key);
   if (value.empty()) return otherwise;
-  if (value != "yes" && value != "no") throw InputError(std::string(key), "yes or no", "'" + value + "'");
+  if (value != "yes" && value != "no") throw InputError(std::string(key), "yes or no", in_quotes(value));
   return value == "yes";
 }
 

@@ -1,9 +1,10 @@
 // What benchmarks print: nccl-tests logs and CSV tables, as measured collectives.
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/fit.hpp>
+#include <stepcast/encodings/csv.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -32,16 +33,6 @@ class Lines {
   std::string_view rest_;
 };
 
-std::vector<std::string_view> split_at(std::string_view line, char separator) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const auto end = line.find(separator);
-    fields.push_back(line.substr(0, end));
-    if (end == std::string_view::npos) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
-
 std::vector<std::string_view> words_of(std::string_view line) {
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at < line.size();) {
@@ -59,7 +50,7 @@ std::string place(std::string_view source, std::size_t line) {
 
 double positive_number(std::string_view text, const std::string& where) {
   const double value = number_of(text, where);
-  if (!(value > 0)) throw InputError(where, "a number above zero", "'" + std::string(text) + "'");
+  if (!(value > 0)) throw InputError(where, "a number above zero", in_quotes(text));
   return value;
 }
 
@@ -181,47 +172,29 @@ class NcclTestsReader {
 
 // --- CSV ------------------------------------------------------------------------------------------------------------
 
-/// The letters and digits of a column name as lower-case words: "Size(MiB)" -> size, mib.
-std::vector<std::string> name_words(std::string_view name) {
-  std::vector<std::string> words(1);
-  for (const char c : name) {
-    const auto u = static_cast<unsigned char>(c);
-    if (std::isalnum(u)) {
-      words.back() += static_cast<char>(std::tolower(u));
-    } else if (!words.back().empty()) {
-      words.emplace_back();
-    }
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
-}
-
 bool any_of(const std::vector<std::string>& words, std::initializer_list<std::string_view> wanted) {
   return std::any_of(words.begin(), words.end(),
                      [&](const std::string& w) { return std::find(wanted.begin(), wanted.end(), w) != wanted.end(); });
 }
 
+std::optional<double> first_unit(const std::vector<std::string>& words,
+                                 std::optional<double> (*per_unit)(std::string_view)) {
+  for (const std::string& word : words)
+    if (const std::optional<double> factor = per_unit(word)) return factor;
+  return {};
+}
+
 /// Seconds per unit if the words name a time with its unit: "time_us", "ms_median", "latency (us)", "ms".
 std::optional<double> time_unit(const std::vector<std::string>& words) {
-  static constexpr std::pair<std::string_view, double> units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3},
-                                                                  {"s", 1},     {"sec", 1},   {"seconds", 1}};
   if (words.size() > 1 && !any_of(words, {"time", "median", "mean", "avg", "latency", "duration"})) return {};
-  for (const auto& [name, factor] : units) {
-    if (any_of(words, {name})) return factor;
-  }
-  return {};
+  return first_unit(words, seconds_per_unit);
 }
 
 /// Bytes per unit if the words name a size: "bytes", "size", "size(B)", "size_mib".
 std::optional<double> size_unit(const std::vector<std::string>& words) {
-  static constexpr std::pair<std::string_view, double> units[] = {
-      {"b", 1}, {"bytes", 1}, {"kb", 1e3}, {"kib", 1024}, {"mb", 1e6}, {"mib", 0x1p20}, {"gb", 1e9}, {"gib", 0x1p30}};
   if (words.size() == 1 && words[0] == "size") return 1;
   if (words.size() == 1 ? words[0] != "bytes" : !any_of(words, {"size", "message", "buffer"})) return {};
-  for (const auto& [name, factor] : units) {
-    if (any_of(words, {name})) return factor;
-  }
-  return {};
+  return first_unit(words, bytes_per_unit);
 }
 
 struct Columns {
@@ -229,14 +202,16 @@ struct Columns {
   std::size_t size = none, time = none, operation = none, workers = none;
   double size_unit = 1, time_unit = 1;
   std::vector<std::size_t> setting;  ///< what else tells one experiment from another: link, network, pin mode
-  std::vector<std::string_view> names;
+  char separator = ',';
+  std::vector<std::string> names;
 };
 
 Columns columns_of(std::string_view header, const std::string& where) {
   Columns c;
-  c.names = split_at(header, ',');
+  c.separator = separator_of(header);
+  c.names = cells_of(header, c.separator);
   for (std::size_t i = 0; i < c.names.size(); ++i) {
-    const auto words = name_words(c.names[i]);
+    const auto words = title_words(c.names[i]);
     if (const auto unit = size_unit(words); unit && c.size == Columns::none) {
       c.size = i;
       c.size_unit = *unit;
@@ -276,21 +251,19 @@ std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::s
       columns = columns_of(lines.line, where);
       continue;
     }
-    const auto fields = split_at(lines.line, ',');
+    const std::vector<std::string> fields = cells_of(lines.line, columns->separator);
     if (fields.size() != columns->names.size()) {
       throw InputError(where, std::to_string(columns->names.size()) + " fields", std::to_string(fields.size()),
                        "the file may be cut off");
     }
-    const auto column = [&](std::size_t i) { return where + " column " + std::string(columns->names[i]); };
+    const auto column = [&](std::size_t i) { return where + " column " + columns->names[i]; };
     MeasuredCollective row;
-    if (columns->operation != Columns::none) row.operation = std::string(fields[columns->operation]);
+    if (columns->operation != Columns::none) row.operation = fields[columns->operation];
     if (columns->workers != Columns::none) {
       row.workers = integer_of(fields[columns->workers], column(columns->workers), 1, 100'000'000);
     }
     std::string settings;
-    for (const std::size_t i : columns->setting) {
-      settings += ", " + std::string(columns->names[i]) + " " + std::string(fields[i]);
-    }
+    for (const std::size_t i : columns->setting) { settings += ", " + columns->names[i] + " " + fields[i]; }
     const std::string key = row.operation + "\n" + std::to_string(row.workers) + "\n" + settings;
     const auto [group, fresh] = groups.try_emplace(key, tables.size(), Points());
     if (fresh) {

@@ -1,5 +1,4 @@
 // Calibration: the two links of a cluster from measured all-reduces.
-#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/fit.hpp>
 
@@ -132,7 +131,7 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
   const bool from_table = base.all_reduce == "table";
   const CollectiveAlgorithm* algorithm = collective_algorithm(from_table ? "ring" : base.all_reduce);
   if (!algorithm || !algorithm->all_reduce) {
-    throw InputError("calibrate", "an algorithm with an all-reduce", "'" + base.all_reduce + "'");
+    throw InputError("calibrate", "an algorithm with an all-reduce", in_quotes(base.all_reduce));
   }
   for (MeasuredCollective table : measured) {
     if (table.workers == 0) {

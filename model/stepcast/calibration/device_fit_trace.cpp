@@ -193,7 +193,7 @@ std::string nothing_to_fit(const Samples& samples, const Device& d) {
       return "all " + std::to_string(count) +
              " matrix products of the trace take less than twice the shortest kernel (" + text_of(d.kernel_floor) +
              "), which says nothing of the rate";
-    if (types.find(name) == std::string::npos) types += (types.empty() ? "" : ", ") + name;
+    if (types.find(name) == std::string::npos) add_to_list(types, name);
   }
   return "the trace's matrix products are of " + types + ", whose peak rate the start does not state";
 }
@@ -204,8 +204,7 @@ void note_what_is_thin(const Samples& samples, const std::vector<ProductSample>&
   for (const ProductSample& s : products) shapes.insert({s.product.batch, s.product.m, s.product.n, s.product.k});
   constexpr std::size_t enough = 4;  // one more than the curve's numbers
   if (shapes.size() < enough)
-    fit.notes.push_back("efficiency: " + std::to_string(shapes.size()) +
-                        (shapes.size() == 1 ? " shape" : " different shapes") +
+    fit.notes.push_back("efficiency: " + counted(std::ssize(shapes), "shape", "different shapes") +
                         " of products cannot tell the peak's share from where small products lose it");
   if (!samples.issue()) fit.notes.emplace_back("host issue: no operators that launched kernels; as in the start");
 }

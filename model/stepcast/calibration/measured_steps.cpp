@@ -1,11 +1,12 @@
 // Tables of measured training steps: a CSV with one row a step, as papers and benchmarks publish them.
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -31,41 +32,12 @@ enum class Meaning : std::uint8_t {
 };
 constexpr std::size_t meaning_count = 14;
 
-std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (bool quoted = false;;) {
-    // A plan holds commas, so that such a field is in quotes.
-    std::size_t end = 0;
-    while (end < line.size() && (quoted || line[end] != ',')) {
-      if (line[end] == '"') quoted = !quoted;
-      ++end;
-    }
-    std::string_view field = line.substr(0, end);
-    if (field.size() >= 2 && field.front() == '"' && field.back() == '"') field = field.substr(1, field.size() - 2);
-    fields.push_back(field);
-    if (end == line.size()) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
-
-/// "iteration time (ms)" -> iteration, time, ms.
-std::vector<std::string> title_words_of(std::string_view name) {
-  std::vector<std::string> words(1);
-  for (const char c : name) {
-    const auto u = static_cast<unsigned char>(c);
-    if (std::isalnum(u) != 0) words.back() += static_cast<char>(std::tolower(u));
-    else if (!words.back().empty()) words.emplace_back();
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
-}
-
-std::optional<double> seconds_per_unit(const std::vector<std::string>& words) {
-  static constexpr std::pair<std::string_view, double> units[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+/// Of a column of step times: how long its unit is.
+std::optional<double> time_unit(const std::vector<std::string>& words) {
   const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   if (!has("time") && !has("step") && !has("iteration")) return {};
-  for (const auto& [name, factor] : units)
-    if (has(name)) return factor;
+  for (const std::string& word : words)
+    if (const std::optional<double> seconds = seconds_per_unit(word)) return seconds;
   return {};
 }
 
@@ -101,10 +73,11 @@ class Table {
  public:
   Table(std::string_view header, std::string_view source, const LayoutPlan& defaults)
       : source_(source), defaults_(defaults) {
-    names_ = fields_of(header);
+    separator_ = separator_of(header);
+    names_ = cells_of(header, separator_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
-      const std::vector<std::string> words = title_words_of(names_[i]);
-      const std::optional<double> unit = seconds_per_unit(words);
+      const std::vector<std::string> words = title_words(names_[i]);
+      const std::optional<double> unit = time_unit(words);
       const std::optional<Meaning> meaning = unit ? Meaning::time : meaning_of(words);
       if (!meaning || column(*meaning)) continue;
       columns_[static_cast<std::size_t>(*meaning)] = i;
@@ -122,7 +95,7 @@ class Table {
   }
 
   [[nodiscard]] MeasuredStep row(std::string_view line, std::size_t number) {
-    const std::vector<std::string_view> fields = fields_of(line);
+    const std::vector<std::string> fields = cells_of(line, separator_);
     if (fields.size() != names_.size())
       throw InputError(place(number), std::to_string(names_.size()) + " fields", std::to_string(fields.size()),
                        "the file may be cut off");
@@ -144,13 +117,13 @@ class Table {
  private:
   struct Row {
     const Table& table;
-    const std::vector<std::string_view>& fields;
+    const std::vector<std::string>& fields;
     std::size_t number;
 
     [[nodiscard]] bool has(Meaning m) const { return table.column(m).has_value(); }
     [[nodiscard]] std::string_view text(Meaning m) const { return fields[*table.column(m)]; }
     [[nodiscard]] std::string where(Meaning m) const {
-      return table.place(number) + " column " + std::string(table.names_[*table.column(m)]);
+      return table.place(number) + " column " + table.names_[*table.column(m)];
     }
     [[nodiscard]] std::int64_t integer(Meaning m) const { return integer_of(text(m), where(m), 1, 1'000'000'000); }
   };
@@ -180,7 +153,8 @@ class Table {
 
   std::string source_;
   const LayoutPlan& defaults_;
-  std::vector<std::string_view> names_;
+  char separator_ = ',';
+  std::vector<std::string> names_;
   std::array<std::optional<std::size_t>, meaning_count> columns_;
   double time_unit_ = 1;
 };

@@ -1,5 +1,6 @@
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/goodput.hpp>
@@ -64,7 +65,7 @@ void check_share(const Place& place, double share, double low) {
 void check_aggregation(const Place& place, const Aggregation& a) {
   const std::string_view programs[] = {"switchml", "atp", "sa_atp"};
   if (std::find(std::begin(programs), std::end(programs), a.program) == std::end(programs))
-    place.at("program").refuse("switchml, atp or sa_atp", "'" + a.program + "'");
+    place.at("program").refuse("switchml, atp or sa_atp", in_quotes(a.program));
   check_not_negative(place.at("payload"), a.payload, "a size");
   check_not_negative(place.at("header"), a.header, "a size");
   if (a.payload.value() == 0 && a.header.value() > 0)
@@ -106,7 +107,7 @@ bool is_operation(std::string_view name) {
 
 void check_table(const Place& place, const MeasuredCollective& table) {
   if (!is_operation(table.operation))
-    place.at("operation").refuse("an operation such as 'all_reduce'", "'" + table.operation + "'");
+    place.at("operation").refuse("an operation such as 'all_reduce'", in_quotes(table.operation));
   check_count(place.at("workers"), table.workers, 1);
   if (table.sizes.empty()) place.at("sizes_bytes").refuse("at least one size", "none");
   if (table.sizes.size() != table.times.size()) {
@@ -126,11 +127,7 @@ void check_algorithm(const Place& place, const std::string& name) {
   if (name == "table" || collective_algorithm(name)) return;
   std::vector<std::string> known{"table"};
   for (const CollectiveAlgorithm& a : collective_algorithms()) known.emplace_back(a.name);
-  const std::string near = suggestion_for(name, known);
-  std::string list;
-  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-  place.refuse("a collective algorithm (" + list + ")", "'" + name + "'",
-               near.empty() ? std::string() : "did you mean '" + near + "'?");
+  place.refuse("a collective algorithm (" + listed(known) + ")", in_quotes(name), did_you_mean(name, known));
 }
 
 }  // namespace
@@ -242,10 +239,8 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
     if (!quantity) {
       std::vector<std::string> names;
       for (const Cluster& c : shipped_clusters()) names.push_back(c.name);
-      const std::string near = suggestion_for(network, names);
       throw InputError("--network", "a bandwidth such as '25 Gb/s' or '10GbE', or the name of a shipped cluster",
-                       network.empty() ? "nothing" : "'" + std::string(network) + "'",
-                       near.empty() ? std::string() : "did you mean '" + near + "'?");
+                       in_quotes_or_nothing(network), did_you_mean(network, names));
     }
     const BytesPerSecond nominal = bandwidth_of(network, "--network");
     const bool fast = nominal >= gigabits_per_second(100);

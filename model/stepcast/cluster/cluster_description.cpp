@@ -16,7 +16,7 @@ constexpr std::int64_t most_machines = 1'000'000;
 
 double number_within(const std::string& text, const char* where, double low, double high, const char* expected) {
   const double value = number_of(text, where);
-  if (!(value >= low && value <= high)) throw InputError(where, expected, "'" + text + "'");
+  if (!(value >= low && value <= high)) throw InputError(where, expected, in_quotes(text));
   return value;
 }
 
@@ -26,7 +26,7 @@ Jitter jitter_of(std::string text) {
   if (const auto colon = text.find(':'); colon != std::string::npos) {
     const std::string name = text.substr(0, colon);
     if (name == "exponential") jitter.distribution = Jitter::Distribution::exponential;
-    else if (name != "normal") throw InputError("--jitter", "normal or exponential", "'" + name + "'");
+    else if (name != "normal") throw InputError("--jitter", "normal or exponential", in_quotes(name));
     text.erase(0, colon + 1);
   }
   jitter.relative = number_within(text, "--jitter", 1e-9, 0.5, "a spread relative to compute above 0, at most 0.5");
@@ -55,7 +55,7 @@ Cluster cluster_named(const std::string& name) {
   if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
   std::vector<std::string> names;
   for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
-  throw InputError("--cluster", "a shipped cluster or a JSON file", "'" + name + "'",
+  throw InputError("--cluster", "a shipped cluster or a JSON file", in_quotes(name),
                    did_you_mean(name, names, "'stepcast list clusters' names the shipped ones"));
 }
 
@@ -89,7 +89,7 @@ Cluster cluster_of_links(const ClusterDescription& said) {
   if (said.network.empty()) {  // nothing goes over it
     forget(cluster, "network: ");
     forget(cluster, "network cards: ");
-    cluster.name = std::to_string(workers) + (workers == 1 ? " device" : " devices");
+    cluster.name = counted(workers, "device");
   }
   if (said.inside.empty()) return cluster;
   cluster.inside.bandwidth = bandwidth_of(said.inside, "--inside");
@@ -103,11 +103,11 @@ void set_collective(Cluster& cluster, const std::string& name) {
   if (name != "table" && !collective_algorithm(name)) {
     std::vector<std::string> names{"table"};
     for (const CollectiveAlgorithm& algorithm : collective_algorithms()) names.emplace_back(algorithm.name);
-    throw InputError("--collective", "one of " + listed(names), "'" + name + "'", did_you_mean(name, names));
+    throw InputError("--collective", "one of " + listed(names), in_quotes(name), did_you_mean(name, names));
   }
   cluster.all_reduce = name;
   const Answer<CommunicationCost> cost = communication_cost(cluster);
-  if (!cost) throw InputError("--collective", "an algorithm for this cluster", "'" + name + "'", cost.reason());
+  if (!cost) throw InputError("--collective", "an algorithm for this cluster", in_quotes(name), cost.reason());
 }
 
 /// With the messages of the command line.
@@ -145,7 +145,7 @@ Cluster cluster_of(const ClusterDescription& said, const std::optional<Cluster>&
 
 Bytes memory_of(std::string_view text, std::string_view where) {
   const Bytes memory = bytes_of(text, where);
-  if (memory == Bytes(0)) throw InputError(std::string(where), "a positive size", "'" + std::string(text) + "'");
+  if (memory == Bytes(0)) throw InputError(std::string(where), "a positive size", in_quotes(text));
   return memory;
 }
 

@@ -1,3 +1,4 @@
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/fit.hpp>
@@ -187,7 +188,7 @@ std::string worker_counts(const Cluster& c) {
   std::string text;
   for (const MeasuredCollective& t : c.tables) {
     if (t.operation != name_of(Operation::all_reduce)) continue;
-    text += (text.empty() ? "" : ", ") + std::to_string(t.workers);
+    add_to_list(text, std::to_string(t.workers));
   }
   return text.empty() ? "none" : text;
 }

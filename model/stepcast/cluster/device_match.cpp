@@ -1,35 +1,17 @@
 #include <stepcast/base/error.hpp>
-#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace stepcast {
-namespace {
-
-/// In lower case, without what stands between them.
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : std::string(text) + " ") {
-    const auto letter = static_cast<unsigned char>(c);
-    if (std::isalnum(letter)) word += static_cast<char>(std::tolower(letter));
-    else if (!word.empty()) words.push_back(std::exchange(word, {}));
-  }
-  return words;
-}
-
-}  // namespace
-
 bool same_device(std::string_view a, std::string_view b) {
-  const std::vector<std::string> first = words_of(a), second = words_of(b);
+  const std::vector<std::string> first = lower_words(a), second = lower_words(b);
   const auto within = [](const std::vector<std::string>& few, const std::vector<std::string>& many) {
     return !few.empty() && std::all_of(few.begin(), few.end(), [&](const std::string& word) {
       return std::find(many.begin(), many.end(), word) != many.end();
@@ -53,7 +35,7 @@ Device device_named(std::string_view name, std::string_view where) {
   if (std::optional<Device> device = shipped_device_like(name)) return *std::move(device);
   std::vector<std::string> names;
   for (const Device& device : shipped_devices()) names.push_back(device.name);
-  throw InputError(std::string(where), "a shipped device or a JSON file", "'" + std::string(name) + "'",
+  throw InputError(std::string(where), "a shipped device or a JSON file", in_quotes(name),
                    did_you_mean(name, names, "'stepcast list devices' names the shipped ones"));
 }
 
@@ -77,7 +59,7 @@ Profile profile_on(const Cluster& cluster, Profile profile, const DeviceAssumpti
   }
   if (assumed.same_device || cluster.device.empty() || same_device(cluster.device, profile.device)) return profile;
   throw InputError(field("cluster"), "the traced device (" + (profile.has_device() ? profile.device : "the host") + ")",
-                   "'" + cluster.device + "'",
+                   in_quotes(cluster.device),
                    "say what to assume: " + field("faster-compute") + " X, or " + field("same-device") +
                        " for the traced compute times");
 }

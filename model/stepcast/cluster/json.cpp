@@ -1,5 +1,6 @@
 // The JSON form of a cluster, schema "stepcast.cluster/1": unit strings for quantities, SI arrays for tables.
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/encodings/json_node.hpp>
 
@@ -159,7 +160,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
-  if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
+  if (top.at("schema").text() != schema) top.at("schema").refuse(in_quotes(schema));
 
   Cluster c;
   c.name = top.at("name").text();

@@ -1,4 +1,5 @@
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>
 
 #include <algorithm>
@@ -87,12 +88,11 @@ std::string text_of(const Stragglers& stragglers) {
   std::string text;
   for (const SlowWorkers& s : stragglers.slow) {
     std::string faults;
-    const auto add = [&](const std::string& fault) { faults += (faults.empty() ? "" : ", ") + fault; };
+    const auto add = [&](const std::string& fault) { add_to_list(faults, fault); };
     if (s.compute_factor != 1) add("compute " + times(s.compute_factor));
     if (s.delay > Seconds(0)) add(text_of(s.delay) + " late");
     if (s.link_share != 1) add("link " + times(s.link_share));
-    text += (text.empty() ? "" : ", ") + std::to_string(s.workers) +
-            (s.workers == 1 ? " slow worker" : " slow workers") + (faults.empty() ? "" : " (" + faults + ")");
+    add_to_list(text, counted(s.workers, "slow worker") + (faults.empty() ? "" : " (" + faults + ")"));
   }
   if (stragglers.jitter.distribution == Jitter::Distribution::none) return text;
   const bool normal = stragglers.jitter.distribution == Jitter::Distribution::normal;

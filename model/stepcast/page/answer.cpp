@@ -1,4 +1,5 @@
 // The answer of a report page: one sentence, how sure it is, what to paste, and how well the trace is understood.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/page/sections.hpp>
@@ -11,8 +12,9 @@
 namespace stepcast {
 namespace {
 
-constexpr double noticed = 1.005;  // a gain below this is none; plans closer than this are equals
 constexpr std::string_view baseline_name = "DDP with 25 MiB buckets";
+
+bool are_equal(double ratio) { return ratio < 1 + indifference && ratio > 1 / (1 + indifference); }
 
 /// "; this holds on networks of 816.5 Mb/s and more".
 std::string holding_text(const Range& range) {
@@ -31,16 +33,14 @@ std::vector<std::string> equals_of_best(const Ranking& ranking) {
   for (const RankedPlan& plan : ranking.exact) {
     const double ratio = plan.prediction.iteration / best.iteration;
     const std::string name = text_of(plan.prediction.plan);
-    if (&plan != &ranking.exact.front() && ratio < noticed && ratio > 1 / noticed && name != baseline)
-      names.push_back(name);
+    if (&plan != &ranking.exact.front() && are_equal(ratio) && name != baseline) names.push_back(name);
   }
   return names;
 }
 
 std::string equals_sentence(const std::vector<std::string>& names) {
   if (names.empty()) return {};
-  std::string text = (names.size() == 1 ? names[0] : std::to_string(names.size()) + " other plans");
-  text += (names.size() == 1 ? " is" : " are");
+  std::string text = names.size() == 1 ? names[0] + " is" : counted(std::ssize(names), "other plan") + " are";
   text += " as fast to within 0.5 %";
   if (names.size() > 1) { text += ", " + names[0] + (names.size() == 2 ? " and " + names[1] : " first among them"); }
   return text + ": what is simplest to run was put first.";
@@ -88,7 +88,7 @@ Terms facts_of(const ReportPage& page) {
   const RankedPlan& best = ranking.exact.front();
   const Prediction& p = best.prediction;
   Terms facts;
-  if (best.speed_up >= noticed)
+  if (best.speed_up >= 1 + indifference)
     facts.emplace_back("certainty", "faster than the baseline with a probability of " +
                                         certainty_text(probability_of_gain(p, ranking.baseline)) +
                                         ", if the errors of both predictions were independent; they share most "
@@ -102,7 +102,7 @@ Terms facts_of(const ReportPage& page) {
     const double slower = simplest->prediction.iteration / p.iteration - 1;
     facts.emplace_back("or simply", plan_html(simplest->prediction.plan) + ", " +
                                         html(text_of(simplest->prediction.iteration)) + ", " +
-                                        (slower < noticed - 1 ? "as fast" : percent(slower) + " slower") +
+                                        (slower < indifference ? "as fast" : percent(slower) + " slower") +
                                         ": needs no further software or machines");
   }
   if (const std::optional<OtherCollective>& other = ranking.other_collective) {
@@ -153,10 +153,7 @@ void write_check(std::ostream& out, const ReportPage& page) {
   out << "</div>\n";
 }
 
-bool keeps_baseline(const Ranking& ranking) {
-  const double gain = ranking.exact.front().speed_up;
-  return gain < noticed && gain > 1 / noticed;
-}
+bool keeps_baseline(const Ranking& ranking) { return are_equal(ranking.exact.front().speed_up); }
 
 std::string lead_of_answer(const ReportPage& page) {
   const Ranking& ranking = page.ranking;
@@ -176,8 +173,9 @@ std::string more_of_answer(const ReportPage& page) {
 }  // namespace
 
 double probability_of_gain(const Prediction& best, const Prediction& baseline) {
-  // P10 to P90 of a normal distribution are 2 * 1.2816 standard deviations apart.
-  const auto deviation = [](const Prediction& p) { return (p.interval_high - p.interval_low).value() / 2.5631; };
+  const auto deviation = [](const Prediction& p) {
+    return (p.interval_high - p.interval_low).value() / (2 * normal_p90);
+  };
   const double spread = std::hypot(deviation(best), deviation(baseline));
   const double gain = (baseline.iteration - best.iteration).value();
   if (spread <= 0) return gain > 0 ? 1 : gain < 0 ? 0 : 0.5;

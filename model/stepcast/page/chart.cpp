@@ -1,3 +1,4 @@
+#include <stepcast/base/words.hpp>
 #include <stepcast/page/chart.hpp>
 #include <stepcast/page/chart_scale.hpp>
 
@@ -97,7 +98,8 @@ class Drawing {
   Drawing(std::ostream& out, const Chart& chart) : out_(out), chart_(chart) {
     std::size_t colour = 0;
     for (const ChartCurve& c : chart.curves)
-      colours_.push_back(c.muted || colour == most_named_curves || !is_drawn(c) ? none : colour++);
+      if (c.scattered) colours_.push_back(colour++ % most_named_curves);
+      else colours_.push_back(c.muted || colour == most_named_curves || !is_drawn(c) ? none : colour++);
     find_bounds();
     place();
   }
@@ -120,6 +122,10 @@ class Drawing {
 
   [[nodiscard]] static bool is_drawn(const ChartCurve& c) {
     return std::any_of(c.y.begin(), c.y.end(), [](double v) { return std::isfinite(v); });
+  }
+
+  [[nodiscard]] bool has_label(std::size_t curve) const {
+    return colours_[curve] != none && !chart_.curves[curve].scattered;
   }
 
   void find_bounds() {
@@ -146,7 +152,7 @@ class Drawing {
   void place() {
     double labels = 0;
     for (std::size_t i = 0; i < chart_.curves.size(); ++i)
-      if (colours_[i] != none) labels = std::max(labels, text_width(chart_.curves[i].name, font));
+      if (has_label(i)) labels = std::max(labels, text_width(chart_.curves[i].name, font));
     right_ = chart_.width - (labels > 0 ? std::min(labels, widest_label) + lead + swatch + after_swatch + 4 : 12);
     note_ = wrapped(chart_.note, chart_.width - 8);
     bottom_ = chart_.height - 46 - (note_.empty() ? 0 : 8 + line_height * static_cast<double>(note_.size()));
@@ -219,8 +225,19 @@ class Drawing {
     return c.name + ": " + value(chart_.y, c.y[i]) + " at " + value(chart_.x, c.x[i]);
   }
 
+  void draw_points(std::size_t curve) {
+    const ChartCurve& c = chart_.curves[curve];
+    out_ << "<g class=\"" << style_of(curve) << "\"><title>" << escaped_xml(c.name) << "</title>";
+    for (std::size_t i = 0; i < c.x.size(); ++i)
+      out_ << "\n<circle cx=\"" << px(x_(c.x[i])) << "\" cy=\"" << px(y_(c.y[i])) << "\" r=\"4\" "
+           << (!c.rings.empty() && c.rings[i] ? "fill=\"none\"" : "fill-opacity=\"0.6\"") << "><title>"
+           << escaped_xml(c.texts.empty() ? point_text(c, i) : c.texts[i]) << "</title></circle>";
+    out_ << "</g>\n";
+  }
+
   void draw_curve(std::size_t curve) {
     const ChartCurve& c = chart_.curves[curve];
+    if (c.scattered) return draw_points(curve);
     std::vector<std::size_t> order;  // by x
     for (std::size_t i = 0; i < c.x.size(); ++i) order.push_back(i);
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return c.x[a] < c.x[b]; });
@@ -250,7 +267,7 @@ class Drawing {
     std::vector<std::size_t> named;
     std::vector<double> wishes, ends;
     for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
-      if (colours_[i] == none) continue;
+      if (!has_label(i)) continue;
       const ChartCurve& c = chart_.curves[i];
       std::size_t last = none;
       for (std::size_t k = 0; k < c.x.size(); ++k)
@@ -339,6 +356,8 @@ Distance distance_of(const ChartCurve& curve, const std::vector<double>& lowest)
 
 }  // namespace
 
+std::span<const char* const> chart_colours() { return light; }
+
 void mute_but_lowest(Chart& chart, std::size_t most) {
   if (chart.curves.size() <= most) return;
   std::vector<double> lowest;
@@ -357,7 +376,7 @@ void mute_but_lowest(Chart& chart, std::size_t most) {
     curves.push_back(std::move(chart.curves[order[k].second]));
     if (k < most) continue;
     curves.back().muted = true;
-    others += (others.empty() ? "" : ", ") + curves.back().name;
+    add_to_list(others, curves.back().name);
   }
   chart.curves = std::move(curves);
   chart.note += (chart.note.empty() ? "" : ". ") + std::string("In grey: ") + others;

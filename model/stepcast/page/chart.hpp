@@ -1,5 +1,5 @@
 #pragma once
-// Chart: curves over an axis as SVG, for sweeps and reports (internal to the library).
+// Chart: curves over an axis, or points, as SVG, for sweeps and reports (internal to the library).
 //
 // An SVG of its own: no script, no font, no network; colours come from CSS variables (--chart-text, --chart-muted,
 // --chart-grid, --chart-ground, --chart-1 to --chart-8) with a fallback that people with any colour vision can tell
@@ -29,9 +29,12 @@ struct ChartAxis {
 };
 struct ChartCurve {
   std::string name;
-  std::vector<double> x, y;  ///< NaN in y: a gap
-  bool muted = false;        ///< one of many: thin, grey, without a name
-  bool named = false;        ///< spoken of: the last to be muted
+  std::vector<double> x{}, y{};      ///< NaN in y: a gap
+  bool muted = false;                ///< one of many: thin, grey, without a name
+  bool named = false;                ///< spoken of: the last to be muted
+  bool scattered = false;            ///< points with neither a line between them nor a name beside them
+  std::vector<std::string> texts{};  ///< of scattered points, for who points at them
+  std::vector<bool> rings{};         ///< which scattered points are rings, not dots; empty: none
 };
 struct ChartMark {  ///< a vertical line with a word: a cross-over, "here"
   double x = 0;
@@ -39,9 +42,9 @@ struct ChartMark {  ///< a vertical line with a word: a cross-over, "here"
 };
 struct Chart {
   std::string title;
-  std::string description;  ///< for those who cannot see it
+  std::string description{};  ///< for those who cannot see it
   ChartAxis x, y;
-  std::vector<ChartCurve> curves;
+  std::vector<ChartCurve> curves{};
   std::vector<ChartMark> marks{};
   double width = 640, height = 360;  ///< in CSS pixels; scales with its container
   std::string note{};                ///< below: what is not in it
@@ -57,6 +60,8 @@ void mute_but_lowest(Chart&, std::size_t most = most_named_curves);
 void write_svg(std::ostream&, const Chart&, std::string_view id = "chart");
 /// Several charts in one SVG, one below the other.
 void write_svg(std::ostream&, std::span<const Chart>, std::string_view id = "chart");
+/// The colours of curves on light ground, for what is written beside a chart.
+[[nodiscard]] std::span<const char* const> chart_colours();
 /// `text` safe between tags and in attributes of XML and HTML; what is no UTF-8, a control character or turns the
 /// direction of the text is replaced.
 [[nodiscard]] std::string escaped_xml(std::string_view text);

@@ -16,16 +16,15 @@ std::string_view page_text(std::string_view name) {
   return found == files.end() ? std::string_view() : found->text;
 }
 
-void write_head(std::ostream& out, const ReportPage& page, std::string_view script) {
+void write_head(std::ostream& out, const ReportPage& page) {
   const std::string model = page.profile.model.empty() ? "unnamed model" : page.profile.model;
   out << "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; "
          "form-action 'none'; style-src 'unsafe-inline'; script-src "
-      << script_hash(script)
+      << page_text("script_hash")
       << "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
          "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"stepcast\">\n<title>"
-      << html(model) << " on " << page.cluster.workers() << (page.cluster.workers() == 1 ? " worker" : " workers")
-      << " - stepcast</title>\n<style>\n"
+      << html(model) << " on " << counted(page.cluster.workers(), "worker") << " - stepcast</title>\n<style>\n"
       << page_text("style") << "</style>\n</head>\n";
 }
 
@@ -116,13 +115,11 @@ void write_record_section(std::ostream& out, const ReportPage& page) {
 }
 
 void write_report_page(std::ostream& out, const ReportPage& page) {
-  const std::string script = "\n" + std::string(page_text("timeline")) + std::string(page_text("copy"));
-  write_head(out, page, script);
+  write_head(out, page);
   out << "<body>\n<a class=\"skip\" href=\"#answer\">Skip to the answer</a>\n<header>\n<p class=\"kind\">stepcast "
          "report</p>\n<h1>"
       << html(page.profile.model.empty() ? "Unnamed model" : page.profile.model) << " <span>on "
-      << page.cluster.workers() << (page.cluster.workers() == 1 ? " worker" : " workers")
-      << "</span></h1>\n</header>\n";
+      << counted(page.cluster.workers(), "worker") << "</span></h1>\n</header>\n";
   out << "<main>\n";
   write_answer_section(out, page);
   write_contents(out, page);
@@ -140,7 +137,7 @@ void write_report_page(std::ostream& out, const ReportPage& page) {
   out << "</main>\n<footer><p>Made by stepcast: predictions from a profiler trace, not measurements. Times are those "
          "of "
          "the mean step in the steady state.</p></footer>\n<script>"
-      << script << "</script>\n</body>\n</html>\n";
+      << page_text("script") << "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace stepcast

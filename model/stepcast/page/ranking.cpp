@@ -28,7 +28,7 @@ std::string bar_text(const Prediction& p) {
   std::string text;
   for (const Part& part : parts)
     if (p.breakdown.*part.time > Seconds(0))
-      text += (text.empty() ? "" : ", ") + std::string(part.name) + " " + text_of(p.breakdown.*part.time);
+      add_to_list(text, std::string(part.name) + " " + text_of(p.breakdown.*part.time));
   return text + "; hidden communication " + text_of(p.breakdown.hidden_communication);
 }
 

@@ -17,7 +17,8 @@
 
 namespace stepcast {
 
-/// The style sheet and the scripts (page/), by name.
+/// What page/ holds: "style", the style sheet; "script", both scripts; and "script_hash", the source expression of a
+/// Content-Security-Policy that allows exactly this script ("'sha256-...'").
 [[nodiscard]] std::span<const EmbeddedFile> page_texts();
 
 /// `text` safe between tags and in quoted attributes; what is no UTF-8, a control character or turns the direction of
@@ -25,8 +26,6 @@ namespace stepcast {
 [[nodiscard]] inline std::string html(std::string_view text) { return escaped_xml(text); }
 /// A JSON document safe inside <script>: no '<' is left in it.
 [[nodiscard]] std::string json_in_html(std::string_view json);
-/// The source expression of a Content-Security-Policy that allows exactly this script: "'sha256-...'".
-[[nodiscard]] std::string script_hash(std::string_view script);
 /// `share` of the width: "12.34%".
 [[nodiscard]] std::string width_share(double share);
 /// "<code>dear</code>".

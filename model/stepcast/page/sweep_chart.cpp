@@ -1,5 +1,6 @@
 // A sweep as charts: step times against the first axis, one chart for each choice of the other axes' values.
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/page/sweep_chart.hpp>
 #include <stepcast/sweep/grid.hpp>
 
@@ -67,8 +68,7 @@ std::string gaps_of(const SweepGrid& grid, std::span<const SweepRow* const> rows
   }
   std::string note;
   for (const Gap& gap : gaps) {
-    std::string names;
-    for (const std::size_t p : gap.plans) names += (names.empty() ? "" : ", ") + text_of(grid.plans()[p]);
+    const std::string names = listed(gap.plans, [&](std::size_t p) { return text_of(grid.plans()[p]); });
     note += (note.empty() ? "Not at " : "; not at ") + value_text(axis, gap.value) +
             (gap.plans.size() < plans ? ", " + names : "") + ": " + gap.reason;
   }

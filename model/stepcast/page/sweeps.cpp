@@ -1,5 +1,6 @@
 // The sensitivity of a report page: how the step times change with bandwidth, workers and batch, and where another plan
 // becomes the best.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/page/sections.hpp>
@@ -82,7 +83,6 @@ std::string fastest_text(const PageSweep& sweep) {
 
 /// At which of the points the plan that is recommended is as good as the best one.
 std::string recommended_text(const PageSweep& sweep, const PlanSpec& recommended) {
-  constexpr double equal = 1.005;
   const SweepAxis& axis = axis_of(sweep);
   const std::string name = text_of(recommended);
   const std::size_t plans = sweep.question.plans.size();
@@ -95,7 +95,7 @@ std::string recommended_text(const PageSweep& sweep, const PlanSpec& recommended
       best = std::min(best, prediction->iteration.value());
       if (text_of(sweep.question.plans[p]) == name) own = prediction->iteration.value();
     }
-    if (own <= best * equal) good.push_back(value_text(axis, sweep.rows[i].values.front()));
+    if (own <= best * (1 + indifference)) good.push_back(value_text(axis, sweep.rows[i].values.front()));
   }
   const std::string plan = " The recommended " + plan_html(recommended);
   if (good.size() * plans == sweep.rows.size()) return plan + " is as good to within 0.5 % at every point.";
@@ -154,7 +154,7 @@ void write_sweep(std::ostream& out, const PageSweep& sweep, const Ranking& ranki
     close_scroller(out);
   }
   if (const std::size_t others = sweep.question.plans.size() - part.question.plans.size(); others > 0)
-    out << "<p class=\"remark\">" << others << (others == 1 ? " other plan was" : " other plans were")
+    out << "<p class=\"remark\">" << counted(std::int64_t(others), "other plan was", "other plans were")
         << " compared and never best by more than 0.5 %.</p>\n";
   write_numbers(out, part);
   out << "</figure>\n";

@@ -1,4 +1,5 @@
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/reasons.hpp>
@@ -9,8 +10,6 @@
 
 namespace stepcast {
 namespace {
-
-std::string percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
 /// " between machines" or " inside machines": where the collectives of a dimension run.
 std::string where(const Cluster& cluster, const Layout& l, Dimension d) {
@@ -60,7 +59,7 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
   // Beside compute the largest of the others is what can be improved, if there is one.
   if (!(largest->second >= 0.01 * p.iteration)) return "compute";
   const auto part = [&](const std::string& name, Seconds time) {
-    return name + " (" + percent(time / p.iteration) + ")";
+    return name + " (" + whole_percent(time / p.iteration) + ")";
   };
   const std::string compute = part("compute", b.compute), other = part(largest->first, largest->second);
   return b.compute > largest->second ? compute + ", then " + other : other + ", then " + compute;

@@ -10,6 +10,8 @@
 #include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/parallelism/stages.hpp>
 
+#include <boost/functional/hash.hpp>
+
 #include <array>
 #include <cstdint>
 #include <map>
@@ -21,17 +23,6 @@
 namespace stepcast {
 
 using TableKey = std::array<std::uint64_t, 8>;
-struct TableKeyHash {
-  std::size_t operator()(const TableKey& key) const {
-    std::uint64_t h = 0x9e3779b97f4a7c15u;
-    for (const std::uint64_t word : key) {
-      h = (h ^ word) * 0xff51afd7ed558ccdu;
-      h ^= h >> 32;
-    }
-    return static_cast<std::size_t>(h);
-  }
-};
-
 /// Values by key, at stable addresses, each with a number of its own.
 template <class T>
 class NumberedTable {
@@ -51,7 +42,7 @@ class NumberedTable {
   void clear() { entries_.clear(); }
 
  private:
-  std::unordered_map<TableKey, std::unique_ptr<Entry>, TableKeyHash> entries_;
+  std::unordered_map<TableKey, std::unique_ptr<Entry>, boost::hash<TableKey>> entries_;
   std::uint64_t made_ = 0;
 };
 

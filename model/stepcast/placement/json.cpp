@@ -1,4 +1,5 @@
 // The JSON form of unequal devices, schema "stepcast.devices/1": groups of like devices, and links between groups.
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/encodings/json_node.hpp>
 #include <stepcast/placement/placement.hpp>
@@ -58,7 +59,7 @@ UnequalCluster unequal_cluster_of_json(std::string_view text, std::string_view s
   const JsonNode::Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
-  if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
+  if (top.at("schema").text() != schema) top.at("schema").refuse(in_quotes(schema));
 
   UnequalCluster c;
   c.name = top.at("name").text();

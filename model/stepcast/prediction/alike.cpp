@@ -1,5 +1,6 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/tuning.hpp>
@@ -218,7 +219,7 @@ std::string bound_of(const CriticalPath& path) {
   const Share* largest = std::max_element(std::begin(shares), std::end(shares),
                                           [](const Share& a, const Share& b) { return a.time < b.time; });
   const Seconds iteration = seconds_of(length(path.window));
-  const auto percent = [&](Seconds s) { return std::to_string(std::lround(100 * (s / iteration))) + " %"; };
+  const auto percent = [&](Seconds s) { return whole_percent(s / iteration); };
   // Compute can only be hidden behind, never hidden: the first of the others that is visible is what can be improved.
   if (largest->time < 0.01 * iteration) return "compute";
   return std::string(largest->name) + " (" + percent(largest->time) + " of the critical path; compute " +

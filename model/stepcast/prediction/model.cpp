@@ -69,9 +69,9 @@ template <class Work>
 void in_runs(std::size_t n, unsigned threads, const Work& work) {
   constexpr std::size_t run = 256;
   const std::size_t runs = (n + run - 1) / run;
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
   std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> thrown(std::max<std::size_t>(1, std::min<std::size_t>(threads, runs)));
+  std::vector<std::exception_ptr> thrown(
+      std::max<std::size_t>(1, std::min<std::size_t>(threads_or_all(threads), runs)));
   const auto helper = [&](std::exception_ptr& failure) {
     try {
       work([&](std::size_t& from, std::size_t& to) {

@@ -1,3 +1,4 @@
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/prediction/iteration_time.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
@@ -8,8 +9,6 @@
 
 namespace stepcast {
 namespace {
-
-constexpr double indifference = 0.005;  // plans closer than this count as equal
 
 bool allowed(Fidelity fidelity, const RecommendOptions& options) {
   switch (fidelity) {

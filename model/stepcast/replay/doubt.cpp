@@ -56,7 +56,7 @@ bool follows_launched_work(const TraceLinks& links, std::uint32_t work) {
 std::string letters_of(std::string_view name) {
   std::string out;
   for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += char(std::tolower(static_cast<unsigned char>(c)));
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) out += lower_case(c);
   return out;
 }
 

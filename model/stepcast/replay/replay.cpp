@@ -1,5 +1,6 @@
 // Replay: calibrates on one step of a trace, rebuilds it, and compares with the others.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/replay/calibration.hpp>
 #include <stepcast/replay/doubt.hpp>
 #include <stepcast/replay/replay.hpp>
@@ -100,8 +101,7 @@ void compare(Replay& replay, std::size_t calibration) {
   replay.replayed = others.empty() ? replay.rebuilt[calibration] : Seconds(median(rebuilt));
   replay.scored = replay.steps.size() >= 4 && !others.empty();
   if (replay.steps.size() < 4) {
-    const std::string count = std::to_string(replay.steps.size());
-    add_note(replay, count + (replay.steps.size() == 1 ? " annotated step" : " annotated steps") + ", fewer than four");
+    add_note(replay, counted(std::ssize(replay.steps), "annotated step") + ", fewer than four");
   }
   if (others.empty()) add_note(replay, "no other undistorted step: compared with the calibration step itself");
   if (replay.measured <= Seconds(0)) add_note(replay, "how long the steps took cannot be told");

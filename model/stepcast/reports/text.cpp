@@ -6,6 +6,7 @@
 //    #  plan                         step   gain   exposed  machines  bound
 //    1  dear(bucket=1280 KiB)    475.2 ms  1.39x  52.70 ms         4  bandwidth
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -159,7 +160,7 @@ std::string path_text(const std::vector<std::string>& path) {
       text += ", ... " + std::to_string(path.size() - 2 * ends) + " more ...";
       i = path.size() - ends;
     }
-    text += (text.empty() ? "" : ", ") + path[i];
+    add_to_list(text, path[i]);
   }
   return text;
 }

@@ -1,3 +1,4 @@
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/search/layout_advice.hpp>
 
@@ -10,7 +11,6 @@
 namespace stepcast {
 namespace {
 
-constexpr double indifference = 0.005;  // layouts and strategies closer than this count as equal
 constexpr Seconds never{std::numeric_limits<double>::infinity()};
 
 /// What is left of the time that was given for everything; no limit: nothing is given to any search, either.

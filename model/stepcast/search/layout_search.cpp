@@ -1,3 +1,4 @@
+#include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/search/families.hpp>
@@ -9,7 +10,6 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <thread>
 
 namespace stepcast {
 namespace {
@@ -283,7 +283,7 @@ LayoutPlan LayoutSearch::plan_of(const LayoutCandidate& c) const {
 }
 
 LayoutSearchResult LayoutSearch::run() {
-  const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned threads = threads_or_all(options_.threads);
   tools_.resize(threads);
   for (auto& of_worker : tools_) of_worker.resize(parts_.size());
   SearchWorkers workers(threads, [this](unsigned worker, const SearchNode& n) { return outcome(worker, n); });

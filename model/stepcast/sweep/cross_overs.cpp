@@ -1,4 +1,5 @@
 // Cross-overs: rows say between which points the best plan changes, bisection with real predictions says where.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>
@@ -8,8 +9,7 @@
 namespace stepcast {
 namespace {
 
-constexpr double indifference = 0.005;  // a plan that gains less is no reason to change
-constexpr double precision = 1e-3;      // of a place, relative
+constexpr double precision = 1e-3;  // of a place, relative
 
 /// The times along the first axis for one choice of the other axes' values.
 class Line {

@@ -75,7 +75,7 @@ void for_each_index(std::size_t count, const SweepOptions& options, const std::f
       }
     }
   };
-  const std::size_t wanted = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t wanted = threads_or_all(options.threads);
   {
     const std::vector<std::jthread> helpers = helping_threads(std::min(wanted, count), run);
     run(0);

@@ -11,10 +11,10 @@
 // A case takes what it does not say from `defaults`; within `inputs` key by key.
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/encodings/json_node.hpp>
 #include <stepcast/validation/validation.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -23,58 +23,22 @@
 namespace stepcast {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonNode::Json;
 constexpr std::string_view schema = "stepcast.cases/1";
 
-std::string dumped(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+/// At least `low`; `otherwise` where the key is left out.
+double number_of(const JsonNode& object, const char* key, double otherwise, double low = 0) {
+  const double number = object.number(key, otherwise);
+  if (object.has(key) && number < low) object.at(key).refuse("a number of at least " + Json(low).dump());
+  return number;
+}
 
-/// A JSON object with its place in the document.
-class Object {
- public:
-  Object(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) throw InputError(where_, "an object", dumped(json));
-  }
-  void require_keys(const std::vector<std::string>& known) const {
-    for (const auto& [key, value] : json_.items()) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string near = suggestion_for(key, known);
-      throw InputError(where_ + "/" + key, "a known key", "'" + key + "'",
-                       near.empty() ? "" : "did you mean '" + near + "'?");
-    }
-  }
-  [[nodiscard]] bool has(const char* key) const { return json_.contains(key); }
-  [[nodiscard]] const Json& at(const char* key, const char* expected) const {
-    if (!has(key)) throw InputError(where_ + "/" + key, expected, "nothing");
-    return json_[key];
-  }
-  [[nodiscard]] std::string text(const char* key, bool required = false) const {
-    if (!required && !has(key)) return {};
-    const Json& value = at(key, "a text");
-    if (!value.is_string()) refuse(key, "a text", value);
-    return value.get<std::string>();
-  }
-  /// A finite number of at least `low`; `otherwise` when it is absent.
-  [[nodiscard]] double number(const char* key, double otherwise, double low = 0) const {
-    if (!has(key)) return otherwise;
-    const Json& value = json_[key];
-    if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(key, "a finite number", value);
-    if (value.get<double>() < low) refuse(key, "a number of at least " + dumped(Json(low)), value);
-    return value.get<double>();
-  }
-  [[nodiscard]] Object child(const char* key) const {
-    static const Json none = Json::object();
-    return {has(key) ? json_[key] : none, where_ + "/" + key};
-  }
-  [[noreturn]] void refuse(const char* key, std::string expected, const Json& found) const {
-    throw InputError(where_ + "/" + key, std::move(expected), dumped(found));
-  }
-  [[nodiscard]] const Json& json() const { return json_; }
-  [[nodiscard]] std::string place(const char* key) const { return where_ + "/" + key; }
-
- private:
-  const Json& json_;
-  std::string where_;
-};
+/// The same, without a fraction.
+std::int64_t whole_number_of(const JsonNode& object, const char* key, double low, double high) {
+  const double number = number_of(object, key, 0, low);
+  if (number != std::floor(number) || number > high) object.at(key).refuse("a whole number");
+  return static_cast<std::int64_t>(number);
+}
 
 const std::vector<std::string> input_keys{
     "profile", "traces",    "figure",     "cluster",      "workers",         "plan",
@@ -85,7 +49,7 @@ const std::vector<std::string> case_keys{"id",        "source",     "grade",    
                                          "inputs",    "measured_s", "measured_ratio", "spread_s",
                                          "tolerance", "split",      "recorded_error", "excluded"};
 
-LayoutPlan layout_plan_at(const Object& inputs, const char* key) {
+LayoutPlan layout_plan_at(const JsonNode& inputs, const char* key) {
   if (!inputs.has(key)) return {};
   try {
     return layout_plan_of(inputs.text(key));
@@ -95,7 +59,7 @@ LayoutPlan layout_plan_at(const Object& inputs, const char* key) {
 }
 
 /// "all_to_all@bruck", or without an algorithm.
-void read_operation(const Object& inputs, CaseInputs& in) {
+void read_operation(const JsonNode& inputs, CaseInputs& in) {
   const std::string text = inputs.text("operation");
   const std::size_t at = std::min(text.find('@'), text.size());
   std::vector<std::string> known;
@@ -106,12 +70,10 @@ void read_operation(const Object& inputs, CaseInputs& in) {
     if (at < text.size()) in.algorithm = text.substr(at + 1);
     return;
   }
-  const std::string near = suggestion_for(text.substr(0, at), known);
-  throw InputError(inputs.place("operation"), "an operation, such as all_to_all@bruck", "'" + text + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  inputs.at("operation").refuse("an operation, such as all_to_all@bruck", did_you_mean(text.substr(0, at), known));
 }
 
-Seconds Breakdown::*part_named(const Object& inputs) {
+Seconds Breakdown::*part_named(const JsonNode& inputs) {
   constexpr std::pair<std::string_view, Seconds Breakdown::*> parts[] = {
       {"compute", &Breakdown::compute},
       {"exposed_communication", &Breakdown::exposed_communication},
@@ -126,80 +88,57 @@ Seconds Breakdown::*part_named(const Object& inputs) {
     if (known_name == name) return part;
     known.emplace_back(known_name);
   }
-  const std::string near = suggestion_for(name, known);
-  throw InputError(inputs.place("part"), "a part of the step, such as input_stall", "'" + name + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  inputs.at("part").refuse("a part of the step, such as input_stall", did_you_mean(name, known));
 }
 
 /// What says how the step is fed, and what of it was measured.
-void read_feeding(const Object& inputs, CaseInputs& in) {
+void read_feeding(const JsonNode& inputs, CaseInputs& in) {
   in.pipeline = inputs.text("pipeline");
-  if (inputs.has("cached_share")) in.cached_share = inputs.number("cached_share", 0);
-  if (inputs.has("loader_workers")) {
-    const double workers = inputs.number("loader_workers", 0);
-    if (workers != std::floor(workers) || workers > 1e6)
-      inputs.refuse("loader_workers", "a whole number", inputs.json()["loader_workers"]);
-    in.loader_workers = static_cast<std::int64_t>(workers);
-  }
+  if (inputs.has("cached_share")) in.cached_share = number_of(inputs, "cached_share", 0);
+  if (inputs.has("loader_workers")) in.loader_workers = whole_number_of(inputs, "loader_workers", 0, 1e6);
   for (const char* key : {"cached_share", "loader_workers"})
     if (inputs.has(key) && in.pipeline.empty())
       static_cast<void>(inputs.at("pipeline", "the pipeline that it changes"));
-  in.steps = inputs.number("steps", 1, 1);
+  in.steps = number_of(inputs, "steps", 1, 1);
   if (inputs.has("part")) in.part = part_named(inputs);
 }
 
-std::vector<std::string> paths_at(const Object& object, const char* key) {
-  std::vector<std::string> paths;
-  if (!object.has(key)) return paths;
-  const Json& all = object.at(key, "a list of paths");
-  if (!all.is_array()) object.refuse(key, "a list of paths", all);
-  for (const Json& path : all) {
-    if (!path.is_string()) object.refuse(key, "a list of paths", all);
-    paths.push_back(path.get<std::string>());
-  }
-  return paths;
-}
-
 /// What is compared of a pipelined job.
-std::string figure_of(const Object& inputs) {
+std::string figure_of(const JsonNode& inputs) {
   const std::vector<std::string> known{"rebuilt", "forecast", "schedule", "unevenness", "slow_worker", "slow_stage"};
-  const std::string figure = inputs.text("figure", true);
+  const JsonNode node = inputs.at("figure");
+  const std::string figure = node.text();
   if (std::ranges::find(known, figure) != known.end()) return figure;
-  const std::string near = suggestion_for(figure, known);
-  throw InputError(inputs.place("figure"), "a figure of a pipeline's replay, such as rebuilt", "'" + figure + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  node.refuse("a figure of a pipeline's replay, such as rebuilt", did_you_mean(figure, known));
 }
 bool is_ratio(std::string_view figure) { return figure == "unevenness" || figure.starts_with("slow"); }
 
-CaseInputs inputs_of(const Object& object) {
+CaseInputs inputs_of(const JsonNode& object) {
   object.require_keys(input_keys);
   CaseInputs in;
   read_feeding(object, in);
   in.profile = object.text("profile");
   in.cluster = object.text("cluster");
-  const double workers = object.number("workers", 0, 1);
-  if (workers != std::floor(workers) || workers > 1e9)
-    object.refuse("workers", "a whole number", object.json()["workers"]);
-  in.workers = static_cast<std::int64_t>(workers);
+  in.workers = whole_number_of(object, "workers", 1, 1e9);
   in.model = object.text("model");
   in.device = object.text("device");
-  in.global_batch = object.number("global_batch", 0);
+  in.global_batch = number_of(object, "global_batch", 0);
   const LayoutPlan plan = layout_plan_at(object, "plan");
   in.plan = plan.gradients;
   if (object.has("plan") && has_layout(object.text("plan"))) in.layout = plan.layout;
   in.over = layout_plan_at(object, "over").gradients;
-  in.single_worker = Seconds(object.number("single_worker_s", 0));
-  in.extra_optimizer = Seconds(object.number("extra_optimizer_s", 0));
-  in.size = Bytes(object.number("size_bytes", 0));
+  in.single_worker = Seconds(number_of(object, "single_worker_s", 0));
+  in.extra_optimizer = Seconds(number_of(object, "extra_optimizer_s", 0));
+  in.size = Bytes(number_of(object, "size_bytes", 0));
   if (object.has("operation")) read_operation(object, in);
-  in.logs = paths_at(object, "logs");
-  in.traces = paths_at(object, "traces");
+  in.logs = object.texts("logs", "a list of paths");
+  in.traces = object.texts("traces", "a list of paths");
   if (object.has("figure")) static_cast<void>(object.at("traces", "the traces of a pipelined job"));
   if (!in.traces.empty()) in.figure = figure_of(object);
   return in;
 }
 
-Subject subject_of(const Object& inputs, const CaseInputs& in) {
+Subject subject_of(const JsonNode& inputs, const CaseInputs& in) {
   if (inputs.has("operation")) return Subject::operation;
   if (!in.logs.empty()) return Subject::collective;
   if (!in.traces.empty()) return is_ratio(in.figure) ? Subject::ratio : Subject::replay;
@@ -207,14 +146,14 @@ Subject subject_of(const Object& inputs, const CaseInputs& in) {
   return in.plan.strategy ? Subject::step : Subject::replay;
 }
 
-void refuse_beside_traces(const Object& inputs) {
+void refuse_beside_traces(const JsonNode& inputs) {
   for (const char* key : {"profile", "plan", "cluster", "model"})
-    if (inputs.has(key)) inputs.refuse(key, "the traces of a pipelined job alone", inputs.json()[key]);
+    if (inputs.has(key)) inputs.at(key).refuse("the traces of a pipelined job alone");
 }
 
-void require_inputs(const Object& object, const ValidationCase& c) {
-  const Object inputs = object.child("inputs");
-  const auto require = [&](const char* key) { static_cast<void>(inputs.at(key, "a value")); };
+void require_inputs(const JsonNode& object, const ValidationCase& c) {
+  const JsonNode inputs = object.object("inputs");
+  const auto require = [&](const char* key) { static_cast<void>(inputs.at(key)); };
   const bool communication = c.subject == Subject::collective || c.subject == Subject::operation;
   if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
     throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
@@ -237,28 +176,28 @@ void require_inputs(const Object& object, const ValidationCase& c) {
                      "a case with one plan, whose step time is measured", "another case");
   const char* key = c.subject == Subject::ratio ? "measured_ratio" : "measured_s";
   static_cast<void>(object.at(key, "the measured value"));
-  if (c.measured <= 0) object.refuse(key, "a positive number", object.json()[key]);
+  if (c.measured <= 0) object.at(key).refuse("a positive number");
 }
 
-ValidationCase case_of(const Object& object) {
+ValidationCase case_of(const JsonNode& object) {
   object.require_keys(case_keys);
   ValidationCase c;
-  c.id = object.text("id", true);
-  c.source = object.text("source", true);
-  c.grade = object.text("grade", true);
-  c.inputs = inputs_of(object.child("inputs"));
-  c.subject = subject_of(object.child("inputs"), c.inputs);
+  c.id = object.at("id").text();
+  c.source = object.at("source").text();
+  c.grade = object.at("grade").text();
+  c.inputs = inputs_of(object.object("inputs"));
+  c.subject = subject_of(object.object("inputs"), c.inputs);
   c.method = object.text("method");
   if (c.method.empty() && c.inputs.plan.strategy) c.method = text_of(c.inputs.plan);
-  c.measured = object.number(c.subject == Subject::ratio ? "measured_ratio" : "measured_s", 0);
-  c.spread = object.number("spread_s", 0);
+  c.measured = number_of(object, c.subject == Subject::ratio ? "measured_ratio" : "measured_s", 0);
+  c.spread = number_of(object, "spread_s", 0);
   static_cast<void>(object.at("tolerance", "the largest relative error that passes"));
-  c.tolerance = object.number("tolerance", 0);
-  const std::string split = object.text("split", true);
+  c.tolerance = number_of(object, "tolerance", 0);
+  const std::string split = object.at("split").text();
   if (split != name_of(CaseSplit::calibration) && split != name_of(CaseSplit::held_out))
-    object.refuse("split", "'calibration' or 'held_out'", Json(split));
+    object.at("split").refuse("'calibration' or 'held_out'");
   c.split = split == name_of(CaseSplit::calibration) ? CaseSplit::calibration : CaseSplit::held_out;
-  if (object.has("recorded_error")) c.recorded_error = object.number("recorded_error", 0, -1e300);
+  if (object.has("recorded_error")) c.recorded_error = object.number("recorded_error");
   c.excluded = object.text("excluded");
   require_inputs(object, c);
   return c;
@@ -273,20 +212,15 @@ std::string case_id(const MeasuredStep& step) {
 }
 
 /// The rows as text: an array of lines, header first.
-std::string rows_at(const Object& table) {
-  const Json& rows = table.at("rows", "CSV lines, header first");
-  if (!rows.is_array()) table.refuse("rows", "CSV lines, header first", rows);
+std::string rows_at(const JsonNode& table) {
   std::string text;
-  for (const Json& row : rows) {
-    if (!row.is_string()) table.refuse("rows", "CSV lines, header first", row);
-    text += row.get<std::string>() + "\n";
-  }
+  for (const std::string& row : table.texts("rows", "CSV lines, header first")) text += row + "\n";
   return text;
 }
 
 void read_table(const Json& json, const std::string& where, ValidationSuite& suite) {
   Json shared = json;
-  const Object whole(json, where);
+  const JsonNode whole(json, where);
   const bool in_file = whole.has("file");
   if (in_file == whole.has("rows")) throw InputError(where, "'rows' or 'file'", in_file ? "both" : "neither");
   shared.erase(in_file ? "file" : "rows");
@@ -295,7 +229,7 @@ void read_table(const Json& json, const std::string& where, ValidationSuite& sui
   // What each row says itself; here only so that the rest is read as strictly as a case.
   const Json placeholders = {{"model", "gpt"}, {"global_batch", 1}, {"workers", 1}};
   for (const auto& [key, value] : placeholders.items()) shared["inputs"][key] = value;
-  MeasuredStepTable table{whole.text("file"), case_of(Object(shared, where))};
+  MeasuredStepTable table{whole.text("file"), case_of(JsonNode(shared, where))};
   if (in_file) suite.tables.push_back(std::move(table));
   else add_rows(suite, table, rows_at(whole), where + "/rows");
 }
@@ -309,28 +243,11 @@ Json completed(const Json& defaults, const Json& given) {
   return all;
 }
 
-Json parsed(std::string_view text, std::string_view source) {
-  // Deeper than any suite; values are walked recursively later.
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > 32) throw InputError(std::string(source), "a document of at most 32 levels", "a deeper one");
-    return true;
-  };
-  try {
-    return Json::parse(text, shallow);
-  } catch (const Json::parse_error& error) {
-    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", error.what());
-  } catch (const Json::exception& error) { throw InputError(std::string(source), "a JSON document", error.what()); }
-}
-
 const EmbeddedFile& shipped_file(std::string_view name) {
   for (const EmbeddedFile& file : shipped_case_texts())
     if (file.name == name) return file;
   const std::vector<std::string> names = shipped_suite_names();
-  const std::string near = suggestion_for(name, names);
-  std::string listed;
-  for (const std::string& n : names) listed += (listed.empty() ? "" : ", ") + n;
-  throw InputError("validate", "a suite: " + listed, "'" + std::string(name) + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  throw InputError("validate", "a suite: " + listed(names), in_quotes(name), did_you_mean(name, names));
 }
 
 }  // namespace
@@ -357,49 +274,46 @@ void add_rows(ValidationSuite& suite, const MeasuredStepTable& table, std::strin
 }
 
 ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
-  const Json json = parsed(text, source);
-  const Object document(json, std::string(source) + "#");
+  const Json json = parsed_json(text, source);
+  const JsonNode document(json, std::string(source) + "#");
   document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "devices", "pipelines",
                          "cases", "tables", "published", "recorded_mean_error"});
-  if (document.text("schema", true) != schema)
-    document.refuse("schema", "'" + std::string(schema) + "'", json["schema"]);
+  if (document.at("schema").text() != schema) document.at("schema").refuse(in_quotes(schema));
   ValidationSuite suite;
-  suite.name = document.text("suite", true);
+  suite.name = document.at("suite").text();
   suite.summary = document.text("summary");
-  const Object profiles = document.child("profiles"), clusters = document.child("clusters");
-  for (const auto& [name, value] : profiles.json().items())
-    suite.profiles[name] = profile_of_json(dumped(value), profiles.place(name.c_str()));
-  for (const auto& [name, value] : clusters.json().items())
-    suite.clusters[name] = cluster_of_json(dumped(value), clusters.place(name.c_str()));
-  const Object pipelines = document.child("pipelines");
-  for (const auto& [name, value] : pipelines.json().items())
-    suite.pipelines[name] = input_pipeline_of_json(dumped(value), pipelines.place(name.c_str()));
-  const Object devices = document.child("devices");
-  for (const auto& [name, value] : devices.json().items())
-    suite.devices[name] = device_of_json(dumped(value), devices.place(name.c_str()));
-  const Object published = document.child("published");
+  const auto dumped = [](const JsonNode& node) {
+    return node.json().dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const JsonNode profiles = document.object("profiles"), clusters = document.object("clusters");
+  for (const auto& [name, node] : profiles.members())
+    suite.profiles[name] = profile_of_json(dumped(node), profiles.place(name.c_str()));
+  for (const auto& [name, node] : clusters.members())
+    suite.clusters[name] = cluster_of_json(dumped(node), clusters.place(name.c_str()));
+  const JsonNode pipelines = document.object("pipelines"), devices = document.object("devices");
+  for (const auto& [name, node] : pipelines.members())
+    suite.pipelines[name] = input_pipeline_of_json(dumped(node), pipelines.place(name.c_str()));
+  for (const auto& [name, node] : devices.members())
+    suite.devices[name] = device_of_json(dumped(node), devices.place(name.c_str()));
+  const JsonNode published = document.object("published");
   published.require_keys({"mean_absolute_error", "source"});
-  suite.published = {published.number("mean_absolute_error", 0), published.text("source")};
-  if (document.has("recorded_mean_error")) suite.recorded_mean_error = document.number("recorded_mean_error", 0);
-  const Object defaults = document.child("defaults");
-  static const Json none = Json::array();
-  const Json& tables = document.has("tables") ? json["tables"] : none;
-  if (!tables.is_array()) document.refuse("tables", "a list of tables", tables);
-  const Json& cases = document.has("cases") || tables.empty() ? document.at("cases", "a list of cases") : none;
-  if (!cases.is_array() || (cases.empty() && tables.empty())) document.refuse("cases", "a list of cases", cases);
+  suite.published = {number_of(published, "mean_absolute_error", 0), published.text("source")};
+  if (document.has("recorded_mean_error")) suite.recorded_mean_error = number_of(document, "recorded_mean_error", 0);
+  const JsonNode defaults = document.object("defaults");
+  const std::vector<JsonNode> tables = document.elements("tables", "a list of tables");
+  const std::vector<JsonNode> cases = document.elements("cases", "a list of cases");
+  if (cases.empty() && tables.empty()) document.at("cases", "a list of cases").refuse("at least one case");
   std::set<std::string> ids;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const std::string where = document.place("cases") + "/" + std::to_string(i);
-    if (!cases[i].is_object()) throw InputError(where, "an object", dumped(cases[i]));
-    const Json whole = completed(defaults.json(), cases[i]);
-    suite.cases.push_back(case_of(Object(whole, where)));
+  for (const JsonNode& one : cases) {
+    one.require_object();
+    const Json whole = completed(defaults.json(), one.json());
+    suite.cases.push_back(case_of(JsonNode(whole, one.place())));
     if (!ids.insert(suite.cases.back().id).second)
-      throw InputError(where + "/id", "each id once", "'" + suite.cases.back().id + "' twice");
+      throw InputError(one.place("id"), "each id once", in_quotes(suite.cases.back().id) + " twice");
   }
-  for (std::size_t i = 0; i < tables.size(); ++i) {
-    const std::string where = document.place("tables") + "/" + std::to_string(i);
-    if (!tables[i].is_object()) throw InputError(where, "an object", dumped(tables[i]));
-    read_table(completed(defaults.json(), tables[i]), where, suite);
+  for (const JsonNode& table : tables) {
+    table.require_object();
+    read_table(completed(defaults.json(), table.json()), table.place(), suite);
   }
   return suite;
 }

@@ -1,7 +1,7 @@
 // Cases to results: inputs are found, every case is predicted on its own thread, and judged.
 #include <stepcast/base/embedded.hpp>
+#include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/statistics.hpp>
-#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/fit.hpp>
 #include <stepcast/documents/reading.hpp>
@@ -59,9 +59,7 @@ class Library {
   [[nodiscard]] std::string file(const std::string& name, const char* what,
                                  const std::vector<std::string>& known) const {
     if (name.find_first_of("./") != std::string::npos) return file(name);
-    const std::string near = suggestion_for(name, known);
-    throw InputError(what, "a known name or the path of a file", "'" + name + "'",
-                     near.empty() ? "" : "did you mean '" + near + "'?");
+    throw InputError(what, "a known name or the path of a file", in_quotes(name), did_you_mean(name, known));
   }
 
   [[nodiscard]] Profile profile(const ValidationSuite& suite, const CaseInputs& in, const Cluster& cluster) {
@@ -354,7 +352,7 @@ std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const Va
   std::mutex mutex;  // guards `done`, `failure` and the progress callback
   std::size_t done = 0;
   std::exception_ptr failure;
-  const auto work = [&] {
+  const auto work = [&](std::size_t) {
     for (std::size_t j = next++; j < jobs.size(); j = next++) {
       SuiteResult& suite = out[jobs[j].suite];
       try {
@@ -369,11 +367,9 @@ std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const Va
       if (options.progress) options.progress(static_cast<double>(++done) / static_cast<double>(jobs.size()));
     }
   };
-  const unsigned count = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   {
-    std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < count; ++i) helpers.emplace_back(work);
-    work();
+    const std::vector<std::jthread> helpers = helping_threads(threads_or_all(options.threads), work);
+    work(0);
   }
   if (failure) std::rethrow_exception(failure);
   for (SuiteResult& suite : out) suite.statistics = statistics_of(suite.suite, suite.results);

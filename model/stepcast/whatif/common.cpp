@@ -17,8 +17,6 @@ Inapplicable no_such_layer(const Profile& p, const std::string& patterns) {
   return {"no layer fits '" + patterns + "'; there are " + names};
 }
 
-std::string counted_layers(std::size_t n) { return std::to_string(n) + (n == 1 ? " layer" : " layers"); }
-
 std::string number_text(double number) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", number);

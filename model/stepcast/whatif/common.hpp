@@ -15,8 +15,6 @@ struct PassPlace;
 [[nodiscard]] Inapplicable computed_on_host(const std::string& why);
 /// No layer fits the patterns; names some layers that there are.
 [[nodiscard]] Inapplicable no_such_layer(const Profile&, const std::string& patterns);
-/// "1 layer", "12 layers".
-[[nodiscard]] std::string counted_layers(std::size_t);
 /// "2.5": up to six digits.
 [[nodiscard]] std::string number_text(double);
 [[nodiscard]] Seconds host_time(const Profile&, std::span<const PassPlace>);

@@ -1,4 +1,5 @@
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>
 
 #include <algorithm>
@@ -20,11 +21,7 @@ std::size_t index_of(const Names& names, std::string_view name, std::string_view
   const auto at = std::find(names.begin(), names.end(), name);
   if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
   const std::vector<std::string> known(names.begin(), names.end());
-  std::string listed;
-  for (const std::string& n : known) listed += (listed.empty() ? "" : ", ") + n;
-  const std::string near = suggestion_for(name, known);
-  throw InputError(std::string(where), "one of " + listed, "'" + std::string(name) + "'",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+  throw InputError(std::string(where), "one of " + listed(known), in_quotes(name), did_you_mean(name, known));
 }
 
 std::string shown(double number) {

@@ -4,6 +4,7 @@
 //    "cache": "64 GB", "cache_policy": "lru", "storage": "530 MB/s", "prep_samples_per_s": 245, "workers": 24,
 //    "provenance": ["storage by fio; one worker alone prepares 245 images/s"]}
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_node.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>
 
@@ -46,7 +47,7 @@ InputPipeline input_pipeline_of_json(std::string_view text, std::string_view sou
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
-  if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
+  if (top.at("schema").text() != schema) top.at("schema").refuse(in_quotes(schema));
   const std::string place = std::string(source) + "#/";
 
   InputPipeline p;

@@ -5,6 +5,7 @@
 // layers is proportional to the batch and host time stays, because the host issues the same kernels; where the host
 // computes, its time is proportional. The optimizer and the rest of the step do not depend on the batch; the wait for
 // input and the activations are proportional.
+#include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
@@ -44,7 +45,8 @@ std::string difference(const Profile& a, const Profile& b) {
   if (a.batch_samples == b.batch_samples) return "both profiles have the batch " + number_text(a.batch_samples);
   if (a.device != b.device) return "the other profile is of another device (" + b.device + ")";
   if (a.layers.size() != b.layers.size())
-    return "the other profile has " + counted_layers(b.layers.size()) + ", this one " + std::to_string(a.layers.size());
+    return "the other profile has " + counted(std::ssize(b.layers), "layer") + ", this one " +
+           std::to_string(a.layers.size());
   for (std::size_t l = 0; l < a.layers.size(); ++l)
     if (a.layers[l].name != b.layers[l].name)
       return "layer '" + a.layers[l].name + "' is '" + b.layers[l].name + "' in the other profile";

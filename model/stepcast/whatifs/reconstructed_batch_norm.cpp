@@ -6,6 +6,7 @@
 // Memory passes over the activations, forward: batch norm reads twice and writes once, ReLU reads and writes once: 5,
 // of which half of 3 is left: 0.3. Backward: batch norm 5 passes (reads x and dy twice, writes dx), ReLU 3 (reads dz
 // and z, writes dy): half of 5 out of 8: 0.31.
+#include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
@@ -28,7 +29,7 @@ Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
   const std::span all(places);
   Profile changed = with_scaled(in.profile, all.first(layers.size()), Scale::device(in.number(1)));
   changed = with_scaled(std::move(changed), all.last(layers.size()), Scale::device(in.number(2)));
-  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted_layers(layers.size()) +
+  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted(std::ssize(layers), "layer") +
                             ", activations included, " + number_text(in.number(1)) + " is left forward and " +
                             number_text(in.number(2)) + " backward");
   return changed;

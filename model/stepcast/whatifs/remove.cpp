@@ -1,5 +1,6 @@
 // Remove: layers, with their parameters and gradients, leave the model. Jia et al. 2019 (MetaFlow) substitutes
 // subgraphs; of a substitution this is the half that disappears (scale and insert are the other half).
+#include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
@@ -16,7 +17,7 @@ Answer<Profile> without(const WhatIfInput& in) {
   if (layers.empty()) return no_such_layer(in.profile, in.text(0));
   if (layers.size() == in.profile.layers.size()) return Inapplicable{"'" + in.text(0) + "' leaves no layer"};
   Profile changed = without_layers(in.profile, layers);
-  changed.assumed.push_back("removed " + counted_layers(layers.size()) + " (" + in.text(0) + ") with " +
+  changed.assumed.push_back("removed " + counted(std::ssize(layers), "layer") + " (" + in.text(0) + ") with " +
                             text_of(in.profile.gradient_size() - changed.gradient_size()) + " of gradients");
   return changed;
 }

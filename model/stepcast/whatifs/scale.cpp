@@ -1,4 +1,5 @@
 // Scale: layers whose device or host time changes by a factor, as after a better kernel or a substitution.
+#include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
@@ -20,7 +21,7 @@ Answer<Profile> with_layers_scaled(const WhatIfInput& in) {
     return computed_on_host("it has no device time to scale: give host=");
   const double device = in.number(1);
   Profile changed = with_scaled(in.profile, passes_of(layers), {in.number(2), device, device, device});
-  changed.assumed.push_back(counted_layers(layers.size()) + " (" + in.text(0) + "): device time times " +
+  changed.assumed.push_back(counted(std::ssize(layers), "layer") + " (" + in.text(0) + "): device time times " +
                             number_text(device) + ", host time times " + number_text(in.number(2)));
   return changed;
 }

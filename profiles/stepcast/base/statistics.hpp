@@ -1,5 +1,5 @@
 #pragma once
-// Order statistics of samples (internal to the library).
+// Order statistics of samples, and which differences matter (internal to the library).
 #include <utility>
 #include <vector>
 
@@ -10,5 +10,9 @@ namespace stepcast {
 [[nodiscard]] inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 /// The value that a normally distributed error exceeds with a probability of 10 %, in standard deviations.
 inline constexpr double normal_p90 = 1.2815515655446004;
+
+/// Step times that differ by less than this share are equal: steps of one run vary by more, so that nobody would notice
+/// the gain, and a plan that is simpler to run is worth it.
+inline constexpr double indifference = 0.005;
 
 }  // namespace stepcast

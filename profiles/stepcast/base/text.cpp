@@ -43,8 +43,6 @@ constexpr std::array<Unit, 12> prefixes{{{"", 1},
                                          {"Ti", 0x1p40},
                                          {"Pi", 0x1p50}}};
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 struct NumberAndUnit {
   double number;
   std::string_view unit;
@@ -55,8 +53,7 @@ struct Context {
   std::string_view where, expected, text;
 
   [[noreturn]] void refuse(std::string hint = {}) const {
-    throw InputError(std::string(where), std::string(expected), text.empty() ? "nothing" : quoted(text),
-                     std::move(hint));
+    throw InputError(std::string(where), std::string(expected), in_quotes_or_nothing(text), std::move(hint));
   }
 };
 
@@ -114,7 +111,7 @@ double quantity(const Context& context, std::optional<double> (*unit_factor)(std
   const NumberAndUnit parts = split(context);
   if (parts.unit.empty()) context.refuse("a bare number has no meaning here: add the unit");
   const auto factor = unit_factor(parts.unit);
-  if (!factor) context.refuse("unknown unit " + quoted(parts.unit));
+  if (!factor) context.refuse("unknown unit " + in_quotes(parts.unit));
   if (std::signbit(parts.number) && parts.number != 0) context.refuse("it must not be negative");
   const double si = parts.number * *factor;
   if (!std::isfinite(si)) context.refuse("the number is out of range");
@@ -158,8 +155,6 @@ std::string exact(double value, std::string_view unit) {
   return std::string(digits.data(), result.ptr) + " " + std::string(unit);
 }
 
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-
 /// Optimal string alignment distance, letter case ignored: insert, delete, replace, swap neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
@@ -167,9 +162,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+      const bool same = lower_case(a[i - 1]) == lower_case(b[j - 1]);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
+      const bool swapped = i > 1 && j > 1 && lower_case(a[i - 1]) == lower_case(b[j - 2]) &&
+                           lower_case(a[i - 2]) == lower_case(b[j - 1]);
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
     std::swap(before, above);

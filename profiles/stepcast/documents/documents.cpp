@@ -98,7 +98,7 @@ class SharedProgress {
 /// What every source holds, in their order. Sources are read side by side, each by one thread; a lone one by all.
 std::vector<Reading> readings_of(std::span<const Source> sources, const ReadOptions& options) {
   const std::size_t count = sources.size();
-  const std::size_t threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t threads = threads_or_all(options.threads);
   std::vector<Reading> readings(count);
   std::vector<std::exception_ptr> failures(count);
   SharedProgress progress(sources, options.progress);
@@ -144,7 +144,7 @@ void join_parts(std::span<const Source> sources, const ReadOptions& options, std
     std::string names;
     for (const std::size_t part : parts) {
       together.push_back(sources[part]);
-      names += (names.empty() ? "" : ", ") + sources[part].name;
+      add_to_list(names, sources[part].name);
       readings[part].traces.clear();
     }
     readings[first].traces.push_back(kineto_trace_of(together, silent(options)));
@@ -265,7 +265,7 @@ ProfileOptions profile_options_of(std::string_view shipped, double batch_samples
     std::vector<std::string> names;
     for (const ModelDescription& m : shipped_models()) names.push_back(m.name);
     throw InputError(std::string(where), "one of " + listed(names) + ", or a description such as 'gpt:layers=24,...'",
-                     "'" + std::string(shipped) + "'", did_you_mean(shipped, names));
+                     in_quotes(shipped), did_you_mean(shipped, names));
   }
   options.model = model->name;
   options.parameters = model->parameters;

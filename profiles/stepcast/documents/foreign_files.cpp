@@ -46,11 +46,7 @@ bool is_log(const Head& head) {
 }
 
 // The first line in lower case, of a text.
-std::string first_line(const Head& head) {
-  std::string line(head.body.substr(0, std::min(head.body.find('\n'), head.body.size())));
-  for (char& c : line) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return line;
-}
+std::string first_line(const Head& head) { return lower_case(head.body.substr(0, head.body.find('\n'))); }
 
 bool may_be_table(const Head& head) {
   return !head.is_object() && !head.body.starts_with('[') && !head.has(std::string_view("\0", 1));

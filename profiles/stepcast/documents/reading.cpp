@@ -1,5 +1,6 @@
 // Reading: the table of formats, and the choice by content.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/documents/foreign_files.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/encodings/archive.hpp>
@@ -147,8 +148,8 @@ Reading reading_of_archive(const Source& source, const ReadOptions& options) {
   if (!all.traces.empty() || !all.profiles.empty() || !all.executions.empty()) return all;
   if (all.refused.empty()) throw InputError(source.name, "an archive of traces", "an archive without files");
   throw InputError(source.name, "an archive of traces",
-                   "no readable one among its " + std::to_string(members.size()) +
-                       (members.size() == 1 ? " file: " : " files; the first: ") + all.refused.front());
+                   "no readable one among its " + counted(std::ssize(members), "file: ", "files; the first: ") +
+                       all.refused.front());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_node.hpp>
 
 #include <algorithm>
@@ -9,27 +10,24 @@ namespace {
 
 using Json = JsonNode::Json;
 
-std::string listed(std::span<const std::string> words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list;
-}
-
 }  // namespace
 
-void JsonNode::require_keys(std::span<const std::string> known) const {
+void JsonNode::require_object() const {
   if (!json_->is_object()) refuse("an object");
+}
+
+void JsonNode::require_keys(const std::vector<std::string>& known) const {
+  require_object();
   for (const auto& [key, value] : json_->items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string near = suggestion_for(key, known);
-    throw InputError(where_ + "/" + key, "a known key", "'" + key + "'",
-                     near.empty() ? "known keys: " + listed(known) : "did you mean '" + near + "'?");
+    throw InputError(where_ + "/" + key, "a known key", in_quotes(key),
+                     did_you_mean(key, known, "known keys: " + listed(known)));
   }
 }
 
-JsonNode JsonNode::at(const char* key) const {
-  if (!has(key)) throw InputError(where_ + "/" + key, "a value", "nothing", "the key is required");
-  return {(*json_)[key], where_ + "/" + key};
+JsonNode JsonNode::at(const char* key, const char* expected) const {
+  if (!has(key)) throw InputError(place(key), expected, "nothing", "the key is required");
+  return {(*json_)[key], place(key)};
 }
 
 std::vector<JsonNode> JsonNode::elements(const char* expected) const {
@@ -37,6 +35,35 @@ std::vector<JsonNode> JsonNode::elements(const char* expected) const {
   std::vector<JsonNode> all;
   for (std::size_t i = 0; i < json_->size(); ++i) all.emplace_back((*json_)[i], where_ + "/" + std::to_string(i));
   return all;
+}
+
+std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
+  std::vector<std::pair<std::string, JsonNode>> all;
+  for (const auto& [key, value] : json_->items()) all.emplace_back(key, JsonNode(value, where_ + "/" + key));
+  return all;
+}
+
+JsonNode JsonNode::object(const char* key) const {
+  static const Json none = Json::object();
+  const JsonNode node{has(key) ? (*json_)[key] : none, place(key)};
+  node.require_object();
+  return node;
+}
+
+std::vector<JsonNode> JsonNode::elements(const char* key, const char* expected) const {
+  return has(key) ? at(key).elements(expected) : std::vector<JsonNode>();
+}
+
+std::vector<std::string> JsonNode::texts(const char* key, const char* expected) const {
+  std::vector<std::string> all;
+  for (const JsonNode& node : elements(key, expected)) all.push_back(node.text());
+  return all;
+}
+
+double JsonNode::number(const char* key, double otherwise) const { return has(key) ? at(key).number() : otherwise; }
+
+std::int64_t JsonNode::integer(const char* key, std::int64_t otherwise) const {
+  return has(key) ? at(key).integer() : otherwise;
 }
 
 std::string JsonNode::text() const {
@@ -47,7 +74,7 @@ std::string JsonNode::text() const {
 std::int64_t JsonNode::integer() const {
   // An unsigned number beyond int64 must not wrap around.
   const bool huge = json_->is_number_unsigned() && json_->get<std::uint64_t>() > INT64_MAX;
-  if (!json_->is_number_integer() || huge) refuse("a whole number");
+  if (!json_->is_number_integer() || huge) refuse(huge ? "a whole number below 2^63" : "a whole number");
   return json_->get<std::int64_t>();
 }
 
@@ -65,8 +92,12 @@ Seconds JsonNode::seconds() const { return seconds_of(quantity("'5 us'"), where_
 Bytes JsonNode::bytes() const { return bytes_of(quantity("'40 GiB'"), where_); }
 BytesPerSecond JsonNode::bandwidth() const { return bandwidth_of(quantity("'25 Gb/s'"), where_); }
 
-void JsonNode::refuse(std::string expected) const {
-  throw InputError(where_, std::move(expected), json_->dump(-1, ' ', false, Json::error_handler_t::replace));
+void JsonNode::refuse(std::string expected, std::string hint) const {
+  constexpr std::size_t longest = 60;  // of what is shown of an array or an object
+  std::string found = json_->is_string() ? in_quotes(json_->get_ref<const std::string&>())
+                                         : json_->dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (json_->is_structured() && found.size() > longest) found = "an " + std::string(json_->type_name());
+  throw InputError(where_, std::move(expected), std::move(found), std::move(hint));
 }
 
 std::string JsonNode::quantity(const char* example) const {
@@ -89,7 +120,8 @@ Json parsed_json(std::string_view text, std::string_view source) {
   try {
     return Json::parse(text, on_event);
   } catch (const Json::parse_error& error) {
-    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", error.what());
+    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", "text that is no JSON",
+                     "it breaks off or goes wrong at this byte");
   } catch (const Json::exception& error) { throw InputError(std::string(source), "a JSON document", error.what()); }
 }
 

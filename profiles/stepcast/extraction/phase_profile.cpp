@@ -9,7 +9,6 @@
 #include <stepcast/extraction/profile_of.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <optional>
@@ -24,7 +23,7 @@ enum class Part : std::uint8_t { forward, backward, optimizer };
 
 std::optional<Part> part_of(std::string_view name) {
   std::string word;
-  for (const char c : name) word += c == '_' || c == '.' ? ' ' : char(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : name) word += c == '_' || c == '.' ? ' ' : lower_case(c);
   const auto is_any = [&](std::initializer_list<std::string_view> known) {
     return std::ranges::find(known, word) != known.end();
   };
@@ -365,8 +364,8 @@ class PhaseAssembly {
   }
 
   void describe() {
-    p_.recognised.push_back("phases that the program marks, and " + std::to_string(p_.layers.size()) +
-                            (p_.layers.size() == 1 ? " piece" : " pieces, one for each reduction,") +
+    p_.recognised.push_back("phases that the program marks, and " +
+                            counted(std::ssize(p_.layers), "piece", "pieces, one for each reduction,") +
                             " of the backward pass");
     p_.missing.insert(p_.missing.end(), trace_.report.missing.begin(), trace_.report.missing.end());
     p_.assumed.insert(p_.assumed.end(), trace_.report.assumed.begin(), trace_.report.assumed.end());

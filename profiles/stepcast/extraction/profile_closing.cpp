@@ -99,7 +99,7 @@ void slice_fused_layers(Profile& p, const StepAnatomy& step) {
   p.backward_order = std::move(order);
   const auto cut = std::count(count.begin(), count.end(), slices);
   p.assumed.push_back(
-      std::to_string(cut) + (cut == 1 ? " layer" : " layers") +
+      counted(cut, "layer") +
       " of many kernels (compiled, fused or without parameters to tell its parts) issued evenly: cut into " +
       std::to_string(slices) + " slices of equal cost");
 }

@@ -9,6 +9,7 @@
 // There are no forward times; forward passes are taken as half of the backward passes, and the profile says so.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/formats/shared/format.hpp>
 #include <stepcast/formats/shared/layer_table.hpp>
 

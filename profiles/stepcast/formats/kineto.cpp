@@ -9,6 +9,7 @@
 // (output_json.cpp), torch/csrc/profiler and, until 1.7, torch/autograd/profiler.py.
 #include <stepcast/base/decimal.hpp>
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/helping_threads.hpp>
 #include <stepcast/encodings/json_text.hpp>
 #include <stepcast/formats/kineto/kineto_windows.hpp>
 #include <stepcast/formats/kineto/split_recording.hpp>
@@ -19,7 +20,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <thread>
 
 namespace stepcast::format::kineto {
 namespace {
@@ -117,7 +117,7 @@ class KinetoReader {
       if (options_.progress) options_.progress(plain_.share_read());
     };
     WindowSizes sizes;
-    sizes.threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+    sizes.threads = threads_or_all(options_.threads);
     damage_ += read_events(text_, builder_, source_.name, progress, sizes);
   }
 

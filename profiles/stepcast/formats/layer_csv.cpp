@@ -15,6 +15,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/formats/shared/format.hpp>
 #include <stepcast/formats/shared/layer_columns.hpp>
 #include <stepcast/formats/shared/layer_table.hpp>
@@ -163,7 +164,7 @@ class LayerCsv {
   static void read_dtype(const std::string& cell, const std::string& where, Row& row) {
     if (is_null(cell)) return;
     const Answer<DataType> type = data_type_of(cell);
-    if (!type) throw InputError(where, "a data type such as float32", "'" + cell + "'");
+    if (!type) throw InputError(where, "a data type such as float32", in_quotes(cell));
     row.dtype = *type;
     row.dtype_said = true;
   }
@@ -174,7 +175,7 @@ class LayerCsv {
     try {
       return seconds_of(cell, where);
     } catch (const InputError&) {
-      throw InputError(where, "a time with its unit", "'" + cell + "'", "or name the column " + column.title + "_ms");
+      throw InputError(where, "a time with its unit", in_quotes(cell), "or name the column " + column.title + "_ms");
     }
   }
 
@@ -184,7 +185,7 @@ class LayerCsv {
     try {
       return bytes_of(cell, where);
     } catch (const InputError&) {
-      throw InputError(where, "a size with its unit", "'" + cell + "'", "or name the column bytes");
+      throw InputError(where, "a size with its unit", in_quotes(cell), "or name the column bytes");
     }
   }
 

@@ -10,6 +10,7 @@
 // machine), a thread its low 24 bits. Several processes give several traces. The gzip form needs the plain bytes in
 // memory; a plain file is read where it lies. Written by nsys; the schema is the appendix of its user guide.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_text.hpp>
 #include <stepcast/encodings/sqlite_tables.hpp>
 #include <stepcast/formats/nsys/nsys_process.hpp>
@@ -343,8 +344,8 @@ class NsysReader {
     }
     if (p.device_events() > 0 && trace.device_name.empty()) trace.report.missing.push_back("the name of the device");
     if (unnamed_ > 0)
-      trace.report.missing.push_back("the names of " + std::to_string(unnamed_) +
-                                     (unnamed_ == 1 ? " kernel" : " kernels") + ", and so which are collectives");
+      trace.report.missing.push_back("the names of " + counted(std::int64_t(unnamed_), "kernel") +
+                                     ", and so which are collectives");
     if (trace.rank < 0) trace.report.missing.push_back("rank and number of ranks");
     trace.base_ns = base_ns_;
     trace.report.format = "nsys";
@@ -354,8 +355,7 @@ class NsysReader {
     trace.report.repaired = repaired_;
     trace.report.missing.insert(trace.report.missing.end(), warnings_.begin(), warnings_.end());
     if (idle_ > 0)
-      trace.report.assumed.push_back(std::to_string(idle_) +
-                                     (idle_ == 1 ? " process that puts" : " processes that put") +
+      trace.report.assumed.push_back(counted(std::int64_t(idle_), "process that puts", "processes that put") +
                                      " no work on a device: left out");
     if (without_times_ > 0)
       trace.report.repaired.push_back(std::to_string(without_times_) + " events dropped: no usable start and end");

@@ -12,6 +12,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/encodings/inflate.hpp>
 #include <stepcast/formats/shared/chrome_events.hpp>
 #include <stepcast/formats/shared/format.hpp>

@@ -10,6 +10,7 @@
 // that run at the same time. Written by msr-fiddle/pipedream, graph/graph.py.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/formats/shared/format.hpp>
 #include <stepcast/formats/shared/layer_table.hpp>
 
@@ -74,7 +75,7 @@ class LayerGraph {
     if (const std::size_t stage = text.rfind(stage_mark); stage != std::string_view::npos) text = text.substr(0, stage);
     const std::size_t first = text.find(dashes), last = text.rfind(dashes);
     if (first == std::string_view::npos || first == last)
-      throw InputError(where, "'node -- description -- costs' or an indented edge", "'" + begin_of(text) + "'");
+      throw InputError(where, "'node -- description -- costs' or an indented edge", in_quotes(begin_of(text)));
     Node node;
     node.id = trimmed(text.substr(0, first));
     const std::size_t digit = node.id.find_first_of("0123456789");
@@ -105,13 +106,13 @@ class LayerGraph {
     }
     if (seen != 4) {
       const std::string expected = "forward_compute_time, backward_compute_time, activation_size and parameter_size";
-      throw InputError(where, expected, "'" + begin_of(costs) + "'");
+      throw InputError(where, expected, in_quotes(begin_of(costs)));
     }
   }
 
   static Bytes sum_of(std::string_view list, const std::string& where) {
     if (!list.starts_with('[')) return Bytes(amount_of(list, where, "size in bytes"));
-    if (!list.ends_with(']')) throw InputError(where, "activation sizes in brackets", "'" + std::string(list) + "'");
+    if (!list.ends_with(']')) throw InputError(where, "activation sizes in brackets", in_quotes(list));
     Bytes sum;
     for (const std::string& size : cells_of(list.substr(1, list.size() - 2), ';'))
       sum += Bytes(amount_of(size, where, "size in bytes"));
@@ -130,7 +131,7 @@ class LayerGraph {
     const std::string_view edge = trimmed(line.text);
     const std::size_t at = edge.find(dashes);
     if (at == std::string_view::npos)
-      throw InputError(text_.where(line), "an edge 'node -- node'", "'" + begin_of(edge) + "'");
+      throw InputError(text_.where(line), "an edge 'node -- node'", in_quotes(begin_of(edge)));
     const std::uint32_t from = node_named(trimmed(edge.substr(0, at)), line);
     const std::uint32_t to = node_named(trimmed(edge.substr(at + dashes.size())), line);
     branches_ += nodes_[from].successors.size() == 1;
@@ -140,7 +141,7 @@ class LayerGraph {
 
   std::uint32_t node_named(std::string_view id, const TextLine& line) const {
     const auto found = by_id_.find(std::string(id));
-    if (found == by_id_.end()) throw InputError(text_.where(line), "a node of the file", "'" + std::string(id) + "'");
+    if (found == by_id_.end()) throw InputError(text_.where(line), "a node of the file", in_quotes(id));
     return found->second;
   }
 

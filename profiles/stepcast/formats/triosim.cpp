@@ -15,6 +15,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/encodings/inflate.hpp>
 #include <stepcast/formats/shared/format.hpp>
 #include <stepcast/formats/shared/joined_tables.hpp>
@@ -141,7 +142,7 @@ class OperatorTable {
     } else if (cells[stage] == "backward") {
       add_backward(list_of(cells[inputs], line), list_of(cells[sizes], line), cost);
     } else {
-      throw InputError(text_.where(line), "stage forward, backward or optimizer", "'" + cells[stage] + "'");
+      throw InputError(text_.where(line), "stage forward, backward or optimizer", in_quotes(cells[stage]));
     }
   }
 

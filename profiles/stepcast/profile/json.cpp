@@ -3,22 +3,18 @@
 // One line per layer and per tensor; layers are referred to by name (an index is accepted). Keys that hold their
 // default may be left out: no backward order is the reverse of the forward order, no size is shape times dtype. An
 // unknown key is an error with a suggestion, because a misspelt key would otherwise be a silent default.
-#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/encodings/json_node.hpp>
 #include <stepcast/profile/profile.hpp>
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <set>
 #include <unordered_map>
 
 namespace stepcast {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = JsonNode::Json;
 constexpr std::string_view profile_schema = "stepcast.profile/1";
 
 // ---- writing ----
@@ -103,139 +99,41 @@ std::string text_of_document(const Json& document) {
 
 // ---- reading ----
 
-std::string kind_of(const Json& value) {
-  return value.is_null() ? "null" : value.is_structured() ? "an " + std::string(value.type_name()) : dumped(value);
-}
-
-/// One JSON object that is read key by key; knows its pointer, and at the end which keys nobody asked for.
-class Object {
- public:
-  Object(const Json& json, std::string where, std::string pointer)
-      : json_(json), source_(std::move(where)), pointer_(std::move(pointer)) {
-    if (!json.is_object()) fail("", "an object", kind_of(json));
-  }
-  [[noreturn]] void fail(std::string_view key, std::string expected, std::string found, std::string hint = {}) const {
-    std::string at = source_ + "#" + pointer_;
-    if (!key.empty()) at += "/" + std::string(key);
-    throw InputError(at, std::move(expected), std::move(found), std::move(hint));
-  }
-  /// The value of `key`, or null if it is absent.
-  const Json* find(std::string_view key) {
-    known_.emplace_back(key);
-    const auto it = json_.find(key);
-    return it == json_.end() ? nullptr : &*it;
-  }
-  const Json& required(std::string_view key, std::string_view expected) {
-    const Json* value = find(key);
-    if (value == nullptr) fail(key, std::string(expected), "nothing");
-    return *value;
-  }
-  std::string text(std::string_view key) {
-    const Json* value = find(key);
-    if (value == nullptr) return {};
-    if (!value->is_string()) fail(key, "a text", kind_of(*value));
-    return value->get<std::string>();
-  }
-  double number(std::string_view key) {
-    const Json* value = find(key);
-    if (value == nullptr) return 0;
-    if (!value->is_number()) fail(key, "a number", kind_of(*value));
-    return value->get<double>();
-  }
-  std::int64_t integer(std::string_view key, std::int64_t otherwise) {
-    const Json* value = find(key);
-    return value == nullptr ? otherwise : integer_of_json(*value, key);
-  }
-  bool flag(std::string_view key) {
-    const Json* value = find(key);
-    if (value == nullptr) return false;
-    if (!value->is_boolean()) fail(key, "true or false", kind_of(*value));
-    return value->get<bool>();
-  }
-  /// The entries of the list `key`; none if it is absent.
-  const Json& list(std::string_view key) {
-    static const Json empty = Json::array();
-    const Json* value = find(key);
-    if (value == nullptr) return empty;
-    if (!value->is_array()) fail(key, "a list", kind_of(*value));
-    return *value;
-  }
-  std::int64_t integer_of_json(const Json& value, const std::string_view key) const {
-    if (!value.is_number_integer()) fail(key, "a whole number", kind_of(value));
-    constexpr auto largest = std::uint64_t(std::numeric_limits<std::int64_t>::max());
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > largest)
-      fail(key, "a whole number below 2^63", kind_of(value));
-    return value.get<std::int64_t>();
-  }
-  std::vector<std::string> texts(std::string_view key) {
-    std::vector<std::string> out;
-    const Json& entries = list(key);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      if (!entries[i].is_string()) fail(entry(key, i), "a text", kind_of(entries[i]));
-      out.push_back(entries[i].get<std::string>());
-    }
-    return out;
-  }
-  Object child(std::string_view key, const Json& value) const {
-    return Object(value, source_, pointer_ + "/" + std::string(key));
-  }
-  static std::string entry(std::string_view key, std::size_t i) { return std::string(key) + "/" + std::to_string(i); }
-  /// Refuses keys that were never asked for.
-  void finish() const {
-    for (const auto& [key, value] : json_.items()) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      const std::string nearest = suggestion_for(key, known_);
-      fail(key, "a known key", "'" + key + "'", nearest.empty() ? "" : "did you mean '" + nearest + "'?");
-    }
-  }
-
- private:
-  const Json& json_;
-  std::string source_, pointer_;
-  std::vector<std::string> known_;
-};
-
-PassCost cost_of_json(Object& parent, std::string_view key) {
-  const Json* value = parent.find(key);
-  if (value == nullptr) return {};
-  Object object = parent.child(key, *value);
-  PassCost cost{Seconds(object.number("host_s")), Seconds(object.number("device_s")),
-                Seconds(object.number("device_gemm_s")), Seconds(object.number("device_memory_s"))};
-  object.finish();
+PassCost cost_of_json(const JsonNode& parent, const char* key) {
+  const JsonNode node = parent.object(key);
+  const PassCost cost{Seconds(node.number("host_s")), Seconds(node.number("device_s")),
+                      Seconds(node.number("device_gemm_s")), Seconds(node.number("device_memory_s"))};
+  node.require_keys({"host_s", "device_s", "device_gemm_s", "device_memory_s"});
   return cost;
 }
 
-std::vector<std::int64_t> shape_of_json(Object& object, std::string_view key) {
+std::vector<std::int64_t> shape_of_json(const JsonNode& node, const char* key) {
   std::vector<std::int64_t> shape;
-  const Json& extents = object.list(key);
-  for (std::size_t d = 0; d < extents.size(); ++d)
-    shape.push_back(object.integer_of_json(extents[d], Object::entry(key, d)));
+  for (const JsonNode& extent : node.elements(key, "a list of extents")) shape.push_back(extent.integer());
   return shape;
 }
 
 /// f32 where nothing is said.
-DataType data_type_of_json(Object& object, std::string_view key) {
-  const std::string name = object.text(key);
+DataType data_type_of_json(const JsonNode& node, const char* key) {
+  const std::string name = node.text(key);
   if (name.empty()) return DataType::f32;
   const Answer<DataType> type = data_type_of(name);
-  if (!type) object.fail(key, "an element type such as f32 or bf16", "'" + name + "'");
+  if (!type) node.at(key).refuse("an element type such as f32 or bf16");
   return *type;
 }
 
-std::vector<Layer> layers_of_json(Object& document) {
+std::vector<Layer> layers_of_json(const JsonNode& document) {
   std::vector<Layer> layers;
-  document.required("layers", "a list of layers");
-  const Json& entries = document.list("layers");
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    Object object = document.child(Object::entry("layers", i), entries[i]);
+  for (const JsonNode& node : document.at("layers", "a list of layers").elements("a list of layers")) {
+    node.require_object();
     Layer layer;
-    layer.name = object.text("name");
-    layer.forward = cost_of_json(object, "forward");
-    layer.backward = cost_of_json(object, "backward");
-    layer.input_shape = shape_of_json(object, "input_shape");
-    layer.input_dtype = data_type_of_json(object, "input_dtype");
-    layer.kept = Bytes(object.number("kept_bytes"));
-    object.finish();
+    layer.name = node.text("name");
+    layer.forward = cost_of_json(node, "forward");
+    layer.backward = cost_of_json(node, "backward");
+    layer.input_shape = shape_of_json(node, "input_shape");
+    layer.input_dtype = data_type_of_json(node, "input_dtype");
+    layer.kept = Bytes(node.number("kept_bytes"));
+    node.require_keys({"name", "forward", "backward", "input_shape", "input_dtype", "kept_bytes"});
     layers.push_back(std::move(layer));
   }
   return layers;
@@ -247,15 +145,15 @@ class LayerIndex {
   explicit LayerIndex(const std::vector<Layer>& layers) : layers_(layers) {
     for (std::size_t i = 0; i < layers.size(); ++i) index_.emplace(layers[i].name, std::uint32_t(i));
   }
-  std::uint32_t of(const Json& value, std::string_view key, const Object& owner) const {
-    if (value.is_string()) {
-      const auto name = value.get<std::string>();
+  std::uint32_t of(const JsonNode& node) const {
+    if (node.json().is_string()) {
+      const std::string name = node.text();
       if (const auto it = index_.find(name); it != index_.end()) return it->second;
-      owner.fail(key, "the name of a layer", "'" + name + "'", hint_for(name));
+      node.refuse("the name of a layer", hint_for(name));
     }
-    const std::int64_t i = owner.integer_of_json(value, key);
+    const std::int64_t i = node.integer();
     if (i < 0 || i >= std::int64_t(layers_.size()))
-      owner.fail(key, "one of the " + std::to_string(layers_.size()) + " layers", std::to_string(i));
+      node.refuse("one of the " + std::to_string(layers_.size()) + " layers");
     return std::uint32_t(i);
   }
 
@@ -263,127 +161,102 @@ class LayerIndex {
   std::string hint_for(const std::string& name) const {
     std::vector<std::string> names;
     for (const Layer& layer : layers_) names.push_back(layer.name);
-    const std::string nearest = suggestion_for(name, names);
-    return nearest.empty() ? "" : "did you mean '" + nearest + "'?";
+    return did_you_mean(name, names);
   }
   const std::vector<Layer>& layers_;
   std::unordered_map<std::string, std::uint32_t> index_;
 };
 
-Tensor tensor_of_json(Object object, const LayerIndex& layers) {
+Tensor tensor_of_json(const JsonNode& node, const LayerIndex& layers) {
+  node.require_object();
   Tensor tensor;
-  tensor.name = object.text("name");
-  tensor.shape = shape_of_json(object, "shape");
+  tensor.name = node.text("name");
+  tensor.shape = shape_of_json(node, "shape");
   double elements = 1;
   for (const std::int64_t extent : tensor.shape) elements *= double(extent);
-  tensor.dtype = data_type_of_json(object, "dtype");
-  if (object.find("size_bytes") != nullptr) tensor.size = Bytes(object.number("size_bytes"));
-  else if (!tensor.shape.empty()) tensor.size = Bytes(elements * size_of(tensor.dtype));
-  else object.fail("size_bytes", "the gradient's size, or a shape", "neither");
-  tensor.layer = layers.of(object.required("layer", "the name of a layer"), "layer", object);
-  object.finish();
+  tensor.dtype = data_type_of_json(node, "dtype");
+  if (node.has("size_bytes") || tensor.shape.empty())
+    tensor.size = Bytes(node.at("size_bytes", "the gradient's size, or a shape").number());
+  else tensor.size = Bytes(elements * size_of(tensor.dtype));
+  tensor.layer = layers.of(node.at("layer", "the name of a layer"));
+  node.require_keys({"name", "shape", "dtype", "size_bytes", "layer"});
   return tensor;
 }
 
 /// Profiles from before there was a source have a size, or 0 for an unknown one.
-BytesSource source_of_json(Object& object, Bytes size) {
-  const std::string name = object.text("size_source");
+BytesSource source_of_json(const JsonNode& node, Bytes size) {
+  const std::string name = node.text("size_source");
   if (name.empty()) return size > Bytes(0) ? BytesSource::metadata : BytesSource::unknown;
   std::vector<std::string> known;
   for (std::size_t i = 0; i < bytes_sources; ++i) {
     known.emplace_back(name_of(BytesSource(i)));
     if (known.back() == name) return BytesSource(i);
   }
-  const std::string nearest = suggestion_for(name, known);
-  object.fail("size_source", "metadata, execution_trace, shapes, gradients or unknown", "'" + name + "'",
-              nearest.empty() ? "" : "did you mean '" + nearest + "'?");
+  node.at("size_source").refuse("metadata, execution_trace, shapes, gradients or unknown", did_you_mean(name, known));
 }
 
-ObservedCollective collective_of_json(Object object) {
+ObservedCollective collective_of_json(const JsonNode& node) {
+  node.require_object();
   ObservedCollective c;
-  c.operation = object.text("operation");
-  c.count = object.integer("count", 0);
-  c.size = Bytes(object.number("size_bytes"));
-  c.duration = Seconds(object.number("duration_s"));
-  c.waiting = Seconds(object.number("waiting_s"));
-  c.group_size = object.integer("group_size", -1);
-  c.source = source_of_json(object, c.size);
-  object.finish();
+  c.operation = node.text("operation");
+  c.count = node.integer("count", 0);
+  c.size = Bytes(node.number("size_bytes"));
+  c.duration = Seconds(node.number("duration_s"));
+  c.waiting = Seconds(node.number("waiting_s"));
+  c.group_size = node.integer("group_size", -1);
+  c.source = source_of_json(node, c.size);
+  node.require_keys({"operation", "count", "size_bytes", "duration_s", "waiting_s", "group_size", "size_source"});
   return c;
 }
 
-TracedRank rank_of_json(Object object) {
+TracedRank rank_of_json(const JsonNode& node) {
+  node.require_object();
   TracedRank r;
-  r.rank = object.integer("rank", -1);
-  r.source = object.text("source");
-  r.step = Seconds(object.number("step_s"));
-  r.transfer = Seconds(object.number("transfer_s"));
-  r.waiting = Seconds(object.number("waiting_s"));
-  r.late = Seconds(object.number("late_s"));
-  r.clock_offset = Seconds(object.number("clock_offset_s"));
-  r.clock_residual = Seconds(object.number("clock_residual_s"));
-  object.finish();
+  r.rank = node.integer("rank", -1);
+  r.source = node.text("source");
+  r.step = Seconds(node.number("step_s"));
+  r.transfer = Seconds(node.number("transfer_s"));
+  r.waiting = Seconds(node.number("waiting_s"));
+  r.late = Seconds(node.number("late_s"));
+  r.clock_offset = Seconds(node.number("clock_offset_s"));
+  r.clock_residual = Seconds(node.number("clock_residual_s"));
+  node.require_keys(
+      {"rank", "source", "step_s", "transfer_s", "waiting_s", "late_s", "clock_offset_s", "clock_residual_s"});
   return r;
 }
 
-void read_graph(Object& document, Profile& p) {
+void read_graph(const JsonNode& document, Profile& p) {
   p.layers = layers_of_json(document);
   const LayerIndex layers(p.layers);
-  const Json& order = document.list("backward_order");
-  for (std::size_t i = 0; i < order.size(); ++i)
-    p.backward_order.push_back(layers.of(order[i], Object::entry("backward_order", i), document));
-  if (order.empty()) p.backward_order = reversed(p.layers.size());
-  const Json& tensors = document.list("tensors");
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    p.tensors.push_back(tensor_of_json(document.child(Object::entry("tensors", i), tensors[i]), layers));
+  for (const JsonNode& node : document.elements("backward_order", "a list of layers"))
+    p.backward_order.push_back(layers.of(node));
+  if (p.backward_order.empty()) p.backward_order = reversed(p.layers.size());
+  for (const JsonNode& node : document.elements("tensors", "a list of tensors"))
+    p.tensors.push_back(tensor_of_json(node, layers));
 }
 
-void read_rest(Object& document, Profile& p) {
+void read_rest(const JsonNode& document, Profile& p) {
   p.model = document.text("model");
   p.device = document.text("device");
   p.optimizer = cost_of_json(document, "optimizer");
   p.other = cost_of_json(document, "other");
   p.input = Seconds(document.number("input_s"));
   p.input_period = Seconds(document.number("input_period_s"));
-  p.host_waits_for_device = document.flag("host_waits_for_device");
+  p.host_waits_for_device = document.boolean("host_waits_for_device");
   p.batch_samples = document.number("batch_samples");
   p.activation_memory = Bytes(document.number("activation_memory_bytes"));
-  const Json& steps = document.list("step_times_s");
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (!steps[i].is_number()) document.fail(Object::entry("step_times_s", i), "a number", kind_of(steps[i]));
-    p.step_times.emplace_back(steps[i].get<double>());
-  }
-  const Json& collectives = document.list("collectives");
-  for (std::size_t i = 0; i < collectives.size(); ++i)
-    p.collectives.push_back(collective_of_json(document.child(Object::entry("collectives", i), collectives[i])));
-  p.unclassified_share = document.find("unclassified_share") ? document.number("unclassified_share") : -1;
-  const Json& ranks = document.list("ranks");
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    p.ranks.push_back(rank_of_json(document.child(Object::entry("ranks", i), ranks[i])));
+  for (const JsonNode& node : document.elements("step_times_s", "a list of times"))
+    p.step_times.emplace_back(node.number());
+  for (const JsonNode& node : document.elements("collectives", "a list of collectives"))
+    p.collectives.push_back(collective_of_json(node));
+  p.unclassified_share = document.number("unclassified_share", -1);
+  for (const JsonNode& node : document.elements("ranks", "a list of ranks")) p.ranks.push_back(rank_of_json(node));
   p.lateness = document.text("lateness");
   p.traced_workers = document.integer("traced_workers", 1);
   p.provenance = document.text("provenance");
-  p.recognised = document.texts("recognised");
-  p.missing = document.texts("missing");
-  p.assumed = document.texts("assumed");
-}
-
-/// Parses; refuses repeated keys, of which JSON parsers silently keep one.
-Json parsed(std::string_view text, std::string_view source) {
-  std::vector<std::set<std::string>> open;
-  const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second)
-      throw InputError(std::string(source), "each key of an object once", "'" + value.get<std::string>() + "' twice");
-    return true;
-  };
-  try {
-    return Json::parse(text, on_event);
-  } catch (const Json::parse_error& e) {
-    throw InputError(std::string(source) + "@" + std::to_string(e.byte), "a profile in JSON", "text that is no JSON",
-                     "the text breaks off or goes wrong at this byte");
-  } catch (const Json::exception& e) { throw InputError(std::string(source), "a profile in JSON", e.what()); }
+  p.recognised = document.texts("recognised", "a list of strings");
+  p.missing = document.texts("missing", "a list of strings");
+  p.assumed = document.texts("assumed", "a list of strings");
 }
 
 }  // namespace
@@ -418,15 +291,38 @@ std::string json_of(const Profile& p) {
 }
 
 Profile profile_of_json(std::string_view text, std::string_view source) {
-  const Json json = parsed(text, source);
-  Object document(json, std::string(source), "");
-  const std::string schema = document.text("schema");
-  if (schema != profile_schema)
-    document.fail("schema", "'" + std::string(profile_schema) + "'", schema.empty() ? "nothing" : "'" + schema + "'");
+  const Json json = parsed_json(text, source);
+  const JsonNode document(json, std::string(source) + "#");
+  document.require_object();
+  const std::string expected = in_quotes(profile_schema);
+  const JsonNode schema = document.at("schema", expected.c_str());
+  if (schema.text() != profile_schema) schema.refuse(expected);
   Profile profile;
   read_graph(document, profile);
   read_rest(document, profile);
-  document.finish();
+  document.require_keys({"schema",
+                         "model",
+                         "device",
+                         "provenance",
+                         "traced_workers",
+                         "batch_samples",
+                         "activation_memory_bytes",
+                         "host_waits_for_device",
+                         "input_s",
+                         "input_period_s",
+                         "optimizer",
+                         "other",
+                         "step_times_s",
+                         "layers",
+                         "backward_order",
+                         "tensors",
+                         "collectives",
+                         "ranks",
+                         "lateness",
+                         "unclassified_share",
+                         "recognised",
+                         "missing",
+                         "assumed"});
   return checked(std::move(profile), source);
 }
 

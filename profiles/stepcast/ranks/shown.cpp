@@ -1,9 +1,9 @@
 // Parts of ranks.hpp: reading collectives off a trace, rank numbers, keys; see shown.hpp.
 #include <stepcast/anatomy/traced_collectives.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/ranks/shown.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <set>
 #include <string_view>
@@ -59,7 +59,7 @@ ShownRank shown(const Trace& trace) {
 
 /// "worker3_step_12.json", "sampled_rank-0.json": the number after the last "rank" or "worker"; -1 without one.
 std::int64_t rank_in_name(std::string name) {
-  for (char& c : name) c = char(std::tolower(static_cast<unsigned char>(c)));
+  name = lower_case(name);
   name.erase(0, name.rfind('/') + 1);  // npos + 1 = 0
   for (const std::string_view word : {"rank", "worker"}) {
     std::size_t at = name.rfind(word);

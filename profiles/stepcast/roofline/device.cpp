@@ -2,6 +2,7 @@
 // strings for quantities, operations per second as plain numbers by data type.
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_node.hpp>
 #include <stepcast/roofline/device.hpp>
 
@@ -71,7 +72,7 @@ Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p
   if (!(rate > 0)) {
     std::string known;
     for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
-      if (device.matrix_rate[i] > 0) known += (known.empty() ? "" : ", ") + data_type_names()[i];
+      if (device.matrix_rate[i] > 0) add_to_list(known, data_type_names()[i]);
     throw InputError("device '" + device.name + "'", "the rate of its matrix products",
                      "none for " + std::string(name_of(dtype)), "known are " + known);
   }
@@ -110,7 +111,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
-  if (top.at("schema").text() != schema) top.at("schema").refuse("'" + std::string(schema) + "'");
+  if (top.at("schema").text() != schema) top.at("schema").refuse(in_quotes(schema));
   Device d;
   d.name = top.at("name").text();
   if (top.has("memory")) d.memory = top.at("memory").bytes();

@@ -3,25 +3,24 @@
 // Schema "stepcast.model/1": name, provenance, parameters in forward order with shape and the module that they belong
 // to. The texts are compiled into the program (embedded.hpp) and checked like any other input.
 #include <stepcast/base/embedded.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/encodings/json_node.hpp>
 #include <stepcast/roofline/shipped_models.hpp>
-
-#include <nlohmann/json.hpp>
-
-#include <utility>
 
 namespace stepcast {
 namespace {
 
-using Json = JsonNode::Json;
+constexpr std::string_view schema = "stepcast.model/1";
 
-Tensor parameter_of_json(const Json& entry, std::string_view source) {
+Tensor parameter_of_json(const JsonNode& entry) {
+  entry.require_keys({"name", "shape", "module"});
   Tensor tensor;
-  tensor.name = entry.at("name").get<std::string>();
-  tensor.layer = entry.at("module").get<std::uint32_t>();
+  tensor.name = entry.at("name").text();
+  tensor.layer = static_cast<std::uint32_t>(entry.at("module").integer());
   double elements = 1;
-  for (const Json& d : entry.at("shape")) {
-    tensor.shape.push_back(d.get<std::int64_t>());
-    if (tensor.shape.back() < 1) throw InputError(std::string(source), "dimensions >= 1", d.dump());
+  for (const JsonNode& extent : entry.at("shape").elements("a list of extents")) {
+    tensor.shape.push_back(extent.integer());
+    if (tensor.shape.back() < 1) extent.refuse("an extent of at least 1");
     elements *= double(tensor.shape.back());
   }
   tensor.size = Bytes(elements * size_of(tensor.dtype));
@@ -29,16 +28,16 @@ Tensor parameter_of_json(const Json& entry, std::string_view source) {
 }
 
 ModelDescription model_of_json(std::string_view text, std::string_view source) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("schema") != "stepcast.model/1")
-      throw InputError(std::string(source), "schema 'stepcast.model/1'", json.at("schema").dump());
-    ModelDescription model;
-    model.name = json.at("name").get<std::string>();
-    model.provenance = json.at("provenance").get<std::string>();
-    for (const Json& entry : json.at("parameters")) model.parameters.push_back(parameter_of_json(entry, source));
-    return model;
-  } catch (const Json::exception& e) { throw InputError(std::string(source), "a model description", e.what()); }
+  const JsonNode::Json json = parsed_json(text, source);
+  const JsonNode document(json, std::string(source) + "#");
+  document.require_keys({"schema", "name", "provenance", "parameters"});
+  if (document.at("schema").text() != schema) document.at("schema").refuse(in_quotes(schema));
+  ModelDescription model;
+  model.name = document.at("name").text();
+  model.provenance = document.at("provenance").text();
+  for (const JsonNode& entry : document.at("parameters").elements("a list of parameters"))
+    model.parameters.push_back(parameter_of_json(entry));
+  return model;
 }
 
 std::vector<ModelDescription> parsed_models() {

@@ -123,7 +123,7 @@ std::string operator_key(std::string_view name) {
   }
   std::string key;
   for (const char c : short_name(name))
-    if (c != '_') key += char(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '_') key += lower_case(c);
   return key;
 }
 
@@ -133,7 +133,7 @@ std::string collective_operation(std::string_view name) {
     if (name == server) return std::string(server);
   std::string low;
   for (const char c : name)
-    if (c != '_' && c != '-') low += char(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '_' && c != '-') low += lower_case(c);
   // The longer word first: "reduce" is part of "allreduce" and of "reducescatter". PyTorch's "reducer" is no operation.
   static constexpr std::pair<std::string_view, std::string_view> words[] = {{"batchisendirecv", "sendrecv"},
                                                                             {"sendrecv", "sendrecv"},

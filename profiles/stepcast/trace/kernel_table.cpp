@@ -1,27 +1,18 @@
 // KernelTable: matching, and the strict reading of its JSON.
 #include <stepcast/base/embedded.hpp>
-#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/encodings/json_node.hpp>
 #include <stepcast/trace/kernel_table.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <utility>
 
 namespace stepcast {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr std::string_view schema = "stepcast.kernels/1";
 constexpr std::string_view class_names[] = {"collective", "gemm", "memory", "other"};
-
-std::string lower_case(std::string_view name) {
-  std::string out(name);
-  for (char& c : out) c = char(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 bool fits(const KernelRule& rule, std::string_view lower_name) {
   return lower_name.starts_with(rule.prefix) &&
@@ -29,76 +20,50 @@ bool fits(const KernelRule& rule, std::string_view lower_name) {
                      [&](const std::string& part) { return lower_name.find(part) != std::string_view::npos; });
 }
 
-/// One object of the document, for errors that say where.
-struct Place {
-  std::string where;
+/// A string that is not empty; empty where the key is left out.
+std::string word_at(const JsonNode& entry, const char* key) {
+  std::string word = entry.text(key);
+  if (word.empty() && entry.has(key)) entry.at(key).refuse("a string that is not empty");
+  return word;
+}
 
-  [[noreturn]] void fail(std::string_view key, std::string expected, std::string found, std::string hint = {}) const {
-    throw InputError(where + "/" + std::string(key), std::move(expected), std::move(found), std::move(hint));
-  }
-  void refuse_unknown_keys(const Json& object, const std::vector<std::string>& known) const {
-    for (const auto& [key, value] : object.items()) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      const std::string nearest = suggestion_for(key, known);
-      fail(key, "a known key", "'" + key + "'", nearest.empty() ? "" : "did you mean '" + nearest + "'?");
-    }
-  }
-  std::string text(const Json& object, std::string_view key) const {
-    const auto it = object.find(key);
-    if (it == object.end()) return {};
-    if (!it->is_string() || it->get_ref<const std::string&>().empty()) fail(key, "a text", it->dump());
-    return it->get<std::string>();
-  }
-};
-
-KernelClass class_of(const Json& entry, const Place& place) {
-  const std::string name = place.text(entry, "class");
+KernelClass class_of(const JsonNode& entry) {
+  const JsonNode node = entry.at("class", "collective, gemm, memory or other");
+  const std::string name = node.text();
   const auto* const at = std::find(std::begin(class_names), std::end(class_names), name);
   if (at != std::end(class_names)) return KernelClass(at - std::begin(class_names));
-  const std::vector<std::string> known(std::begin(class_names), std::end(class_names));
-  const std::string nearest = suggestion_for(name, known);
-  place.fail("class", "collective, gemm, memory or other", name.empty() ? "nothing" : "'" + name + "'",
-             nearest.empty() ? "" : "did you mean '" + nearest + "'?");
+  node.refuse("collective, gemm, memory or other",
+              did_you_mean(name, std::vector<std::string>(std::begin(class_names), std::end(class_names))));
 }
 
 /// A text, or a list of texts.
-std::vector<std::string> parts_of(const Json& entry, const Place& place) {
-  const auto it = entry.find("contains");
-  if (it == entry.end()) return {};
-  const Json list = it->is_array() ? *it : Json::array({*it});
+std::vector<std::string> parts_of(const JsonNode& entry) {
+  constexpr const char* expected = "a string, or a list of strings that all occur";
+  if (!entry.has("contains")) return {};
+  const JsonNode contains = entry.at("contains");
+  if (contains.json().is_string()) return {lower_case(word_at(entry, "contains"))};
   std::vector<std::string> parts;
-  for (const Json& part : list) {
-    if (!part.is_string() || part.get_ref<const std::string&>().empty())
-      place.fail("contains", "a text, or a list of texts that all occur", it->dump());
-    parts.push_back(lower_case(part.get<std::string>()));
+  for (const JsonNode& part : contains.elements(expected)) {
+    parts.push_back(lower_case(part.text()));
+    if (parts.back().empty()) contains.refuse(expected);
   }
-  if (parts.empty()) place.fail("contains", "at least one text", "an empty list");
+  if (parts.empty()) contains.refuse("at least one string");
   return parts;
 }
 
-KernelRule rule_of_json(const Json& entry, const Place& place) {
-  if (!entry.is_object()) throw InputError(place.where, "an object", entry.dump());
-  place.refuse_unknown_keys(entry, {"prefix", "contains", "class", "operation", "library"});
+KernelRule rule_of_json(const JsonNode& entry) {
+  entry.require_keys({"prefix", "contains", "class", "operation", "library"});
   KernelRule rule;
-  rule.prefix = lower_case(place.text(entry, "prefix"));
-  rule.contains = parts_of(entry, place);
+  rule.prefix = lower_case(word_at(entry, "prefix"));
+  rule.contains = parts_of(entry);
   if (rule.prefix.empty() && rule.contains.empty())
-    throw InputError(place.where, "'prefix', 'contains' or both", "neither", "such a rule would fit every kernel");
-  rule.kind = class_of(entry, place);
-  rule.operation = place.text(entry, "operation");
+    entry.refuse("'prefix', 'contains' or both", "such a rule would fit every kernel");
+  rule.kind = class_of(entry);
+  rule.operation = word_at(entry, "operation");
   if (!rule.operation.empty() && rule.kind != KernelClass::collective)
-    place.fail("operation", "an operation only for class 'collective'", "'" + rule.operation + "'");
-  rule.library = place.text(entry, "library");
+    entry.at("operation").refuse("an operation only for class 'collective'");
+  rule.library = word_at(entry, "library");
   return rule;
-}
-
-Json parsed(std::string_view text, std::string_view source) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& e) {
-    throw InputError(std::string(source) + "@" + std::to_string(e.byte), "kernel rules in JSON",
-                     "text that is no JSON");
-  } catch (const Json::exception& e) { throw InputError(std::string(source), "kernel rules in JSON", e.what()); }
 }
 
 }  // namespace
@@ -119,20 +84,16 @@ KernelTable KernelTable::before(const KernelTable& other_table) const {
 }
 
 KernelTable kernel_table_of_json(std::string_view text, std::string_view source) {
-  const Json json = parsed(text, source);
-  const Place document{std::string(source) + "#"};
-  if (!json.is_object()) throw InputError(std::string(source), "an object with a list of rules", json.type_name());
-  const std::string found = document.text(json, "schema");
-  if (found != schema)
-    document.fail("schema", "'" + std::string(schema) + "'", found.empty() ? "nothing" : "'" + found + "'");
-  document.refuse_unknown_keys(json, {"schema", "provenance", "rules"});
-  (void)document.text(json, "provenance");
-  const auto rules = json.find("rules");
-  if (rules == json.end() || !rules->is_array() || rules->empty())
-    document.fail("rules", "a list of rules", rules == json.end() ? "nothing" : rules->dump());
+  const JsonNode::Json json = parsed_json(text, source);
+  const JsonNode document(json, std::string(source) + "#");
+  document.require_keys({"schema", "provenance", "rules"});
+  const std::string expected = in_quotes(schema);
+  if (document.at("schema", expected.c_str()).text() != schema) document.at("schema").refuse(expected);
+  static_cast<void>(word_at(document, "provenance"));
   std::vector<KernelRule> list;
-  for (std::size_t i = 0; i < rules->size(); ++i)
-    list.push_back(rule_of_json((*rules)[i], {document.where + "/rules/" + std::to_string(i)}));
+  for (const JsonNode& entry : document.at("rules", "a list of rules").elements("a list of rules"))
+    list.push_back(rule_of_json(entry));
+  if (list.empty()) document.at("rules").refuse("at least one rule");
   return KernelTable(std::move(list));
 }
 

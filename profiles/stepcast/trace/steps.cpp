@@ -8,10 +8,10 @@
 // recorded fill more than `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not
 // an error.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/trace/steps.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -42,7 +42,7 @@ std::optional<std::int64_t> user_step_number(std::string_view name) {
   if (digits == 0 || digits == name.size() || name.size() - digits > 12) return std::nullopt;
   std::string word(name.substr(0, digits));
   while (!word.empty() && std::string_view(" _#:=-.").find(word.back()) != std::string_view::npos) word.pop_back();
-  for (char& c : word) c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char& c : word) c = c == ' ' ? '_' : lower_case(c);
   for (const std::string_view known : {"step", "iteration", "iter", "train_step", "training_step", "train_iteration",
                                        "training_iteration", "train_iter", "global_step"})
     if (word == known) {
@@ -58,7 +58,7 @@ std::optional<std::int64_t> user_step_number(std::string_view name) {
 std::optional<std::int64_t> uncounted_step(std::string_view name) {
   std::string word;
   for (const char c : name.substr(name.find_last_of("].: ") + 1))  // npos + 1 = 0
-    if (c != '_') word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != '_') word += lower_case(c);
   for (const std::string_view known :
        {"runtrainingbatch", "trainbatch", "trainstep", "trainiteration", "trainingiteration"})
     if (word == known) return 0;

@@ -98,7 +98,7 @@ TEST_CASE("what is no device is refused with its place") {
   CHECK(refusal(with("\"tf32\"", "\"tf33\"")) ==
         "device.json#/matrix_rate/tf33: expected a known key, found 'tf33'; did you mean 'tf32'?");
   CHECK(refusal(with("stepcast.device/1", "stepcast.device/2")) ==
-        "device.json#/schema: expected 'stepcast.device/1', found \"stepcast.device/2\"");
+        "device.json#/schema: expected 'stepcast.device/1', found 'stepcast.device/2'");
   CHECK(refusal(with("\"matrix_efficiency\": 0.8", "\"matrix_efficiency\": 1.5")) ==
         "device.json#/matrix_efficiency: expected a share from 1e-9 to 1, found 1.5");
   CHECK(refusal(with("\"half_m\": 64.0", "\"half_m\": -1")) ==

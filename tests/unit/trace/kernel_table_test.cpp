@@ -161,7 +161,7 @@ TEST_CASE("faulty rules are refused with their place and what was meant") {
     std::string text, says;
   } cases[] = {
       {"{", "own.json@"},
-      {"[]", "an object with a list of rules"},
+      {"[]", "own.json#: expected an object, found []"},
       {"{}", "own.json#/schema: expected 'stepcast.kernels/1', found nothing"},
       {R"({"schema": "stepcast.kernels/2", "rules": []})", "found 'stepcast.kernels/2'"},
       {R"({"schema": "stepcast.kernels/1"})", "own.json#/rules: expected a list of rules"},

@@ -258,7 +258,7 @@ TEST_CASE("documents: what is wrong is refused by its place") {
   CHECK(contains(refusal(document(R"({"id": "a", "inputs": {"clutser": "x"}, "measured_s": 3})")), "'cluster'"));
   CHECK(contains(refusal(document(R"({"id": "a"})")), "/cases/0/measured_s"));
   CHECK(contains(refusal(document(R"({"id": "a", "measured_s": 0})")), "a positive number"));
-  CHECK(contains(refusal(document(R"({"id": "a", "measured_s": "3"})")), "a finite number"));
+  CHECK(contains(refusal(document(R"({"id": "a", "measured_s": "3"})")), "expected a number, found '3'"));
   CHECK(contains(refusal(document(R"({"measured_s": 3})")), "/cases/0/id"));
   CHECK(contains(refusal(document(R"({"id": "a", "measured_s": 3, "split": "test"})")), "'held_out'"));
   CHECK(contains(refusal(document(R"({"id": "a", "measured_s": 3, "tolerance": -1})")), "/tolerance"));
@@ -360,7 +360,7 @@ TEST_CASE("reports: the page shows every predicted case once, escapes what it qu
   CHECK(count("fill=\"none\"") == 1);
   CHECK(contains(page, "a &lt;b&gt; &amp; &quot;c&quot;: measured 3.000 s, predicted 3.000 s"));
   CHECK(count("<b>") == 0);
-  CHECK(count("http") == 0);
+  CHECK(count("http") == count("xmlns=\"http://www.w3.org/2000/svg\""));
   CHECK(count("nan") + count("inf") == 0);
   for (const std::string tag : {"section", "table", "svg", "tr", "td", "div", "html"})
     CHECK(count("<" + tag + ">") + count("<" + tag + " ") == count("</" + tag + ">"));

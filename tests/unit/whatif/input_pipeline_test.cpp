@@ -394,7 +394,7 @@ TEST_CASE("JSON of input pipelines reads back, and says what is wrong") {
   CHECK(message(R"("storage": "1 GB/s", "cached_share": 1.5})") ==
         "f#/cached_share: expected a share from 0 to 1, found 1.5");
   CHECK(message(R"("storage": "1 GB/s", "cache": "1 GB", "cached_share": 0.5})") ==
-        "f#/cache: expected either the size of the cache or cached_share, found \"1 GB\"");
+        "f#/cache: expected either the size of the cache or cached_share, found '1 GB'");
   CHECK(message(R"("storage": "1 GB/s", "cache_policy": "LRU"})").find("did you mean 'lru'") != std::string::npos);
   CHECK(message(R"("storage": "1 GB/s", "cache_policy": "partitioned"})") ==
         "f#/network: expected a value, found nothing; the key is required");

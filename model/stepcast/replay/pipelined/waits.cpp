@@ -1,5 +1,6 @@
 // PipelineJob, its dependencies: what each operation waits for, and what ends together.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/replay/pipelined/job.hpp>
 
 #include <algorithm>
@@ -355,7 +356,7 @@ std::string add_waits(PipelineJob& job) {
   }
   if (sound.empty()) return flaw;
   if (const std::size_t left_out = job.steps.size() - sound.size(); left_out > 0)
-    job.notes.push_back((left_out == 1 ? "1 step" : std::to_string(left_out) + " steps") + " left out: " + flaw);
+    job.notes.push_back(counted(std::int64_t(left_out), "step") + " left out: " + flaw);
   job.steps = std::move(sound);
   return {};
 }

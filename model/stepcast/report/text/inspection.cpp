@@ -162,10 +162,8 @@ void write_dependencies(std::ostream& out, const InspectedTrace& t) {
   constexpr std::string_view names[] = {"stream waits", "host waits", "data", "control"};
   std::string text;
   for (std::size_t i = 0; i < t.dependencies.size(); ++i)
-    if (t.dependencies[i] > 0)
-      text += (text.empty() ? "" : ", ") + std::to_string(t.dependencies[i]) + " " + std::string(names[i]);
-  if (t.forward_backward > 0)
-    text += (text.empty() ? "" : ", ") + std::to_string(t.forward_backward) + " forward to backward";
+    if (t.dependencies[i] > 0) add_to_list(text, std::to_string(t.dependencies[i]) + " " + std::string(names[i]));
+  if (t.forward_backward > 0) add_to_list(text, std::to_string(t.forward_backward) + " forward to backward");
   say(out, "dependencies", text.empty() ? "none recorded by id" : text);
 }
 

@@ -1,5 +1,6 @@
 // The text reports of one layout and of several side by side.
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/report/text/layout.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -49,7 +50,7 @@ std::string units_text(const Workload& workload, const StageSummary& stage, std:
     std::uint32_t end = u;
     while (end < stage.first_unit + stage.units && workload.units[end] == kind) ++end;
     const std::string& name = workload.kinds[kind].name;
-    text += (text.empty() ? "" : ", ") + (end - u == 1 ? "" : std::to_string(end - u) + " x ") + name;
+    add_to_list(text, (end - u == 1 ? "" : std::to_string(end - u) + " x ") + name);
     u = end;
   }
   return text;

@@ -25,7 +25,7 @@ std::string job_text(const PipelineReplay& replay) {
   std::string text = counted(replay.stages * replay.replicas, "worker") + ": " + counted(replay.stages, "stage") +
                      " x " + counted(replay.replicas, "replica") + ", ";
   if (replay.chunks > 1) text += counted(replay.chunks, "chunk") + " each, ";
-  text += std::to_string(replay.micro_batches) + (replay.micro_batches == 1 ? " micro-batch" : " micro-batches");
+  text += counted(replay.micro_batches, "micro-batch", "micro-batches");
   const auto recorded = std::ranges::find_if(replay.schedules, &ReorderedPipeline::recorded);
   if (recorded != replay.schedules.end()) text += ", schedule " + std::string(recorded->schedule);
   return text;

@@ -1,4 +1,5 @@
 // The text report of a ranking: what to run, why, and how far that holds; then all plans side by side.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -80,8 +81,8 @@ void write_other_collective(std::ostream& out, const OtherCollective& other, con
 }
 
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
-  constexpr double noticed = 1.005;
-  if (best.speed_up < noticed) return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
+  if (best.speed_up < 1 + indifference)
+    return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
   return fixed(best.speed_up, 2) + "x over DDP with 25 MiB buckets (" + text_of(baseline.iteration) + ", of which " +
          text_of(baseline.breakdown.exposed_communication) + " exposed communication)";
 }

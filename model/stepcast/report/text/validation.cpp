@@ -141,8 +141,7 @@ void write_skipped(std::ostream& out, std::span<const SuiteResult> results) {
             r.suite.name + ": and for " + std::to_string(reasons.size() - most) + " more reasons of this kind", 9);
         break;
       }
-      write_labelled(out, "skipped:",
-                     r.suite.name + ": " + std::to_string(count) + (count == 1 ? " case: " : " cases: ") + reason, 9);
+      write_labelled(out, "skipped:", r.suite.name + ": " + counted(std::int64_t(count), "case") + ": " + reason, 9);
     }
   }
 }

@@ -365,10 +365,10 @@ void TraceBuilder::report_missing(const KinetoHeader& header) {
 void TraceBuilder::report_unknown() {
   ReadReport& report = trace_.report;
   if (report.events_unclassified == 0) return;
-  std::string names;
-  for (const UnknownCategory& unknown : unknown_)
-    names += (names.empty() ? "" : ", ") + (unknown.name ? "\"" + strings_[unknown.name] + "\"" : std::string("none")) +
-             " (" + std::to_string(unknown.events) + ")";
+  const std::string names = listed(unknown_, [&](const UnknownCategory& unknown) {
+    return (unknown.name ? "\"" + strings_[unknown.name] + "\"" : std::string("none")) + " (" +
+           std::to_string(unknown.events) + ")";
+  });
   const double share =
       counts_.timed_ns > 0 ? static_cast<double>(report.unclassified_ns) / static_cast<double>(counts_.timed_ns) : 0;
   char percent[32];

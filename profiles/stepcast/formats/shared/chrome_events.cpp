@@ -301,8 +301,7 @@ bool read_id(std::string_view json, std::int64_t& id) {
 
 void Repairs::count(std::uint64_t count, std::string_view one, std::string_view many, std::string_view why) {
   if (count == 0) return;
-  say(std::to_string(count) + " " + std::string(count == 1 ? one : many) +
-      (why.empty() ? "" : ": " + std::string(why)));
+  say(counted(std::int64_t(count), one, many) + (why.empty() ? "" : ": " + std::string(why)));
 }
 
 void Repairs::say(const std::string& what) {
@@ -388,8 +387,8 @@ void OpenSlices::report(Repairs& repairs) const {
 void OpenSlices::report(std::vector<std::string>& missing) const {
   const auto say = [&](std::uint64_t count, const char* what, const char* why) {
     if (count > 0)
-      missing.push_back("the " + std::string(what) + " of " + std::to_string(count) +
-                        (count == 1 ? " slice (" : " slices (") + why + "): left out");
+      missing.push_back("the " + std::string(what) + " of " + counted(std::int64_t(count), "slice") + " (" + why +
+                        "): left out");
   };
   say(without_beginning_, "beginning", "the recording starts in the middle");
   say(without_end(), "end", "the recording stops in the middle");

@@ -1,35 +1,22 @@
 // LayerColumns: words of the title, its unit taken off.
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/formats/shared/layer_columns.hpp>
 #include <stepcast/formats/shared/layer_table.hpp>
 
 #include <algorithm>
 #include <initializer_list>
-#include <span>
 
 namespace stepcast {
 namespace {
 
-struct Unit {
-  std::string_view word;
-  double factor;
-};
-constexpr Unit time_units[] = {{"ns", 1e-9},   {"us", 1e-6},           {"usec", 1e-6},        {"ms", 1e-3},
-                               {"msec", 1e-3}, {"microseconds", 1e-6}, {"nanoseconds", 1e-9}, {"s", 1},
-                               {"sec", 1},     {"seconds", 1},         {"milliseconds", 1e-3}};
-constexpr Unit size_units[] = {{"bytes", 1}, {"byte", 1},   {"b", 1},         {"kb", 1e3},        {"mb", 1e6},
-                               {"gb", 1e9},  {"kib", 1024}, {"mib", 1048576}, {"gib", 1073741824}};
-
 /// Takes the last word off if it is a unit: "size in bytes" becomes "size".
-double take_unit(std::string& words, std::span<const Unit> units) {
+double take_unit(std::string& words, std::optional<double> (*per_unit)(std::string_view)) {
   const std::size_t space = words.rfind(' ');
-  const std::string last = space == std::string::npos ? words : words.substr(space + 1);
-  for (const Unit& unit : units) {
-    if (unit.word != last) continue;
-    words.resize(space == std::string::npos ? 0 : space);
-    if (words.ends_with(" in")) words.resize(words.size() - 3);
-    return unit.factor;
-  }
-  return 0;
+  const std::optional<double> factor = per_unit(std::string_view(words).substr(space + 1));  // npos + 1 = 0
+  if (!factor) return 0;
+  words.resize(space == std::string::npos ? 0 : space);
+  if (words.ends_with(" in")) words.resize(words.size() - 3);
+  return *factor;
 }
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -61,7 +48,7 @@ LayerColumn column_of(std::string_view cell) {
   LayerColumn column;
   column.title = cell;
   std::string words = words_of_header(cell);
-  const double time = take_unit(words, time_units);
+  const double time = take_unit(words, seconds_per_unit);
   column.role = is_pass(words, "forward", "fwd", "fp")    ? LayerRole::forward
                 : is_pass(words, "backward", "bwd", "bp") ? LayerRole::backward
                                                           : LayerRole::none;
@@ -77,7 +64,7 @@ LayerColumn column_of(std::string_view cell) {
   }
   column.role = described(words);
   if (column.role != LayerRole::none) return column;
-  column.unit = take_unit(words, size_units);
+  column.unit = take_unit(words, bytes_per_unit);
   if (is_one_of(words, {"", "size", "gradient", "grad", "gradient size", "grad size", "parameter", "param", "params",
                         "parameters", "parameter size", "param size", "parameter memory", "param memory", "weight",
                         "weights", "tensor", "tensor size"}) &&

@@ -2,11 +2,11 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/encodings/csv.hpp>
 #include <stepcast/encodings/inflate.hpp>
 #include <stepcast/formats/shared/layer_table.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <unordered_map>
@@ -19,8 +19,6 @@ constexpr std::size_t largest_table = std::size_t{64} << 20;
 
 /// "sep=;" tells a spreadsheet what separates; the header shows it as well.
 bool is_separator_line(std::string_view line) { return line.size() == 5 && line.starts_with("sep="); }
-
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 PassCost device_cost(Seconds time) {
   PassCost cost;
@@ -118,72 +116,6 @@ TableText::TableText(const Source& source, const ReadOptions& options) : name_(s
   }
 }
 
-char separator_of(std::string_view header) {
-  char best = ',';
-  for (const char c : {',', ';', '\t'})
-    if (std::ranges::count(header, c) > std::ranges::count(header, best)) best = c;
-  return best;
-}
-
-std::vector<std::string> cells_of(std::string_view line, char separator) {
-  std::vector<std::string> cells;
-  for (std::size_t at = 0;;) {
-    while (at < line.size() && (line[at] == ' ' || (line[at] == '\t' && separator != '\t'))) ++at;
-    std::string cell;
-    if (at < line.size() && line[at] == '"') {
-      for (++at; at < line.size(); ++at) {
-        if (line[at] != '"') cell += line[at];
-        else if (at + 1 < line.size() && line[at + 1] == '"') cell += line[++at];
-        else break;
-      }
-      at = std::min(line.find(separator, at), line.size());
-    } else {
-      const std::size_t end = std::min(line.find(separator, at), line.size());
-      cell = trimmed(line.substr(at, end - at));
-      at = end;
-    }
-    cells.push_back(std::move(cell));
-    if (at >= line.size()) return cells;
-    ++at;
-  }
-}
-
-namespace {
-
-constexpr std::string_view no_break_space = "\xc2\xa0";
-
-bool is_beyond_ascii(char c) { return static_cast<unsigned char>(c) >= 0x80; }
-
-/// The micro sign, the Greek letter, and the sign in Latin-1 stand for "u"; goes to the last byte of it. As gaps they
-/// would leave the "s" of microseconds.
-bool micro_at(std::string_view text, std::size_t& at) {
-  const std::string_view rest = text.substr(at);
-  if (rest.starts_with("\xc2\xb5") || rest.starts_with("\xce\xbc")) {
-    ++at;
-    return true;
-  }
-  return rest.front() == '\xb5' && (at == 0 || !is_beyond_ascii(text[at - 1]));
-}
-
-}  // namespace
-
-std::string words_of_header(std::string_view cell) {
-  std::string words;
-  bool gap = false;
-  for (std::size_t i = 0; i < cell.size(); ++i) {
-    const char c = micro_at(cell, i) ? 'u' : cell[i];
-    const bool letter = std::isalnum(static_cast<unsigned char>(c)) || is_beyond_ascii(c);
-    if (!letter || cell.substr(i).starts_with(no_break_space)) {
-      if (letter) ++i;
-      gap = !words.empty();
-      continue;
-    }
-    if (std::exchange(gap, false)) words += ' ';
-    words += lower(c);
-  }
-  return words;
-}
-
 std::string_view first_line_of(std::string_view head) {
   if (head.starts_with("\xEF\xBB\xBF")) head.remove_prefix(3);
   while (!head.empty()) {
@@ -219,10 +151,10 @@ double amount_of(std::string_view cell, const std::string& where, std::string_vi
   try {
     value = number_of(cell, where);
   } catch (const InputError&) {
-    throw InputError(where, expected, "'" + std::string(cell) + "'",
+    throw InputError(where, expected, in_quotes(cell),
                      cell.find(',') == std::string_view::npos ? "" : "numbers use a point, and no commas");
   }
-  if (!(value >= 0) || std::isinf(value)) throw InputError(where, expected, "'" + std::string(cell) + "'");
+  if (!(value >= 0) || std::isinf(value)) throw InputError(where, expected, in_quotes(cell));
   return value;
 }
 

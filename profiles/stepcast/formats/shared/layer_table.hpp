@@ -1,8 +1,8 @@
 #pragma once
 // LayerTable: the costs of a model's layers as somebody tabulated them, and the profile that they make.
 //
-// Readers of tables fill in rows; this file holds what they share: the text of a small file as lines, cells with and
-// without quotes, quantities with their unit in the cell or in the header, and the way from rows to a checked profile.
+// Readers of tables fill in rows; this file holds what they share: the text of a small file as lines, numbers in
+// cells, and the way from rows to a checked profile. (Cells and titles: encodings/csv.hpp.)
 // A table has one time for a pass over a layer and does not say whether the host or the device spent it: it counts as
 // device time. Not modelled: several steps, several workers.
 #include <stepcast/base/units.hpp>
@@ -62,12 +62,6 @@ class TableText {
   std::vector<TextLine> lines_, comments_;
 };
 
-/// The character that separates the cells of a header: comma, semicolon or tab, whichever occurs most.
-[[nodiscard]] char separator_of(std::string_view header);
-/// Trimmed cells; a cell in double quotes may hold the separator, and "" for a quote.
-[[nodiscard]] std::vector<std::string> cells_of(std::string_view line, char separator);
-/// "Forward Time (ms)" -> "forward time ms": words in lower case, joined by single spaces.
-[[nodiscard]] std::string words_of_header(std::string_view cell);
 /// The first line that is no comment, of the first bytes of a file.
 [[nodiscard]] std::string_view first_line_of(std::string_view head);
 /// A name for the model from a file's path: "runs/vgg16/graph.txt" and "vgg16__trace.csv.gz" -> "vgg16".

@@ -249,8 +249,7 @@ class XlaPlanes::Placing {
     }
     if (steps_ == 0) report.missing.push_back("step annotations (StepTraceAnnotation)");
     for (const auto& [name, events] : apart_)
-      report.missing.push_back("what \"" + name + "\" did: " + std::to_string(events) +
-                               (events == 1 ? " event" : " events") + " left out");
+      report.missing.push_back("what \"" + name + "\" did: " + counted(std::int64_t(events), "event") + " left out");
     if (!started_.empty())
       report.missing.push_back("the ends of collectives that were started: " + std::to_string(started_.size()));
     if (trace.collectives.size() > sized_) report.missing.push_back("sizes of the collectives");
