@@ -38,7 +38,6 @@ struct TraceSummary {
   Seconds kernel_time, unclassified_kernel_time;  ///< summed durations
 
   [[nodiscard]] std::size_t sized() const;  ///< collectives whose bytes are known
-  [[nodiscard]] Bytes collective_bytes() const;
 };
 
 [[nodiscard]] TraceSummary summary_of(const Trace&);
