@@ -213,9 +213,9 @@ std::string stalls_told(const InputPipeline& p, Seconds alone, double samples, s
   if (!(alone > Seconds(0)) || !(stalls.actual > alone)) return {};
   const double demand = samples / alone.value();
   return "; the step, " + text_of(alone) + " by itself, waits " + text_of(stalls.fetch_stall()) + " for fetching and " +
-         text_of(stalls.prep_stall()) + " for preparing; a larger cache helps up to " +
+         text_of(stalls.prep_stall()) + " for preparing; a cache helps up to " +
          shown(std::round(1000 * optimal_cached_share(p, demand, servers)) / 10) +
-         " % of the data set, more loader workers up to " + std::to_string(sufficient_workers(p, demand, servers));
+         " % of the data set, loader workers up to " + std::to_string(sufficient_workers(p, demand, servers));
 }
 
 }  // namespace

@@ -372,7 +372,7 @@ TEST_CASE("a pipeline in the place of the traced wait") {
   // A step that waits says for what, and how far a change is worth while; one that does not wait does not.
   p.workers = 1;
   p.prep_samples_per_s = 1;
-  CHECK(with_input_pipeline(profile, p, cluster).assumed.back().find(" for preparing; a larger cache helps up to ") !=
+  CHECK(with_input_pipeline(profile, p, cluster).assumed.back().find(" for preparing; a cache helps up to ") !=
         std::string::npos);
   p.storage = BytesPerSecond(1e21);
   p.prep_samples_per_s = 0;
