@@ -84,10 +84,6 @@ void describe_collectives(const TraceIndex& index, TraceSummary& out) {
 
 }  // namespace
 
-std::size_t TraceSummary::sized() const {
-  return collectives - collectives_by_source[static_cast<std::size_t>(BytesSource::unknown)];
-}
-
 double unclassified_share(const Trace& trace) {
   double all = 0, unknown = 0;
   for (const Event& e : trace.events) all += double(e.duration_ns);
