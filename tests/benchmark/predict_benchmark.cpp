@@ -2,6 +2,7 @@
 // can do for the same question: a bare loop over flat arrays that rebuilds the buckets and follows the recurrence task
 // by task. Then the loop of an autotuner: thousands of distinct plans in a row, by the model and by one prediction
 // after the other. Compare rows of one run only.
+#include "../unit/oracles/iteration_by_clock.hpp"
 #include "resnet50_profile.hpp"
 
 #include <stepcast/prediction/model.hpp>
@@ -21,6 +22,7 @@
 #include <vector>
 
 using namespace stepcast;
+using stepcast::test::predicted_iteration;
 
 namespace {
 

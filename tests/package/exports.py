@@ -56,7 +56,7 @@ def main():
         print(f"declared, or shown, but not both: {name}")
 
     words = set()
-    for path in (prefix / "include/stepcast").glob("*.hpp"):
+    for path in (prefix / "include/stepcast").rglob("*.hpp"):
         words.update(re.findall(r"\w+", re.sub(r"//.*", "", path.read_text())))
     cpp_names = [name for name in shown(library, True) if not name.startswith("stepcast_")]
     flaws = [(name, flaw) for name in cpp_names if (flaw := flaw_of(name, words))]

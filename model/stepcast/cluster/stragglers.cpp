@@ -169,14 +169,4 @@ Profile slowest_worker(Profile profile, const Cluster& cluster) {
   return slowed(std::move(profile), mean, worst.delay);
 }
 
-Seconds late_exchange(std::span<const Participant> workers, Seconds alone) {
-  return helped_exchange(workers, alone, 0);
-}
-
-Seconds helped_exchange(std::span<const Participant> workers, Seconds alone, double absorbed) {
-  Seconds end = alone;
-  for (const Participant& w : workers) end = std::max(end, w.late + alone * ((1 - absorbed) / w.link_share));
-  return end;
-}
-
 }  // namespace stepcast

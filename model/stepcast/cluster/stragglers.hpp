@@ -68,16 +68,4 @@ struct StepDistribution {
 /// without stragglers.
 [[nodiscard]] Profile slowest_worker(Profile, const Cluster&);
 
-/// A worker in one exchange: how late it starts, and which share of a healthy link it has.
-struct Participant {
-  Seconds late;
-  double link_share = 1;
-};
-/// End of an exchange that takes `alone` on healthy links, from the moment when it could have started: the maximum over
-/// workers of late + alone / share (ATP: Lao et al. 2021; fast workers lead by at most a window, then idle).
-[[nodiscard]] Seconds late_exchange(std::span<const Participant>, Seconds alone);
-/// The same where leaders take over the share `absorbed` of a late worker's traffic: max(alone, late + (1 - absorbed)
-/// alone / share) (SA-ATP: Li et al. 2024). Never later than without help.
-[[nodiscard]] Seconds helped_exchange(std::span<const Participant>, Seconds alone, double absorbed);
-
 }  // namespace stepcast

@@ -3,7 +3,7 @@
 //   V = m 308/248;  all-reduce   2t + max(V/B, (1-x) V / (share B), V (q R + (1-q) n) / (S B))
 //
 // Li et al., IEEE/ACM ToN 32(6), 2024. x (Aggregation::absorbed_share) is not published: calibrate it. A worker that
-// starts late is helped, too (late_exchange in stragglers.hpp), which needs to know how late; here every exchange
+// starts late is helped, too, which needs to know how late; here every exchange
 // starts when the last worker is ready. Bounds: never slower than ATP, equal at x = 0 and without slow links.
 #include <stepcast/cluster/in_network.hpp>
 

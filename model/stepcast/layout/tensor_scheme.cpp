@@ -26,13 +26,4 @@ const TensorScheme* tensor_scheme(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-Bytes ring_volume(const TensorTransfer& transfer) {
-  const double members = static_cast<double>(transfer.members);
-  const double half = (members - 1) / members;
-  const double volume = transfer.operation == Operation::all_reduce ? 2 * half
-                        : transfer.operation == Operation::send     ? 1
-                                                                    : half;
-  return transfer.size * (transfer.count * volume);
-}
-
 }  // namespace stepcast

@@ -61,10 +61,6 @@ struct TensorScheme {
   MatrixProduct (*local_product)(const TensorGrid&, const MatrixProduct&, Division);
 };
 
-/// Elements that one device of `members` sends in a ring: (m-1)/m of the buffer, an all-reduce twice that. All-to-alls
-/// and broadcasts along a pipelined ring are as much as an all-gather.
-[[nodiscard]] Bytes ring_volume(const TensorTransfer&);
-
 [[nodiscard]] std::span<const TensorScheme> tensor_schemes();
 [[nodiscard]] const TensorScheme* tensor_scheme(std::string_view name);
 

@@ -182,11 +182,6 @@ double probability_of_gain(const Prediction& best, const Prediction& baseline) {
   return 0.5 * std::erfc(-gain / spread / std::sqrt(2.0));
 }
 
-std::string answer_sentence(const ReportPage& page) {
-  const std::string more = more_of_answer(page);
-  return lead_of_answer(page) + (more.empty() ? "" : " ") + more;
-}
-
 void write_answer_section(std::ostream& out, const ReportPage& page) {
   out << "<section id=\"answer\" aria-label=\"Answer\">\n<p class=\"answer\">" << html(lead_of_answer(page))
       << "</p>\n";

@@ -42,8 +42,6 @@ void close_scroller(std::ostream&);
 /// Text to paste, with a button that copies it.
 void write_to_paste(std::ostream&, std::string_view id, std::string_view name, std::string_view text);
 
-/// The answer in words: what to run, what it gains, how sure that is and how far it holds.
-[[nodiscard]] std::string answer_sentence(const ReportPage&);
 /// How likely the best plan is the faster of the two, if the errors of both were independent of one another.
 [[nodiscard]] double probability_of_gain(const Prediction& best, const Prediction& baseline);
 

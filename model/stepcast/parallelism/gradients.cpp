@@ -100,15 +100,16 @@ Answer<Seconds> not_overlapped(const Profile& profile, const PricedGroup& group,
   return sum / static_cast<double>(plan->period);
 }
 
-Answer<Seconds> by_strategy(const Profile& profile, const PricedGroup& group, const Layout& l, const PlanSpec& asked,
-                            Timeline& scratch) {
+Answer<Seconds> by_strategy(Profile profile, const PricedGroup& group, const Layout& l, const PlanSpec& asked,
+                            HotLoop& loop) {
   const PlanSpec spec = with_automatic_options_tuned(profile, group.cluster, asked);
   const Answer<CommunicationCost> cost = communication_cost(group.cluster, collective_of(spec));
   if (!cost) return Inapplicable{cost.reason()};
   if (!l.overlap_gradients) return not_overlapped(profile, group, *cost, spec);
-  const Answer<Seconds> iteration = predicted_iteration(profile, group.cluster, *cost, spec, scratch);
+  const auto stage = std::make_shared<const PreparedProfile>(std::move(profile));
+  const Answer<Seconds> iteration = loop.iteration(stage, group.cluster, *cost, spec);
   if (!iteration) return iteration;
-  return std::max(Seconds(0), *iteration - compute_of(profile));
+  return std::max(Seconds(0), *iteration - compute_of(stage->profile));
 }
 
 /// The size from which the plan sends a bucket; DDP's standard where it has no such option.
@@ -193,12 +194,12 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, Recomputation
 }
 
 Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
-                                  std::span<const std::uint32_t> units, Timeline& scratch) {
+                                  std::span<const std::uint32_t> units, HotLoop& loop) {
   if (split.data.members == 1) return Seconds(0);
-  const Profile profile = stage_profile(w, split, l.recomputation, units);
+  Profile profile = stage_profile(w, split, l.recomputation, units);
   if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
   if (profile.tensors.empty()) return Seconds(0);
-  return by_strategy(profile, split.data, l, spec, scratch);
+  return by_strategy(std::move(profile), split.data, l, spec, loop);
 }
 
 }  // namespace stepcast

@@ -7,7 +7,7 @@
 // gathered after the update (1 and 2). A unit's gradients become ready evenly over its backward pass. Internal to the
 // layout prediction. Not modelled: gathers of updated parameters under the next forward pass.
 #include <stepcast/parallelism/stages.hpp>
-#include <stepcast/schedule/schedule.hpp>
+#include <stepcast/prediction/hot_loop.hpp>
 
 #include <cstdint>
 #include <span>
@@ -22,7 +22,6 @@ using StageContent = std::vector<std::uint32_t>;
 
 /// Exposed after the last backward pass. Inapplicable when the plan is, or does not go with ZeRO.
 [[nodiscard]] Answer<Seconds> exposed_gradients(const Workload&, const PricedSplit&, const Layout& resolved,
-                                                const PlanSpec&, std::span<const std::uint32_t> units,
-                                                Timeline& scratch);
+                                                const PlanSpec&, std::span<const std::uint32_t> units, HotLoop&);
 
 }  // namespace stepcast

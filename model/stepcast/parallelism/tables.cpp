@@ -204,8 +204,7 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
       split.number, device.content, plan_number(plan),
       static_cast<std::uint64_t>(l.zero << 4 | static_cast<int>(l.recomputation) << 1 | int{l.overlap_gradients})};
   const auto& entry = gradients_(key, [&] {
-    const Answer<Seconds> time =
-        exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], scratch_);
+    const Answer<Seconds> time = exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], loop_);
     return time ? ExposedGradients{*time, {}} : ExposedGradients{{}, time.reason()};
   });
   if (!entry.value.unsuitable.empty()) return Inapplicable{entry.value.unsuitable};

@@ -123,7 +123,7 @@ struct LayoutTables {
   std::map<std::vector<std::uint32_t>, std::uint64_t> divisions_;
   std::vector<PlanSpec> plans_;
   std::size_t last_plan_ = 0;
-  Timeline scratch_;
+  HotLoop loop_;
 };
 
 struct LayoutEvaluator::State : LayoutTables {

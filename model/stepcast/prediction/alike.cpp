@@ -341,25 +341,6 @@ std::string obstacle_to(const CommPlan& plan, Seconds compute, const Cluster& cl
          (std::isfinite(repetition.value()) ? " (" + text_of(repetition) + ")" : "");
 }
 
-Answer<Seconds> iteration_alike(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
-                                const AskedPlan& asked, Timeline& timeline) {
-  Seconds sum;
-  const std::uint32_t phases = asked.spec.strategy->phases;
-  for (std::uint32_t k = 0; k < phases; ++k) {
-    const double phase = phase_of(k, phases);
-    const Answer<CommPlan> plan = applicable_plan(asked, profile, cluster, cost, phase);
-    if (!plan) return Inapplicable{plan.reason()};
-    schedule(lowered(profile, *plan, cost, cluster.contention), timeline);
-    sum += timeline.iteration_time() / plan->period / phases;
-  }
-  return sum;
-}
-
-Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
-                                    const PlanSpec& spec, Timeline& timeline) {
-  return iteration_alike(profile, cluster, cost, {spec}, timeline);
-}
-
 PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
   const bool automatic =
       std::any_of(asked.options.begin(), asked.options.end(), [](double v) { return std::isnan(v); });

@@ -20,9 +20,6 @@ struct AskedPlan {
 [[nodiscard]] std::string obstacle_to(const CommPlan&, Seconds compute, const Cluster&, const CommunicationCost&);
 /// Of a free-running timer, the k-th of those over which predictions are averaged.
 [[nodiscard]] constexpr double phase_of(std::uint32_t k, std::uint32_t phases) { return (k + 0.5) / phases; }
-/// Its iteration time alone.
-[[nodiscard]] Answer<Seconds> iteration_alike(const Profile&, const Cluster&, const CommunicationCost&,
-                                              const AskedPlan&, Timeline& scratch);
 /// `asked`, or if it leaves options open (`auto`), the best values for them.
 [[nodiscard]] PlanSpec with_automatic_options_tuned(const Profile&, const Cluster&, const PlanSpec& asked);
 

@@ -1,3 +1,4 @@
+#include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 
@@ -23,6 +24,26 @@ void Arena::reset() {
   if (blocks_.size() > 1) blocks_.erase(blocks_.begin(), blocks_.end() - 1);
   used_ = 0;
 }
+
+Costs::Costs(const Cluster& cluster) : cluster_(cluster), known_(collective_algorithms().size() + 2) {}
+
+const Answer<CommunicationCost>* Costs::of(std::string_view collective) const {
+  const auto algorithms = collective_algorithms();
+  const CollectiveAlgorithm* algorithm = collective_algorithm(collective);
+  if (!algorithm && !collective.empty() && collective != "table") return nullptr;
+  Known& known = known_[algorithm ? static_cast<std::size_t>(algorithm - algorithms.data())
+                                  : algorithms.size() + (collective == "table")];
+  std::call_once(known.made, [&] { known.cost.emplace(communication_cost(cluster_, collective)); });
+  return &*known.cost;
+}
+
+PreparedJob::PreparedJob(std::shared_ptr<const PreparedProfile> profile, Cluster on)
+    : given(std::move(profile)),
+      cluster(std::move(on)),
+      slowest(cluster.stragglers.none()
+                  ? given
+                  : std::make_shared<const PreparedProfile>(slowest_worker(given->profile, cluster))),
+      costs(cluster) {}
 
 HotLoop::Kept& HotLoop::kept_for(const PlanSpec& spec, std::uint32_t phase) {
   const Modifier* modifier = spec.modifiers.empty() ? nullptr : spec.modifiers.front().modifier;
@@ -54,13 +75,13 @@ void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& p
 }
 
 Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,
-                                   const CommunicationCost& cost, const PlanSpec& spec) {
+                                   const CommunicationCost& cost, const PlanSpec& spec, const CommPlan* given) {
   Seconds sum;
   const std::uint32_t phases = spec.strategy->phases;
   for (std::uint32_t k = 0; k < phases; ++k) {
     arena_.reset();
     const StrategyInput input{profile->profile, cluster, cost, spec.options, phase_of(k, phases), &arena_, &spare_};
-    Answer<CommPlan> plan = comm_plan_of(spec, input);
+    Answer<CommPlan> plan = given ? *given : comm_plan_of(spec, input);
     if (!plan) return Inapplicable{plan.reason()};
     std::string obstacle = obstacle_to(*plan, profile->compute.in_a_row, cluster, cost);
     if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
@@ -69,6 +90,13 @@ Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>&
     sum += kept.period / kept.plan.period / phases;
   }
   return sum;
+}
+
+Answer<Seconds> HotLoop::iteration(const PreparedJob& job, const PlanSpec& spec) {
+  const Answer<CommunicationCost>* cost = job.costs.of(collective_of(spec));
+  if (!cost) return Inapplicable{communication_cost(job.cluster, collective_of(spec)).reason()};
+  if (!*cost) return Inapplicable{cost->reason()};
+  return iteration(job.slowest, job.cluster, **cost, spec);
 }
 
 }  // namespace stepcast

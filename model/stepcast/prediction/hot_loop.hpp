@@ -1,5 +1,6 @@
 #pragma once
-// Hot loop: the iteration time of plan after plan of one profile (internal to the library).
+// Hot loop: the iteration time of plan after plan of one profile (internal to the library, which asks nothing else for
+// it; programs ask a Model).
 //
 // The same steps as a prediction (plan, lower, schedule), each in storage that is used again. What the last plan of a
 // strategy led to is kept: if the next one has the same structure (another bandwidth, a bucket size that groups alike),
@@ -13,6 +14,9 @@
 #include <deque>
 #include <memory>
 #include <memory_resource>
+#include <mutex>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace stepcast {
@@ -46,12 +50,40 @@ struct PreparedProfile {
   explicit PreparedProfile(Profile p) : profile(std::move(p)), compute(profile) {}
 };
 
+/// The costs on one cluster of the collectives that plans ask for, each made when it is asked for first. Any number of
+/// threads may ask.
+class Costs {
+ public:
+  explicit Costs(const Cluster&);
+  /// Of "", "table" or an algorithm; nothing for a name that is none of these.
+  [[nodiscard]] const Answer<CommunicationCost>* of(std::string_view collective) const;
+
+ private:
+  struct Known {
+    std::once_flag made;
+    std::optional<Answer<CommunicationCost>> cost;
+  };
+  const Cluster& cluster_;
+  mutable std::vector<Known> known_;
+};
+
+/// One profile on one cluster: what no plan changes.
+struct PreparedJob {
+  std::shared_ptr<const PreparedProfile> given;
+  Cluster cluster;
+  std::shared_ptr<const PreparedProfile> slowest;  ///< the worker that the others wait for; where all are alike `given`
+  Costs costs;
+  PreparedJob(std::shared_ptr<const PreparedProfile>, Cluster);
+};
+
 class HotLoop {
  public:
   /// Steady-state iteration of workers that are all like the profile; Inapplicable with the reason. Options are
-  /// numbers.
+  /// numbers. `given`: a plan that the spec only names.
   [[nodiscard]] Answer<Seconds> iteration(const std::shared_ptr<const PreparedProfile>&, const Cluster&,
-                                          const CommunicationCost&, const PlanSpec&);
+                                          const CommunicationCost&, const PlanSpec&, const CommPlan* given = nullptr);
+  /// That of the slowest worker, without jitter.
+  [[nodiscard]] Answer<Seconds> iteration(const PreparedJob&, const PlanSpec&);
 
  private:
   /// What the last plan of a strategy at one timer phase led to.

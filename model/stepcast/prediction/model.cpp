@@ -1,5 +1,4 @@
 #include <stepcast/base/helping_threads.hpp>
-#include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/model.hpp>
 
@@ -8,8 +7,6 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -18,31 +15,6 @@
 
 namespace stepcast {
 namespace {
-
-// The costs on one cluster of the collectives that plans ask for, each made when it is asked for first.
-class Costs {
- public:
-  explicit Costs(const Cluster& cluster) : cluster_(cluster), known_(collective_algorithms().size() + 2) {}
-
-  /// Of "", "table" or an algorithm; nothing for a name that is none of these.
-  const Answer<CommunicationCost>* of(std::string_view collective) const {
-    const auto algorithms = collective_algorithms();
-    const CollectiveAlgorithm* algorithm = collective_algorithm(collective);
-    if (!algorithm && !collective.empty() && collective != "table") return nullptr;
-    Known& known = known_[algorithm ? static_cast<std::size_t>(algorithm - algorithms.data())
-                                    : algorithms.size() + (collective == "table")];
-    std::call_once(known.made, [&] { known.cost.emplace(communication_cost(cluster_, collective)); });
-    return &*known.cost;
-  }
-
- private:
-  struct Known {
-    std::once_flag made;
-    std::optional<Answer<CommunicationCost>> cost;
-  };
-  const Cluster& cluster_;
-  mutable std::vector<Known> known_;
-};
 
 // The first option without a value, in words; empty if all have one.
 std::string option_left_open(std::string_view owner, std::span<const OptionSpec> options, const OptionValues& values) {
@@ -92,19 +64,8 @@ void in_runs(std::size_t n, unsigned threads, const Work& work) {
 
 }  // namespace
 
-struct Model::Prepared {
-  std::shared_ptr<const PreparedProfile> given;
-  Cluster cluster;
-  std::shared_ptr<const PreparedProfile> slowest;  ///< the worker that the others wait for; where all are alike `given`
-  Costs costs;
-
-  Prepared(std::shared_ptr<const PreparedProfile> profile, Cluster on)
-      : given(std::move(profile)),
-        cluster(checked(std::move(on), "cluster")),
-        slowest(cluster.stragglers.none()
-                    ? given
-                    : std::make_shared<const PreparedProfile>(slowest_worker(given->profile, cluster))),
-        costs(cluster) {}
+struct Model::Prepared : PreparedJob {
+  using PreparedJob::PreparedJob;
 };
 
 struct Model::Scratch::State {
@@ -118,7 +79,8 @@ Model::Scratch::~Scratch() = default;
 
 Model::Model(Profile profile, Cluster cluster)
     : Model(std::make_shared<const Prepared>(
-          std::make_shared<const PreparedProfile>(checked(std::move(profile), "profile")), std::move(cluster))) {}
+          std::make_shared<const PreparedProfile>(checked(std::move(profile), "profile")),
+          checked(std::move(cluster), "cluster"))) {}
 Model::Model(std::shared_ptr<const Prepared> prepared) : prepared_(std::move(prepared)) {}
 
 const Profile& Model::profile() const { return prepared_->given->profile; }
@@ -126,10 +88,7 @@ const Cluster& Model::cluster() const { return prepared_->cluster; }
 
 Answer<Seconds> Model::iteration(const PlanSpec& plan, Scratch& scratch) const {
   if (std::string open = option_left_open(plan); !open.empty()) return Inapplicable{std::move(open)};
-  const Answer<CommunicationCost>* cost = prepared_->costs.of(collective_of(plan));
-  if (!cost) return Inapplicable{communication_cost(prepared_->cluster, collective_of(plan)).reason()};
-  if (!*cost) return Inapplicable{cost->reason()};
-  return scratch.state_->loop.iteration(prepared_->slowest, prepared_->cluster, **cost, plan);
+  return scratch.state_->loop.iteration(*prepared_, plan);
 }
 
 void Model::iterations(std::span<const PlanSpec> plans, std::span<double> seconds, unsigned threads) const {
@@ -170,7 +129,7 @@ Ranking Model::recommendation(const RecommendOptions& options) const {
 }
 
 Model Model::on(Cluster cluster) const {
-  return Model(std::make_shared<const Prepared>(prepared_->given, std::move(cluster)));
+  return Model(std::make_shared<const Prepared>(prepared_->given, checked(std::move(cluster), "cluster")));
 }
 
 }  // namespace stepcast

@@ -1,6 +1,7 @@
 // Predictions on clusters with stragglers: the step is that of the slowest worker, in the mean over its jitter.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/prediction/alike.hpp>
+#include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/schedule/plan_flaw.hpp>
 
 #include <cmath>
@@ -14,9 +15,10 @@ Answer<StepDistribution> steps_of(const Profile& profile, const Cluster& cluster
   const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(asked.spec));
   if (!cost) return Inapplicable{cost.reason()};
   std::string why;
-  Timeline scratch;
+  HotLoop loop;
   const auto step_at = [&](double factor) {
-    const Answer<Seconds> time = iteration_alike(slowed(profile, factor, worst.delay), cluster, *cost, asked, scratch);
+    const auto worker = std::make_shared<const PreparedProfile>(slowed(profile, factor, worst.delay));
+    const Answer<Seconds> time = loop.iteration(worker, cluster, *cost, asked.spec, asked.given);
     if (!time) why = time.reason();
     return time ? *time : Seconds(0);
   };

@@ -64,10 +64,6 @@ struct Prediction {
 /// the cluster's default). `name` stands for it in reports. Inapplicable with its flaw, or as above.
 [[nodiscard]] Answer<Prediction> predicted(const Profile&, const Cluster&, const CommPlan&, std::string_view name,
                                            std::string_view collective = {});
-/// Only the iteration time of workers that are all like `profile` (stragglers: ask for slowest_worker's): the hot path
-/// of tuners. `timeline` is scratch space.
-[[nodiscard]] Answer<Seconds> predicted_iteration(const Profile&, const Cluster&, const CommunicationCost&,
-                                                  const PlanSpec&, Timeline& timeline);
 /// Task graph and timeline of a plan with one task per layer, for reports. Inapplicable as above.
 struct DetailedTimeline {
   TaskGraph graph;

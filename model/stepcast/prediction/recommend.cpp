@@ -1,10 +1,11 @@
 #include <stepcast/base/statistics.hpp>
-#include <stepcast/prediction/iteration_time.hpp>
+#include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <tuple>
 
 namespace stepcast {
@@ -29,10 +30,13 @@ struct Contest {
   std::string winner;
   bool champion_holds = true;
 };
-Contest contest_at(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& candidates,
-                   const PlanSpec& champion, double factor) {
-  const Cluster scaled = with_bandwidth_scaled(cluster, factor);
-  IterationTime time_of(profile, scaled);
+Contest contest_at(const PreparedJob& job, const std::vector<PlanSpec>& candidates, const PlanSpec& champion,
+                   double factor, HotLoop& loop) {
+  const PreparedJob scaled(job.given, with_bandwidth_scaled(job.cluster, factor));
+  const auto time_of = [&](const PlanSpec& spec) {
+    const Answer<Seconds> time = loop.iteration(scaled, spec);
+    return time ? time->value() : HUGE_VAL;
+  };
   const double own = time_of(champion);
   Contest contest{text_of(champion), true};
   double best = own;
@@ -48,11 +52,13 @@ std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, co
                               const PlanSpec& champion) {
   constexpr double reach = 128, step = 2;
   const BytesPerSecond bandwidth = cluster.nodes > 1 ? cluster.network.bandwidth : cluster.inside.bandwidth;
+  const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
+  HotLoop loop;
   const auto edge = [&](double direction, std::string& beyond) {
     double inside = 1;
     for (double k = step; k <= reach; k *= step) {
       const double factor = direction > 0 ? k : 1 / k;
-      const Contest contest = contest_at(profile, cluster, candidates, champion, factor);
+      const Contest contest = contest_at(job, candidates, champion, factor, loop);
       if (contest.champion_holds) {
         inside = factor;
         continue;
@@ -61,7 +67,7 @@ std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, co
       double outside = factor;
       for (int i = 0; i < 6; ++i) {  // to about one per cent
         const double middle = std::sqrt(inside * outside);
-        const Contest at_middle = contest_at(profile, cluster, candidates, champion, middle);
+        const Contest at_middle = contest_at(job, candidates, champion, middle, loop);
         (at_middle.champion_holds ? inside : outside) = middle;
         if (!at_middle.champion_holds) beyond = at_middle.winner;
       }

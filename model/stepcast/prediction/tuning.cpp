@@ -1,5 +1,5 @@
 #include <stepcast/prediction/bayesian.hpp>
-#include <stepcast/prediction/iteration_time.hpp>
+#include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/tuning.hpp>
 
 #include <algorithm>
@@ -73,8 +73,13 @@ double best_value(const OptionSpec& option, double start, const std::function<do
 }  // namespace
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
-  IterationTime time_of(profile, cluster);
-  return tuned([&](const PlanSpec& plan) { return Seconds(time_of(plan)); }, spec, search);
+  const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
+  HotLoop loop;
+  const auto time_of = [&](const PlanSpec& plan) {
+    const Answer<Seconds> time = loop.iteration(job, plan);
+    return time ? *time : Seconds(HUGE_VAL);
+  };
+  return tuned(time_of, spec, search);
 }
 
 PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const PlanSpec& spec, Search search) {

@@ -119,12 +119,6 @@ std::vector<double> Replay::step_errors() const {
   return errors;
 }
 
-Answer<ReplayGraph> replay_graph_of(const Trace& trace) {
-  Answer<std::unique_ptr<replaying::Calibration>> built = replaying::calibration_of(trace);
-  if (!built) return Inapplicable{built.reason()};
-  return ReplayGraph{std::move((*built)->taken_apart.graph), (*built)->step()};
-}
-
 Answer<Replay> replay_of(const Trace& trace) {
   const Answer<std::unique_ptr<replaying::Calibration>> answer = replaying::calibration_of(trace);
   if (!answer) return Inapplicable{answer.reason()};

@@ -43,14 +43,6 @@ struct Replay {
 /// Inapplicable when the trace has no annotated steps.
 [[nodiscard]] Answer<Replay> replay_of(const Trace&);
 
-/// The graph that a replay schedules, for tests and timelines: task `index` is the event number in the trace,
-/// `no_index` for gaps, turn-arounds and points without work.
-struct ReplayGraph {
-  TaskGraph graph;
-  Step step;  ///< the calibration step
-};
-[[nodiscard]] Answer<ReplayGraph> replay_graph_of(const Trace&);
-
 /// A stretch of one row of a timeline; times from the start of the step.
 struct ReplaySlice {
   std::uint32_t row = 0;

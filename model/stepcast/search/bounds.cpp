@@ -219,9 +219,8 @@ Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, con
   const LayoutBound bound = of(family, switches);
   if (family.schedule->copies > 1 && family.pipeline > 1) return bound;
   const Staged& s = staged(family, switches);
-  const Answer<Seconds> exposed =
-      exposed_gradients(tables_.workload, *split_, layout_of(family, switches),
-                        families_.gradients()[switches.gradients], s.first_content, scratch_);
+  const Answer<Seconds> exposed = exposed_gradients(tables_.workload, *split_, layout_of(family, switches),
+                                                    families_.gradients()[switches.gradients], s.first_content, loop_);
   if (!exposed) return Inapplicable{exposed.reason()};
   const Seconds end = s.first_end[switches.overlap_pipeline] + *exposed + s.update;
   const LayoutBound own = rounded_down({end + tables_.workload.step_overhead + tables_.delay, s.memory});

@@ -64,7 +64,7 @@ class LayoutBounds {
   std::array<std::vector<std::uint32_t>, 3> divisions_;              ///< units of each stage, by recomputation
   std::array<std::optional<Staged>, 3 * 8> staged_;                  ///< by recomputation, ZeRO stage, overlap
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
-  Timeline scratch_;
+  HotLoop loop_;
 };
 
 }  // namespace stepcast

@@ -133,27 +133,4 @@ AssignmentFrontier frontier_of(const OperatorGraph& graph, const FrontierOptions
   return left.result();
 }
 
-AssignmentFrontier frontier_by_enumeration(const OperatorGraph& graph) {
-  check(graph);
-  const std::size_t n = graph.operators.size();
-  std::vector<std::uint32_t> chosen(n, 0);
-  std::vector<CostPoint> points;
-  std::vector<std::vector<std::uint32_t>> choices;
-  for (bool more = true; more;) {
-    CostPoint sum{0, 0, static_cast<std::uint32_t>(choices.size())};
-    const auto add = [&](const CostPoint& p) { sum.memory += p.memory, sum.time += p.time; };
-    for (std::size_t i = 0; i < n; ++i) add(graph.operators[i].configurations[chosen[i]]);
-    for (const OperatorGraph::Edge& e : graph.edges)
-      add(e.change[chosen[e.from] * graph.operators[e.to].configurations.size() + chosen[e.to]]);
-    points.push_back(sum);
-    choices.push_back(chosen);
-    std::size_t i = n;
-    while (i > 0 && ++chosen[i - 1] == graph.operators[i - 1].configurations.size()) chosen[--i] = 0;
-    more = i > 0;
-  }
-  AssignmentFrontier result;
-  for (const CostPoint& p : reduced(std::move(points))) result.points.push_back({p.memory, p.time, choices[p.trace]});
-  return result;
-}
-
 }  // namespace stepcast

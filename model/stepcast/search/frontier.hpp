@@ -51,11 +51,5 @@ struct AssignmentFrontier {
   bool exact = true;               ///< nothing was thinned and no operator was fixed
 };
 [[nodiscard]] AssignmentFrontier frontier_of(const OperatorGraph&, const FrontierOptions& = {});
-/// All combinations, for tests of up to 6 operators or so.
-[[nodiscard]] AssignmentFrontier frontier_by_enumeration(const OperatorGraph&);
-/// The shortest time, memory aside, by a dynamic programme that knows no frontiers (operators are eliminated from
-/// tables of times); for the identity: its least time is that of the frontier. Throws InputError where a table would
-/// have more than 2^26 entries.
-[[nodiscard]] double least_time(const OperatorGraph&);
 
 }  // namespace stepcast

@@ -76,8 +76,5 @@ struct LayoutSearchResult {
 /// Inapplicable when the space is empty.
 [[nodiscard]] Answer<LayoutSearchResult> best_layouts(const Workload&, const Cluster&, const LayoutSpace&,
                                                       const LayoutSearchOptions& = {});
-/// Every layout of the space in its order (small spaces, tests).
-[[nodiscard]] std::vector<LayoutPlan> layouts_of(const LayoutSpace&, const Workload&, const Cluster&,
-                                                 double global_batch);
 
 }  // namespace stepcast

@@ -201,6 +201,22 @@ InputStalls input_stalls(const InputPipeline& p, Seconds step, double samples, s
           step_with_input(p, step, samples, servers)};
 }
 
+namespace {
+
+/// How long a step waits for what, and how far more cache or more workers would help: DS-Analyzer's answers. Empty
+/// where it does not wait. `alone`: the step with synthetic data.
+std::string stalls_told(const InputPipeline& p, Seconds alone, double samples, std::int64_t servers) {
+  const InputStalls stalls = input_stalls(p, alone, samples, servers);
+  if (!(alone > Seconds(0)) || !(stalls.actual > alone)) return {};
+  const double demand = samples / alone.value();
+  return "; the step, " + text_of(alone) + " by itself, waits " + text_of(stalls.fetch_stall()) + " for fetching and " +
+         text_of(stalls.prep_stall()) + " for preparing; a cache helps up to " +
+         shown(std::round(1000 * optimal_cached_share(p, demand, servers)) / 10) +
+         " % of the data set, loader workers up to " + std::to_string(sufficient_workers(p, demand, servers));
+}
+
+}  // namespace
+
 Profile with_input_pipeline(Profile profile, const InputPipeline& p, const Cluster& cluster) {
   if (!(profile.batch_samples > 0))
     throw InputError("input pipeline", "a profile that says how many samples a step takes", "none",
@@ -208,12 +224,14 @@ Profile with_input_pipeline(Profile profile, const InputPipeline& p, const Clust
   const double samples = profile.batch_samples * static_cast<double>(cluster.devices_per_node);
   const Seconds period = batch_period(p, samples, cluster.nodes);
   const std::string traced = profile.input > Seconds(0) ? ", in place of a wait of " + text_of(profile.input) : "";
+  profile.input = profile.input_period = Seconds(0);
+  const Seconds alone = lone_step_time(profile);
   profile.input = p.workers == 0 ? period : Seconds(0);
   profile.input_period = p.workers == 0 ? Seconds(0) : period;
   const InputRates rates = input_rates(p, cluster.nodes);
   profile.assumed.push_back("input from '" + p.name + "': a machine loads " + shown_rate(rates.total) + " (fetching " +
                             shown_rate(rates.fetch) + ", preparing " + shown_rate(rates.prep) + "), a batch every " +
-                            text_of(period) + traced);
+                            text_of(period) + traced + stalls_told(p, alone, samples, cluster.nodes));
   return profile;
 }
 

@@ -111,8 +111,9 @@ struct InputStalls {
 [[nodiscard]] InputStalls input_stalls(const InputPipeline&, Seconds step, double samples, std::int64_t servers = 1);
 
 /// The profile with this pipeline in place of the traced wait for input: every plan that is predicted from it waits for
-/// the loader where that is slower. The measured steps stay those of the traced run. Throws InputError when the profile
-/// does not say how many samples a step takes.
+/// the loader where that is slower; `assumed` says what a step that waits waits for, and how far a cache and workers
+/// help. The measured steps stay those of the traced run. Throws InputError when the profile does not say how many
+/// samples a step takes.
 [[nodiscard]] Profile with_input_pipeline(Profile, const InputPipeline&, const Cluster&);
 
 }  // namespace stepcast

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 namespace stepcast {
 namespace {
@@ -84,14 +83,6 @@ void describe_collectives(const TraceIndex& index, TraceSummary& out) {
 }
 
 }  // namespace
-
-std::size_t TraceSummary::sized() const {
-  return collectives - collectives_by_source[static_cast<std::size_t>(BytesSource::unknown)];
-}
-
-Bytes TraceSummary::collective_bytes() const {
-  return std::accumulate(bytes_by_source.begin(), bytes_by_source.end(), Bytes(0));
-}
 
 double unclassified_share(const Trace& trace) {
   double all = 0, unknown = 0;

@@ -36,9 +36,6 @@ struct TraceSummary {
   double unclassified_share = 0;         ///< time of events of unknown kind / time of all events with a duration
   std::size_t unclassified_kernels = 0;  ///< kernels of which no rule says what they do
   Seconds kernel_time, unclassified_kernel_time;  ///< summed durations
-
-  [[nodiscard]] std::size_t sized() const;  ///< collectives whose bytes are known
-  [[nodiscard]] Bytes collective_bytes() const;
 };
 
 [[nodiscard]] TraceSummary summary_of(const Trace&);

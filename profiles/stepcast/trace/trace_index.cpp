@@ -199,10 +199,4 @@ TraceIndex::TraceIndex(const Trace& t)
   sum_device_work(*this);
 }
 
-bool TraceIndex::inside(std::uint32_t event, naming::Role role) const {
-  for (; event != no_index; event = parent[event])
-    if (facts(event).role == role) return true;
-  return false;
-}
-
 }  // namespace stepcast

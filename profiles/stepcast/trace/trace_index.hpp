@@ -23,9 +23,6 @@ struct TraceIndex {
 
   [[nodiscard]] const naming::NameFacts& facts(std::uint32_t event) const { return names[trace.events[event].name]; }
   [[nodiscard]] bool is_operator(std::uint32_t event) const { return operator_of[event] == event; }
-  /// The event itself or an event around it has this role.
-  [[nodiscard]] bool inside(std::uint32_t event, naming::Role role) const;
-
   const Trace& trace;
   std::vector<naming::NameFacts> names;            ///< by StringId
   std::vector<std::uint32_t> parent;               ///< by event: the innermost host event around it

@@ -263,27 +263,6 @@ TEST_CASE("stragglers: a degraded link sets the pace of every pattern that cross
   CHECK(time(Operation::all_reduce, "ring") - 2e-5 == Approx(2 * (inside - 2e-5)));
 }
 
-TEST_CASE("stragglers: exchanges end with the last worker; leaders can only help") {
-  const std::vector<Participant> workers{{}, {milliseconds(20), 1}, {milliseconds(5), 0.5}};
-  CHECK(late_exchange(workers, milliseconds(100)).value() == Approx(0.205));
-  CHECK(late_exchange(workers, milliseconds(4)).value() == Approx(0.024));
-  CHECK(late_exchange({}, milliseconds(4)).value() == Approx(0.004));
-  Draw draw(56);
-  for (int round = 0; round < 200; ++round) {
-    std::vector<Participant> some(static_cast<std::size_t>(draw.whole(1, 6)));
-    for (Participant& w : some) w = {microseconds(draw.whole(0, 1000)), draw.whole(1, 100) / 100.0};
-    const Seconds alone = microseconds(draw.whole(1, 2000)), without = late_exchange(some, alone);
-    CHECK(helped_exchange(some, alone, 0) == without);
-    Seconds before = without;
-    for (const double absorbed : {0.1, 0.5, 1.0}) {
-      const Seconds helped = helped_exchange(some, alone, absorbed);
-      CHECK(helped <= before);
-      CHECK(helped >= alone);
-      before = helped;
-    }
-  }
-}
-
 namespace {
 
 Stragglers jitter(Jitter::Distribution distribution, double relative) { return {{}, {distribution, relative}}; }

@@ -1,5 +1,7 @@
 #pragma once
 // Profiles from lists of gradients, and plans of named strategies, for tests.
+#include "oracles/iteration_by_clock.hpp"
+
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/schedule/lower.hpp>

@@ -4,7 +4,6 @@
 #include "helpers/random_input.hpp"
 
 #include <stepcast/schedule/schedule.hpp>
-#include <stepcast/strategies/shared/closed_times.hpp>
 #include <stepcast/strategies/shared/grouping.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 

@@ -24,6 +24,16 @@ double elements(const char* scheme, const TensorGrid& grid, double batch) {
 TensorWork block(double batch) {
   return {.activation = Bytes(batch * sequence * hidden), .weights = Bytes(12 * hidden * hidden), .weight_ratio = 12};
 }
+/// Elements that one device of `members` sends in a ring: (m-1)/m of the buffer, an all-reduce twice that. All-to-alls
+/// and broadcasts along a pipelined ring are as much as an all-gather.
+Bytes ring_volume(const TensorTransfer& transfer) {
+  const double members = static_cast<double>(transfer.members);
+  const double half = (members - 1) / members;
+  const double volume = transfer.operation == Operation::all_reduce ? 2 * half
+                        : transfer.operation == Operation::send     ? 1
+                                                                    : half;
+  return transfer.size * (transfer.count * volume);
+}
 double summed(const std::vector<TensorTransfer>& transfers) {
   Bytes sum;
   for (const TensorTransfer& t : transfers) sum += ring_volume(t);

@@ -120,6 +120,20 @@ Replay replay_off_by(double error) {
   return r;
 }
 
+/// The answer in words: what to run, what it gains, how sure that is and how far it holds.
+std::string answer_sentence(const ReportPage& page) {
+  std::ostringstream out;
+  write_answer_section(out, page);
+  std::string rest = out.str(), sentence;
+  for (const std::string opening : {"<p class=\"answer\">", "</p>\n<p>"}) {
+    const std::size_t start = rest.find(opening);
+    if (start > rest.find("<div")) break;
+    rest = rest.substr(start + opening.size());
+    sentence += (sentence.empty() ? "" : " ") + rest.substr(0, rest.find("</p>"));
+  }
+  return sentence;
+}
+
 }  // namespace
 
 TEST_CASE("the answer: a clear winner, with interval, gain and how far it holds") {

@@ -3,6 +3,7 @@
 #include <stepcast/replay/work.hpp>
 
 #include "helpers/hand_trace.hpp"
+#include "helpers/replay_graph.hpp"
 
 #include <doctest/doctest.h>
 
@@ -28,7 +29,7 @@ double us(const TaskGraph& graph) {
 
 /// A replay of `trace` whose tasks of this name take `factor` times as long.
 struct WhatIf {
-  explicit WhatIf(const Trace& t) : trace(t), built(replay_graph_of(t)) {
+  explicit WhatIf(const Trace& t) : trace(t), built(test::replay_graph_of(t)) {
     REQUIRE(static_cast<bool>(built));
     CHECK(flaw_of(built->graph) == "");
   }
@@ -45,7 +46,7 @@ struct WhatIf {
     return us(graph);
   }
   const Trace& trace;
-  Answer<ReplayGraph> built;
+  Answer<test::ReplayGraph> built;
 };
 
 /// Five steps of a kernel each. In damaged ones the kernel seems to run before its launch, behind it a copy without
@@ -340,7 +341,7 @@ TEST_CASE("few steps are replayed without a score; none is no replay") {
   CHECK(few->note.find("3 annotated steps") != std::string::npos);
   CHECK(few->replayed.value() == doctest::Approx(10e-6));
   CHECK_FALSE(static_cast<bool>(replay_of(Trace{})));
-  CHECK_FALSE(static_cast<bool>(replay_graph_of(Trace{})));
+  CHECK_FALSE(static_cast<bool>(test::replay_graph_of(Trace{})));
 }
 
 TEST_CASE("steps that do not do the same work are named") {

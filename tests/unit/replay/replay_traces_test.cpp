@@ -5,6 +5,7 @@
 #include <stepcast/replay/replay.hpp>
 
 #include "helpers/hand_trace.hpp"
+#include "helpers/replay_graph.hpp"
 #include "helpers/shared_data.hpp"
 
 #include <doctest/doctest.h>
@@ -111,7 +112,7 @@ TEST_CASE("negative control: a kernel that takes longer moves the step by what i
     t.call(0, "cudaDeviceSynchronize", 6, 62);
     t.op(0, "rest", 62, 100);
   });
-  const auto built = replay_graph_of(trace);
+  const auto built = test::replay_graph_of(trace);
   REQUIRE(static_cast<bool>(built));
   CHECK(schedule(built->graph).period == 100'000'000);
   const Doubled seen = double_kernels(built->graph, 3);
@@ -305,7 +306,7 @@ TEST_CASE("real traces of two workers: the waits for gloo are rebuilt") {
       CHECK_FALSE(replay->scored);  // three steps
       CHECK(std::abs(replay->relative_error) < 0.005);
       // The recorded waits are no tasks: the host's own work is less than the step wherever the network was waited for.
-      const auto built = replay_graph_of(trace);
+      const auto built = test::replay_graph_of(trace);
       Picoseconds host = 0, transfers = 0;
       for (const Task& task : built->graph.tasks) {
         if (task.kind == TaskKind::transfer) transfers += task.work;
@@ -325,7 +326,7 @@ TEST_CASE("real traces: doubling one kernel moves the step as the critical path 
                            "pytorch__kineto/resnet50_num_workers_0__worker0.1623143089861.pt.trace.json.gz"}) {
     CAPTURE(path);
     const test::File file(*folder / path);
-    const auto built = replay_graph_of(trace_of(file.source()));
+    const auto built = test::replay_graph_of(trace_of(file.source()));
     REQUIRE(static_cast<bool>(built));
     REQUIRE(flaw_of(built->graph) == "");
     const Doubled seen = double_kernels(built->graph, 12);

@@ -2,6 +2,7 @@
 // that hold only under conditions are tested under them, with the condition in the test's name.
 #include "helpers/csv_table.hpp"
 #include "helpers/random_gradients.hpp"
+#include "oracles/closed_times.hpp"
 
 #include <algorithm>
 #include <cmath>

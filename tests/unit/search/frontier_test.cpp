@@ -2,6 +2,7 @@
 // with the single-objective dynamic programme on larger ones, in any order of steps. Costs are whole numbers, so that
 // sums do not depend on their order.
 #include "helpers/random_input.hpp"
+#include "oracles/assignments.hpp"
 
 #include <stepcast/search/frontier.hpp>
 #include <stepcast/search/frontier_graph.hpp>

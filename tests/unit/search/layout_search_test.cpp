@@ -3,6 +3,7 @@
 #include "helpers/random_layouts.hpp"
 
 #include <stepcast/search/bounds.hpp>
+#include <stepcast/search/families.hpp>
 #include <stepcast/search/layout_search.hpp>
 
 #include <doctest/doctest.h>
@@ -44,6 +45,18 @@ struct Known {
   Bytes memory;
   std::uint64_t order = 0;
 };
+
+// Every layout of the space in its order.
+std::vector<LayoutPlan> layouts_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
+                                   double global_batch) {
+  const LayoutFamilies families(space, workload, cluster, global_batch);
+  std::vector<LayoutPlan> all;
+  all.reserve(families.size());
+  for (const LayoutFamily& f : families.families())
+    for (const LayoutSwitches& s : families.switches(f))
+      all.push_back({layout_of(f, s), families.gradients()[s.gradients]});
+  return all;
+}
 
 // Every layout of the space that works, on all devices.
 std::vector<Known> everything(const Question& q) {

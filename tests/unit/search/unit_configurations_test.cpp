@@ -1,6 +1,7 @@
 // The operator graph of a workload: what its configurations cost, what lies between them, and the search over it
 // against brute force and against layouts.
 #include "helpers/random_layouts.hpp"
+#include "oracles/assignments.hpp"
 
 #include <stepcast/search/unit_configurations.hpp>
 

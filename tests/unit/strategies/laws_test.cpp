@@ -7,7 +7,6 @@
 
 #include <stepcast/schedule/plan_flaw.hpp>
 #include <stepcast/schedule/schedule.hpp>
-#include <stepcast/strategies/shared/closed_times.hpp>
 #include <stepcast/strategies/shared/grouping.hpp>
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // LB-SGD, DeAR, ByteScheduler: identities and bounds from the papers, one test a claim. Claims that hold only under
 // conditions are tested under them, with the condition in the test's name.
 #include "helpers/random_gradients.hpp"
+#include "oracles/closed_times.hpp"
 
 #include <algorithm>
 #include <cmath>

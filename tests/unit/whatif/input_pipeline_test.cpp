@@ -369,6 +369,14 @@ TEST_CASE("a pipeline in the place of the traced wait") {
   const Profile alone = with_input_pipeline(profile, p, cluster);
   CHECK(alone.input == batch_period(p, 4 * 32, 2));
   CHECK(alone.input_period == Seconds(0));
+  // A step that waits says for what, and how far a change is worth while; one that does not wait does not.
+  p.workers = 1;
+  p.prep_samples_per_s = 1;
+  CHECK(with_input_pipeline(profile, p, cluster).assumed.back().find(" for preparing; a cache helps up to ") !=
+        std::string::npos);
+  p.storage = BytesPerSecond(1e21);
+  p.prep_samples_per_s = 0;
+  CHECK(with_input_pipeline(profile, p, cluster).assumed.back().find("waits") == std::string::npos);
 }
 
 TEST_CASE("JSON of input pipelines reads back, and says what is wrong") {

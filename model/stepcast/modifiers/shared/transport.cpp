@@ -1,9 +1,7 @@
-#include <stepcast/base/error.hpp>
 #include <stepcast/modifiers/shared/transport.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
 namespace stepcast {
@@ -11,10 +9,6 @@ namespace {
 
 constexpr int longest_backoff = 6;  // doublings: 64 times the first time-out, as in RFC 6298 and common kernels
 constexpr int most_stalls = 2000;
-
-void check(const char* what, bool good, const char* expected, double found) {
-  if (!good) throw InputError(std::string("transport ") + what, expected, std::to_string(found));
-}
 
 /// Probability that no path has more than `most` of the flows, each of which takes any path: the paths are filled one
 /// after the other, the next of k left taking a binomial share 1/k of the flows that are left.
@@ -41,36 +35,12 @@ double probability_of_at_most(std::int64_t most, std::int64_t flows, std::int64_
   return sum;
 }
 
-/// How long a flow waits that stalls `times` times in a row.
-Seconds stall_of(const Transport& t, int times) {
-  double units = 0;
-  for (int k = 0; k < times; ++k) units += std::exp2(std::min(k, longest_backoff));
-  return t.timeout * units;
-}
-
 /// Probability that some flow stalls at least k times in a row.
 double some_flow_stalls(const Transport& t, int k) {
   return -std::expm1(static_cast<double>(t.flows) * std::log1p(-std::pow(t.stall_probability, k)));
 }
 
 }  // namespace
-
-Transport checked(const Transport& t) {
-  // The smallest probabilities of how flows spread, 2^-flows, have to be numbers.
-  check("flows", t.flows >= 1 && t.flows <= 1000, "1 to 1000 flows", static_cast<double>(t.flows));
-  check("paths", t.paths >= 1 && t.paths <= 1000, "1 to 1000 paths", static_cast<double>(t.paths));
-  check("stall probability", t.stall_probability >= 0 && t.stall_probability < 1, "a probability from 0, below 1",
-        t.stall_probability);
-  check("loss", t.loss >= 0 && t.loss < 1, "a share from 0, below 1", t.loss);
-  check("oversubscription", t.oversubscription > 0 && std::isfinite(t.oversubscription), "a positive ratio",
-        t.oversubscription);
-  check("time-out", t.timeout >= Seconds(0) && std::isfinite(t.timeout.value()), "a time of at least zero",
-        t.timeout.value());
-  check("round trip", t.round_trip >= Seconds(0) && std::isfinite(t.round_trip.value()), "a time of at least zero",
-        t.round_trip.value());
-  check("packet", t.packet > Bytes(0) && std::isfinite(t.packet.value()), "a positive size", t.packet.value());
-  return t;
-}
 
 double fullest_path(std::int64_t flows, std::int64_t paths) {
   if (paths <= 1 || flows < 1) return 1;
@@ -90,8 +60,6 @@ double path_factor(const Transport& t) {
   return std::max(1.0, t.oversubscription * unevenness);
 }
 
-double stall_anywhere(const Transport& t) { return some_flow_stalls(t, 1); }
-
 Seconds expected_stall(const Transport& t) {
   double units = 0;
   for (int k = 1; k <= most_stalls; ++k) {
@@ -102,12 +70,6 @@ Seconds expected_stall(const Transport& t) {
   return t.timeout * units;
 }
 
-Seconds stall_quantile(const Transport& t, double p) {
-  int times = 0;
-  while (times < most_stalls && 1 - some_flow_stalls(t, times + 1) < p) ++times;
-  return stall_of(t, times);
-}
-
 int repair_rounds(Bytes message, const Transport& t, double tolerated) {
   if (t.loss <= tolerated || message <= Bytes(0)) return 0;
   int rounds = 1;
@@ -115,25 +77,6 @@ int repair_rounds(Bytes message, const Transport& t, double tolerated) {
        missing *= t.loss)
     ++rounds;
   return rounds;
-}
-
-Delivery bounded_loss_delivery(Bytes message, BytesPerSecond link, const Transport& t, double tolerated) {
-  check("tolerated loss", tolerated >= 0 && tolerated <= 1, "a share from 0 to 1", tolerated);
-  Delivery delivery;
-  delivery.repair_rounds = repair_rounds(message, t, tolerated);
-  delivery.lost = std::min(t.loss, tolerated);
-  const Bytes sent = message * ((1 - tolerated) / (1 - t.loss));
-  // What is sent at most once costs no more than the message.
-  delivery.mean = sent / link * path_factor(t) + t.round_trip * delivery.repair_rounds;
-  delivery.tail = delivery.mean;
-  return delivery;
-}
-
-Delivery reliable_delivery(Bytes message, BytesPerSecond link, const Transport& t) {
-  Delivery delivery = bounded_loss_delivery(message, link, t, 0);
-  delivery.tail += stall_quantile(t, 0.99);
-  delivery.mean += expected_stall(t);
-  return delivery;
 }
 
 }  // namespace stepcast

@@ -29,31 +29,14 @@ struct Transport {
   bool spraying = false;        ///< packet by packet over all paths; false: each flow is hashed to one
   Bytes packet{1500};
 };
-/// Returns it if every number makes sense, else throws InputError.
-[[nodiscard]] Transport checked(const Transport&);
 
 /// Expected flows on the fullest of `paths` when each flow is hashed to one, over their mean number: >= 1.
 [[nodiscard]] double fullest_path(std::int64_t flows, std::int64_t paths);
 /// Factor >= 1 on the time at link rate that paths and uplinks cost.
 [[nodiscard]] double path_factor(const Transport&);
-/// Probability that some flow of a message stalls: 1 - (1-q)^F.
-[[nodiscard]] double stall_anywhere(const Transport&);
-/// Mean, and quantile `p`, of the time for which the flow of a message that stalls longest does so.
+/// Mean time for which the flow of a message that stalls longest does so.
 [[nodiscard]] Seconds expected_stall(const Transport&);
-[[nodiscard]] Seconds stall_quantile(const Transport&, double p);
-
 /// Rounds in which what is missing beyond the share `tolerated` is sent again, until less than a packet is.
 [[nodiscard]] int repair_rounds(Bytes message, const Transport&, double tolerated);
-
-struct Delivery {
-  Seconds mean;
-  Seconds tail;     ///< 99th percentile
-  double lost = 0;  ///< share of the bytes that never arrive
-  int repair_rounds = 0;
-};
-/// A message of which every byte has to arrive.
-[[nodiscard]] Delivery reliable_delivery(Bytes message, BytesPerSecond link, const Transport&);
-/// A message of which the share `tolerated` may be lost.
-[[nodiscard]] Delivery bounded_loss_delivery(Bytes message, BytesPerSecond link, const Transport&, double tolerated);
 
 }  // namespace stepcast

@@ -69,7 +69,6 @@ class ServerPlan {
   void wait(Node for_node, Node waiting, std::uint32_t lag = 0) { plan_.edges.push_back({for_node, waiting, lag}); }
   /// A moment without duration that others can wait for: joins many edges into one.
   Node moment();
-  [[nodiscard]] bool shared_directions() const { return up_ == down_; }
   CommPlan take() { return std::move(plan_); }
 
  private:

@@ -368,11 +368,6 @@ bool OpenSlices::end(Track track, std::uint32_t name, std::int64_t end_ns, Slice
   return false;
 }
 
-OpenSlices::Slice* OpenSlices::innermost(Track track) {
-  const auto found = open_.find(track);
-  return found == open_.end() || found->second.empty() ? nullptr : &found->second.back();
-}
-
 std::uint64_t OpenSlices::without_end() const {
   std::uint64_t sum = 0;
   for (const auto& [track, open] : open_) sum += open.size();

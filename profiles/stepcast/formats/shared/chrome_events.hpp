@@ -108,9 +108,6 @@ class OpenSlices {
   Slice& begin(Track track, std::uint32_t name, std::int64_t start_ns);
   /// False when nothing that fits is open, and when the end lies before the beginning.
   bool end(Track track, std::uint32_t name, std::int64_t end_ns, Slice& slice);
-  /// The innermost open slice, or null.
-  [[nodiscard]] Slice* innermost(Track track);
-  [[nodiscard]] std::uint64_t without_beginning() const { return without_beginning_; }
   [[nodiscard]] std::uint64_t without_end() const;
   void report(Repairs&) const;
   /// "the beginning of 2 slices ...", "the end of 1 slice ...", for ReadReport::missing.

@@ -1,8 +1,8 @@
-#include <stepcast/strategies/shared/closed_times.hpp>
+#include "oracles/closed_times.hpp"
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::test {
 namespace {
 
 Seconds passes_time(const Profile& profile) { return forward_time(profile) + backward_time(profile); }
@@ -40,4 +40,4 @@ Seconds dear_bound(const Profile& profile, const CostLine& reduce_scatter, const
   return std::max(forward_time(profile) + update, all_gather(m)) + std::max(backward_time(profile), reduce_scatter(m));
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::test

@@ -4,14 +4,14 @@
 // Valid for one serial channel, no contention, and a compute stream that never waits for its host (t_F, t_G and the
 // rest are elapsed times of the profile). r_l is the time at which gradient l is ready, M the sum of the gradients, U
 // everything after the backward pass (update, other, input). Formulas: Shi, Chu, Li 2019 (WFBP, MG-WFBP), Zhang et al.
-// 2023 (DeAR). The library predicts with the scheduler; these serve merge rules, bounds and tests.
+// 2023 (DeAR). The library predicts with the scheduler.
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/profile/profile.hpp>
 #include <stepcast/strategies/shared/grouping.hpp>
 
 #include <span>
 
-namespace stepcast {
+namespace stepcast::test {
 
 /// One message of a serial channel: ready at, lasts.
 struct Message {
@@ -30,4 +30,4 @@ struct Message {
 /// on M is no slower than the same operation on its parts.
 [[nodiscard]] Seconds dear_bound(const Profile&, const CostLine& reduce_scatter, const CostLine& all_gather);
 
-}  // namespace stepcast
+}  // namespace stepcast::test
