@@ -77,11 +77,11 @@ std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Place& pla
   return profile_at(place, profile_of(input), flags.cluster);
 }
 
-Plan plan_of(const WhatifFlags& flags, bool distributed) {
+Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
   if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
     throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on", "none",
                      "give --cluster NAME, or --workers N --network 25GbE");
-  return stepcast::plan_of(flags.plan.empty() ? "ddp" : flags.plan);
+  return plan_of(flags.plan.empty() ? "ddp" : flags.plan);
 }
 
 void write_answer(const WhatifFlags& flags, const WhatIfReport& report) {
@@ -95,7 +95,7 @@ void write_answer(const WhatifFlags& flags, const WhatIfReport& report) {
 
 ExitCode whatif(const WhatifFlags& flags) {
   const bool distributed = names_cluster(flags.cluster);
-  const Plan plan = plan_of(flags, distributed);
+  const Plan plan = whatif_plan_of(flags, distributed);
   const Place place{distributed ? cluster_for(flags.input, flags.cluster) : Cluster{},
                     pipeline_of(flags.cluster.pipeline)};
   const std::vector<Scenario> scenarios = scenarios_of(flags, place.pipeline);

@@ -30,7 +30,7 @@
  *
  * Stability: functions, status codes and keys stay; new ones may come. Structures that are filled by the library open
  * with their own size as the caller knows it, and grow only at their end, so that a program built with an older header
- * runs with a newer library. Not in here: layouts, sweeps, what-ifs and reports (C++ and Python have them).
+ * runs with a newer library. Not in here: sweeps, searches over layouts and reports (C++ and Python have them).
  */
 #ifndef STEPCAST_STEPCAST_H
 #define STEPCAST_STEPCAST_H
@@ -159,7 +159,11 @@ typedef struct stepcast_model stepcast_model;
 /* Where the cluster's device is known and not the traced one, it is an input error unless one of these settings says
  * what to assume:
  *   same-device=yes      keep the traced compute times (yes or no)
- *   faster-compute=2     divide them by this factor */
+ *   faster-compute=2     divide them by this factor
+ * And what is asked of the job:
+ *   what=amp             what-ifs in order, made before anything is predicted: "batch(to=64)+amp"
+ *   global-batch=512     samples a step on all devices, shared out by layouts; without it the worker's batch times the
+ *                        workers */
 STEPCAST_API stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcast_cluster* cluster,
                                                const char* const* settings, stepcast_model** model,
                                                stepcast_error* error);
@@ -192,7 +196,8 @@ STEPCAST_API stepcast_status stepcast_model_iterations_over(const stepcast_model
                                                             double* iteration_s, unsigned threads,
                                                             stepcast_error* error);
 
-/* The step time of one plan, and what it is made of. Along the stream that computes, the step is the sum of compute,
+/* The step time of one plan, and what it is made of. The plan may divide the model: "layout(tp=2)/ddp"; then compute
+ * holds recomputation and update, and exposed communication all collectives and sends that compute waits for. Along the stream that computes, the step is the sum of compute,
  * exposed communication, codec, input stall, bubble and idle. Set struct_size to sizeof(stepcast_prediction) before the
  * call: so much is written and no more. Fields that an older library does not know become 0. */
 typedef struct stepcast_prediction {

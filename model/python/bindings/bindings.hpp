@@ -9,6 +9,7 @@
 #include <stepcast/plan/comm_plan.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/question/question.hpp>
 #include <stepcast/replay/self_check.hpp>
 
 #include <pybind11/numpy.h>
@@ -46,14 +47,24 @@ using ClusterPtr = std::shared_ptr<Cluster>;
 /// Throws InputError where compute times would be carried over to another device in silence.
 void refuse_other_device(const TracedProfile&, const Cluster&);
 
+/// What was asked beside profile and cluster, as it was written: enough to ask again.
+struct AskedPlan {
+  std::string plan, whatif;
+  double global_batch = 0;
+};
 struct PredictionResult {
   Prediction prediction;
-  ProfilePtr profile;
+  ProfilePtr profile;  ///< after the what-ifs
   ClusterPtr cluster;
+  /// Where the plan divides the model: the question and its words.
+  std::shared_ptr<const PreparedQuestion> question{};
+  AskedPlan asked{};
 };
 using PredictionPtr = std::shared_ptr<PredictionResult>;
 /// With the caution of the profile's self-check among its warnings, as the command line has it.
 PredictionPtr result_of(Answer<Prediction>, const ProfilePtr&, const ClusterPtr&);
+/// A plan with or without a layout, of the step after what-ifs.
+PredictionPtr prediction_of(const ProfilePtr&, const ClusterPtr&, const AskedPlan&);
 
 /// A plan that was written in Python, and the profile whose layers and tensors it names.
 struct OwnPlan {

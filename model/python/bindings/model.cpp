@@ -193,7 +193,10 @@ double iteration(const PreparedModel& model, const std::string& text) {
   return answered(model.model.iteration(plan, scratch)).value();
 }
 
-PredictionPtr prediction(const PreparedModel& model, const std::string& plan) {
+PredictionPtr prediction(const PreparedModel& model, const std::string& plan, const std::string& whatif,
+                         double global_batch) {
+  if (has_layout(plan) || !whatif.empty() || global_batch != 0)
+    return prediction_of(model.profile, model.cluster, {plan, whatif, global_batch});
   return result_of(model.model.prediction(plan_spec_of(plan)), model.profile, model.cluster);
 }
 PredictionPtr own_prediction(const PreparedModel& model, const OwnPlan& own) {
@@ -229,7 +232,8 @@ void bind_model(py::module_& module) {
       .def("predict_many", in_python("predict_many"),
            "predict_many(plans, *, threads=1, **option): seconds of a step, NaN where a plan cannot run (predict says "
            "why): of a list of plans, or of one plan with options set to the values of arrays.")
-      .def("predict", &prediction, py::arg("plan"), Free(),
+      .def("predict", &prediction, py::arg("plan"), py::kw_only(), py::arg("whatif") = "", py::arg("global_batch") = 0,
+           Free(),
            "All that is known of a step under a plan; raises Inapplicable, with the reason, where it cannot run.")
       .def("predict", &own_prediction, py::arg("plan"), Free())
       .def("_recommend", &recommendation, Free())

@@ -2,7 +2,11 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/report/report.hpp>
+
+#include <cmath>
 
 namespace stepcast::python {
 
@@ -13,12 +17,48 @@ PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, co
   return out;
 }
 
+PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& cluster, const AskedPlan& asked) {
+  const Plan plan = plan_of(asked.plan);
+  Question question{.profile = profile->profile, .cluster = *cluster};
+  if (!asked.whatif.empty()) question.changes = scenario_of(asked.whatif);
+  if (!(asked.global_batch >= 0) || !std::isfinite(asked.global_batch))
+    throw InputError("global_batch", "samples a step on all devices", std::to_string(asked.global_batch));
+  question.global_batch = asked.global_batch;
+  refuse_other_device(*profile, *cluster);
+  question.device = shipped_device_like(profile->profile.device);
+  const bool divides = plan.layout || asked.global_batch > 0;
+  if (divides) question.cluster = with_device(*cluster, question.device);
+  const bool changed = !question.changes.empty();
+  const PreparedQuestion prepared(std::move(question));
+  Answer<Prediction> answer = prepared.answer(plan);
+  if (!answer || (!divides && !changed)) return result_of(std::move(answer), profile, cluster);
+  const ProfilePtr after = changed ? std::make_shared<TracedProfile>(*profile) : profile;
+  if (changed) after->profile = *prepared.profile();
+  const PredictionPtr out = result_of(std::move(answer), after, cluster);
+  if (divides) out->question = std::make_shared<const PreparedQuestion>(prepared);
+  out->asked = asked;
+  return out;
+}
+
 namespace {
 
-PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan) {
-  const PlanSpec spec = plan_spec_of(plan);
-  refuse_other_device(*profile, *cluster);
-  return result_of(predicted(profile->profile, *cluster, spec), profile, cluster);
+/// The document of `stepcast predict --json`.
+void write_json(std::ostream& out, const PredictionResult& r) {
+  if (!r.question) {
+    report_named("json")->prediction(out, {r.profile->profile, *r.cluster, r.profile->check, r.prediction});
+    return;
+  }
+  const LayoutOptions options = r.question->layout_options();
+  const Workload& workload = *r.question->workload();
+  report_named("json")->layout(
+      out, {{workload, r.question->cluster(), r.profile->check, options.global_batch, options.memory_cap},
+            *r.prediction.layout,
+            launch_settings(workload, *r.prediction.layout)});
+}
+
+PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan,
+                      const std::string& whatif, double global_batch) {
+  return prediction_of(profile, cluster, {plan, whatif, global_batch});
 }
 PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
   refuse_other_device(*profile, *cluster);
@@ -42,7 +82,19 @@ std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& cluster, c
                        spec_named(own.name, {}));
 }
 
-py::tuple state_of(const PredictionResult& r) { return py::make_tuple(r.profile, r.cluster, packed(r.prediction)); }
+/// A plan with a layout is asked again, of the same values; all else is kept as it is.
+py::tuple state_of(const PredictionResult& r) {
+  if (r.question) return py::make_tuple(r.profile, r.cluster, r.asked.plan, r.asked.global_batch);
+  return py::make_tuple(r.profile, r.cluster, packed(r.prediction));
+}
+PredictionPtr result_of_state(const py::tuple& state) {
+  const auto profile = state[0].cast<ProfilePtr>();
+  const auto cluster = state[1].cast<ClusterPtr>();
+  if (state.size() == 4)  // the profile is that after the what-ifs
+    return prediction_of(profile, cluster, {state[2].cast<std::string>(), "", state[3].cast<double>()});
+  return std::make_shared<PredictionResult>(
+      PredictionResult{unpacked<Prediction>(py::object(state[2])), profile, cluster});
+}
 
 }  // namespace
 
@@ -57,7 +109,7 @@ void bind_prediction(py::module_& module) {
                                               "The step time of one plan on one cluster, and why it is so.")
       .def_property_readonly("profile", [](const PredictionResult& r) { return r.profile; })
       .def_property_readonly("cluster", [](const PredictionResult& r) { return r.cluster; })
-      .def_property_readonly("plan", [](const PredictionResult& r) { return text_of(r.prediction.plan); })
+      .def_property_readonly("plan", [](const PredictionResult& r) { return text_of(plan_of(r.prediction)); })
       .def_property_readonly("iteration_s", seconds(&Prediction::iteration))
       .def_property_readonly("interval_low_s", seconds(&Prediction::interval_low))
       .def_property_readonly("interval_high_s", seconds(&Prediction::interval_high))
@@ -78,19 +130,11 @@ void bind_prediction(py::module_& module) {
                              [](const PredictionResult& r) { return tuple_of(r.prediction.critical_path); })
       .def_property_readonly("warnings", [](const PredictionResult& r) { return tuple_of(r.prediction.warnings); })
       .def_property_readonly("steady", [](const PredictionResult& r) { return r.prediction.steady; })
-      .def("to_json",
-           [](const PredictionResult& r) {
-             return written([&](std::ostream& out) {
-               report_named("json")->prediction(out, {r.profile->profile, *r.cluster, r.profile->check, r.prediction});
-             });
-           })
+      .def("to_json", [](const PredictionResult& r) { return written([&](std::ostream& out) { write_json(out, r); }); })
       .def("to_dict", in_python("dict_of"))
       .def("__repr__", in_python("prediction_repr"))
       .def("_repr_html_", in_python("prediction_html"))
-      .def(py::pickle(&state_of, [](const py::tuple& state) {
-        return std::make_shared<PredictionResult>(PredictionResult{
-            unpacked<Prediction>(py::object(state[2])), state[0].cast<ProfilePtr>(), state[1].cast<ClusterPtr>()});
-      }));
+      .def(py::pickle(&state_of, &result_of_state));
   using Free = py::call_guard<py::gil_scoped_release>;
   module.def("predict", &predict, Free());
   module.def("predict", &predict_own, Free());

@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+include <stepcast/cluster/device_match.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
@@ -23,7 +24,7 @@ struct SweepResult {
   ProfilePtr profile;
   ClusterPtr cluster;
   SweepQuestion question;
-  std::vector<PlanSpec> plans;
+  std::vector<Plan> plans;
   std::vector<SweepRow> rows;
   mutable std::once_flag crossed{};
   mutable std::vector<CrossOver> cross_overs{};
@@ -56,10 +57,16 @@ std::vector<AskedAxis> asked_axes(const py::list& over) {
 
 SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
                           const std::optional<std::vector<std::string>>& plans, const std::vector<AskedAxis>& axes,
-                          bool tune) {
-  SweepQuestion question{profile->profile, *cluster, {}, {}, tune, {}};
+                          bool tune, const std::string& whatif, double global_batch) {
+  SweepQuestion question;
+  question.profile = profile->profile;
+  question.cluster = *cluster;
+  question.tune = tune;
+  question.device = shipped_device_like(profile->profile.device);
+  if (!whatif.empty()) question.changes = scenario_of(whatif);
+  question.global_batch = global_batch;
   if (plans)
-    for (const std::string& plan : *plans) question.plans.push_back(plan_spec_of(plan));
+    for (const std::string& plan : *plans) question.plans.push_back(plan_of(plan));
   for (const AskedAxis& axis : axes)
     question.axes.push_back(axis.text.empty() ? sweep_axis_of(axis.name, axis.values, question.plans)
                                               : sweep_axis_of(axis.name + "=" + axis.text, question.plans));
@@ -68,12 +75,13 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
 
 SweepPtr sweep(const ProfilePtr& profile, const ClusterPtr& cluster,
                const std::optional<std::vector<std::string>>& plans, const py::list& over, bool tune, unsigned threads,
-               std::size_t first, std::optional<std::size_t> last) {
+               std::size_t first, std::optional<std::size_t> last, const std::string& whatif, double global_batch) {
   const std::vector<AskedAxis> axes = asked_axes(over);
   const py::gil_scoped_release release;
   refuse_other_device(*profile, *cluster);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
-  auto out = std::make_shared<SweepResult>(profile, cluster, question_of(profile, cluster, plans, axes, tune));
+  auto out = std::make_shared<SweepResult>(profile, cluster,
+                                           question_of(profile, cluster, plans, axes, tune, whatif, global_batch));
   out->rows = swept(out->question, {.threads = threads, .first = first, .last = last.value_or(SIZE_MAX)});
   return out;
 }
@@ -104,7 +112,7 @@ py::array_t<double> step_times(const SweepResult& s) {
   return out;
 }
 
-py::tuple texts_of(const std::vector<PlanSpec>& plans) {
+py::tuple texts_of(const std::vector<Plan>& plans) {
   py::tuple out(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) out[i] = text_of(plans[i]);
   return out;
@@ -113,15 +121,16 @@ py::tuple texts_of(const std::vector<PlanSpec>& plans) {
 py::tuple state_of(const SweepResult& s) {
   py::list axes;
   for (const SweepAxis& axis : s.question.axes) axes.append(py::make_tuple(axis.name, axis.values));
-  return py::make_tuple(s.profile, s.cluster, packed(s.question.plans), axes, s.question.tune, packed(s.rows));
+  const std::string whatif = s.question.changes.empty() ? std::string() : text_of(s.question.changes);
+  return py::make_tuple(s.profile, s.cluster, texts_of(s.question.plans), axes, s.question.tune, packed(s.rows), whatif,
+                        s.question.global_batch);
 }
 SweepPtr sweep_of_state(const py::tuple& s) {
   const auto profile = s[0].cast<ProfilePtr>();
   const auto cluster = s[1].cast<ClusterPtr>();
-  SweepQuestion question{profile->profile,  *cluster, {}, unpacked<std::vector<PlanSpec>>(py::object(s[2])),
-                         s[4].cast<bool>(), {}};
-  for (const AskedAxis& axis : asked_axes(s[3].cast<py::list>()))
-    question.axes.push_back(sweep_axis_of(axis.name, axis.values, question.plans));
+  SweepQuestion question =
+      question_of(profile, cluster, s[2].cast<std::vector<std::string>>(), asked_axes(s[3].cast<py::list>()),
+                  s[4].cast<bool>(), s[6].cast<std::string>(), s[7].cast<double>());
   auto out = std::make_shared<SweepResult>(profile, cluster, std::move(question));
   out->rows = unpacked<std::vector<SweepRow>>(py::object(s[5]));
   return out;

@@ -44,9 +44,11 @@ def describe(model, device, *, batch=1):
     return _stepcast.describe(model, device, batch)
 
 
-def predict(profile, cluster, plan):
+def predict(profile, cluster, plan, *, whatif="", global_batch=0):
     """The step time of one plan. Raises Inapplicable where it cannot run on the cluster."""
-    return _stepcast.predict(_files.profile_of(profile), cluster, plan)
+    if isinstance(plan, CommPlan):
+        return _stepcast.predict(_files.profile_of(profile), cluster, plan)
+    return _stepcast.predict(_files.profile_of(profile), cluster, plan, whatif, global_batch)
 
 
 def _listed(plans):
@@ -70,7 +72,7 @@ def recommend(profile, cluster, *, allow=(), plans=None, tune=True, search="grid
                                _listed(plans), tune, search, sensitivity)
 
 
-def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0, last=None):
+def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0, last=None, whatif="", global_batch=0):
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
     axes = []
     for name, values in dict(over).items():
@@ -80,7 +82,8 @@ def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0,
                 exact = {"bandwidth": _stepcast.exact_rate, "latency": _stepcast.exact_time}.get(name, str)
                 values = ",".join(value if isinstance(value, str) else exact(value) for value in values)
         axes.append((name, values))
-    return _stepcast.sweep(_files.profile_of(profile), cluster, _listed(plans), axes, tune, threads, first, last)
+    return _stepcast.sweep(_files.profile_of(profile), cluster, _listed(plans), axes, tune, threads, first, last, whatif,
+                           global_batch)
 
 
 def replay(*files, strict=False):
@@ -88,15 +91,15 @@ def replay(*files, strict=False):
     return _stepcast.replay([_files.named(file, i) for i, file in enumerate(files)], strict)
 
 
-def whatif(profile, scenarios, *, cluster=None, plan="ddp"):
+def whatif(profile, scenarios, *, cluster=None, plan="ddp", global_batch=0):
     """The step after changes that somebody considers making: "amp", "batch(to=128)+amp"."""
     texts = [scenarios] if isinstance(scenarios, str) else list(scenarios)
-    return _stepcast.whatif(_files.profile_of(profile), texts, cluster, plan)
+    return _stepcast.whatif(_files.profile_of(profile), texts, cluster, plan, global_batch)
 
 
-def report(profile, cluster, *, validation=True):
+def report(profile, cluster, *, validation=True, plans=(), global_batch=0):
     """The page of `stepcast report`: one self-contained HTML document."""
-    return _stepcast.report(_files.profile_of(profile), cluster, validation)
+    return _stepcast.report(_files.profile_of(profile), cluster, validation, _listed(plans) or [], global_batch)
 
 
 def timeline(profile, cluster, plan):

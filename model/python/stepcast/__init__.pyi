@@ -316,19 +316,24 @@ class WhatIf:
 
 Traced = Profile | File
 
-def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> Prediction: ...
+def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0) -> Prediction:
+    """The step under a plan, which may have a layout in front ("layout(tp=2)/ddp"), after what-ifs ("amp+batch(to=64)").
+    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers."""
 def compare(profile: Traced, cluster: Cluster, plans: Iterable[str | CommPlan] | None = None, *, all: bool = False) -> Ranking: ...
 def recommend(profile: Traced, cluster: Cluster, *, allow: Iterable[Literal["lossy", "stale", "periodic"]] = (),
               plans: Iterable[str] | None = None, tune: bool = True, search: Literal["grid", "bayesian"] = "grid",
               sensitivity: bool = True) -> Ranking: ...
 def sweep(profile: Traced, cluster: Cluster, plans: Iterable[str] | None = None, *,
           over: Mapping[str, str | Sequence[Quantity] | npt.NDArray[np.float64]], tune: bool = False,
-          threads: int = 0, first: int = 0, last: int | None = None) -> Sweep:
+          threads: int = 0, first: int = 0, last: int | None = None, whatif: str = "",
+          global_batch: float = 0) -> Sweep:
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
 def replay(*files: File, strict: bool = False) -> SelfCheck: ...
-def whatif(profile: Traced, scenarios: str | Iterable[str], *, cluster: Cluster | None = None, plan: str = "ddp") -> WhatIf: ...
-def report(profile: Traced, cluster: Cluster, *, validation: bool = True) -> str:
-    """The page of `stepcast report`: one self-contained HTML document."""
+def whatif(profile: Traced, scenarios: str | Iterable[str], *, cluster: Cluster | None = None, plan: str = "ddp",
+           global_batch: float = 0) -> WhatIf: ...
+def report(profile: Traced, cluster: Cluster, *, validation: bool = True, plans: Iterable[str] = (),
+           global_batch: float = 0) -> str:
+    """The page of `stepcast report`: one self-contained HTML document. `plans`: shown beside the ranking, with layouts."""
 def timeline(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> str:
     """The timeline of a plan as Chrome trace events (JSON, for ui.perfetto.dev)."""
 
@@ -347,7 +352,7 @@ class Model:
         options set to the values of arrays: `model.predict_many("dear", bucket=np.geomspace(1e6, 1e8, 1000))`."""
     @overload
     def predict_many(self, plans: str, *, threads: int = 1, **option: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
-    def predict(self, plan: str | CommPlan) -> Prediction: ...
+    def predict(self, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0) -> Prediction: ...
     def recommend(self, **options: Any) -> Ranking: ...
     def on(self, cluster: Cluster) -> Model: ...
 

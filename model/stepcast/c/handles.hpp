@@ -4,6 +4,7 @@
 #include <stepcast/stepcast.h>
 #include <stepcast/base/error.hpp>
 #include <stepcast/prediction/model.hpp>
+#include <stepcast/question/question.hpp>
 #include <stepcast/replay/self_check.hpp>
 
 #include <functional>
@@ -29,8 +30,10 @@ struct stepcast_cluster {
   stepcast::Cluster cluster;
 };
 struct stepcast_model {
-  stepcast::Model model;
-  std::shared_ptr<const stepcast::SelfCheck> check;  ///< of its profile
+  stepcast::Model model;                             ///< of the profile after the changes
+  std::shared_ptr<const stepcast::SelfCheck> check;  ///< of the profile before them
+  stepcast::Scenario changes{};
+  double global_batch = 0;  ///< samples a step on all devices; 0: the worker's batch times the workers
 };
 struct stepcast_scratch {
   stepcast::Model::Scratch scratch;

@@ -18,7 +18,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view model_keys[] = {"same-device", "faster-compute"};
+constexpr std::string_view model_keys[] = {"same-device", "faster-compute", "what", "global-batch"};
 constexpr std::string_view recommendation_keys[] = {"allow", "plan", "tune", "search", "sensitivity"};
 
 const char* needed_text(const char* text, const char* name) { return &c_needed(text, name); }
@@ -36,6 +36,28 @@ PlanSpec plan_at(const char* text, const std::string& name) {
     if (name.empty()) throw;
     throw InputError(name + (error.where.empty() ? "" : ": " + error.where), error.expected, error.found, error.hint);
   }
+}
+
+/// The question that a model asks; its changes are made already.
+PreparedQuestion question_of(const stepcast_model& asked) {
+  Question question{.profile = asked.model.profile(), .cluster = asked.model.cluster()};
+  question.device = shipped_device_like(question.profile.device);
+  question.global_batch = asked.global_batch;
+  return PreparedQuestion(std::move(question));
+}
+
+/// The answer for a plan with or without a layout.
+struct CAnswer {
+  PreparedQuestion question;
+  Answer<Prediction> prediction;
+};
+CAnswer answer_of(const stepcast_model& asked, const char* text) {
+  Plan plan = plan_of(needed_text(text, "plan"));
+  plan.strategy = plan_after(asked.changes, plan.strategy);
+  PreparedQuestion question = question_of(asked);
+  Answer<Prediction> prediction =
+      question.divides(plan) ? question.answer(plan) : asked.model.prediction(plan.strategy);
+  return {std::move(question), std::move(prediction)};
 }
 
 /// The position of an option among those of the plan's strategy. Throws InputError.
@@ -149,8 +171,15 @@ stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcas
   return c_made(model, "model", error, [&]() -> Answer<stepcast_model> {
     const stepcast_profile& traced = c_needed(profile, "profile");
     const Cluster& machines = c_needed(cluster, "cluster").cluster;
-    const DeviceAssumption assumption = assumption_of(CSettings(settings, model_keys));
-    return stepcast_model{Model(profile_on(machines, traced.profile, assumption, ""), machines), traced.check};
+    const CSettings said(settings, model_keys);
+    Question question{.profile = profile_on(machines, traced.profile, assumption_of(said), ""), .cluster = machines};
+    if (const std::string what = said.text("what"); !what.empty()) question.changes = scenario_of(what);
+    const std::string batch = said.text("global-batch");
+    const double shared = batch.empty() ? 0 : static_cast<double>(integer_of(batch, "global-batch", 1, 1'000'000'000));
+    const Scenario changes = question.changes;
+    const PreparedQuestion changed(std::move(question));
+    if (!changed.profile()) return Inapplicable{changed.profile().reason()};
+    return stepcast_model{Model(*changed.profile(), machines), traced.check, changes, shared};
   });
 }
 stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cluster* cluster, stepcast_model** other,
@@ -159,7 +188,7 @@ stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cl
     const stepcast_model& here = c_needed(model, "model");
     const Cluster& machines = c_needed(cluster, "cluster").cluster;
     refuse_other_devices(here.model, machines);
-    return stepcast_model{here.model.on(machines), here.check};
+    return stepcast_model{here.model.on(machines), here.check, here.changes, here.global_batch};
   });
 }
 void stepcast_model_free(stepcast_model* model) { delete model; }
@@ -174,9 +203,16 @@ void stepcast_scratch_free(stepcast_scratch* scratch) { delete scratch; }
 stepcast_status stepcast_model_iteration(const stepcast_model* model, const char* plan, stepcast_scratch* scratch,
                                          double* iteration_s, stepcast_error* error) {
   return c_status_of(error, [&]() -> CRefusal {
-    const Model& asked = c_needed(model, "model").model;
+    const stepcast_model& whole = c_needed(model, "model");
+    const Model& asked = whole.model;
     double& out = c_needed(iteration_s, "iteration_s");
-    const PlanSpec spec = refuse_open_options(plan_at(plan, {}), "plan");
+    if (has_layout(needed_text(plan, "plan")) || whole.global_batch > 0) {
+      const CAnswer answer = answer_of(whole, plan);
+      if (!answer.prediction) return Inapplicable{answer.prediction.reason()};
+      out = answer.prediction->iteration.value();
+      return std::nullopt;
+    }
+    const PlanSpec spec = plan_after(whole.changes, refuse_open_options(plan_at(plan, {}), "plan"));
     const auto answer_with = [&](Model::Scratch& own) -> CRefusal {
       const Answer<Seconds> answer = asked.iteration(spec, own);
       if (!answer) return Inapplicable{answer.reason()};
@@ -222,12 +258,12 @@ stepcast_status stepcast_model_iterations_over(const stepcast_model* model, cons
 stepcast_status stepcast_model_predict(const stepcast_model* model, const char* plan, stepcast_prediction* prediction,
                                        stepcast_error* error) {
   return c_status_of(error, [&]() -> CRefusal {
-    const Model& asked = c_needed(model, "model").model;
+    const stepcast_model& asked = c_needed(model, "model");
     stepcast_prediction& out = c_needed(prediction, "prediction");
     check_size(out);
-    const Answer<Prediction> answer = asked.prediction(plan_at(plan, {}));
-    if (!answer) return Inapplicable{answer.reason()};
-    write_prediction(*answer, out);
+    const CAnswer answer = answer_of(asked, plan);
+    if (!answer.prediction) return Inapplicable{answer.prediction.reason()};
+    write_prediction(*answer.prediction, out);
     return std::nullopt;
   });
 }
@@ -236,8 +272,18 @@ stepcast_status stepcast_model_prediction_json(const stepcast_model* model, cons
                                                stepcast_error* error) {
   return c_made(json, "json", error, [&]() -> Answer<stepcast_text> {
     const stepcast_model& asked = c_needed(model, "model");
-    Answer<Prediction> answer = asked.model.prediction(plan_at(plan, {}));
+    CAnswer whole = answer_of(asked, plan);
+    Answer<Prediction>& answer = whole.prediction;
     if (!answer) return Inapplicable{answer.reason()};
+    if (answer->layout) {
+      const Workload& workload = *whole.question.workload();
+      const LayoutOptions options = whole.question.layout_options();
+      const LayoutReport report{
+          {workload, whole.question.cluster(), *asked.check, options.global_batch, options.memory_cap},
+          *answer->layout,
+          launch_settings(workload, *answer->layout)};
+      return c_text_of([&](std::ostream& out) { report_named("json")->layout(out, report); });
+    }
     if (const std::string caution = asked.check->caution(); !caution.empty())
       answer->warnings.push_back(caution + ": this prediction is doubtful");
     const PredictionReport report{asked.model.profile(), asked.model.cluster(), *asked.check, *answer};

@@ -33,7 +33,7 @@ enum class Meaning : std::uint8_t {
 constexpr std::size_t meaning_count = 14;
 
 /// Of a column of step times: how long its unit is.
-std::optional<double> time_unit(const std::vector<std::string>& words) {
+std::optional<double> step_time_unit(const std::vector<std::string>& words) {
   const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   if (!has("time") && !has("step") && !has("iteration")) return {};
   for (const std::string& word : words)
@@ -77,7 +77,7 @@ class Table {
     names_ = cells_of(header, separator_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const std::vector<std::string> words = title_words(names_[i]);
-      const std::optional<double> unit = time_unit(words);
+      const std::optional<double> unit = step_time_unit(words);
       const std::optional<Meaning> meaning = unit ? Meaning::time : meaning_of(words);
       if (!meaning || column(*meaning)) continue;
       columns_[static_cast<std::size_t>(*meaning)] = i;

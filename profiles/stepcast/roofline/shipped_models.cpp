@@ -10,7 +10,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view schema = "stepcast.model/1";
+constexpr std::string_view model_schema = "stepcast.model/1";
 
 Tensor parameter_of_json(const JsonNode& entry) {
   entry.require_keys({"name", "shape", "module"});
@@ -31,7 +31,7 @@ ModelDescription model_of_json(std::string_view text, std::string_view source) {
   const JsonNode::Json json = parsed_json(text, source);
   const JsonNode document(json, std::string(source) + "#");
   document.require_keys({"schema", "name", "provenance", "parameters"});
-  if (document.at("schema").text() != schema) document.at("schema").refuse(in_quotes(schema));
+  if (document.at("schema").text() != model_schema) document.at("schema").refuse(in_quotes(model_schema));
   ModelDescription model;
   model.name = document.at("name").text();
   model.provenance = document.at("provenance").text();
