@@ -10,10 +10,9 @@
 #include <stepcast/plan/text.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 
 namespace stepcast {
@@ -36,45 +35,16 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
-// The text of a quantity in the largest unit that gives a whole number, so that it reads well and reads back exactly.
-std::string size_text(double bytes) {
-  struct Unit {
-    const char* name;
-    double size;
-  };
-  for (const Unit u : {Unit{"GiB", 0x1p30}, Unit{"MiB", 0x1p20}, Unit{"KiB", 0x1p10}, Unit{"B", 1}}) {
-    const double n = bytes / u.size;
-    if (n == std::floor(n) && n < 1e15 && (n >= 1 || u.size == 1))
-      return std::to_string(static_cast<long long>(n)) + " " + u.name;
-  }
-  return exact_text_of(Bytes(bytes));
-}
-
-// The shortest of "3.5 ms", "0.0035 s", "3500 us" that reads back exactly.
-std::string duration_text(double seconds) {
-  struct Unit {
-    const char* name;
-    double size;
-  };
-  std::string best = exact_text_of(Seconds(seconds));
-  for (const Unit u : {Unit{"s", 1}, Unit{"ms", 1e-3}, Unit{"us", 1e-6}, Unit{"ns", 1e-9}})
-    for (int digits = 1; digits <= 17; ++digits) {
-      char text[40];
-      std::snprintf(text, sizeof text, "%.*g %s", digits, seconds / u.size, u.name);
-      if (std::strchr(text, 'e') == nullptr && std::strlen(text) < best.size() &&
-          seconds_of(text, "duration").value() == seconds)
-        best = text;
-    }
-  return best;
-}
-
+/// The shortest decimal that reads back, with an exponent from 1e9 and below 1e-4: "0.25", "2e+09".
 std::string number_text(double number) {
-  for (int digits = 1; digits <= 17; ++digits) {
-    char buffer[40];
-    std::snprintf(buffer, sizeof buffer, "%.*g", digits, number);
-    if (std::strtod(buffer, nullptr) == number) return buffer;
+  std::array<char, 64> digits{};
+  for (int precision = 9;; ++precision) {
+    const auto end =
+        std::to_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::general, precision).ptr;
+    double again = 0;
+    std::from_chars(digits.data(), end, again);
+    if (again == number || precision == std::numeric_limits<double>::max_digits10) return {digits.data(), end};
   }
-  return std::to_string(number);
 }
 
 // The options that differ from their defaults, in parentheses.
@@ -267,9 +237,9 @@ std::string option_value_text(const OptionSpec& spec, double value) {
   if (std::isnan(value)) return "auto";
   switch (spec.kind) {
     case OptionKind::size:
-      return size_text(value);
+      return exact_text_in_best_unit(Bytes(value));
     case OptionKind::duration:
-      return duration_text(value);
+      return exact_text_in_best_unit(Seconds(value));
     case OptionKind::count:
       return std::to_string(static_cast<long long>(value));
     case OptionKind::number:

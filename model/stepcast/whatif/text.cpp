@@ -9,9 +9,6 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
-#include <charconv>
-#include <cmath>
-#include <initializer_list>
 #include <utility>
 
 namespace stepcast {
@@ -21,31 +18,6 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 std::string quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
-
-/// The fewest digits that read back to the same number, without an exponent where that stays readable.
-std::string shortest(double number) {
-  char text[40];
-  const bool plain = number == 0 || (std::abs(number) >= 1e-6 && std::abs(number) < 1e15);
-  const auto end = plain ? std::to_chars(text, text + sizeof text, number, std::chars_format::fixed)
-                         : std::to_chars(text, text + sizeof text, number);
-  return {text, end.ptr};
-}
-
-struct Unit {
-  const char* name;
-  double size;
-};
-
-/// The shortest of "0.5 s", "500 ms", "500000 us" that reads back exactly.
-template <class Read>
-std::string shortest_of(double number, std::string best, std::initializer_list<Unit> units, Read read) {
-  if (number == 0) return best;
-  for (const Unit& unit : units)
-    if (std::string text = shortest(number / unit.size) + unit.name;
-        text.size() < best.size() && read(text, "").value() == number)
-      best = std::move(text);
-  return best;
-}
 
 template <class Records>
 std::string nearest(std::string_view word, const Records& records) {
@@ -198,17 +170,15 @@ std::string value_text(const WhatIfOption& option, double number, std::string_vi
       return patterns.find_first_of(",)\" \t") == std::string_view::npos ? std::string(patterns)
                                                                          : "\"" + std::string(patterns) + "\"";
     case WhatIfValue::duration:
-      return shortest_of(number, exact_text_of(Seconds(number)),
-                         {{" s", 1}, {" ms", 1e-3}, {" us", 1e-6}, {" ns", 1e-9}}, seconds_of);
+      return exact_text_in_best_unit(Seconds(number));
     case WhatIfValue::size:
-      return shortest_of(number, exact_text_of(Bytes(number)),
-                         {{" GiB", 0x1p30}, {" MiB", 0x1p20}, {" KiB", 0x1p10}, {" GB", 1e9}, {" MB", 1e6}}, bytes_of);
+      return exact_text_in_best_unit(Bytes(number));
     case WhatIfValue::rate:
-      return shortest_of(number, exact_text_of(BytesPerSecond(number)), {{" GB/s", 1e9}, {" MB/s", 1e6}}, bandwidth_of);
+      return exact_text_in_best_unit(BytesPerSecond(number));
     case WhatIfValue::number:
       break;
   }
-  return shortest(number);
+  return exact_text_of(number);
 }
 
 std::string text_of(const Scenario& scenario) {
