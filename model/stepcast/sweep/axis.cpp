@@ -2,10 +2,10 @@
 //
 //   axis   = name "=" values { "," values }
 //   values = value | value ".." value [ ":" points ]
+#include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/goodput.hpp>
-#include <stepcast/plan/text.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/grid.hpp>
 

@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "gemm", .standard = 3, .low = 0.1, .high = 100, .summary = "speed-up of matrix products and convolutions"},
     {.name = "other", .standard = 2, .low = 0.1, .high = 100, .summary = "speed-up of the other device kernels"}};
 
@@ -20,10 +20,10 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (!p.has_device()) return computed_on_host("the factors are those of devices with half-precision units");
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
-  const Scale faster{1, 1 / in.number(0), 1 / in.number(1), 1 / in.number(1)};
+  const Scale faster{1, 1 / in.options[0], 1 / in.options[1], 1 / in.options[1]};
   Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
-  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.number(0)) +
-                            " times, other device kernels of the layers " + number_text(in.number(1)) +
+  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.options[0]) +
+                            " times, other device kernels of the layers " + number_text(in.options[1]) +
                             " times as fast; host time, optimizer and fp32 gradients stay");
   return changed;
 }

@@ -10,12 +10,12 @@
 namespace stepcast {
 namespace {
 
-constexpr WhatIfOption options[] = {{.name = "launch",
-                                     .kind = WhatIfValue::duration,
-                                     .standard = 20 * 1e-6,
-                                     .low = 0,
-                                     .high = 1,
-                                     .summary = "host time of the launch of the whole graph"}};
+constexpr OptionSpec options[] = {{.name = "launch",
+                                   .kind = OptionKind::duration,
+                                   .standard = 20 * 1e-6,
+                                   .low = 0,
+                                   .high = 1,
+                                   .summary = "host time of the launch of the whole graph"}};
 
 Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
   const Profile& p = in.profile;
@@ -24,7 +24,7 @@ Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
   issued.push_back({Pass::optimizer});
   Profile changed = with_scaled(p, issued, {0, 1, 1, 1});
   const Seconds before = host_time(p, issued);
-  changed.layers.front().forward.host = std::min(before, Seconds(in.number(0)));
+  changed.layers.front().forward.host = std::min(before, Seconds(in.options[0]));
   changed.assumed.push_back("CUDA graphs: layers and optimizer are issued in " +
                             text_of(changed.layers.front().forward.host) + " instead of " + text_of(before) +
                             "; host time outside of them (" + text_of(p.other.host) + ") and device time stay");

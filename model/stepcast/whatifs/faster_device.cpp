@@ -6,7 +6,7 @@
 namespace stepcast {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "by",
      .standard = 1,
      .low = 0.001,
@@ -18,8 +18,8 @@ constexpr WhatIfOption options[] = {
 
 Answer<Profile> on_faster_device(const WhatIfInput& in) {
   const Profile& p = in.profile;
-  const double by = in.number(0);
-  const double gemm = in.number(1) > 0 ? in.number(1) : by, memory = in.number(2) > 0 ? in.number(2) : by;
+  const double by = in.options[0];
+  const double gemm = in.options[1] > 0 ? in.options[1] : by, memory = in.options[2] > 0 ? in.options[2] : by;
   if (!p.has_device() && (gemm != by || memory != by))
     return computed_on_host("it has no kernels to tell apart: give by= alone");
   const Scale faster{p.has_device() ? 1 : 1 / by, 1 / gemm, 1 / memory, 1 / by};

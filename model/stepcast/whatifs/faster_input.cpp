@@ -5,15 +5,15 @@
 namespace stepcast {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "keep", .standard = 0, .low = 0, .high = 1, .summary = "share of wait and period that is left"}};
 
 Answer<Profile> with_faster_input(const WhatIfInput& in) {
   Profile changed = in.profile;
-  changed.input *= in.number(0);
-  changed.input_period *= in.number(0);
+  changed.input *= in.options[0];
+  changed.input_period *= in.options[0];
   changed.assumed.push_back("the step waits " + text_of(changed.input) + " for its input instead of " +
-                            text_of(in.profile.input) + ", and loaders need " + number_text(in.number(0)) +
+                            text_of(in.profile.input) + ", and loaders need " + number_text(in.options[0]) +
                             " of their time");
   return changed;
 }

@@ -8,14 +8,14 @@
 namespace stepcast {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "cache",
      .standard = -1,
      .low = -1,
      .high = 1,
      .summary = "share of the data set that a machine's memory holds; -1: as it is"},
     {.name = "workers", .standard = -1, .low = -1, .high = 1e6, .summary = "loader workers of a machine; -1: as it is"},
-    {.name = "storage", .kind = WhatIfValue::rate, .high = 1e15, .summary = "read by a machine; 0: as it is"},
+    {.name = "storage", .kind = OptionKind::rate, .high = 1e15, .summary = "read by a machine; 0: as it is"},
     {.name = "prep", .high = 1e15, .summary = "samples per second that one worker prepares; 0: as it is"}};
 
 Answer<Profile> with_other_input(const WhatIfInput& in) {
@@ -25,16 +25,17 @@ Answer<Profile> with_other_input(const WhatIfInput& in) {
         "--prep"};
   if (!(in.profile.batch_samples > 0)) return Inapplicable{"the traced batch is unknown: give it with --batch"};
   InputPipeline changed = in.feed->pipeline;
-  if (in.number(0) >= 0) changed.cached_share = in.number(0);
-  if (in.number(1) >= 0 && in.number(1) != std::floor(in.number(1))) return Inapplicable{"half a worker loads nothing"};
-  if (in.number(1) >= 0) changed.workers = static_cast<std::int64_t>(in.number(1));
-  if (in.number(2) > 0) {
+  if (in.options[0] >= 0) changed.cached_share = in.options[0];
+  if (in.options[1] >= 0 && in.options[1] != std::floor(in.options[1]))
+    return Inapplicable{"half a worker loads nothing"};
+  if (in.options[1] >= 0) changed.workers = static_cast<std::int64_t>(in.options[1]);
+  if (in.options[2] > 0) {
     // One worker alone gains as much as all together.
-    const double faster = in.number(2) / changed.storage.value();
+    const double faster = in.options[2] / changed.storage.value();
     changed.storage *= faster;
     changed.storage_per_worker *= faster;
   }
-  if (in.number(3) > 0) changed.prep_samples_per_s = in.number(3);
+  if (in.options[3] > 0) changed.prep_samples_per_s = in.options[3];
   return with_input_pipeline(in.profile, checked(std::move(changed), in.feed->pipeline.name), in.feed->cluster);
 }
 

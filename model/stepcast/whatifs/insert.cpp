@@ -7,15 +7,15 @@
 namespace stepcast {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "after",
-     .kind = WhatIfValue::layers,
+     .kind = OptionKind::layers,
      .summary = "the layer that it follows; of several that fit, each gets one",
      .required = true},
-    {.name = "forward", .kind = WhatIfValue::duration, .low = 0, .high = 1000, .summary = "time of its forward pass"},
-    {.name = "backward", .kind = WhatIfValue::duration, .low = 0, .high = 1000, .summary = "time of its backward pass"},
+    {.name = "forward", .kind = OptionKind::duration, .low = 0, .high = 1000, .summary = "time of its forward pass"},
+    {.name = "backward", .kind = OptionKind::duration, .low = 0, .high = 1000, .summary = "time of its backward pass"},
     {.name = "launch",
-     .kind = WhatIfValue::duration,
+     .kind = OptionKind::duration,
      .standard = 10e-6,
      .low = 0,
      .high = 1000,
@@ -28,14 +28,14 @@ std::string unused_name(const Profile& p, const std::string& after) {
 }
 
 Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
-  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(0));
-  if (layers.empty()) return no_such_layer(in.profile, in.text(0));
+  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.layers);
+  if (layers.empty()) return no_such_layer(in.profile, in.layers);
   // Stacked, `insert(after=*)` doubles the layers each time.
   constexpr std::size_t most = 4096;
   if (layers.size() > most)
-    return Inapplicable{std::to_string(layers.size()) + " layers fit '" + in.text(0) + "'; at most " +
+    return Inapplicable{std::to_string(layers.size()) + " layers fit '" + in.layers + "'; at most " +
                         std::to_string(most) + " can be inserted at a time"};
-  const Seconds forward(in.number(1)), backward(in.number(2)), launch(in.number(3));
+  const Seconds forward(in.options[1]), backward(in.options[2]), launch(in.options[3]);
   const auto cost = [&](Seconds time) {
     return in.profile.has_device() ? PassCost{launch, time, {}, {}} : PassCost{time, {}, {}, {}};
   };
@@ -44,7 +44,7 @@ Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
     const std::string& after = in.profile.layers[*l].name;
     changed = with_layer(std::move(changed), *l + 1, {unused_name(changed, after), cost(forward), cost(backward)});
   }
-  changed.assumed.push_back("inserted " + counted_layers(layers.size()) + " without parameters after " + in.text(0) +
+  changed.assumed.push_back("inserted " + counted_layers(layers.size()) + " without parameters after " + in.layers +
                             ": " + text_of(forward) + " forward, " + text_of(backward) + " backward");
   return changed;
 }
