@@ -8,7 +8,6 @@
 namespace stepcast {
 namespace {
 
-constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
 constexpr Pace encoding{v100_ns(23) / 9, 0.63}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
@@ -27,7 +26,7 @@ constinit const Modifier signsgd_modifier{
     .reference = "Bernstein et al., ICML 2018; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
-    .options = options,
+    .options = signs_options,
     .apply = apply,
     .settings = settings,
     .caution =

@@ -12,6 +12,7 @@ namespace {
 constexpr OptionSpec options[] = {
     {.name = "gemm", .standard = 3, .low = 0.1, .high = 100, .summary = "speed-up of matrix products and convolutions"},
     {.name = "other", .standard = 2, .low = 0.1, .high = 100, .summary = "speed-up of the other device kernels"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16 || type == DataType::f8; }
 
@@ -20,10 +21,11 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (!p.has_device()) return computed_on_host("the factors are those of devices with half-precision units");
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
-  const Scale faster{1, 1 / in.options[0], 1 / in.options[1], 1 / in.options[1]};
+  const double gemm = in.options[named("gemm")], other = in.options[named("other")];
+  const Scale faster{1, 1 / gemm, 1 / other, 1 / other};
   Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
-  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.options[0]) +
-                            " times, other device kernels of the layers " + number_text(in.options[1]) +
+  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(gemm) +
+                            " times, other device kernels of the layers " + number_text(other) +
                             " times as fast; host time, optimizer and fp32 gradients stay");
   return changed;
 }

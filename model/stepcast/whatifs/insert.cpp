@@ -20,6 +20,7 @@ constexpr OptionSpec options[] = {
      .low = 0,
      .high = 1000,
      .summary = "host time of a pass, beside a device"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 std::string unused_name(const Profile& p, const std::string& after) {
   std::string name = after + "+inserted";
@@ -35,7 +36,8 @@ Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
   if (layers.size() > most)
     return Inapplicable{std::to_string(layers.size()) + " layers fit '" + in.layers + "'; at most " +
                         std::to_string(most) + " can be inserted at a time"};
-  const Seconds forward(in.options[1]), backward(in.options[2]), launch(in.options[3]);
+  const Seconds forward(in.options[named("forward")]), backward(in.options[named("backward")]),
+      launch(in.options[named("launch")]);
   const auto cost = [&](Seconds time) {
     return in.profile.has_device() ? PassCost{launch, time, {}, {}} : PassCost{time, {}, {}, {}};
   };

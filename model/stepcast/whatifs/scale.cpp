@@ -12,16 +12,16 @@ constexpr OptionSpec options[] = {
      .required = true},
     {.name = "device", .standard = 1, .low = 0, .high = 1000, .summary = "factor on their device time"},
     {.name = "host", .standard = 1, .low = 0, .high = 1000, .summary = "factor on their host time"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> with_layers_scaled(const WhatIfInput& in) {
   const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.layers);
   if (layers.empty()) return no_such_layer(in.profile, in.layers);
-  if (!in.profile.has_device() && in.options[1] != 1)
-    return computed_on_host("it has no device time to scale: give host=");
-  const double device = in.options[1];
-  Profile changed = with_scaled(in.profile, passes_of(layers), {in.options[2], device, device, device});
+  const double device = in.options[named("device")], host = in.options[named("host")];
+  if (!in.profile.has_device() && device != 1) return computed_on_host("it has no device time to scale: give host=");
+  Profile changed = with_scaled(in.profile, passes_of(layers), {host, device, device, device});
   changed.assumed.push_back(counted_layers(layers.size()) + " (" + in.layers + "): device time times " +
-                            number_text(device) + ", host time times " + number_text(in.options[2]));
+                            number_text(device) + ", host time times " + number_text(host));
   return changed;
 }
 

@@ -28,6 +28,7 @@ constexpr OptionSpec options[] = {
      .high = 0x1p50,
      .summary = "activations of the step; 0: as the profile says"},
     {.name = "layers", .kind = OptionKind::layers, .summary = "whose activations leave", .patterns = "*"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// How much longer a pass gets when a copy has to end with it.
 Seconds lengthen(PassCost& pass, Seconds copy) {
@@ -39,9 +40,9 @@ Seconds lengthen(PassCost& pass, Seconds copy) {
 Answer<Profile> with_offloading(const WhatIfInput& in) {
   if (!in.profile.has_device()) return computed_on_host("its activations are in the host's memory");
   if (selected_layers(in.profile, in.layers).empty()) return no_such_layer(in.profile, in.layers);
-  Answer<std::vector<Bytes>> size = activations(in.profile, in.layers, Bytes(in.options[1]));
+  Answer<std::vector<Bytes>> size = activations(in.profile, in.layers, Bytes(in.options[named("size")]));
   if (!size) return Inapplicable{size.reason()};
-  const BytesPerSecond rate(in.options[0]);
+  const BytesPerSecond rate(in.options[named("rate")]);
   Profile changed = in.profile;
   size->at(changed.backward_order.front()) = Bytes(0);
   Bytes moved, largest;

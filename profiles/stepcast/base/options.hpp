@@ -5,7 +5,9 @@
 // family reads its values by name, and the compiler turns the name into a position:
 //
 //   constexpr OptionSpec options[] = {{.name = "bucket", .kind = OptionKind::size, ...}, {.name = "first", ...}};
-//   const Bytes bucket(in.options[option(options, "bucket")]);
+//   consteval std::size_t named(std::string_view name) { return option(options, name); }
+//   ...
+//   const Bytes bucket(in.options[named("bucket")]);
 //
 // Not modelled: options that exclude one another; whoever takes them says so with an Inapplicable.
 #include <array>
