@@ -26,14 +26,15 @@ CostLine all_reduce(const Cluster& c) {
 }  // namespace
 
 extern const CollectiveAlgorithm collective_double_tree;
-const CollectiveAlgorithm collective_double_tree{"double_tree",
-                                                 "two complementary binary trees, pipelined",
-                                                 "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
-                                                 all_reduce,
-                                                 nullptr,
-                                                 nullptr,
-                                                 nullptr,
-                                                 nullptr,
-                                                 nullptr};
+const CollectiveAlgorithm collective_double_tree{
+    .name = "double_tree",
+    .summary = "two complementary binary trees, pipelined",
+    .reference = "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
+    .all_reduce = all_reduce,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = nullptr,
+    .all_to_all = nullptr,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast

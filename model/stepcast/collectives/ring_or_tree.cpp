@@ -21,15 +21,16 @@ CostLine broadcast(const Cluster& c) { return collective_chain.broadcast(c); }
 }  // namespace
 
 extern const CollectiveAlgorithm collective_ring_or_tree;
-const CollectiveAlgorithm collective_ring_or_tree{"ring_or_tree",
-                                                  "the faster of ring and double tree at each size, as NCCL chooses",
-                                                  "NCCL 2.4 tuning",
-                                                  tree,
-                                                  half,
-                                                  half,
-                                                  broadcast,
-                                                  pairwise_all_to_all,
-                                                  nullptr,
-                                                  ring};
+const CollectiveAlgorithm collective_ring_or_tree{
+    .name = "ring_or_tree",
+    .summary = "the faster of ring and double tree at each size, as NCCL chooses",
+    .reference = "NCCL 2.4 tuning",
+    .all_reduce = tree,
+    .reduce_scatter = half,
+    .all_gather = half,
+    .broadcast = broadcast,
+    .all_to_all = pairwise_all_to_all,
+    .unsuitable = nullptr,
+    .other_all_reduce = ring};
 
 }  // namespace stepcast
