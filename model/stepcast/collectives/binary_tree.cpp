@@ -17,15 +17,14 @@ CostLine all_reduce(const Cluster& c) { return broadcast(c) + broadcast(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_binary_tree;
-const CollectiveAlgorithm collective_binary_tree{.name = "binary_tree",
-                                                 .summary = "binomial tree up and down, not pipelined",
-                                                 .reference = "Thakur et al., IJHPCA 2005",
-                                                 .all_reduce = all_reduce,
-                                                 .reduce_scatter = nullptr,
-                                                 .all_gather = nullptr,
-                                                 .broadcast = broadcast,
-                                                 .all_to_all = nullptr,
-                                                 .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm collective_binary_tree{.name = "binary_tree",
+                                                                  .summary = "binomial tree up and down, not pipelined",
+                                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                                  .all_reduce = all_reduce,
+                                                                  .reduce_scatter = nullptr,
+                                                                  .all_gather = nullptr,
+                                                                  .broadcast = broadcast,
+                                                                  .all_to_all = nullptr,
+                                                                  .unsuitable = nullptr};
 
 }  // namespace stepcast

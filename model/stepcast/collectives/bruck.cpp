@@ -16,15 +16,15 @@ CostLine all_to_all(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_bruck;
-const CollectiveAlgorithm collective_bruck{.name = "bruck",
-                                           .summary = "all-to-all in log2(P) rounds, for short messages",
-                                           .reference = "Bruck et al., IEEE TPDS 1997",
-                                           .all_reduce = nullptr,
-                                           .reduce_scatter = nullptr,
-                                           .all_gather = nullptr,
-                                           .broadcast = nullptr,
-                                           .all_to_all = all_to_all,
-                                           .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm collective_bruck{
+    .name = "bruck",
+    .summary = "all-to-all in log2(P) rounds, for short messages",
+    .reference = "Bruck et al., IEEE TPDS 1997",
+    .all_reduce = nullptr,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = nullptr,
+    .all_to_all = all_to_all,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast

@@ -21,15 +21,15 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_chain;
-const CollectiveAlgorithm collective_chain{.name = "chain",
-                                           .summary = "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
-                                           .reference = "NCCL broadcast; van de Geijn, textbook form",
-                                           .all_reduce = nullptr,
-                                           .reduce_scatter = nullptr,
-                                           .all_gather = nullptr,
-                                           .broadcast = broadcast,
-                                           .all_to_all = nullptr,
-                                           .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm collective_chain{
+    .name = "chain",
+    .summary = "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
+    .reference = "NCCL broadcast; van de Geijn, textbook form",
+    .all_reduce = nullptr,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = broadcast,
+    .all_to_all = nullptr,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast

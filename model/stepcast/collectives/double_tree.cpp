@@ -25,8 +25,7 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_double_tree;
-const CollectiveAlgorithm collective_double_tree{
+extern constinit const CollectiveAlgorithm collective_double_tree{
     .name = "double_tree",
     .summary = "two complementary binary trees, pipelined",
     .reference = "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",

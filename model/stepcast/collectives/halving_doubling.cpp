@@ -18,8 +18,7 @@ CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_halving_doubling;
-const CollectiveAlgorithm collective_halving_doubling{
+extern constinit const CollectiveAlgorithm collective_halving_doubling{
     .name = "halving_doubling",
     .summary = "recursive halving, then recursive doubling",
     .reference = "Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005",

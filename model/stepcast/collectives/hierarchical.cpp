@@ -24,15 +24,15 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_hierarchical;
-const CollectiveAlgorithm collective_hierarchical{.name = "hierarchical",
-                                                  .summary = "rings inside the machines, then between them",
-                                                  .reference = "Horovod hierarchical allreduce; textbook form",
-                                                  .all_reduce = all_reduce,
-                                                  .reduce_scatter = half,
-                                                  .all_gather = half,
-                                                  .broadcast = broadcast,
-                                                  .all_to_all = nullptr,
-                                                  .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm collective_hierarchical{
+    .name = "hierarchical",
+    .summary = "rings inside the machines, then between them",
+    .reference = "Horovod hierarchical allreduce; textbook form",
+    .all_reduce = all_reduce,
+    .reduce_scatter = half,
+    .all_gather = half,
+    .broadcast = broadcast,
+    .all_to_all = nullptr,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast

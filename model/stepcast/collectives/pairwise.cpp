@@ -8,15 +8,14 @@
 
 namespace stepcast {
 
-extern const CollectiveAlgorithm collective_pairwise;
-const CollectiveAlgorithm collective_pairwise{.name = "pairwise",
-                                              .summary = "all-to-all by pairwise exchange",
-                                              .reference = "Thakur et al., IJHPCA 2005",
-                                              .all_reduce = nullptr,
-                                              .reduce_scatter = nullptr,
-                                              .all_gather = nullptr,
-                                              .broadcast = nullptr,
-                                              .all_to_all = pairwise_all_to_all,
-                                              .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm collective_pairwise{.name = "pairwise",
+                                                               .summary = "all-to-all by pairwise exchange",
+                                                               .reference = "Thakur et al., IJHPCA 2005",
+                                                               .all_reduce = nullptr,
+                                                               .reduce_scatter = nullptr,
+                                                               .all_gather = nullptr,
+                                                               .broadcast = nullptr,
+                                                               .all_to_all = pairwise_all_to_all,
+                                                               .unsuitable = nullptr};
 
 }  // namespace stepcast

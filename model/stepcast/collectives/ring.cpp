@@ -24,15 +24,15 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_ring;
-const CollectiveAlgorithm collective_ring{.name = "ring",
-                                          .summary = "ring; one flat ring over all devices",
-                                          .reference = "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
-                                          .all_reduce = all_reduce,
-                                          .reduce_scatter = half,
-                                          .all_gather = half,
-                                          .broadcast = broadcast,
-                                          .all_to_all = pairwise_all_to_all,
-                                          .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm collective_ring{
+    .name = "ring",
+    .summary = "ring; one flat ring over all devices",
+    .reference = "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
+    .all_reduce = all_reduce,
+    .reduce_scatter = half,
+    .all_gather = half,
+    .broadcast = broadcast,
+    .all_to_all = pairwise_all_to_all,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast

@@ -20,8 +20,7 @@ CostLine broadcast(const Cluster& c) { return collective_chain.broadcast(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_ring_or_tree;
-const CollectiveAlgorithm collective_ring_or_tree{
+extern constinit const CollectiveAlgorithm collective_ring_or_tree{
     .name = "ring_or_tree",
     .summary = "the faster of ring and double tree at each size, as NCCL chooses",
     .reference = "NCCL 2.4 tuning",

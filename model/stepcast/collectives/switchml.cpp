@@ -28,16 +28,16 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm collective_switchml;
-const CollectiveAlgorithm collective_switchml{.name = "switchml",
-                                              .summary = "a programmable switch adds up all gradients",
-                                              .reference = "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
-                                              .all_reduce = all_reduce,
-                                              .reduce_scatter = nullptr,
-                                              .all_gather = nullptr,
-                                              .broadcast = nullptr,
-                                              .all_to_all = nullptr,
-                                              .unsuitable = no_switch,
-                                              .needs_switch = true};
+extern constinit const CollectiveAlgorithm collective_switchml{
+    .name = "switchml",
+    .summary = "a programmable switch adds up all gradients",
+    .reference = "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
+    .all_reduce = all_reduce,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = nullptr,
+    .all_to_all = nullptr,
+    .unsuitable = no_switch,
+    .needs_switch = true};
 
 }  // namespace stepcast

@@ -31,8 +31,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier accumulate_modifier;
-constinit const Modifier accumulate_modifier{
+extern constinit const Modifier accumulate_modifier{
     .name = "accumulate",
     .title = "gradient accumulation",
     .summary = "gradients are summed over k micro-steps and exchanged once",

@@ -46,8 +46,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier acpsgd_modifier;
-constinit const Modifier acpsgd_modifier{
+extern constinit const Modifier acpsgd_modifier{
     .name = "acpsgd",
     .title = "ACP-SGD",
     .summary = "the two factors of PowerSGD in turns, one all-reduce a step",

@@ -45,8 +45,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier dgc_modifier;
-constinit const Modifier dgc_modifier{
+extern constinit const Modifier dgc_modifier{
     .name = "dgc",
     .title = "deep gradient compression",
     .summary = "top-k by a sampled threshold, with momentum correction",

@@ -53,8 +53,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 
 }  // namespace
 
-extern const Modifier dlcp_modifier;
-constinit const Modifier dlcp_modifier{
+extern constinit const Modifier dlcp_modifier{
     .name = "dlcp",
     .title = "DLCP",
     .summary = "messages are complete when all but a bounded share arrived; no time-outs",

@@ -19,8 +19,7 @@ std::string settings(const OptionValues&) { return "grace_dl: EFSignSGDCompresso
 
 }  // namespace
 
-extern const Modifier efsign_modifier;
-constinit const Modifier efsign_modifier{
+extern constinit const Modifier efsign_modifier{
     .name = "efsign",
     .title = "EF-signSGD",
     .summary = "signs and one scale a tensor with error feedback, gathered by all",

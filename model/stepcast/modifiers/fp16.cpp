@@ -47,8 +47,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern const Modifier fp16_modifier;
-constinit const Modifier fp16_modifier{
+extern constinit const Modifier fp16_modifier{
     .name = "fp16",
     .title = "half-precision gradients",
     .summary = "gradients travel as halves",

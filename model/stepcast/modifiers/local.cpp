@@ -31,8 +31,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier local_modifier;
-constinit const Modifier local_modifier{
+extern constinit const Modifier local_modifier{
     .name = "local",
     .title = "local SGD",
     .summary = "workers update alone and exchange every k-th iteration",

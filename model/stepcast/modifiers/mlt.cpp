@@ -36,8 +36,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 
 }  // namespace
 
-extern const Modifier mlt_modifier;
-constinit const Modifier mlt_modifier{
+extern constinit const Modifier mlt_modifier{
     .name = "mlt",
     .title = "MLT",
     .summary = "gradients and parameters may lose a bounded share on the way; no time-outs",

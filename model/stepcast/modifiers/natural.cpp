@@ -28,8 +28,7 @@ std::string settings(const OptionValues&) { return "grace_dl: NaturalCompressor(
 
 }  // namespace
 
-extern const Modifier natural_modifier;
-constinit const Modifier natural_modifier{
+extern constinit const Modifier natural_modifier{
     .name = "natural",
     .title = "natural compression",
     .summary = "elements rounded at random to powers of two, a byte each, gathered by all",

@@ -19,8 +19,7 @@ std::string settings(const OptionValues&) { return "grace_dl: OneBitCompressor()
 
 }  // namespace
 
-extern const Modifier onebit_modifier;
-constinit const Modifier onebit_modifier{
+extern constinit const Modifier onebit_modifier{
     .name = "onebit",
     .title = "1-bit SGD",
     .summary = "one bit an element and two means a tensor with error feedback, gathered by all",

@@ -33,8 +33,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern const Modifier onebit_adam_modifier;
-constinit const Modifier onebit_adam_modifier{
+extern constinit const Modifier onebit_adam_modifier{
     .name = "onebit_adam",
     .title = "1-bit Adam",
     .summary = "signs of the momentum after a dense warm-up, scattered and gathered",

@@ -68,8 +68,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier powersgd_modifier;
-constinit const Modifier powersgd_modifier{
+extern constinit const Modifier powersgd_modifier{
     .name = "powersgd",
     .title = "PowerSGD",
     .summary = "matrices as two factors of low rank, all-reduced one after the other",

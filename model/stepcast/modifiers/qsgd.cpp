@@ -55,8 +55,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier qsgd_modifier;
-constinit const Modifier qsgd_modifier{
+extern constinit const Modifier qsgd_modifier{
     .name = "qsgd",
     .title = "QSGD",
     .summary = "elements rounded at random to a few levels, gathered by all",

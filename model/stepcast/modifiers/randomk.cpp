@@ -36,8 +36,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier randomk_modifier;
-constinit const Modifier randomk_modifier{
+extern constinit const Modifier randomk_modifier{
     .name = "randomk",
     .title = "random-k sparsification",
     .summary = "the same random elements of all workers, all-reduced",

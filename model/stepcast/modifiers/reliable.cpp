@@ -54,8 +54,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 
 }  // namespace
 
-extern const Modifier reliable_modifier;
-constinit const Modifier reliable_modifier{
+extern constinit const Modifier reliable_modifier{
     .name = "reliable",
     .title = "reliable transport on a lossy network",
     .summary = "messages wait for the time-outs of their slowest flow, and share hashed paths",

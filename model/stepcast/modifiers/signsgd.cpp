@@ -18,8 +18,7 @@ std::string settings(const OptionValues&) { return "grace_dl: SignSGDCompressor(
 
 }  // namespace
 
-extern const Modifier signsgd_modifier;
-constinit const Modifier signsgd_modifier{
+extern constinit const Modifier signsgd_modifier{
     .name = "signsgd",
     .title = "signSGD with majority vote",
     .summary = "signs only, gathered by all, decided by majority",

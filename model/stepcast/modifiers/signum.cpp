@@ -18,8 +18,7 @@ std::string settings(const OptionValues&) { return "grace_dl: SignumCompressor()
 
 }  // namespace
 
-extern const Modifier signum_modifier;
-constinit const Modifier signum_modifier{
+extern constinit const Modifier signum_modifier{
     .name = "signum",
     .title = "Signum",
     .summary = "signs of the momentum, gathered by all, decided by majority",

@@ -36,8 +36,7 @@ std::string settings(const OptionValues&) { return "grace_dl: TernGradCompressor
 
 }  // namespace
 
-extern const Modifier terngrad_modifier;
-constinit const Modifier terngrad_modifier{
+extern constinit const Modifier terngrad_modifier{
     .name = "terngrad",
     .title = "TernGrad",
     .summary = "elements become -1, 0 or 1 times a scale, gathered by all",

@@ -28,8 +28,7 @@ std::string settings(const OptionValues&) { return "grace_dl: ThresholdCompresso
 
 }  // namespace
 
-extern const Modifier threshold_modifier;
-constinit const Modifier threshold_modifier{
+extern constinit const Modifier threshold_modifier{
     .name = "threshold",
     .title = "threshold sparsification",
     .summary = "all elements above a bound with their indices, gathered by all",

@@ -43,8 +43,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Modifier topk_modifier;
-constinit const Modifier topk_modifier{
+extern constinit const Modifier topk_modifier{
     .name = "topk",
     .title = "top-k sparsification",
     .summary = "the largest elements with their indices, gathered by all",

@@ -28,8 +28,7 @@ std::string settings(const OptionValues&) { return "kv.set_gradient_compression(
 
 }  // namespace
 
-extern const Modifier twobit_modifier;
-constinit const Modifier twobit_modifier{
+extern constinit const Modifier twobit_modifier{
     .name = "twobit",
     .title = "MXNet 2-bit compression",
     .summary = "two bits an element to the servers, dense values back",

@@ -26,8 +26,7 @@ std::string settings(const OptionValues&) { return "kv.set_gradient_compression(
 
 }  // namespace
 
-extern const Strategy bit_sgd_strategy;
-constinit const Strategy bit_sgd_strategy{
+extern constinit const Strategy bit_sgd_strategy{
     .name = "bit_sgd",
     .title = "Bit-SGD",
     .summary = "pushes of two bits an element, dense pulls, no delay",

@@ -39,8 +39,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy bsp_a2a_strategy;
-constinit const Strategy bsp_a2a_strategy{
+extern constinit const Strategy bsp_a2a_strategy{
     .name = "bsp",
     .title = "BSP-A2A",
     .summary = "one all-reduce of all gradients after the backward pass; nothing overlaps",

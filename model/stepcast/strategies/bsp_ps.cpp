@@ -44,8 +44,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy bsp_ps_strategy;
-constinit const Strategy bsp_ps_strategy{
+extern constinit const Strategy bsp_ps_strategy{
     .name = "bsp_ps",
     .title = "BSP-PS",
     .summary = "one fused push and pull over parameter servers after the backward pass",

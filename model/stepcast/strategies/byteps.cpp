@@ -48,8 +48,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy byteps_strategy;
-constinit const Strategy byteps_strategy{
+extern constinit const Strategy byteps_strategy{
     .name = "byteps",
     .title = "BytePS",
     .summary = "push and pull with the summation spread over extra servers and the worker machines",

@@ -158,8 +158,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy bytescheduler_strategy;
-constinit const Strategy bytescheduler_strategy{
+extern constinit const Strategy bytescheduler_strategy{
     .name = "bytescheduler",
     .title = "ByteScheduler-A2A",
     .summary = "tensors cut into parts, all-reduced by urgency under a credit, across the barrier",

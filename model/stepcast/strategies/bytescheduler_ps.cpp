@@ -50,8 +50,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy bytescheduler_ps_strategy;
-constinit const Strategy bytescheduler_ps_strategy{
+extern constinit const Strategy bytescheduler_ps_strategy{
     .name = "bytescheduler_ps",
     .title = "ByteScheduler-PS",
     .summary = "tensors cut into parts, pushed by urgency under a credit, across the barrier",

@@ -37,8 +37,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy cd_sgd_strategy;
-constinit const Strategy cd_sgd_strategy{
+extern constinit const Strategy cd_sgd_strategy{
     .name = "cd_sgd",
     .title = "CD-SGD",
     .summary = "OD-SGD with a push of two bits an element, dense every k-th iteration",

@@ -60,8 +60,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy dc_dgd_strategy;
-constinit const Strategy dc_dgd_strategy{
+extern constinit const Strategy dc_dgd_strategy{
     .name = "dc_dgd",
     .title = "DC-DGD",
     .summary = "decentralised: compressed differences to the neighbours, one after another",

@@ -107,8 +107,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy ddp_strategy;
-constinit const Strategy ddp_strategy{
+extern constinit const Strategy ddp_strategy{
     .name = "ddp",
     .title = "PyTorch DDP buckets",
     .summary = "buckets of fixed size in the order of readiness, all-reduced in bucket order",

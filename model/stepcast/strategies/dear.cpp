@@ -194,8 +194,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy dear_strategy;
-constinit const Strategy dear_strategy{
+extern constinit const Strategy dear_strategy{
     .name = "dear",
     .title = "DeAR",
     .summary = "reduce-scatter under the backward pass, all-gather under the next forward pass",

@@ -24,8 +24,7 @@ std::string settings(const OptionValues&) { return "kv = mx.kv.create('dist_sync
 
 }  // namespace
 
-extern const Strategy dist_sync_strategy;
-constinit const Strategy dist_sync_strategy{
+extern constinit const Strategy dist_sync_strategy{
     .name = "dist_sync",
     .title = "MXNet dist_sync",
     .summary = "whole tensors pushed to servers and pulled back, nearest layer first, no barrier",

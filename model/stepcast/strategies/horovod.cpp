@@ -163,8 +163,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy horovod_strategy;
-constinit const Strategy horovod_strategy{
+extern constinit const Strategy horovod_strategy{
     .name = "horovod",
     .title = "Horovod fusion",
     .summary = "tensors that are ready at a tick of a loop are packed up to a threshold",

@@ -60,8 +60,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy ist_strategy;
-constinit const Strategy ist_strategy{
+extern constinit const Strategy ist_strategy{
     .name = "ist",
     .title = "Independent subnet training",
     .summary = "thin networks of their own, exchanged with a partitioned server every J iterations",

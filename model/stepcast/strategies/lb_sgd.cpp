@@ -26,8 +26,7 @@ std::string settings(const OptionValues&) { return "lzhangbv/last-batch-ddl: app
 
 }  // namespace
 
-extern const Strategy lb_sgd_strategy;
-constinit const Strategy lb_sgd_strategy{
+extern constinit const Strategy lb_sgd_strategy{
     .name = "lb_sgd",
     .title = "LB-SGD",
     .summary = "one all-reduce of the previous iteration's gradients under the whole current iteration",

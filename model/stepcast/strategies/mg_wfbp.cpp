@@ -101,8 +101,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern const Strategy mg_wfbp_strategy;
-constinit const Strategy mg_wfbp_strategy{
+extern constinit const Strategy mg_wfbp_strategy{
     .name = "mg_wfbp",
     .title = "MG-WFBP",
     .summary = "WFBP with gradients merged where waiting costs less than another start-up",

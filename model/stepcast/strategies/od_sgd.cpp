@@ -32,8 +32,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern const Strategy od_sgd_strategy;
-constinit const Strategy od_sgd_strategy{
+extern constinit const Strategy od_sgd_strategy{
     .name = "od_sgd",
     .title = "OD-SGD",
     .summary = "forward passes continue from a local update while the global one travels, one step late",

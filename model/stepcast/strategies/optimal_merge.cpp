@@ -53,8 +53,7 @@ std::string settings(const OptionValues&) { return "one all_reduce per group of 
 
 }  // namespace
 
-extern const Strategy optimal_merge_strategy;
-constinit const Strategy optimal_merge_strategy{
+extern constinit const Strategy optimal_merge_strategy{
     .name = "optimal_merge",
     .title = "Optimal merge",
     .summary = "the best contiguous grouping for all-reduce under the backward pass",

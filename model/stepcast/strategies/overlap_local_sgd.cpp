@@ -42,8 +42,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy overlap_local_sgd_strategy;
-constinit const Strategy overlap_local_sgd_strategy{
+extern constinit const Strategy overlap_local_sgd_strategy{
     .name = "overlap_local_sgd",
     .title = "Overlap-Local-SGD",
     .summary = "local updates; a non-blocking all-reduce of weights every tau-th iteration",

@@ -51,8 +51,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy overlay_strategy;
-constinit const Strategy overlay_strategy{
+extern constinit const Strategy overlay_strategy{
     .name = "overlay",
     .title = "Overlay exchange",
     .summary = "decentralised: whole models to and from neighbours on an overlay",

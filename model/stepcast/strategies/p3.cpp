@@ -37,8 +37,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy p3_strategy;
-constinit const Strategy p3_strategy{
+extern constinit const Strategy p3_strategy{
     .name = "p3",
     .title = "P3",
     .summary = "fixed slices pushed and pulled by urgency, one in flight, across the barrier",

@@ -36,8 +36,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy ssd_sgd_strategy;
-constinit const Strategy ssd_sgd_strategy{
+extern constinit const Strategy ssd_sgd_strategy{
     .name = "ssd_sgd",
     .title = "SSD-SGD",
     .summary = "pushes every iteration, pulls every k-th, local updates in between",

@@ -37,8 +37,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern const Strategy switchml_strategy;
-constinit const Strategy switchml_strategy{
+extern constinit const Strategy switchml_strategy{
     .name = "switchml",
     .title = "SwitchML",
     .summary = "one all-reduce per tensor through an aggregating switch; a layer's next forward waits only for its own",

@@ -58,8 +58,7 @@ std::string settings(const OptionValues&) { return "xldrx/tictac: enforce the or
 
 }  // namespace
 
-extern const Strategy tictac_strategy;
-constinit const Strategy tictac_strategy{
+extern constinit const Strategy tictac_strategy{
     .name = "tictac",
     .title = "TicTac",
     .summary = "parameters are received at the start of an iteration in the order of the forward pass",

@@ -22,8 +22,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern const Strategy wfbp_strategy;
-constinit const Strategy wfbp_strategy{
+extern constinit const Strategy wfbp_strategy{
     .name = "wfbp",
     .title = "WFBP-A2A",
     .summary = "one all-reduce per tensor, as soon as its gradient is ready",

@@ -42,8 +42,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern const Strategy wfbp_ps_strategy;
-constinit const Strategy wfbp_ps_strategy{
+extern constinit const Strategy wfbp_ps_strategy{
     .name = "wfbp_ps",
     .title = "WFBP-PS",
     .summary = "each tensor is pushed to the servers when its gradient is ready and pulled when summed",

@@ -32,8 +32,7 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf amp_whatif;
-const WhatIf amp_whatif = {
+extern constinit const WhatIf amp_whatif{
     .name = "amp",
     .title = "mixed precision",
     .summary =

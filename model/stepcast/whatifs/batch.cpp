@@ -107,8 +107,7 @@ Answer<Profile> at_batch(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf batch_whatif;
-const WhatIf batch_whatif = {
+extern constinit const WhatIf batch_whatif{
     .name = "batch",
     .title = "another batch",
     .summary =

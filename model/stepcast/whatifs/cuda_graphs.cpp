@@ -34,8 +34,7 @@ Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf cuda_graphs_whatif;
-const WhatIf cuda_graphs_whatif = {
+extern constinit const WhatIf cuda_graphs_whatif{
     .name = "cuda_graphs",
     .title = "CUDA graphs",
     .summary = "the step is one recorded graph: host time of layers and optimizer is one launch, device time stays",

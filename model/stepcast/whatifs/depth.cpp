@@ -24,8 +24,7 @@ Answer<Profile> at_depth(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf depth_whatif;
-const WhatIf depth_whatif = {
+extern constinit const WhatIf depth_whatif{
     .name = "depth",
     .title = "another depth",
     .summary =

@@ -36,8 +36,7 @@ Answer<Profile> on_faster_device(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf faster_device_whatif;
-const WhatIf faster_device_whatif = {
+extern constinit const WhatIf faster_device_whatif{
     .name = "faster_device",
     .title = "faster device",
     .summary =

@@ -21,8 +21,7 @@ Answer<Profile> with_faster_input(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf faster_input_whatif;
-const WhatIf faster_input_whatif = {
+extern constinit const WhatIf faster_input_whatif{
     .name = "faster_input",
     .title = "faster input",
     .summary = "the wait for the input batch and the period of loaders are scaled; by default both go",

@@ -33,8 +33,7 @@ Answer<Profile> with_fused_optimizer(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf fused_optimizer_whatif;
-const WhatIf fused_optimizer_whatif = {
+extern constinit const WhatIf fused_optimizer_whatif{
     .name = "fused_optimizer",
     .title = "fused optimizer",
     .summary = "the update is one kernel: its launches go, its device time stays",

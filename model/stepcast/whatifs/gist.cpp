@@ -54,13 +54,13 @@ Answer<Profile> with_encoded_activations(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf gist_whatif;
-const WhatIf gist_whatif = {.name = "gist",
-                            .title = "Gist",
-                            .summary = "activations are encoded after the forward and decoded before the backward pass",
-                            .reference = "Jain et al. 2018 (Gist, ISCA)",
-                            .options = options,
-                            .apply = with_encoded_activations,
-                            .caution = "sizes by layer are an estimate; lossy encodings change training"};
+extern constinit const WhatIf gist_whatif{
+    .name = "gist",
+    .title = "Gist",
+    .summary = "activations are encoded after the forward and decoded before the backward pass",
+    .reference = "Jain et al. 2018 (Gist, ISCA)",
+    .options = options,
+    .apply = with_encoded_activations,
+    .caution = "sizes by layer are an estimate; lossy encodings change training"};
 
 }  // namespace stepcast

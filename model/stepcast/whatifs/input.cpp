@@ -43,8 +43,7 @@ Answer<Profile> with_other_input(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf input_whatif;
-const WhatIf input_whatif = {
+extern constinit const WhatIf input_whatif{
     .name = "input",
     .title = "another input pipeline",
     .summary = "another cache, storage, number or speed of loader workers, in the pipeline that feeds the steps",

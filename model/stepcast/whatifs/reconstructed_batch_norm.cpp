@@ -38,8 +38,7 @@ Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf reconstructed_batch_norm_whatif;
-const WhatIf reconstructed_batch_norm_whatif = {
+extern constinit const WhatIf reconstructed_batch_norm_whatif{
     .name = "reconstructed_batch_norm",
     .title = "reconstructed batch norm",
     .summary = "batch norm split and fused with its neighbours: activations gone, batch norm halved",

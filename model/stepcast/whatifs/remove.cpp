@@ -23,8 +23,7 @@ Answer<Profile> without(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf remove_whatif;
-const WhatIf remove_whatif = {
+extern constinit const WhatIf remove_whatif{
     .name = "remove",
     .title = "removed layers",
     .summary = "layers leave the model with their parameters and gradients",

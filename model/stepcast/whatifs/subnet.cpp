@@ -90,8 +90,7 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf subnet_whatif;
-const WhatIf subnet_whatif = {
+extern constinit const WhatIf subnet_whatif{
     .name = "subnet",
     .title = "independent subnet",
     .summary = "the thin network that one of P workers trains: hidden units dealt out, compute and tensors shrunk",

@@ -67,8 +67,7 @@ Answer<Profile> with_offloading(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf vdnn_whatif;
-const WhatIf vdnn_whatif = {
+extern constinit const WhatIf vdnn_whatif{
     .name = "vdnn",
     .title = "vDNN",
     .summary = "activations are offloaded to the host in the forward pass and prefetched in the backward pass",
