@@ -9,14 +9,14 @@
 // that takes n V.
 #include <stepcast/cluster/in_network.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::atp {
 namespace {
 
 CostLine all_reduce(const Cluster& c) { return with_local_stages(c, best_effort_aggregation(c, 1)); }
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_atp{
+extern constinit const CollectiveAlgorithm record{
     .name = "atp",
     .summary = "switches add up what they have room for, servers the rest",
     .reference = "Lao et al., NSDI 2021; in-ATP/ATP",
@@ -29,4 +29,4 @@ extern constinit const CollectiveAlgorithm collective_atp{
     .needs_switch = true,
     .needs_servers = true};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::atp

@@ -7,7 +7,7 @@
 // network, one device per machine on one card. Bounds: few steps; log2(P) times the volume of the ring.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::binary_tree {
 namespace {
 
 CostLine broadcast(const Cluster& c) {
@@ -17,14 +17,14 @@ CostLine all_reduce(const Cluster& c) { return broadcast(c) + broadcast(c); }
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_binary_tree{.name = "binary_tree",
-                                                                  .summary = "binomial tree up and down, not pipelined",
-                                                                  .reference = "Thakur et al., IJHPCA 2005",
-                                                                  .all_reduce = all_reduce,
-                                                                  .reduce_scatter = nullptr,
-                                                                  .all_gather = nullptr,
-                                                                  .broadcast = broadcast,
-                                                                  .all_to_all = nullptr,
-                                                                  .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "binary_tree",
+                                                  .summary = "binomial tree up and down, not pipelined",
+                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = broadcast,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::binary_tree

@@ -6,7 +6,7 @@
 // machine share its cards. Bounds: fewest steps; moves log2(P)/2 times the volume of the pairwise exchange.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::bruck {
 namespace {
 
 CostLine all_to_all(const Cluster& c) {
@@ -16,15 +16,14 @@ CostLine all_to_all(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_bruck{
-    .name = "bruck",
-    .summary = "all-to-all in log2(P) rounds, for short messages",
-    .reference = "Bruck et al., IEEE TPDS 1997",
-    .all_reduce = nullptr,
-    .reduce_scatter = nullptr,
-    .all_gather = nullptr,
-    .broadcast = nullptr,
-    .all_to_all = all_to_all,
-    .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "bruck",
+                                                  .summary = "all-to-all in log2(P) rounds, for short messages",
+                                                  .reference = "Bruck et al., IEEE TPDS 1997",
+                                                  .all_reduce = nullptr,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = all_to_all,
+                                                  .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::bruck

@@ -6,7 +6,7 @@
 // beta m alone, half of scatter + all-gather.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::chain {
 namespace {
 
 constexpr Bytes chunk(512 * 1024);  // NCCL's slice of the Simple protocol: a 4 MiB buffer in 8 steps
@@ -21,7 +21,7 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_chain{
+extern constinit const CollectiveAlgorithm record{
     .name = "chain",
     .summary = "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
     .reference = "NCCL broadcast; van de Geijn, textbook form",
@@ -32,4 +32,4 @@ extern constinit const CollectiveAlgorithm collective_chain{
     .all_to_all = nullptr,
     .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::chain

@@ -8,7 +8,7 @@
 // ranks.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::double_tree {
 namespace {
 
 constexpr Bytes chunk(16 * 1024);  // short messages are what trees are for: NCCL's low-latency protocol slices
@@ -25,7 +25,7 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_double_tree{
+extern constinit const CollectiveAlgorithm record{
     .name = "double_tree",
     .summary = "two complementary binary trees, pipelined",
     .reference = "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
@@ -36,4 +36,4 @@ extern constinit const CollectiveAlgorithm collective_double_tree{
     .all_to_all = nullptr,
     .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::double_tree

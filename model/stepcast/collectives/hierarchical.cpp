@@ -9,7 +9,7 @@
 // one another, so the flat ring wins where it is not held up by its latency.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::hierarchical {
 namespace {
 
 CostLine half(const Cluster& c) {
@@ -24,15 +24,14 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_hierarchical{
-    .name = "hierarchical",
-    .summary = "rings inside the machines, then between them",
-    .reference = "Horovod hierarchical allreduce; textbook form",
-    .all_reduce = all_reduce,
-    .reduce_scatter = half,
-    .all_gather = half,
-    .broadcast = broadcast,
-    .all_to_all = nullptr,
-    .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "hierarchical",
+                                                  .summary = "rings inside the machines, then between them",
+                                                  .reference = "Horovod hierarchical allreduce; textbook form",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = half,
+                                                  .all_gather = half,
+                                                  .broadcast = broadcast,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::hierarchical

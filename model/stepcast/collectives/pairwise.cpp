@@ -6,16 +6,16 @@
 // share its cards. Bounds: least volume; for short messages Bruck's algorithm has fewer steps.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::pairwise {
 
-extern constinit const CollectiveAlgorithm collective_pairwise{.name = "pairwise",
-                                                               .summary = "all-to-all by pairwise exchange",
-                                                               .reference = "Thakur et al., IJHPCA 2005",
-                                                               .all_reduce = nullptr,
-                                                               .reduce_scatter = nullptr,
-                                                               .all_gather = nullptr,
-                                                               .broadcast = nullptr,
-                                                               .all_to_all = pairwise_all_to_all,
-                                                               .unsuitable = nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "pairwise",
+                                                  .summary = "all-to-all by pairwise exchange",
+                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = nullptr,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = pairwise_all_to_all,
+                                                  .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::pairwise

@@ -7,7 +7,7 @@
 // volume of the ring or more, so worst for m -> infinity (P > 2).
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::recursive_doubling {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
@@ -16,15 +16,14 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_recursive_doubling{
-    .name = "recursive_doubling",
-    .summary = "exchange of whole partial sums, for short messages",
-    .reference = "Thakur et al., IJHPCA 2005",
-    .all_reduce = all_reduce,
-    .reduce_scatter = nullptr,
-    .all_gather = nullptr,
-    .broadcast = nullptr,
-    .all_to_all = nullptr,
-    .unsuitable = power_of_two_only};
+extern constinit const CollectiveAlgorithm record{.name = "recursive_doubling",
+                                                  .summary = "exchange of whole partial sums, for short messages",
+                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = power_of_two_only};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::recursive_doubling

@@ -10,7 +10,7 @@
 // the network, 2(P-1)/P beta m; the latency grows with P, so small messages suffer.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::ring {
 namespace {
 
 CostLine half(const Cluster& c) { return ring_half(c.workers(), flat_link(c)); }
@@ -24,7 +24,7 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_ring{
+extern constinit const CollectiveAlgorithm record{
     .name = "ring",
     .summary = "ring; one flat ring over all devices",
     .reference = "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
@@ -35,4 +35,4 @@ extern constinit const CollectiveAlgorithm collective_ring{
     .all_to_all = pairwise_all_to_all,
     .unsuitable = nullptr};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::ring

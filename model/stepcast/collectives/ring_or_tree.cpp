@@ -7,7 +7,7 @@
 // NCCL >= 2.4 (tuning.cc). Bounds: those of its two forms. The line of MG-WFBP's merge rule is the tree's.
 #include <stepcast/cluster/closed_forms.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::ring_or_tree {
 
 extern const CollectiveAlgorithm collective_ring, collective_double_tree, collective_chain;
 
@@ -20,7 +20,7 @@ CostLine broadcast(const Cluster& c) { return collective_chain.broadcast(c); }
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_ring_or_tree{
+extern constinit const CollectiveAlgorithm record{
     .name = "ring_or_tree",
     .summary = "the faster of ring and double tree at each size, as NCCL chooses",
     .reference = "NCCL 2.4 tuning",
@@ -32,4 +32,4 @@ extern constinit const CollectiveAlgorithm collective_ring_or_tree{
     .unsuitable = nullptr,
     .other_all_reduce = ring};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::ring_or_tree

@@ -7,7 +7,7 @@
 // starts when the last worker is ready. Bounds: never slower than ATP, equal at x = 0 and without slow links.
 #include <stepcast/cluster/in_network.hpp>
 
-namespace stepcast {
+namespace stepcast::collective::sa_atp {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
@@ -17,7 +17,7 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_sa_atp{
+extern constinit const CollectiveAlgorithm record{
     .name = "sa_atp",
     .summary = "ATP whose leading workers help the one with the slowest link",
     .reference = "Li et al., IEEE/ACM Transactions on Networking 32(6), 2024",
@@ -30,4 +30,4 @@ extern constinit const CollectiveAlgorithm collective_sa_atp{
     .needs_switch = true,
     .needs_servers = true};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::sa_atp

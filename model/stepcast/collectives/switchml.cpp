@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::collective::switchml {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
@@ -28,16 +28,15 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern constinit const CollectiveAlgorithm collective_switchml{
-    .name = "switchml",
-    .summary = "a programmable switch adds up all gradients",
-    .reference = "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
-    .all_reduce = all_reduce,
-    .reduce_scatter = nullptr,
-    .all_gather = nullptr,
-    .broadcast = nullptr,
-    .all_to_all = nullptr,
-    .unsuitable = no_switch,
-    .needs_switch = true};
+extern constinit const CollectiveAlgorithm record{.name = "switchml",
+                                                  .summary = "a programmable switch adds up all gradients",
+                                                  .reference = "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = no_switch,
+                                                  .needs_switch = true};
 
-}  // namespace stepcast
+}  // namespace stepcast::collective::switchml

@@ -4,13 +4,16 @@
 
 namespace stepcast {
 
-#define STEPCAST_MEMBER(member) extern const TensorScheme tensor_scheme_##member;
+#define STEPCAST_MEMBER(name)       \
+  namespace scheme::name {          \
+  extern const TensorScheme record; \
+  }
 #include <stepcast/tensor_schemes/tensor_schemes.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const TensorScheme> tensor_schemes() {
   static const TensorScheme all[] = {
-#define STEPCAST_MEMBER(member) tensor_scheme_##member,
+#define STEPCAST_MEMBER(name) scheme::name::record,
 #include <stepcast/tensor_schemes/tensor_schemes.inc>
 #undef STEPCAST_MEMBER
   };

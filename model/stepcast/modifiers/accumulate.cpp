@@ -9,7 +9,7 @@
 #include <stepcast/modifiers/shared/periodic.hpp>
 #include <stepcast/plan/modifier.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::accumulate {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "steps",
@@ -31,7 +31,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier accumulate_modifier{
+extern constinit const Modifier record{
     .name = "accumulate",
     .title = "gradient accumulation",
     .summary = "gradients are summed over k micro-steps and exchanged once",
@@ -44,4 +44,4 @@ extern constinit const Modifier accumulate_modifier{
     .caution = "the batch of an update grows by the number of steps",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::accumulate

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::acpsgd {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "rank",
@@ -46,7 +46,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier acpsgd_modifier{
+extern constinit const Modifier record{
     .name = "acpsgd",
     .title = "ACP-SGD",
     .summary = "the two factors of PowerSGD in turns, one all-reduce a step",
@@ -59,4 +59,4 @@ extern constinit const Modifier acpsgd_modifier{
     .caution = "as PowerSGD: the rank has to be tuned, and it needs the residual",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::acpsgd

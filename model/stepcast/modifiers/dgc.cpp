@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::dgc {
 namespace {
 
 constexpr OptionSpec options[] = {fraction_option(0.001, "share of the elements that is sent after the warm-up"),
@@ -45,7 +45,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier dgc_modifier{
+extern constinit const Modifier record{
     .name = "dgc",
     .title = "deep gradient compression",
     .summary = "top-k by a sampled threshold, with momentum correction",
@@ -60,4 +60,4 @@ extern constinit const Modifier dgc_modifier{
         "accuracy suffers [recalled]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::dgc

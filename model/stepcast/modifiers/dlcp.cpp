@@ -13,7 +13,7 @@
 //   loss = 0, dropped = 0, order = issue: the plan as it was; time is not increasing in loss, nor less with dropped
 #include <stepcast/modifiers/shared/bounded_loss.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::dlcp {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -53,7 +53,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 
 }  // namespace
 
-extern constinit const Modifier dlcp_modifier{
+extern constinit const Modifier record{
     .name = "dlcp",
     .title = "DLCP",
     .summary = "messages are complete when all but a bounded share arrived; no time-outs",
@@ -68,4 +68,4 @@ extern constinit const Modifier dlcp_modifier{
         "network",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::dlcp

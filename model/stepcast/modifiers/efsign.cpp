@@ -6,7 +6,7 @@
 //   residual and takes means, are taken. A host: 2.9 ns an element to encode, 0.71 to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::efsign {
 namespace {
 
 constexpr Pace encoding{v100_ns(32 - 8 * 23 / 9.), 2.9}, decoding{v100_ns(23) / 9, 0.71};
@@ -19,7 +19,7 @@ std::string settings(const OptionValues&) { return "grace_dl: EFSignSGDCompresso
 
 }  // namespace
 
-extern constinit const Modifier efsign_modifier{
+extern constinit const Modifier record{
     .name = "efsign",
     .title = "EF-signSGD",
     .summary = "signs and one scale a tensor with error feedback, gathered by all",
@@ -32,4 +32,4 @@ extern constinit const Modifier efsign_modifier{
     .caution = "error feedback repairs signSGD's convergence; the residual is as large as the gradient",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::efsign

@@ -10,7 +10,7 @@
 // (gloo: about 6 ns each, subnormal values).
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::fp16 {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -47,7 +47,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern constinit const Modifier fp16_modifier{
+extern constinit const Modifier record{
     .name = "fp16",
     .title = "half-precision gradients",
     .summary = "gradients travel as halves",
@@ -60,4 +60,4 @@ extern constinit const Modifier fp16_modifier{
     .caution = "gradients below 6e-8 become zero; scale the loss",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::fp16

@@ -10,7 +10,7 @@
 #include <stepcast/modifiers/shared/periodic.hpp>
 #include <stepcast/plan/modifier.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::local {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "period",
@@ -31,7 +31,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier local_modifier{
+extern constinit const Modifier record{
     .name = "local",
     .title = "local SGD",
     .summary = "workers update alone and exchange every k-th iteration",
@@ -44,4 +44,4 @@ extern constinit const Modifier local_modifier{
     .caution = "weights drift apart between exchanges: accuracy falls with the period",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::local

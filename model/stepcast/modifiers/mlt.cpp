@@ -10,7 +10,7 @@
 //   loss = 0, dropped = 0, order = issue: the plan as it was; effective loss min(dropped, loss)
 #include <stepcast/modifiers/shared/bounded_loss.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::mlt {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "loss",
@@ -36,7 +36,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 
 }  // namespace
 
-extern constinit const Modifier mlt_modifier{
+extern constinit const Modifier record{
     .name = "mlt",
     .title = "MLT",
     .summary = "gradients and parameters may lose a bounded share on the way; no time-outs",
@@ -50,4 +50,4 @@ extern constinit const Modifier mlt_modifier{
         "'+reliable', not with an ideal network",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::mlt

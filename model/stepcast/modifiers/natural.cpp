@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::natural {
 namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(0)};
@@ -28,7 +28,7 @@ std::string settings(const OptionValues&) { return "grace_dl: NaturalCompressor(
 
 }  // namespace
 
-extern constinit const Modifier natural_modifier{
+extern constinit const Modifier record{
     .name = "natural",
     .title = "natural compression",
     .summary = "elements rounded at random to powers of two, a byte each, gathered by all",
@@ -43,4 +43,4 @@ extern constinit const Modifier natural_modifier{
         "[derived]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::natural

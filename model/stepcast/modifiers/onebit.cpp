@@ -6,7 +6,7 @@
 //   20 ns an element to encode as GRACE's PyTorch code does (masked means), 0.71 to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::onebit {
 namespace {
 
 constexpr Pace encoding{v100_ns(32 - 8 * 23 / 9.), 20.4}, decoding{v100_ns(23) / 9, 0.71};
@@ -19,7 +19,7 @@ std::string settings(const OptionValues&) { return "grace_dl: OneBitCompressor()
 
 }  // namespace
 
-extern constinit const Modifier onebit_modifier{
+extern constinit const Modifier record{
     .name = "onebit",
     .title = "1-bit SGD",
     .summary = "one bit an element and two means a tensor with error feedback, gathered by all",
@@ -32,4 +32,4 @@ extern constinit const Modifier onebit_modifier{
     .caution = "needs the residual; published for speech models, where the first epoch ran dense [recalled]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::onebit

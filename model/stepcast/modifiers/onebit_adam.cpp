@@ -10,7 +10,7 @@
 //   GRACE. A host: 2.9 and 0.71 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::onebit_adam {
 namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(0)};
@@ -33,7 +33,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern constinit const Modifier onebit_adam_modifier{
+extern constinit const Modifier record{
     .name = "onebit_adam",
     .title = "1-bit Adam",
     .summary = "signs of the momentum after a dense warm-up, scattered and gathered",
@@ -49,4 +49,4 @@ extern constinit const Modifier onebit_adam_modifier{
         "after it",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::onebit_adam

@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::powersgd {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "rank",
@@ -68,7 +68,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier powersgd_modifier{
+extern constinit const Modifier record{
     .name = "powersgd",
     .title = "PowerSGD",
     .summary = "matrices as two factors of low rank, all-reduced one after the other",
@@ -83,4 +83,4 @@ extern constinit const Modifier powersgd_modifier{
         "products cost more than they save on fast links [measured in the project's lab]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::powersgd

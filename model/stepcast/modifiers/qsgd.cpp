@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::qsgd {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "levels",
@@ -55,7 +55,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier qsgd_modifier{
+extern constinit const Modifier record{
     .name = "qsgd",
     .title = "QSGD",
     .summary = "elements rounded at random to a few levels, gathered by all",
@@ -69,4 +69,4 @@ extern constinit const Modifier qsgd_modifier{
         "1.8 x to full accuracy on 16 GPUs, ResNet-152 [source]; unbiased, but the variance grows as levels get fewer",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::qsgd

@@ -8,7 +8,7 @@
 
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::randomk {
 namespace {
 
 constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements that is sent"), speed_option,
@@ -36,7 +36,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier randomk_modifier{
+extern constinit const Modifier record{
     .name = "randomk",
     .title = "random-k sparsification",
     .summary = "the same random elements of all workers, all-reduced",
@@ -49,4 +49,4 @@ extern constinit const Modifier randomk_modifier{
     .caution = "needs the residual and the same seed everywhere; random elements carry less than the largest ones",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::randomk

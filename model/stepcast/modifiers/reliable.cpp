@@ -10,7 +10,7 @@
 //   no loss, no stalls, one path: the plan as it was
 #include <stepcast/modifiers/shared/bounded_loss.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::reliable {
 namespace {
 
 constexpr OptionSpec options[] = {dropped_option,
@@ -54,7 +54,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 
 }  // namespace
 
-extern constinit const Modifier reliable_modifier{
+extern constinit const Modifier record{
     .name = "reliable",
     .title = "reliable transport on a lossy network",
     .summary = "messages wait for the time-outs of their slowest flow, and share hashed paths",
@@ -65,4 +65,4 @@ extern constinit const Modifier reliable_modifier{
     .apply = apply,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::reliable

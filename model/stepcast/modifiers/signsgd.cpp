@@ -5,7 +5,7 @@
 //   codec, V100: 23 ms for one encoding and eight decodings (GRACE signSGD). A host: 0.63 and 0.71 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::signsgd {
 namespace {
 
 constexpr Pace encoding{v100_ns(23) / 9, 0.63}, decoding{v100_ns(23) / 9, 0.71};
@@ -18,7 +18,7 @@ std::string settings(const OptionValues&) { return "grace_dl: SignSGDCompressor(
 
 }  // namespace
 
-extern constinit const Modifier signsgd_modifier{
+extern constinit const Modifier record{
     .name = "signsgd",
     .title = "signSGD with majority vote",
     .summary = "signs only, gathered by all, decided by majority",
@@ -33,4 +33,4 @@ extern constinit const Modifier signsgd_modifier{
         "retuned",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::signsgd

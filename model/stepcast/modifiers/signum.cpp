@@ -5,7 +5,7 @@
 //   momentum is the rest. A host: 0.63 + 0.41 to encode, 0.71 ns an element to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::signum {
 namespace {
 
 constexpr Pace encoding{v100_ns(45 - 8 * 23 / 9.), 1.04}, decoding{v100_ns(23) / 9, 0.71};
@@ -18,7 +18,7 @@ std::string settings(const OptionValues&) { return "grace_dl: SignumCompressor()
 
 }  // namespace
 
-extern constinit const Modifier signum_modifier{
+extern constinit const Modifier record{
     .name = "signum",
     .title = "Signum",
     .summary = "signs of the momentum, gathered by all, decided by majority",
@@ -32,4 +32,4 @@ extern constinit const Modifier signum_modifier{
         "as signSGD: the step size has to be retuned, convergence without error feedback is not guaranteed [textbook]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::signum

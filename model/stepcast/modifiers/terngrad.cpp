@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::terngrad {
 namespace {
 
 constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
@@ -36,7 +36,7 @@ std::string settings(const OptionValues&) { return "grace_dl: TernGradCompressor
 
 }  // namespace
 
-extern constinit const Modifier terngrad_modifier{
+extern constinit const Modifier record{
     .name = "terngrad",
     .title = "TernGrad",
     .summary = "elements become -1, 0 or 1 times a scale, gathered by all",
@@ -49,4 +49,4 @@ extern constinit const Modifier terngrad_modifier{
     .caution = "unbiased, but noisy: accuracy falls on large models [recalled]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::terngrad

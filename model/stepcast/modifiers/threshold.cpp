@@ -5,7 +5,7 @@
 //   sign (GRACE signSGD, 23 ms / 9) is taken; a host compares and lists in 2.8 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::threshold {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "kept",
@@ -28,7 +28,7 @@ std::string settings(const OptionValues&) { return "grace_dl: ThresholdCompresso
 
 }  // namespace
 
-extern constinit const Modifier threshold_modifier{
+extern constinit const Modifier record{
     .name = "threshold",
     .title = "threshold sparsification",
     .summary = "all elements above a bound with their indices, gathered by all",
@@ -41,4 +41,4 @@ extern constinit const Modifier threshold_modifier{
     .caution = "the volume depends on the data and changes during training: measure the share that is kept",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::threshold

@@ -12,7 +12,7 @@
 
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::modifier::topk {
 namespace {
 
 constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements that is sent"),
@@ -43,7 +43,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Modifier topk_modifier{
+extern constinit const Modifier record{
     .name = "topk",
     .title = "top-k sparsification",
     .summary = "the largest elements with their indices, gathered by all",
@@ -60,4 +60,4 @@ extern constinit const Modifier topk_modifier{
         "GRACE]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::topk

@@ -7,7 +7,7 @@
 // whole socket's memory: the two differ by that pace and by whom it delays.
 #include <stepcast/modifiers/shared/compression.hpp>
 
-namespace stepcast {
+namespace stepcast::modifier::twobit {
 namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(1)};
@@ -28,7 +28,7 @@ std::string settings(const OptionValues&) { return "kv.set_gradient_compression(
 
 }  // namespace
 
-extern constinit const Modifier twobit_modifier{
+extern constinit const Modifier record{
     .name = "twobit",
     .title = "MXNet 2-bit compression",
     .summary = "two bits an element to the servers, dense values back",
@@ -44,4 +44,4 @@ extern constinit const Modifier twobit_modifier{
         "a card's directions: pulls stay dense [derived]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::modifier::twobit

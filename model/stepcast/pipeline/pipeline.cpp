@@ -127,13 +127,16 @@ const PipelineTimes& PipelineEvaluator::operator()(std::span<const ChunkTimes> c
   return times_;
 }
 
-#define STEPCAST_MEMBER(member) extern const PipelineSchedule pipeline_##member;
+#define STEPCAST_MEMBER(name)           \
+  namespace pipeline::name {            \
+  extern const PipelineSchedule record; \
+  }
 #include <stepcast/pipelines/pipelines.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const PipelineSchedule> pipeline_schedules() {
   static const PipelineSchedule all[] = {
-#define STEPCAST_MEMBER(member) pipeline_##member,
+#define STEPCAST_MEMBER(name) pipeline::name::record,
 #include <stepcast/pipelines/pipelines.inc>
 #undef STEPCAST_MEMBER
   };

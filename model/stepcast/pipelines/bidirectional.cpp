@@ -20,7 +20,7 @@
 
 #include <limits>
 
-namespace stepcast {
+namespace stepcast::pipeline::bidirectional {
 namespace {
 
 std::string unsuitable(const PipelineShape& shape) {
@@ -76,14 +76,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern constinit const PipelineSchedule pipeline_bidirectional{"bidirectional",
-                                                               "bidirectional (Chimera)",
-                                                               "two copies of the model in opposite directions",
-                                                               "Li and Hoefler, SC 2021 (arXiv 2107.06925)",
-                                                               unsuitable,
-                                                               order,
-                                                               place,
-                                                               2,
-                                                               textbook};
+extern constinit const PipelineSchedule record{"bidirectional",
+                                               "bidirectional (Chimera)",
+                                               "two copies of the model in opposite directions",
+                                               "Li and Hoefler, SC 2021 (arXiv 2107.06925)",
+                                               unsuitable,
+                                               order,
+                                               place,
+                                               2,
+                                               textbook};
 
-}  // namespace stepcast
+}  // namespace stepcast::pipeline::bidirectional

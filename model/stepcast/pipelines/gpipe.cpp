@@ -13,7 +13,7 @@
 //     |...0123aabbccdd......
 #include <stepcast/pipelines/orders.hpp>
 
-namespace stepcast {
+namespace stepcast::pipeline::gpipe {
 namespace {
 
 std::vector<PipelineSlot> order(const PipelineShape& shape, std::uint32_t) {
@@ -30,14 +30,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern constinit const PipelineSchedule pipeline_gpipe{"gpipe",
-                                                       "GPipe",
-                                                       "all forward passes, then all backward passes",
-                                                       "Huang et al., NeurIPS 2019 (arXiv 1811.06965)",
-                                                       unless_one_chunk,
-                                                       order,
-                                                       place_in_a_row,
-                                                       1,
-                                                       textbook};
+extern constinit const PipelineSchedule record{"gpipe",
+                                               "GPipe",
+                                               "all forward passes, then all backward passes",
+                                               "Huang et al., NeurIPS 2019 (arXiv 1811.06965)",
+                                               unless_one_chunk,
+                                               order,
+                                               place_in_a_row,
+                                               1,
+                                               textbook};
 
-}  // namespace stepcast
+}  // namespace stepcast::pipeline::gpipe

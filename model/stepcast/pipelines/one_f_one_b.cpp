@@ -12,7 +12,7 @@
 //     |...0aa1bb2cc3dd4ee5ff......
 #include <stepcast/pipelines/orders.hpp>
 
-namespace stepcast {
+namespace stepcast::pipeline::one_f_one_b {
 namespace {
 
 TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seconds w) {
@@ -21,15 +21,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern constinit const PipelineSchedule pipeline_one_f_one_b{
-    "1f1b",
-    "1F1B",
-    "one forward and one backward pass in turn",
-    "Narayanan et al., ICML 2021 (arXiv 2006.09503, PipeDream-flush)",
-    unless_one_chunk,
-    one_forward_one_backward,
-    place_in_a_row,
-    1,
-    textbook};
+extern constinit const PipelineSchedule record{"1f1b",
+                                               "1F1B",
+                                               "one forward and one backward pass in turn",
+                                               "Narayanan et al., ICML 2021 (arXiv 2006.09503, PipeDream-flush)",
+                                               unless_one_chunk,
+                                               one_forward_one_backward,
+                                               place_in_a_row,
+                                               1,
+                                               textbook};
 
-}  // namespace stepcast
+}  // namespace stepcast::pipeline::one_f_one_b

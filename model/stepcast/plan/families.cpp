@@ -8,39 +8,48 @@
 
 namespace stepcast {
 
-#define STEPCAST_MEMBER(member) extern const CollectiveAlgorithm collective_##member;
+#define STEPCAST_MEMBER(name)              \
+  namespace collective::name {             \
+  extern const CollectiveAlgorithm record; \
+  }
 #include <stepcast/collectives/collectives.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const CollectiveAlgorithm> collective_algorithms() {
   static const CollectiveAlgorithm all[] = {
-#define STEPCAST_MEMBER(member) collective_##member,
+#define STEPCAST_MEMBER(name) collective::name::record,
 #include <stepcast/collectives/collectives.inc>
 #undef STEPCAST_MEMBER
   };
   return all;
 }
 
-#define STEPCAST_MEMBER(name) extern const Strategy name##_strategy;
+#define STEPCAST_MEMBER(name)   \
+  namespace strategy::name {    \
+  extern const Strategy record; \
+  }
 #include <stepcast/strategies/strategies.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const Strategy> strategies() {
   static const Strategy all[] = {
-#define STEPCAST_MEMBER(name) name##_strategy,
+#define STEPCAST_MEMBER(name) strategy::name::record,
 #include <stepcast/strategies/strategies.inc>
 #undef STEPCAST_MEMBER
   };
   return all;
 }
 
-#define STEPCAST_MEMBER(name) extern const Modifier name##_modifier;
+#define STEPCAST_MEMBER(name)   \
+  namespace modifier::name {    \
+  extern const Modifier record; \
+  }
 #include <stepcast/modifiers/modifiers.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const Modifier> modifiers() {
   static const Modifier all[] = {
-#define STEPCAST_MEMBER(name) name##_modifier,
+#define STEPCAST_MEMBER(name) modifier::name::record,
 #include <stepcast/modifiers/modifiers.inc>
 #undef STEPCAST_MEMBER
   };

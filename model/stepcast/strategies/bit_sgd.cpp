@@ -11,7 +11,7 @@
 // server adds up dense values. No step is late: the price is accuracy only.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::bit_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {host_memory_option};
@@ -26,7 +26,7 @@ std::string settings(const OptionValues&) { return "kv.set_gradient_compression(
 
 }  // namespace
 
-extern constinit const Strategy bit_sgd_strategy{
+extern constinit const Strategy record{
     .name = "bit_sgd",
     .title = "Bit-SGD",
     .summary = "pushes of two bits an element, dense pulls, no delay",
@@ -41,4 +41,4 @@ extern constinit const Strategy bit_sgd_strategy{
     .framework = "MXNet",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::bit_sgd

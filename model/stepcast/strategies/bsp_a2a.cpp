@@ -13,7 +13,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::bsp_a2a {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "bucket",
@@ -39,7 +39,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy bsp_a2a_strategy{
+extern constinit const Strategy record{
     .name = "bsp",
     .title = "BSP-A2A",
     .summary = "one all-reduce of all gradients after the backward pass; nothing overlaps",
@@ -52,4 +52,4 @@ extern constinit const Strategy bsp_a2a_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::bsp_a2a

@@ -13,7 +13,7 @@
 // partitions over separate servers as BytePS does, keys=even ideally.
 #include <stepcast/strategies/shared/server_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::bsp_ps {
 namespace {
 
 constexpr OptionSpec options[] = {partition_option("largest message"), keys_option};
@@ -44,7 +44,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy bsp_ps_strategy{
+extern constinit const Strategy record{
     .name = "bsp_ps",
     .title = "BSP-PS",
     .summary = "one fused push and pull over parameter servers after the backward pass",
@@ -57,4 +57,4 @@ extern constinit const Strategy bsp_ps_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::bsp_ps

@@ -13,7 +13,7 @@
 // without crossing the barrier only reorders the pushes.
 #include <stepcast/strategies/shared/server_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::byteps {
 namespace {
 
 constexpr OptionSpec options[] = {partition_option("largest message; larger tensors are cut (BYTEPS_PARTITION_BYTES)"),
@@ -48,7 +48,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy byteps_strategy{
+extern constinit const Strategy record{
     .name = "byteps",
     .title = "BytePS",
     .summary = "push and pull with the summation spread over extra servers and the worker machines",
@@ -61,4 +61,4 @@ extern constinit const Strategy byteps_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::byteps

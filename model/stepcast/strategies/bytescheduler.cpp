@@ -27,7 +27,7 @@
 #include <cmath>
 #include <limits>
 
-namespace stepcast {
+namespace stepcast::strategy::bytescheduler {
 namespace {
 
 constexpr double million_elements = 4e6;  // bytes
@@ -158,7 +158,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy bytescheduler_strategy{
+extern constinit const Strategy record{
     .name = "bytescheduler",
     .title = "ByteScheduler-A2A",
     .summary = "tensors cut into parts, all-reduced by urgency under a credit, across the barrier",
@@ -174,4 +174,4 @@ extern constinit const Strategy bytescheduler_strategy{
         "tensors: measure it before relying on this",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::bytescheduler

@@ -14,7 +14,7 @@
 // worker just before the layer's forward pass; servers that run the optimizer are not modelled.
 #include <stepcast/strategies/shared/server_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::bytescheduler_ps {
 namespace {
 
 constexpr double million_elements = 4e6;  // bytes
@@ -50,7 +50,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy bytescheduler_ps_strategy{
+extern constinit const Strategy record{
     .name = "bytescheduler_ps",
     .title = "ByteScheduler-PS",
     .summary = "tensors cut into parts, pushed by urgency under a credit, across the barrier",
@@ -63,4 +63,4 @@ extern constinit const Strategy bytescheduler_ps_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::bytescheduler_ps

@@ -15,7 +15,7 @@
 // modelled: the 1,000 synchronous iterations at the start.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::cd_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {period_option(5, "iterations between two dense pushes"), update_passes_option,
@@ -37,7 +37,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy cd_sgd_strategy{
+extern constinit const Strategy record{
     .name = "cd_sgd",
     .title = "CD-SGD",
     .summary = "OD-SGD with a push of two bits an element, dense every k-th iteration",
@@ -54,4 +54,4 @@ extern constinit const Strategy cd_sgd_strategy{
     .framework = "MXNet",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::cd_sgd

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::strategy::dc_dgd {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -60,7 +60,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy dc_dgd_strategy{
+extern constinit const Strategy record{
     .name = "dc_dgd",
     .title = "DC-DGD",
     .summary = "decentralised: compressed differences to the neighbours, one after another",
@@ -76,4 +76,4 @@ extern constinit const Strategy dc_dgd_strategy{
         "abstract]",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::dc_dgd

@@ -19,7 +19,7 @@
 #include <cstdio>
 #include <numeric>
 
-namespace stepcast {
+namespace stepcast::strategy::ddp {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "bucket",
@@ -107,7 +107,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy ddp_strategy{
+extern constinit const Strategy record{
     .name = "ddp",
     .title = "PyTorch DDP buckets",
     .summary = "buckets of fixed size in the order of readiness, all-reduced in bucket order",
@@ -120,4 +120,4 @@ extern constinit const Strategy ddp_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::ddp

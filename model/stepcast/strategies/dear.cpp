@@ -22,7 +22,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::strategy::dear {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "bucket",
@@ -194,7 +194,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy dear_strategy{
+extern constinit const Strategy record{
     .name = "dear",
     .title = "DeAR",
     .summary = "reduce-scatter under the backward pass, all-gather under the next forward pass",
@@ -207,4 +207,4 @@ extern constinit const Strategy dear_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::dear

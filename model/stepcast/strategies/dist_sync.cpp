@@ -11,7 +11,7 @@
 // which either side can do (`update_on_kvstore`): what it costs a server is unknown.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::dist_sync {
 namespace {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
@@ -24,7 +24,7 @@ std::string settings(const OptionValues&) { return "kv = mx.kv.create('dist_sync
 
 }  // namespace
 
-extern constinit const Strategy dist_sync_strategy{
+extern constinit const Strategy record{
     .name = "dist_sync",
     .title = "MXNet dist_sync",
     .summary = "whole tensors pushed to servers and pulled back, nearest layer first, no barrier",
@@ -38,4 +38,4 @@ extern constinit const Strategy dist_sync_strategy{
     .framework = "MXNet",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::dist_sync

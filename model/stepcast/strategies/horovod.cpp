@@ -25,7 +25,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace stepcast {
+namespace stepcast::strategy::horovod {
 namespace {
 
 enum Loop { non_blocking, blocking, gap };
@@ -163,7 +163,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy horovod_strategy{
+extern constinit const Strategy record{
     .name = "horovod",
     .title = "Horovod fusion",
     .summary = "tensors that are ready at a tick of a loop are packed up to a threshold",
@@ -176,4 +176,4 @@ extern constinit const Strategy horovod_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::horovod

@@ -12,7 +12,7 @@
 // machine the server is one of the devices. Not modelled: dealing out the units on the server.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::ist {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "period",
@@ -60,7 +60,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy ist_strategy{
+extern constinit const Strategy record{
     .name = "ist",
     .title = "Independent subnet training",
     .summary = "thin networks of their own, exchanged with a partitioned server every J iterations",
@@ -76,4 +76,4 @@ extern constinit const Strategy ist_strategy{
         "of the model",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::ist

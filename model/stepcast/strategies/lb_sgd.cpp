@@ -10,7 +10,7 @@
 // every lossless schedule that sends M on one serial channel. Convergence with stale gradients is not modelled.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::lb_sgd {
 namespace {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
@@ -26,7 +26,7 @@ std::string settings(const OptionValues&) { return "lzhangbv/last-batch-ddl: app
 
 }  // namespace
 
-extern constinit const Strategy lb_sgd_strategy{
+extern constinit const Strategy record{
     .name = "lb_sgd",
     .title = "LB-SGD",
     .summary = "one all-reduce of the previous iteration's gradients under the whole current iteration",
@@ -40,4 +40,4 @@ extern constinit const Strategy lb_sgd_strategy{
     .caution = "every gradient is one step old: what that costs in accuracy has to be tried out",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::lb_sgd

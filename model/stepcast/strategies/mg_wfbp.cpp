@@ -21,7 +21,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::strategy::mg_wfbp {
 namespace {
 
 enum Rule { pytorch, asc, caffe };
@@ -101,7 +101,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern constinit const Strategy mg_wfbp_strategy{
+extern constinit const Strategy record{
     .name = "mg_wfbp",
     .title = "MG-WFBP",
     .summary = "WFBP with gradients merged where waiting costs less than another start-up",
@@ -114,4 +114,4 @@ extern constinit const Strategy mg_wfbp_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::mg_wfbp

@@ -14,7 +14,7 @@
 // 200 synchronous iterations at the start; the update on the servers.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::od_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {update_passes_option, host_memory_option};
@@ -32,7 +32,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern constinit const Strategy od_sgd_strategy{
+extern constinit const Strategy record{
     .name = "od_sgd",
     .title = "OD-SGD",
     .summary = "forward passes continue from a local update while the global one travels, one step late",
@@ -49,4 +49,4 @@ extern constinit const Strategy od_sgd_strategy{
     .framework = "MXNet",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::od_sgd

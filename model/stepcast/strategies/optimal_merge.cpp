@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace stepcast {
+namespace stepcast::strategy::optimal_merge {
 namespace {
 
 Grouping optimal(const StrategyInput& in) {
@@ -53,7 +53,7 @@ std::string settings(const OptionValues&) { return "one all_reduce per group of 
 
 }  // namespace
 
-extern constinit const Strategy optimal_merge_strategy{
+extern constinit const Strategy record{
     .name = "optimal_merge",
     .title = "Optimal merge",
     .summary = "the best contiguous grouping for all-reduce under the backward pass",
@@ -66,4 +66,4 @@ extern constinit const Strategy optimal_merge_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::optimal_merge

@@ -11,7 +11,7 @@
 // is tau to 2 tau steps old. Not modelled: mixing the average into the weights, a few passes over them.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::overlap_local_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "period",
@@ -42,7 +42,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy overlap_local_sgd_strategy{
+extern constinit const Strategy record{
     .name = "overlap_local_sgd",
     .title = "Overlap-Local-SGD",
     .summary = "local updates; a non-blocking all-reduce of weights every tau-th iteration",
@@ -56,4 +56,4 @@ extern constinit const Strategy overlap_local_sgd_strategy{
     .caution = "workers' weights drift apart, and what they learn of one another is tau to 2 tau steps old",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::overlap_local_sgd

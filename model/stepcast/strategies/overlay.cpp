@@ -12,7 +12,7 @@
 #include <stepcast/strategies/shared/neighbours.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::overlay {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "degree",
@@ -51,7 +51,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy overlay_strategy{
+extern constinit const Strategy record{
     .name = "overlay",
     .title = "Overlay exchange",
     .summary = "decentralised: whole models to and from neighbours on an overlay",
@@ -67,4 +67,4 @@ extern constinit const Strategy overlay_strategy{
         "time does not show",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::overlay

@@ -11,7 +11,7 @@
 // servers that run the optimizer are not modelled.
 #include <stepcast/strategies/shared/server_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::p3 {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "slice",
@@ -37,7 +37,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy p3_strategy{
+extern constinit const Strategy record{
     .name = "p3",
     .title = "P3",
     .summary = "fixed slices pushed and pulled by urgency, one in flight, across the barrier",
@@ -51,4 +51,4 @@ extern constinit const Strategy p3_strategy{
     .framework = "MXNet",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::p3

@@ -14,7 +14,7 @@
 // Not modelled: the 500 synchronous iterations at the start; that the local update also reads the last pulled weights.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::ssd_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {period_option(5, "iterations between two pulls"), update_passes_option,
@@ -36,7 +36,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy ssd_sgd_strategy{
+extern constinit const Strategy record{
     .name = "ssd_sgd",
     .title = "SSD-SGD",
     .summary = "pushes every iteration, pulls every k-th, local updates in between",
@@ -53,4 +53,4 @@ extern constinit const Strategy ssd_sgd_strategy{
     .framework = "MXNet",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::ssd_sgd

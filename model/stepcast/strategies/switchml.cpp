@@ -10,7 +10,7 @@
 // `switchml` unless the plan names another one, which turns it into WFBP without its barrier on any network.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::switchml {
 namespace {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
@@ -37,7 +37,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern constinit const Strategy switchml_strategy{
+extern constinit const Strategy record{
     .name = "switchml",
     .title = "SwitchML",
     .summary = "one all-reduce per tensor through an aggregating switch; a layer's next forward waits only for its own",
@@ -51,4 +51,4 @@ extern constinit const Strategy switchml_strategy{
     .collective = "switchml",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::switchml

@@ -22,7 +22,7 @@
 #include <numeric>
 #include <utility>
 
-namespace stepcast {
+namespace stepcast::strategy::tictac {
 namespace {
 
 // Tensors in the order in which the forward pass needs them.
@@ -58,7 +58,7 @@ std::string settings(const OptionValues&) { return "xldrx/tictac: enforce the or
 
 }  // namespace
 
-extern constinit const Strategy tictac_strategy{
+extern constinit const Strategy record{
     .name = "tictac",
     .title = "TicTac",
     .summary = "parameters are received at the start of an iteration in the order of the forward pass",
@@ -72,4 +72,4 @@ extern constinit const Strategy tictac_strategy{
     .framework = "TensorFlow",
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::tictac

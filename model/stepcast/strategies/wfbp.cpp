@@ -10,7 +10,7 @@
 // the start-up of a collective once per tensor: that is what fusion (ddp, horovod, mg_wfbp) saves.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::wfbp {
 namespace {
 
 Answer<CommPlan> plan(const StrategyInput& in) { return all_reduced(in, per_tensor(in.profile, in.memory)); }
@@ -22,7 +22,7 @@ std::string settings(const OptionValues&) {
 
 }  // namespace
 
-extern constinit const Strategy wfbp_strategy{
+extern constinit const Strategy record{
     .name = "wfbp",
     .title = "WFBP-A2A",
     .summary = "one all-reduce per tensor, as soon as its gradient is ready",
@@ -35,4 +35,4 @@ extern constinit const Strategy wfbp_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::wfbp

@@ -14,7 +14,7 @@
 // server-side scheduling, no worker priority, no cross-barrier wrapper.
 #include <stepcast/strategies/shared/server_plan.hpp>
 
-namespace stepcast {
+namespace stepcast::strategy::wfbp_ps {
 namespace {
 
 constexpr OptionSpec options[] = {partition_option("largest message; larger tensors are cut"), keys_option};
@@ -42,7 +42,7 @@ std::string settings(const OptionValues& v) {
 
 }  // namespace
 
-extern constinit const Strategy wfbp_ps_strategy{
+extern constinit const Strategy record{
     .name = "wfbp_ps",
     .title = "WFBP-PS",
     .summary = "each tensor is pushed to the servers when its gradient is ready and pulled when summed",
@@ -55,4 +55,4 @@ extern constinit const Strategy wfbp_ps_strategy{
     .settings = settings,
 };
 
-}  // namespace stepcast
+}  // namespace stepcast::strategy::wfbp_ps

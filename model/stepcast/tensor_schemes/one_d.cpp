@@ -12,7 +12,7 @@
 // weights are larger than activations.
 #include <stepcast/layout/tensor_scheme.hpp>
 
-namespace stepcast {
+namespace stepcast::scheme::one_d {
 namespace {
 
 Answer<TensorGrid> grid(std::int64_t devices, std::int64_t depth) {
@@ -62,7 +62,7 @@ MatrixProduct local_product(const TensorGrid& g, const MatrixProduct& whole, Div
 
 }  // namespace
 
-extern constinit const TensorScheme tensor_scheme_one_d{
+extern constinit const TensorScheme record{
     .name = "1d",
     .title = "1-D (Megatron-LM)",
     .summary = "weights cut by columns, then by rows: one sum per pair of products",
@@ -75,4 +75,4 @@ extern constinit const TensorScheme tensor_scheme_one_d{
     .activation_share = activation_share,
     .local_product = local_product};
 
-}  // namespace stepcast
+}  // namespace stepcast::scheme::one_d

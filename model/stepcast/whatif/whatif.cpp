@@ -6,13 +6,16 @@
 
 namespace stepcast {
 
-#define STEPCAST_MEMBER(name) extern const WhatIf name##_whatif;
+#define STEPCAST_MEMBER(name) \
+  namespace whatif::name {    \
+  extern const WhatIf record; \
+  }
 #include <stepcast/whatifs/whatifs.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const WhatIf> whatifs() {
   static const WhatIf all[] = {
-#define STEPCAST_MEMBER(name) name##_whatif,
+#define STEPCAST_MEMBER(name) whatif::name::record,
 #include <stepcast/whatifs/whatifs.inc>
 #undef STEPCAST_MEMBER
   };

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::whatif::amp {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -32,7 +32,7 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf amp_whatif{
+extern constinit const WhatIf record{
     .name = "amp",
     .title = "mixed precision",
     .summary =
@@ -45,4 +45,4 @@ extern constinit const WhatIf amp_whatif{
         "the factors are against fp32 without TF32: from a TF32 trace take gemm=2, and lower it for small "
         "matrices; the casts of autocast cost host time that is not added"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::amp

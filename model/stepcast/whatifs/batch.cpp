@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace stepcast {
+namespace stepcast::whatif::batch {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -107,7 +107,7 @@ Answer<Profile> at_batch(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf batch_whatif{
+extern constinit const WhatIf record{
     .name = "batch",
     .title = "another batch",
     .summary =
@@ -120,4 +120,4 @@ extern constinit const WhatIf batch_whatif{
         "small batches do not fill a device: from one profile a larger batch is overestimated, a smaller one "
         "underestimated; a second profile removes most of that"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::batch

@@ -4,7 +4,7 @@
 // It changes the plan, not the profile: the plan's all-reduce runs with the collective `factored`, which is this chain.
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::blueconnect {
 namespace {
 
 Answer<Profile> unchanged(const WhatIfInput& in) {
@@ -15,16 +15,15 @@ Answer<Profile> unchanged(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf blueconnect_whatif{
-    .name = "blueconnect",
-    .title = "BlueConnect",
-    .summary =
-        "the plan's all-reduce runs as reduce-scatters and all-gathers over the "
-        "levels of the network (collective factored)",
-    .reference = "Cho, Finkler, Kung, Hunter 2019 (BlueConnect, MLSys)",
-    .options = {},
-    .apply = unchanged,
-    .caution = "changes the plan only: without a cluster nothing changes",
-    .collective = "factored"};
+extern constinit const WhatIf record{.name = "blueconnect",
+                                     .title = "BlueConnect",
+                                     .summary =
+                                         "the plan's all-reduce runs as reduce-scatters and all-gathers over the "
+                                         "levels of the network (collective factored)",
+                                     .reference = "Cho, Finkler, Kung, Hunter 2019 (BlueConnect, MLSys)",
+                                     .options = {},
+                                     .apply = unchanged,
+                                     .caution = "changes the plan only: without a cluster nothing changes",
+                                     .collective = "factored"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::blueconnect

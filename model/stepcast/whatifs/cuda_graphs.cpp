@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::whatif::cuda_graphs {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "launch",
@@ -34,7 +34,7 @@ Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf cuda_graphs_whatif{
+extern constinit const WhatIf record{
     .name = "cuda_graphs",
     .title = "CUDA graphs",
     .summary = "the step is one recorded graph: host time of layers and optimizer is one launch, device time stays",
@@ -45,4 +45,4 @@ extern constinit const WhatIf cuda_graphs_whatif{
         "needs fixed shapes and no synchronisation inside the step; gaps between kernels, which shrink, are not "
         "part of device time"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::cuda_graphs

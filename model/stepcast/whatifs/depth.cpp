@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-namespace stepcast {
+namespace stepcast::whatif::depth {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -24,7 +24,7 @@ Answer<Profile> at_depth(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf depth_whatif{
+extern constinit const WhatIf record{
     .name = "depth",
     .title = "another depth",
     .summary =
@@ -35,4 +35,4 @@ extern constinit const WhatIf depth_whatif{
     .apply = at_depth,
     .caution = "whether the deeper model fits into the memory of a device is not asked here: recommend asks"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::depth

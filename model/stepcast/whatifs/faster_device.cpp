@@ -3,7 +3,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::faster_device {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -36,7 +36,7 @@ Answer<Profile> on_faster_device(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf faster_device_whatif{
+extern constinit const WhatIf record{
     .name = "faster_device",
     .title = "faster device",
     .summary =
@@ -47,4 +47,4 @@ extern constinit const WhatIf faster_device_whatif{
     .apply = on_faster_device,
     .caution = "one factor for all kernels of a class: small kernels gain less than large ones"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::faster_device

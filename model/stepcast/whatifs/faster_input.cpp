@@ -2,7 +2,7 @@
 // its own length; loaders in worker processes deliver with a period, of which the step waits for what it does not hide.
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::faster_input {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -21,7 +21,7 @@ Answer<Profile> with_faster_input(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf faster_input_whatif{
+extern constinit const WhatIf record{
     .name = "faster_input",
     .title = "faster input",
     .summary = "the wait for the input batch and the period of loaders are scaled; by default both go",
@@ -32,4 +32,4 @@ extern constinit const WhatIf faster_input_whatif{
         "a trace shows the wait, not what loaders in worker processes hide: when another what-if makes the step "
         "shorter, less of it is hidden, unless the profile says their period"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::faster_input

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::whatif::fused_optimizer {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "launch",
@@ -33,7 +33,7 @@ Answer<Profile> with_fused_optimizer(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf fused_optimizer_whatif{
+extern constinit const WhatIf record{
     .name = "fused_optimizer",
     .title = "fused optimizer",
     .summary = "the update is one kernel: its launches go, its device time stays",
@@ -42,4 +42,4 @@ extern constinit const WhatIf fused_optimizer_whatif{
     .apply = with_fused_optimizer,
     .caution = "a fused kernel also reads each parameter once only: device time falls further than said"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::fused_optimizer

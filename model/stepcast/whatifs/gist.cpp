@@ -6,7 +6,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::gist {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -54,7 +54,7 @@ Answer<Profile> with_encoded_activations(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf gist_whatif{
+extern constinit const WhatIf record{
     .name = "gist",
     .title = "Gist",
     .summary = "activations are encoded after the forward and decoded before the backward pass",
@@ -63,4 +63,4 @@ extern constinit const WhatIf gist_whatif{
     .apply = with_encoded_activations,
     .caution = "sizes by layer are an estimate; lossy encodings change training"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::gist

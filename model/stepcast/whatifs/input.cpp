@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace stepcast {
+namespace stepcast::whatif::input {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -43,7 +43,7 @@ Answer<Profile> with_other_input(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf input_whatif{
+extern constinit const WhatIf record{
     .name = "input",
     .title = "another input pipeline",
     .summary = "another cache, storage, number or speed of loader workers, in the pipeline that feeds the steps",
@@ -52,4 +52,4 @@ extern constinit const WhatIf input_whatif{
     .apply = with_other_input,
     .caution = "batches that take unequally long, and the start of an epoch, are not in it"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::input

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::whatif::insert {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -53,12 +53,11 @@ Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf insert_whatif{
-    .name = "insert",
-    .title = "inserted layers",
-    .summary = "layers without parameters after the named ones",
-    .reference = "Daydream's primitive insert (Zhu, Phanishayee, Pekhimenko 2020)",
-    .options = options,
-    .apply = with_inserted_layers};
+extern constinit const WhatIf record{.name = "insert",
+                                     .title = "inserted layers",
+                                     .summary = "layers without parameters after the named ones",
+                                     .reference = "Daydream's primitive insert (Zhu, Phanishayee, Pekhimenko 2020)",
+                                     .options = options,
+                                     .apply = with_inserted_layers};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::insert

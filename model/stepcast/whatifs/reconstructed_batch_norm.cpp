@@ -9,7 +9,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::reconstructed_batch_norm {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -38,7 +38,7 @@ Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf reconstructed_batch_norm_whatif{
+extern constinit const WhatIf record{
     .name = "reconstructed_batch_norm",
     .title = "reconstructed batch norm",
     .summary = "batch norm split and fused with its neighbours: activations gone, batch norm halved",
@@ -47,4 +47,4 @@ extern constinit const WhatIf reconstructed_batch_norm_whatif{
     .apply = with_reconstructed_norm,
     .caution = "Daydream's own rule predicted 12.7 % where about 7 % were measured"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::reconstructed_batch_norm

@@ -3,7 +3,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::remove {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "layers",
@@ -23,7 +23,7 @@ Answer<Profile> without(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf remove_whatif{
+extern constinit const WhatIf record{
     .name = "remove",
     .title = "removed layers",
     .summary = "layers leave the model with their parameters and gradients",
@@ -34,4 +34,4 @@ extern constinit const WhatIf remove_whatif{
         "the parameterless operators that follow a layer (activation, pooling) are part of it and go with it; "
         "the optimizer stays as long as it was"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::remove

@@ -2,7 +2,7 @@
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
-namespace stepcast {
+namespace stepcast::whatif::scale {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -27,12 +27,11 @@ Answer<Profile> with_layers_scaled(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf scale_whatif{
-    .name = "scale",
-    .title = "scaled layers",
-    .summary = "device or host time of layers, forward and backward, times a factor",
-    .reference = "Jia et al. 2019 (MetaFlow); Daydream's primitive scale",
-    .options = options,
-    .apply = with_layers_scaled};
+extern constinit const WhatIf record{.name = "scale",
+                                     .title = "scaled layers",
+                                     .summary = "device or host time of layers, forward and backward, times a factor",
+                                     .reference = "Jia et al. 2019 (MetaFlow); Daydream's primitive scale",
+                                     .options = options,
+                                     .apply = with_layers_scaled};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::scale

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <optional>
 
-namespace stepcast {
+namespace stepcast::whatif::subnet {
 namespace {
 
 constexpr OptionSpec options[] = {{.name = "workers",
@@ -90,7 +90,7 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf subnet_whatif{
+extern constinit const WhatIf record{
     .name = "subnet",
     .title = "independent subnet",
     .summary = "the thin network that one of P workers trains: hidden units dealt out, compute and tensors shrunk",
@@ -99,4 +99,4 @@ extern constinit const WhatIf subnet_whatif{
     .apply = one_subnet,
     .caution = "small matrix products do not fill a device: the time shrinks less than the weights do"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::subnet

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::whatif::vdnn {
 namespace {
 
 constexpr OptionSpec options[] = {
@@ -67,7 +67,7 @@ Answer<Profile> with_offloading(const WhatIfInput& in) {
 
 }  // namespace
 
-extern constinit const WhatIf vdnn_whatif{
+extern constinit const WhatIf record{
     .name = "vdnn",
     .title = "vDNN",
     .summary = "activations are offloaded to the host in the forward pass and prefetched in the backward pass",
@@ -76,4 +76,4 @@ extern constinit const WhatIf vdnn_whatif{
     .apply = with_offloading,
     .caution = "copies do not share the PCIe link with gradients or input here; sizes by layer are an estimate"};
 
-}  // namespace stepcast
+}  // namespace stepcast::whatif::vdnn

@@ -14,13 +14,16 @@
 
 namespace stepcast {
 
-#define STEPCAST_MEMBER(name) Format name();
+#define STEPCAST_MEMBER(name) \
+  namespace format::name {    \
+  Format record();            \
+  }
 #include <stepcast/formats/formats.inc>
 #undef STEPCAST_MEMBER
 
 std::span<const Format> formats() {
   static const Format table[] = {
-#define STEPCAST_MEMBER(name) name(),
+#define STEPCAST_MEMBER(name) format::name::record(),
 #include <stepcast/formats/formats.inc>
 #undef STEPCAST_MEMBER
   };

@@ -14,7 +14,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::format::backward_gaps {
 namespace {
 
 constexpr std::string_view first_words = "first line is for expla";
@@ -87,9 +87,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format backward_gaps() {
+Format record() {
   return {"backward-gaps", "Times between gradients (*.bk.log)", "netx-repo/training-bottleneck layerwise_bk_done.py",
           recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::backward_gaps

@@ -15,7 +15,7 @@
 
 #include <map>
 
-namespace stepcast {
+namespace stepcast::format::byteps {
 namespace {
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::byteps; }
@@ -139,9 +139,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format byteps() {
+Format record() {
   return {"byteps", "BytePS communication trace of one GPU (comm.json)",
           "docs/timeline.md and byteps/common/global.cc in bytedance/byteps", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::byteps

@@ -17,7 +17,7 @@
 
 #include <map>
 
-namespace stepcast {
+namespace stepcast::format::bytescheduler {
 namespace {
 
 constexpr std::string_view queue = "QUEUE", communication = "COMMUNICATION", allreduce = "ALLREDUCE";
@@ -122,9 +122,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format bytescheduler() {
+Format record() {
   return {"bytescheduler", "ByteScheduler timeline of tensors in its queue and on the wire",
           "bytescheduler/common/profiler.py in bytedance/byteps", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::bytescheduler

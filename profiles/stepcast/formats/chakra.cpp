@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-namespace stepcast {
+namespace stepcast::format::chakra {
 namespace {
 
 using chakra_et::Schema;
@@ -152,9 +152,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format chakra() {
+Format record() {
   return {"chakra", "Chakra execution trace (*.et), the input of ASTRA-sim",
           "mlcommons/chakra schema/protobuf/et_def.proto", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::chakra

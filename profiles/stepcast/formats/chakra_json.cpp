@@ -14,7 +14,7 @@
 
 #include <limits>
 
-namespace stepcast {
+namespace stepcast::format::chakra_json {
 namespace {
 
 using Json = nlohmann::json;
@@ -105,9 +105,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format chakra_json() {
+Format record() {
   return {"chakra-json", "Chakra execution trace as JSON (key \"workload_graph\")", "mlcommons/chakra src/feeder",
           recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::chakra_json

@@ -14,7 +14,7 @@
 
 #include <map>
 
-namespace stepcast {
+namespace stepcast::format::composer {
 namespace {
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::composer; }
@@ -128,9 +128,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format composer() {
+Format record() {
   return {"composer", "MosaicML Composer's training loop (JSONTraceHandler)",
           "composer/profiler/json_trace_handler.py in mosaicml/composer", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::composer

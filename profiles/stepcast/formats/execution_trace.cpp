@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace stepcast {
+namespace stepcast::format::execution_trace {
 namespace {
 
 using simdjson::dom::element;
@@ -191,9 +191,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format execution_trace() {
+Format record() {
   return {"execution-trace", "PyTorch execution trace, schemas 1.0.1 to 1.1.1 (no times; adds to a Kineto trace)",
           "torch/csrc/profiler/standalone/execution_trace_observer.cpp", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::execution_trace

@@ -25,7 +25,7 @@
 #include <charconv>
 #include <optional>
 
-namespace stepcast {
+namespace stepcast::format::horovod {
 namespace {
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::horovod; }
@@ -358,9 +358,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format horovod() {
+Format record() {
   return {"horovod", "Horovod timeline (HOROVOD_TIMELINE), closed or left open",
           "horovod/common/timeline.cc; Horovod docs, Analyze Performance", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::horovod

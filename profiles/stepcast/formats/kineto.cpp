@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace stepcast {
+namespace stepcast::format::kineto {
 namespace {
 
 using Json = nlohmann::json;
@@ -275,9 +275,9 @@ Trace kineto_trace_of(std::span<const Source> parts, const ReadOptions& options)
   return builder.finish(header, bytes);
 }
 
-Format kineto() {
+Format record() {
   return {"kineto", "PyTorch profiler trace (*.pt.trace.json[.gz]), all versions",
           "libkineto output_json.cpp; torch.profiler; Chrome Trace Event Format", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::kineto

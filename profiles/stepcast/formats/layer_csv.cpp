@@ -25,7 +25,7 @@
 #include <optional>
 #include <span>
 
-namespace stepcast {
+namespace stepcast::format::layer_csv {
 namespace {
 
 bool recognises(std::string_view head) {
@@ -281,9 +281,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format layer_csv() {
+Format record() {
   return {"layer-csv", "Table of layers: name, forward_ms, backward_ms, bytes (or numel); any order and unit",
           "scripts of users; p4lang/p4app-switchML dnn_benchmark", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::layer_csv

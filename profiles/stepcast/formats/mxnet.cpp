@@ -17,7 +17,7 @@
 #include <compare>
 #include <map>
 
-namespace stepcast {
+namespace stepcast::format::mxnet {
 namespace {
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::mxnet; }
@@ -155,9 +155,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format mxnet() {
+Format record() {
   return {"mxnet", "MXNet profiler (profile.json), finished or not", "src/profiler/profiler.cc in apache/mxnet",
           recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::mxnet

@@ -24,7 +24,7 @@
 #include <set>
 #include <utility>
 
-namespace stepcast {
+namespace stepcast::format::nsys {
 namespace {
 
 constexpr std::int64_t latest_ns = std::int64_t{1} << 60;  ///< 36 years; sums of two stay in range
@@ -381,9 +381,9 @@ Reading read(const Source& source, const ReadOptions& options) { return NsysRead
 
 }  // namespace
 
-Format nsys() {
+Format record() {
   return {"nsys", "Nsight Systems report exported to SQLite (*.sqlite[.gz])",
           "nsys export --type sqlite; Nsight Systems user guide, SQLite schema reference", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::nsys

@@ -25,7 +25,7 @@
 #include <map>
 #include <optional>
 
-namespace stepcast {
+namespace stepcast::format::operation_csv {
 namespace {
 
 constexpr std::array<std::string_view, 11> columns = {"dp_rank",  "stage",  "rank", "step",  "optype", "start_ts",
@@ -246,9 +246,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format operation_csv() {
+Format record() {
   return {"operation-csv", "operations of a pipelined job as CSV (dp_rank, stage, step, optype, start_ts, ...)",
           "ByteDance-Seed/StragglerAnalysis, data/", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::operation_csv

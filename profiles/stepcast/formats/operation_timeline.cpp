@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <map>
 
-namespace stepcast {
+namespace stepcast::format::operation_timeline {
 namespace {
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::operations; }
@@ -143,10 +143,10 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format operation_timeline() {
+Format record() {
   return {"operation-timeline",
           "operations of a pipelined job as a Chrome trace (cat = operation, args step, mb_id, ...)",
           "ByteDance-Seed/StragglerAnalysis, data/timeline-*.json", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::operation_timeline

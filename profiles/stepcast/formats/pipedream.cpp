@@ -17,7 +17,7 @@
 #include <queue>
 #include <unordered_map>
 
-namespace stepcast {
+namespace stepcast::format::pipedream {
 namespace {
 
 constexpr std::string_view dashes = " -- ", stage_mark = " -- stage_id=";
@@ -191,9 +191,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format pipedream() {
+Format record() {
   return {"pipedream", "Layer graph of PipeDream's profiler (graph.txt)", "msr-fiddle/pipedream graph/graph.py",
           recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::pipedream

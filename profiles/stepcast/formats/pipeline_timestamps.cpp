@@ -24,7 +24,7 @@
 #include <optional>
 #include <set>
 
-namespace stepcast {
+namespace stepcast::format::pipeline_timestamps {
 namespace {
 
 using Json = nlohmann::json;
@@ -231,9 +231,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format pipeline_timestamps() {
+Format record() {
   return {"pipeline-timestamps", "start and end of each micro-batch on one pipeline stage (fwd_start, bwd_end, ...)",
           "AMD-AGI/Primus, tools/visualization/pp_vis", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::pipeline_timestamps

@@ -19,7 +19,7 @@
 #include <map>
 #include <tuple>
 
-namespace stepcast {
+namespace stepcast::format::rocprof {
 namespace {
 
 bool recognises(std::string_view head) { return chrome_writer_of(head) == ChromeWriter::rocprof; }
@@ -195,9 +195,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format rocprof() {
+Format record() {
   return {"rocprof", "rocprof v1 and v2: HIP calls, copies and kernels (results.json)",
           "ROCm/rocprofiler, bin/tblextr.py", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::rocprof

@@ -26,7 +26,7 @@
 #include <map>
 #include <optional>
 
-namespace stepcast {
+namespace stepcast::format::rocprofv3 {
 namespace {
 
 using Json = nlohmann::json;
@@ -277,9 +277,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format rocprofv3() {
+Format record() {
   return {"rocprofv3", "rocprofv3: kernels, copies, HIP and RCCL calls as JSON",
           "ROCm/rocprofiler-sdk, generateJSON.cpp", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::rocprofv3

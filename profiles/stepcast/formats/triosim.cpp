@@ -25,7 +25,7 @@
 #include <limits>
 #include <unordered_map>
 
-namespace stepcast {
+namespace stepcast::format::triosim {
 namespace {
 
 constexpr std::string_view operator_header = "OperatorID,OperatorName,";
@@ -250,7 +250,7 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format triosim() {
+Format record() {
   return {"triosim", "Operator and tensor tables of TrioSim's tracer (trace.csv and tensor.csv together)",
           "sarchlab/triosim tracer", recognises, read};
 }
@@ -278,4 +278,4 @@ std::optional<std::string> joined_tables(std::span<const Source> files) {
   return texts[0] + texts[1];
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::triosim

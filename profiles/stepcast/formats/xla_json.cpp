@@ -20,7 +20,7 @@
 #include <charconv>
 #include <string>
 
-namespace stepcast {
+namespace stepcast::format::xla_json {
 namespace {
 
 constexpr std::uint64_t event_cap = 1'000'000;  // kMaxEvents in trace_container / trace_viewer conversion
@@ -130,9 +130,9 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format xla_json() {
+Format record() {
   return {"xla-json", "TensorFlow and JAX profiler: trace.json of the trace viewer",
           "openxla/xprof, trace_events_to_json.cc; tensorflow/core/profiler", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::xla_json

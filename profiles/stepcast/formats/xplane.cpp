@@ -19,7 +19,7 @@
 
 #include <unordered_map>
 
-namespace stepcast {
+namespace stepcast::format::xplane {
 namespace {
 
 // The first message of a space is a plane, and the first fields of a plane are its id and its name.
@@ -320,8 +320,8 @@ Reading read(const Source& source, const ReadOptions& options) {
 
 }  // namespace
 
-Format xplane() {
+Format record() {
   return {"xplane", "TensorFlow and JAX profiler: xplane.pb", "tsl/profiler/protobuf/xplane.proto", recognises, read};
 }
 
-}  // namespace stepcast
+}  // namespace stepcast::format::xplane
