@@ -4,6 +4,7 @@
 #include "input.hpp"
 #include "values.hpp"
 
+#include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/documents/reading.hpp>
@@ -35,28 +36,13 @@ struct Item {
   std::vector<std::pair<std::string, std::string>> facts;
 };
 
-std::string value_text(const OptionSpec& option, double value) {
-  switch (option.kind) {
-    case OptionKind::size:
-      return text_of(Bytes(value));
-    case OptionKind::duration:
-      return text_of(Seconds(value));
-    case OptionKind::choice:
-      return std::string(option.choices[static_cast<std::size_t>(value)]);
-    case OptionKind::count:
-    case OptionKind::number:
-      break;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 std::string option_text(const OptionSpec& option) {
-  std::string text = std::string(option.name) + " = " + value_text(option, option.standard);
-  if (option.kind != OptionKind::choice)
-    text += " (" + value_text(option, option.low) + " to " + value_text(option, option.high) + ")";
-  return text + (option.tuned ? ", tuned" : "") + ": " + std::string(option.summary);
+  const auto text = [&](double value) { return option_value_text(option, value, option.patterns); };
+  std::string out(option.name);
+  if (!option.required) out += " = " + text(option.standard);
+  if (option.kind != OptionKind::choice && option.kind != OptionKind::layers)
+    out += " (" + text(option.low) + " to " + text(option.high) + ")";
+  return out + (option.tuned ? ", tuned: " : option.required ? ", required: " : ": ") + std::string(option.summary);
 }
 
 std::vector<Item> strategy_items() {
@@ -87,20 +73,12 @@ std::vector<Item> modifier_items() {
   return items;
 }
 
-std::string option_text(const WhatIfOption& option) {
-  const auto text = [&](double number) { return value_text(option, number, option.patterns); };
-  std::string out(option.name);
-  if (!option.required) out += " = " + text(option.standard);
-  if (option.kind != WhatIfValue::layers) out += " (" + text(option.low) + " to " + text(option.high) + ")";
-  return out + (option.required ? ", required: " : ": ") + std::string(option.summary);
-}
-
 std::vector<Item> whatif_items() {
   std::vector<Item> items;
   for (const WhatIf& w : whatifs()) {
     Item item{std::string(w.name), std::string(w.title), {{"what", std::string(w.summary)}}};
     item.facts.emplace_back("reference", w.reference);
-    for (const WhatIfOption& option : w.options) item.facts.emplace_back("option", option_text(option));
+    for (const OptionSpec& option : w.options) item.facts.emplace_back("option", option_text(option));
     if (!w.caution.empty()) item.facts.emplace_back("caution", w.caution);
     items.push_back(std::move(item));
   }

@@ -39,9 +39,7 @@ Scenario cache_scenario(const WhatifFlags& flags, const std::optional<InputPipel
   if (!pipeline)
     throw InputError("--cache", "the input pipeline that it is part of", "nothing",
                      "give --input FILE, or --dataset 146GB --samples 1281167 --storage 530MB/s --prep 245/s");
-  WhatIfSpec spec{whatif_named("input"), standard_values(*whatif_named("input"))};
-  spec.values.number[0] = cached_share_of(flags.cache, pipeline->data_set);
-  return {spec};
+  return {whatif_with("input", "cache", cached_share_of(flags.cache, pipeline->data_set))};
 }
 
 std::vector<Scenario> scenarios_of(const WhatifFlags& flags, const std::optional<InputPipeline>& pipeline) {

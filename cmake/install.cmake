@@ -10,6 +10,7 @@ set(stepcast_public_headers
   profiles/stepcast/anatomy/trace_summary.hpp
   profiles/stepcast/base/embedded.hpp
   profiles/stepcast/base/error.hpp
+  profiles/stepcast/base/options.hpp
   profiles/stepcast/base/text.hpp
   profiles/stepcast/base/units.hpp
   profiles/stepcast/documents/chakra_export.hpp
@@ -44,8 +45,8 @@ set(stepcast_public_headers
   model/stepcast/pipeline/pipeline.hpp
   model/stepcast/placement/placement.hpp
   model/stepcast/plan/comm_plan.hpp
+  model/stepcast/plan/fidelity.hpp
   model/stepcast/plan/modifier.hpp
-  model/stepcast/plan/options.hpp
   model/stepcast/plan/strategy.hpp
   model/stepcast/prediction/model.hpp
   model/stepcast/prediction/prediction.hpp

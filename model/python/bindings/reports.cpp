@@ -16,7 +16,7 @@ namespace stepcast::python {
 namespace {
 
 std::string kind_of(OptionKind kind) {
-  constexpr const char* names[] = {"size", "duration", "count", "number", "choice"};
+  constexpr const char* names[] = {"size", "duration", "count", "number", "choice", "rate", "layers"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -16,17 +16,17 @@ CostLine all_reduce(const Cluster& c) { return with_local_stages(c, best_effort_
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"atp",
-                                        "switches add up what they have room for, servers the rest",
-                                        "Lao et al., NSDI 2021; in-ATP/ATP",
-                                        all_reduce,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        no_switch_or_server,
-                                        nullptr,
-                                        true,
-                                        true};
+extern constinit const CollectiveAlgorithm record{
+    .name = "atp",
+    .summary = "switches add up what they have room for, servers the rest",
+    .reference = "Lao et al., NSDI 2021; in-ATP/ATP",
+    .all_reduce = all_reduce,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = nullptr,
+    .all_to_all = nullptr,
+    .unsuitable = no_switch_or_server,
+    .needs_switch = true,
+    .needs_servers = true};
 
 }  // namespace stepcast::collective::atp

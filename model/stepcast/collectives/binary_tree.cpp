@@ -17,14 +17,14 @@ CostLine all_reduce(const Cluster& c) { return broadcast(c) + broadcast(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"binary_tree",
-                                        "binomial tree up and down, not pipelined",
-                                        "Thakur et al., IJHPCA 2005",
-                                        all_reduce,
-                                        nullptr,
-                                        nullptr,
-                                        broadcast,
-                                        nullptr,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "binary_tree",
+                                                  .summary = "binomial tree up and down, not pipelined",
+                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = broadcast,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::binary_tree

@@ -16,14 +16,14 @@ CostLine all_to_all(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"bruck",
-                                        "all-to-all in log2(P) rounds, for short messages",
-                                        "Bruck et al., IEEE TPDS 1997",
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        all_to_all,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "bruck",
+                                                  .summary = "all-to-all in log2(P) rounds, for short messages",
+                                                  .reference = "Bruck et al., IEEE TPDS 1997",
+                                                  .all_reduce = nullptr,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = all_to_all,
+                                                  .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::bruck

@@ -21,14 +21,15 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"chain",
-                                        "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
-                                        "NCCL broadcast; van de Geijn, textbook form",
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        broadcast,
-                                        nullptr,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{
+    .name = "chain",
+    .summary = "broadcast along a pipelined chain of ranks, in 512 KiB chunks",
+    .reference = "NCCL broadcast; van de Geijn, textbook form",
+    .all_reduce = nullptr,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = broadcast,
+    .all_to_all = nullptr,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::chain

@@ -25,14 +25,15 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"double_tree",
-                                        "two complementary binary trees, pipelined",
-                                        "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
-                                        all_reduce,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{
+    .name = "double_tree",
+    .summary = "two complementary binary trees, pipelined",
+    .reference = "Sanders, Speck, Traeff, Parallel Computing 2009; NCCL 2.4",
+    .all_reduce = all_reduce,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = nullptr,
+    .all_to_all = nullptr,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::double_tree

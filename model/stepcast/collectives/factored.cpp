@@ -27,14 +27,14 @@ CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"factored",
-                                        "BlueConnect: a ring for every factor of P",
-                                        "Cho et al., BlueConnect, MLSys 2019",
-                                        all_reduce,
-                                        half,
-                                        half,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "factored",
+                                                  .summary = "BlueConnect: a ring for every factor of P",
+                                                  .reference = "Cho et al., BlueConnect, MLSys 2019",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = half,
+                                                  .all_gather = half,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::factored

@@ -18,14 +18,14 @@ CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"halving_doubling",
-                                        "recursive halving, then recursive doubling",
-                                        "Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005",
-                                        all_reduce,
-                                        half,
-                                        half,
-                                        nullptr,
-                                        nullptr,
-                                        power_of_two_only};
+extern constinit const CollectiveAlgorithm record{.name = "halving_doubling",
+                                                  .summary = "recursive halving, then recursive doubling",
+                                                  .reference = "Rabenseifner, ICCS 2004; Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = half,
+                                                  .all_gather = half,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = power_of_two_only};
 
 }  // namespace stepcast::collective::halving_doubling

@@ -24,14 +24,14 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"hierarchical",
-                                        "rings inside the machines, then between them",
-                                        "Horovod hierarchical allreduce; textbook form",
-                                        all_reduce,
-                                        half,
-                                        half,
-                                        broadcast,
-                                        nullptr,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "hierarchical",
+                                                  .summary = "rings inside the machines, then between them",
+                                                  .reference = "Horovod hierarchical allreduce; textbook form",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = half,
+                                                  .all_gather = half,
+                                                  .broadcast = broadcast,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::hierarchical

@@ -8,14 +8,14 @@
 
 namespace stepcast::collective::pairwise {
 
-extern const CollectiveAlgorithm record{"pairwise",
-                                        "all-to-all by pairwise exchange",
-                                        "Thakur et al., IJHPCA 2005",
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        pairwise_all_to_all,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{.name = "pairwise",
+                                                  .summary = "all-to-all by pairwise exchange",
+                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = nullptr,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = pairwise_all_to_all,
+                                                  .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::pairwise

@@ -16,14 +16,14 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"recursive_doubling",
-                                        "exchange of whole partial sums, for short messages",
-                                        "Thakur et al., IJHPCA 2005",
-                                        all_reduce,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        power_of_two_only};
+extern constinit const CollectiveAlgorithm record{.name = "recursive_doubling",
+                                                  .summary = "exchange of whole partial sums, for short messages",
+                                                  .reference = "Thakur et al., IJHPCA 2005",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = power_of_two_only};
 
 }  // namespace stepcast::collective::recursive_doubling

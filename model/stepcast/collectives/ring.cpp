@@ -24,14 +24,15 @@ CostLine broadcast(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"ring",
-                                        "ring; one flat ring over all devices",
-                                        "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
-                                        all_reduce,
-                                        half,
-                                        half,
-                                        broadcast,
-                                        pairwise_all_to_all,
-                                        nullptr};
+extern constinit const CollectiveAlgorithm record{
+    .name = "ring",
+    .summary = "ring; one flat ring over all devices",
+    .reference = "Patarasuk and Yuan, JPDC 2009; Thakur et al., IJHPCA 2005",
+    .all_reduce = all_reduce,
+    .reduce_scatter = half,
+    .all_gather = half,
+    .broadcast = broadcast,
+    .all_to_all = pairwise_all_to_all,
+    .unsuitable = nullptr};
 
 }  // namespace stepcast::collective::ring

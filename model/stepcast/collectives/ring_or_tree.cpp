@@ -29,16 +29,17 @@ CostLine broadcast(const Cluster& c) { return chain::record.broadcast(c); }
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"ring_or_tree",
-                                        "the faster of ring and double tree at each size, as NCCL chooses",
-                                        "NCCL 2.4 tuning",
-                                        smaller_latency,
-                                        half,
-                                        half,
-                                        broadcast,
-                                        pairwise_all_to_all,
-                                        nullptr,
-                                        larger_bandwidth};
+extern constinit const CollectiveAlgorithm record{
+    .name = "ring_or_tree",
+    .summary = "the faster of ring and double tree at each size, as NCCL chooses",
+    .reference = "NCCL 2.4 tuning",
+    .all_reduce = smaller_latency,
+    .reduce_scatter = half,
+    .all_gather = half,
+    .broadcast = broadcast,
+    .all_to_all = pairwise_all_to_all,
+    .unsuitable = nullptr,
+    .other_all_reduce = larger_bandwidth};
 
 }  // namespace ring_or_tree
 }  // namespace stepcast::collective

@@ -17,17 +17,17 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"sa_atp",
-                                        "ATP whose leading workers help the one with the slowest link",
-                                        "Li et al., IEEE/ACM Transactions on Networking 32(6), 2024",
-                                        all_reduce,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        no_switch_or_server,
-                                        nullptr,
-                                        true,
-                                        true};
+extern constinit const CollectiveAlgorithm record{
+    .name = "sa_atp",
+    .summary = "ATP whose leading workers help the one with the slowest link",
+    .reference = "Li et al., IEEE/ACM Transactions on Networking 32(6), 2024",
+    .all_reduce = all_reduce,
+    .reduce_scatter = nullptr,
+    .all_gather = nullptr,
+    .broadcast = nullptr,
+    .all_to_all = nullptr,
+    .unsuitable = no_switch_or_server,
+    .needs_switch = true,
+    .needs_servers = true};
 
 }  // namespace stepcast::collective::sa_atp

@@ -28,16 +28,15 @@ CostLine all_reduce(const Cluster& c) {
 
 }  // namespace
 
-extern const CollectiveAlgorithm record{"switchml",
-                                        "a programmable switch adds up all gradients",
-                                        "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
-                                        all_reduce,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        nullptr,
-                                        no_switch,
-                                        nullptr,
-                                        true};
+extern constinit const CollectiveAlgorithm record{.name = "switchml",
+                                                  .summary = "a programmable switch adds up all gradients",
+                                                  .reference = "Sapio et al., NSDI 2021; p4lang/p4app-switchML",
+                                                  .all_reduce = all_reduce,
+                                                  .reduce_scatter = nullptr,
+                                                  .all_gather = nullptr,
+                                                  .broadcast = nullptr,
+                                                  .all_to_all = nullptr,
+                                                  .unsuitable = no_switch,
+                                                  .needs_switch = true};
 
 }  // namespace stepcast::collective::switchml

@@ -28,10 +28,8 @@ std::int64_t LaunchInput::blocks() const {
 double LaunchInput::bucket_elements() const {
   const PlanSpec& plan = prediction.plan.gradients;
   if (plan.strategy == nullptr || plan.strategy->name != "ddp" || workload.bytes_of_gradient <= 0) return 0;
-  for (std::size_t i = 0; i < plan.strategy->options.size(); ++i)
-    if (plan.strategy->options[i].name == "bucket" && std::isfinite(plan.options[i]) && plan.options[i] >= 1)
-      return std::floor(plan.options[i] / workload.bytes_of_gradient);
-  return 0;
+  const double bucket = plan.options[position_of("bucket", plan.strategy->options)];
+  return std::isfinite(bucket) && bucket >= 1 ? std::floor(bucket / workload.bytes_of_gradient) : 0;
 }
 
 std::string own_way_of(const LaunchInput& in, std::string_view framework) {

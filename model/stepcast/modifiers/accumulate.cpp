@@ -18,13 +18,15 @@ constexpr OptionSpec options[] = {{.name = "steps",
                                    .low = 1,
                                    .high = 1024,
                                    .summary = "micro-steps per update"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  return communicating_every(static_cast<std::uint32_t>(in.options[0]), std::move(plan), true);
+  return communicating_every(static_cast<std::uint32_t>(in.options[named("steps")]), std::move(plan), true);
 }
 
 std::string settings(const OptionValues& v) {
-  return "with model.no_sync(): for all but every " + std::to_string(static_cast<long long>(v[0])) + "th micro-step";
+  return "with model.no_sync(): for all but every " + std::to_string(static_cast<long long>(v[named("steps")])) +
+         "th micro-step";
 }
 
 }  // namespace

@@ -20,12 +20,13 @@ constexpr OptionSpec options[] = {{.name = "rank",
                                    .summary = "columns of the two factors"},
                                   speed_option,
                                   overlap_option(1)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace residual{v100_ns(12.0) / 2, 0.76 / 2}, products{v100_ns(7.25) / 2, 1.8 / 2};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   if (std::string why = without_shapes(in.profile); !why.empty()) return Inapplicable{why};
-  const double most = in.options[0];
-  const CodecClock time(in.profile, in.options[1]);
+  const double most = in.options[named("rank")];
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto factor = [=](const Tensor& t) {
     const MatrixShape matrix = matrix_shape(t);
     const double rank = std::min({most, matrix.rows, matrix.columns}), all = elements(t);
@@ -34,12 +35,12 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
     const Seconds half = (time(residual, all) + rank * time(products, all)) / 2;
     return Encoding{.sent = Bytes(sent * size_of(t.dtype)), .encode = half, .decode = half};
   };
-  return compressed(std::move(plan), in, {.of = factor, .overlapped = in.options[2] != 0});
+  return compressed(std::move(plan), in, {.of = factor, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues& v) {
   char text[80];
-  std::snprintf(text, sizeof text, "lzhangbv/acpsgd: rank = %.0f", v[0]);
+  std::snprintf(text, sizeof text, "lzhangbv/acpsgd: rank = %.0f", v[named("rank")]);
   return text;
 }
 

@@ -22,19 +22,24 @@ constexpr OptionSpec options[] = {fraction_option(0.001, "share of the elements 
                                    .summary = "of training, from 0: the first four send more"},
                                   speed_option,
                                   overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace threshold{v100_ns(175.8), 3.8}, kept_element{v100_ns(252.5) / 9, 2.7};
 constexpr double warm_up[] = {0.25, 0.0625, 0.0156, 0.004};
 
-double kept_share(const OptionValues& v) { return v[1] < 4 ? std::max(v[0], warm_up[static_cast<int>(v[1])]) : v[0]; }
+double kept_share(const OptionValues& v) {
+  const double fraction = v[named("fraction")], epoch = v[named("epoch")];
+  return epoch < 4 ? std::max(fraction, warm_up[static_cast<int>(epoch)]) : fraction;
+}
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   const Selection largest{kept_share(in.options), Bytes(4), threshold, kept_element};
-  return selection_gathered(std::move(plan), in, largest, in.options[2], in.options[3] != 0);
+  return selection_gathered(std::move(plan), in, largest, in.options[named("speed")],
+                            in.options[named("overlap")] != 0);
 }
 
 std::string settings(const OptionValues& v) {
   char text[100];
-  std::snprintf(text, sizeof text, "grace_dl: DgcCompressor(compress_ratio=%.4g)", v[0]);
+  std::snprintf(text, sizeof text, "grace_dl: DgcCompressor(compress_ratio=%.4g)", v[named("fraction")]);
   return text;
 }
 

@@ -39,13 +39,15 @@ constexpr OptionSpec options[] = {
      .high = 1,
      .summary = "the same for all layers, or from 1.1 of it at the input to 0.4 at the output",
      .choices = {"uniform", "graded"}}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   Transport transport;
-  transport.loss = in.options[2];
-  transport.oversubscription = in.options[3];
+  transport.loss = in.options[named("dropped")];
+  transport.oversubscription = in.options[named("oversubscription")];
   transport.spraying = true;
-  const LossTolerance tolerance{in.options[0], in.options[1], in.options[5] == 1, in.options[4] == 1};
+  const LossTolerance tolerance{in.options[named("loss")], in.options[named("pull")], in.options[named("bound")] == 1,
+                                in.options[named("order")] == 1};
   return over_lossy_transport(std::move(plan), in, transport, tolerance);
 }
 

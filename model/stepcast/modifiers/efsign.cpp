@@ -9,7 +9,6 @@
 namespace stepcast::modifier::efsign {
 namespace {
 
-constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
 constexpr Pace encoding{v100_ns(32 - 8 * 23 / 9.), 2.9}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
@@ -27,7 +26,7 @@ extern constinit const Modifier record{
     .reference = "Karimireddy et al., ICML 2019; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
-    .options = options,
+    .options = signs_options,
     .apply = apply,
     .settings = settings,
     .caution = "error feedback repairs signSGD's convergence; the residual is as large as the gradient",

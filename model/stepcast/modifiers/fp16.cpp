@@ -21,10 +21,11 @@ constexpr OptionSpec options[] = {
      .high = 1e15,
      .summary = "bandwidth in bytes per second for the casts; 0: the device's, or a core's"},
     overlap_option(1)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace to_half{6. / 900, 0.33}, from_half{6. / 900, 0.23};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const BytesPerSecond memory(in.options[0]);
+  const BytesPerSecond memory(in.options[named("memory")]);
   const CodecClock time(in.profile, 1);
   const auto halved = [=](const Tensor& t) {
     if (size_of(t.dtype) <= 2) return Encoding{.sent = t.size};
@@ -35,7 +36,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
     const Seconds cast = streamed(1, t.size + half, memory);
     return Encoding{.sent = half, .encode = cast, .decode = cast};
   };
-  return compressed(std::move(plan), in, {.of = halved, .overlapped = in.options[1] != 0, .cast = true});
+  return compressed(std::move(plan), in, {.of = halved, .overlapped = in.options[named("overlap")] != 0, .cast = true});
 }
 
 std::string settings(const OptionValues&) {

@@ -19,13 +19,14 @@ constexpr OptionSpec options[] = {{.name = "period",
                                    .low = 1,
                                    .high = 1024,
                                    .summary = "iterations between two exchanges"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  return communicating_every(static_cast<std::uint32_t>(in.options[0]), std::move(plan), false);
+  return communicating_every(static_cast<std::uint32_t>(in.options[named("period")]), std::move(plan), false);
 }
 
 std::string settings(const OptionValues& v) {
-  return "PeriodicModelAverager(period=" + std::to_string(static_cast<long long>(v[0])) + ")";
+  return "PeriodicModelAverager(period=" + std::to_string(static_cast<long long>(v[named("period")])) + ")";
 }
 
 }  // namespace

@@ -22,13 +22,15 @@ constexpr OptionSpec options[] = {{.name = "loss",
                                   dropped_option,
                                   oversubscription_option,
                                   network_order_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   Transport transport;
-  transport.loss = in.options[1];
-  transport.oversubscription = in.options[2];
+  transport.loss = in.options[named("dropped")];
+  transport.oversubscription = in.options[named("oversubscription")];
   transport.spraying = true;
-  const LossTolerance tolerance{in.options[0], in.options[0], false, in.options[3] == 1};
+  const LossTolerance tolerance{in.options[named("loss")], in.options[named("loss")], false,
+                                in.options[named("order")] == 1};
   return over_lossy_transport(std::move(plan), in, transport, tolerance);
 }
 

@@ -11,16 +11,17 @@ namespace stepcast::modifier::natural {
 namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace encoding{v100_ns(196) / 9, 21.0}, decoding{v100_ns(196) / 9, 9.1};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const CodecClock time(in.profile, in.options[0]);
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto rounded = [=](const Tensor& t) {
     const double all = elements(t);
     return Encoding{.sent = Bytes(all), .encode = time(encoding, all), .decode = time(decoding, all)};
   };
   return compressed(std::move(plan), in,
-                    {.of = rounded, .exchange = Exchange::gathered, .overlapped = in.options[1] != 0});
+                    {.of = rounded, .exchange = Exchange::gathered, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues&) { return "grace_dl: NaturalCompressor()"; }

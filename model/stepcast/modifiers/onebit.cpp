@@ -9,7 +9,6 @@
 namespace stepcast::modifier::onebit {
 namespace {
 
-constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
 constexpr Pace encoding{v100_ns(32 - 8 * 23 / 9.), 20.4}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
@@ -27,7 +26,7 @@ extern constinit const Modifier record{
     .reference = "Seide et al., Interspeech 2014; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
-    .options = options,
+    .options = signs_options,
     .apply = apply,
     .settings = settings,
     .caution = "needs the residual; published for speech models, where the first epoch ran dense [recalled]",

@@ -14,16 +14,17 @@ namespace stepcast::modifier::onebit_adam {
 namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace encoding{v100_ns(32 - 8 * 23 / 9.), 2.9}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const CodecClock time(in.profile, in.options[0]);
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto signs = [=](const Tensor& t) {
     const double all = elements(t);
     return Encoding{.sent = Bytes(all / 8 + 4), .encode = time(encoding, all), .decode = time(decoding, all)};
   };
   return compressed(std::move(plan), in,
-                    {.of = signs, .exchange = Exchange::scattered, .overlapped = in.options[1] != 0});
+                    {.of = signs, .exchange = Exchange::scattered, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues&) {

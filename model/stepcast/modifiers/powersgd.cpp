@@ -34,12 +34,13 @@ constexpr OptionSpec options[] = {{.name = "rank",
                                    .summary = "by which a matrix has to shrink (min_compression_rate)"},
                                   speed_option,
                                   overlap_option(1)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace residual{v100_ns(12.0), 0.76}, products{v100_ns(7.25), 1.8};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   if (std::string why = without_shapes(in.profile); !why.empty()) return Inapplicable{why};
-  const double most = in.options[0], least_saving = in.options[1];
-  const CodecClock time(in.profile, in.options[2]);
+  const double most = in.options[named("rank")], least_saving = in.options[named("least_saving")];
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto factors = [=](const Tensor& t) {
     const MatrixShape matrix = matrix_shape(t);
     const double rank = std::min({most, matrix.rows, matrix.columns}), all = elements(t);
@@ -53,7 +54,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
                     .between = product,
                     .decode = fixed / 2 + product};
   };
-  return compressed(std::move(plan), in, {.of = factors, .overlapped = in.options[3] != 0});
+  return compressed(std::move(plan), in, {.of = factors, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues& v) {
@@ -61,7 +62,7 @@ std::string settings(const OptionValues& v) {
   std::snprintf(text, sizeof text,
                 "model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=%.0f, "
                 "min_compression_rate=%.4g), powerSGD_hook.powerSGD_hook)",
-                v[0], v[1]);
+                v[named("rank")], v[named("least_saving")]);
   return text;
 }
 

@@ -27,28 +27,29 @@ constexpr OptionSpec options[] = {{.name = "levels",
                                   values_option,
                                   speed_option,
                                   overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace encoding{v100_ns(206) / 9, 14.5}, decoding{v100_ns(206) / 9, 0.44};
 
 // Per element.
 Bytes size_of_value(const OptionValues& v) {
-  if (v[2] == 0) return Bytes(v[0] < 128 ? 1 : 2);
-  return Bytes(std::ceil(std::log2(2 * v[0] + 1)) / 8 + 4 / v[1]);
+  if (v[named("values")] == 0) return Bytes(v[named("levels")] < 128 ? 1 : 2);
+  return Bytes(std::ceil(std::log2(2 * v[named("levels")] + 1)) / 8 + 4 / v[named("bucket")]);
 }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   const Bytes value = size_of_value(in.options);
-  const CodecClock time(in.profile, in.options[3]);
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto rounded = [=](const Tensor& t) {
     const double all = elements(t);
     return Encoding{.sent = all * value, .encode = time(encoding, all), .decode = time(decoding, all)};
   };
   return compressed(std::move(plan), in,
-                    {.of = rounded, .exchange = Exchange::gathered, .overlapped = in.options[4] != 0});
+                    {.of = rounded, .exchange = Exchange::gathered, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues& v) {
   char text[100];
-  std::snprintf(text, sizeof text, "grace_dl: QSGDCompressor(quantum_num=%.0f)", v[0]);
+  std::snprintf(text, sizeof text, "grace_dl: QSGDCompressor(quantum_num=%.0f)", v[named("levels")]);
   return text;
 }
 

@@ -13,23 +13,24 @@ namespace {
 
 constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements that is sent"), speed_option,
                                   overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace residual{v100_ns(9.6), 0.38}, gathered{v100_ns(140.8) / 2, 7.6}, scattered{v100_ns(140.8) / 2, 3.1};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double fraction = in.options[0];
-  const CodecClock time(in.profile, in.options[1]);
+  const double fraction = in.options[named("fraction")];
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto drawn = [=](const Tensor& t) {
     const double all = elements(t), kept = fraction * all;
     return Encoding{.sent = fraction * t.size,
                     .encode = time(residual, all) + time(gathered, kept),
                     .decode = time(scattered, kept)};
   };
-  return compressed(std::move(plan), in, {.of = drawn, .overlapped = in.options[2] != 0});
+  return compressed(std::move(plan), in, {.of = drawn, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues& v) {
   char text[100];
-  std::snprintf(text, sizeof text, "grace_dl: RandomKCompressor(compress_ratio=%.4g)", v[0]);
+  std::snprintf(text, sizeof text, "grace_dl: RandomKCompressor(compress_ratio=%.4g)", v[named("fraction")]);
   return text;
 }
 

@@ -39,15 +39,16 @@ constexpr OptionSpec options[] = {dropped_option,
                                    .high = 1000,
                                    .summary = "uplinks among which flows are hashed"},
                                   oversubscription_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   Transport transport;
-  transport.loss = in.options[0];
-  transport.flows = static_cast<std::int64_t>(in.options[1]);
-  transport.stall_probability = in.options[2];
-  transport.timeout = Seconds(in.options[3]);
-  transport.paths = static_cast<std::int64_t>(in.options[4]);
-  transport.oversubscription = in.options[5];
+  transport.loss = in.options[named("dropped")];
+  transport.flows = static_cast<std::int64_t>(in.options[named("flows")]);
+  transport.stall_probability = in.options[named("stall")];
+  transport.timeout = Seconds(in.options[named("timeout")]);
+  transport.paths = static_cast<std::int64_t>(in.options[named("paths")]);
+  transport.oversubscription = in.options[named("oversubscription")];
   return over_reliable_transport(std::move(plan), in, transport);
 }
 

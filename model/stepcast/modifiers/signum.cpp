@@ -8,7 +8,6 @@
 namespace stepcast::modifier::signum {
 namespace {
 
-constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
 constexpr Pace encoding{v100_ns(45 - 8 * 23 / 9.), 1.04}, decoding{v100_ns(23) / 9, 0.71};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
@@ -26,7 +25,7 @@ extern constinit const Modifier record{
     .reference = "Bernstein et al., ICML 2018; sands-lab/grace",
     .fidelity = Fidelity::lossy,
     .usual_base = "bsp",
-    .options = options,
+    .options = signs_options,
     .apply = apply,
     .settings = settings,
     .caution =

@@ -14,12 +14,13 @@ namespace stepcast::modifier::terngrad {
 namespace {
 
 constexpr OptionSpec options[] = {values_option, speed_option, overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace encoding{v100_ns(206) / 9, 23.8}, decoding{v100_ns(206) / 9, 0.44};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const double bits = in.options[0] == 0 ? 8 : 2;
+  const double bits = in.options[named("values")] == 0 ? 8 : 2;
   const double summed = std::max(bits, std::ceil(std::log2(2.0 * static_cast<double>(in.cluster.nodes) + 1)));
-  const CodecClock time(in.profile, in.options[1]);
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto ternary = [=](const Tensor& t) {
     const double all = elements(t);
     return Encoding{.sent = Bytes(all * bits / 8 + 4),
@@ -28,7 +29,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
                     .decode = time(decoding, all)};
   };
   return compressed(std::move(plan), in,
-                    {.of = ternary, .exchange = Exchange::gathered, .overlapped = in.options[2] != 0});
+                    {.of = ternary, .exchange = Exchange::gathered, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues&) { return "grace_dl: TernGradCompressor()"; }

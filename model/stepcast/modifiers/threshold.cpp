@@ -16,11 +16,12 @@ constexpr OptionSpec options[] = {{.name = "kept",
                                    .summary = "share of the elements that is above the threshold"},
                                   speed_option,
                                   overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace comparison{v100_ns(23) / 9, 2.8}, kept_element{v100_ns(285.7) / 9, 2.7};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const Selection above{in.options[0], Bytes(4), comparison, kept_element};
-  return selection_gathered(std::move(plan), in, above, in.options[1], in.options[2] != 0);
+  const Selection above{in.options[named("kept")], Bytes(4), comparison, kept_element};
+  return selection_gathered(std::move(plan), in, above, in.options[named("speed")], in.options[named("overlap")] != 0);
 }
 
 std::string settings(const OptionValues&) { return "grace_dl: ThresholdCompressor(threshold=...)"; }

@@ -25,16 +25,19 @@ constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements t
                                    .choices = {"int32", "int64"}},
                                   speed_option,
                                   overlap_option(0)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace selection{v100_ns(261.1), 20.3}, kept_element{v100_ns(285.7) / 9, 2.7};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const Selection largest{in.options[0], Bytes(in.options[1] == 0 ? 4 : 8), selection, kept_element};
-  return selection_gathered(std::move(plan), in, largest, in.options[2], in.options[3] != 0);
+  const Selection largest{in.options[named("fraction")], Bytes(in.options[named("index")] == 0 ? 4 : 8), selection,
+                          kept_element};
+  return selection_gathered(std::move(plan), in, largest, in.options[named("speed")],
+                            in.options[named("overlap")] != 0);
 }
 
 std::string settings(const OptionValues& v) {
   char text[100];
-  std::snprintf(text, sizeof text, "grace_dl: TopKCompressor(compress_ratio=%.4g)", v[0]);
+  std::snprintf(text, sizeof text, "grace_dl: TopKCompressor(compress_ratio=%.4g)", v[named("fraction")]);
   return text;
 }
 

@@ -11,16 +11,17 @@ namespace stepcast::modifier::twobit {
 namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(1)};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace quantiser{12.25 / 900, 6.0};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const CodecClock time(in.profile, in.options[0]);
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto two_bits = [=](const Tensor& t) {
     const double all = elements(t);
     return Encoding{.sent = Bytes(all / 4), .pulled = t.size, .encode = time(quantiser, all)};
   };
   return compressed(std::move(plan), in,
-                    {.of = two_bits, .exchange = Exchange::pushed, .overlapped = in.options[1] != 0});
+                    {.of = two_bits, .exchange = Exchange::pushed, .overlapped = in.options[named("overlap")] != 0});
 }
 
 std::string settings(const OptionValues&) { return "kv.set_gradient_compression({'type': '2bit', 'threshold': 0.5})"; }

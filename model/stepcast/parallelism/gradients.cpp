@@ -3,6 +3,7 @@
 #include <stepcast/prediction/alike.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace stepcast {
@@ -114,9 +115,8 @@ Answer<Seconds> by_strategy(Profile profile, const PricedGroup& group, const Lay
 
 /// The size from which the plan sends a bucket; DDP's standard where it has no such option.
 Bytes bucket_of(const PlanSpec& spec) {
-  for (std::size_t i = 0; i < spec.strategy->options.size(); ++i)
-    if (spec.strategy->options[i].name == "bucket" && spec.options[i] == spec.options[i]) return Bytes(spec.options[i]);
-  return mebibytes(25);
+  const std::size_t i = position_of("bucket", spec.strategy->options);
+  return i < spec.strategy->options.size() && !std::isnan(spec.options[i]) ? Bytes(spec.options[i]) : mebibytes(25);
 }
 
 /// Reduce-scatter of buckets under the backward pass of the last micro-batch.

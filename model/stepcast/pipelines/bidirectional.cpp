@@ -76,14 +76,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern const PipelineSchedule record{"bidirectional",
-                                     "bidirectional (Chimera)",
-                                     "two copies of the model in opposite directions",
-                                     "Li and Hoefler, SC 2021 (arXiv 2107.06925)",
-                                     unsuitable,
-                                     order,
-                                     place,
-                                     2,
-                                     textbook};
+extern constinit const PipelineSchedule record{"bidirectional",
+                                               "bidirectional (Chimera)",
+                                               "two copies of the model in opposite directions",
+                                               "Li and Hoefler, SC 2021 (arXiv 2107.06925)",
+                                               unsuitable,
+                                               order,
+                                               place,
+                                               2,
+                                               textbook};
 
 }  // namespace stepcast::pipeline::bidirectional

@@ -30,14 +30,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern const PipelineSchedule record{"gpipe",
-                                     "GPipe",
-                                     "all forward passes, then all backward passes",
-                                     "Huang et al., NeurIPS 2019 (arXiv 1811.06965)",
-                                     unless_one_chunk,
-                                     order,
-                                     place_in_a_row,
-                                     1,
-                                     textbook};
+extern constinit const PipelineSchedule record{"gpipe",
+                                               "GPipe",
+                                               "all forward passes, then all backward passes",
+                                               "Huang et al., NeurIPS 2019 (arXiv 1811.06965)",
+                                               unless_one_chunk,
+                                               order,
+                                               place_in_a_row,
+                                               1,
+                                               textbook};
 
 }  // namespace stepcast::pipeline::gpipe

@@ -59,14 +59,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern const PipelineSchedule record{"interleaved",
-                                     "interleaved 1F1B",
-                                     "1F1B with several chunks of the model on each device",
-                                     "Narayanan et al., SC 2021 (arXiv 2104.04473, Megatron-LM)",
-                                     unsuitable,
-                                     order,
-                                     place,
-                                     1,
-                                     textbook};
+extern constinit const PipelineSchedule record{"interleaved",
+                                               "interleaved 1F1B",
+                                               "1F1B with several chunks of the model on each device",
+                                               "Narayanan et al., SC 2021 (arXiv 2104.04473, Megatron-LM)",
+                                               unsuitable,
+                                               order,
+                                               place,
+                                               1,
+                                               textbook};
 
 }  // namespace stepcast::pipeline::interleaved

@@ -21,14 +21,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern const PipelineSchedule record{"1f1b",
-                                     "1F1B",
-                                     "one forward and one backward pass in turn",
-                                     "Narayanan et al., ICML 2021 (arXiv 2006.09503, PipeDream-flush)",
-                                     unless_one_chunk,
-                                     one_forward_one_backward,
-                                     place_in_a_row,
-                                     1,
-                                     textbook};
+extern constinit const PipelineSchedule record{"1f1b",
+                                               "1F1B",
+                                               "one forward and one backward pass in turn",
+                                               "Narayanan et al., ICML 2021 (arXiv 2006.09503, PipeDream-flush)",
+                                               unless_one_chunk,
+                                               one_forward_one_backward,
+                                               place_in_a_row,
+                                               1,
+                                               textbook};
 
 }  // namespace stepcast::pipeline::one_f_one_b

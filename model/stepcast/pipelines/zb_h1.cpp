@@ -38,14 +38,14 @@ TextbookPipeline textbook(const PipelineShape& shape, Seconds f, Seconds i, Seco
 
 }  // namespace
 
-extern const PipelineSchedule record{"zb_h1",
-                                     "zero bubble H1",
-                                     "1F1B with weight gradients put off into the bubble, in 1F1B's memory",
-                                     "Qi et al., ICLR 2024 (arXiv 2401.10241)",
-                                     unless_one_chunk,
-                                     order,
-                                     place_in_a_row,
-                                     1,
-                                     textbook};
+extern constinit const PipelineSchedule record{"zb_h1",
+                                               "zero bubble H1",
+                                               "1F1B with weight gradients put off into the bubble, in 1F1B's memory",
+                                               "Qi et al., ICLR 2024 (arXiv 2401.10241)",
+                                               unless_one_chunk,
+                                               order,
+                                               place_in_a_row,
+                                               1,
+                                               textbook};
 
 }  // namespace stepcast::pipeline::zb_h1

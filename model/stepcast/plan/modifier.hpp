@@ -7,9 +7,10 @@
 // without flaw or says why it cannot. Not modelled: that a strategy which looks at sizes (MG-WFBP's merging) would plan
 // otherwise if it knew of the modifier; what a modifier does to convergence.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/options.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/plan/comm_plan.hpp>
-#include <stepcast/plan/options.hpp>
+#include <stepcast/plan/fidelity.hpp>
 
 #include <span>
 #include <string>

@@ -6,11 +6,11 @@
 // strategies (CLI, laws, recommendation, docs) has a new one at once. Invariant: `plan` is deterministic and its result
 // satisfies CommPlan's invariants for every valid profile, or is Inapplicable with the reason.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/options.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/plan/comm_plan.hpp>
 #include <stepcast/plan/modifier.hpp>
-#include <stepcast/plan/options.hpp>
 #include <stepcast/profile/profile.hpp>
 
 #include <cstdint>

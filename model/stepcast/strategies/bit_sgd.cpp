@@ -15,9 +15,11 @@ namespace stepcast::strategy::bit_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {host_memory_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  return keyed_over_servers(in, {.push = KeyedExchange::Push::quantised, .memory = BytesPerSecond(in.options[0])});
+  return keyed_over_servers(
+      in, {.push = KeyedExchange::Push::quantised, .memory = BytesPerSecond(in.options[named("memory")])});
 }
 
 std::string settings(const OptionValues&) { return "kv.set_gradient_compression({'type': '2bit'})"; }

@@ -22,9 +22,10 @@ constexpr OptionSpec options[] = {{.name = "bucket",
                                    .low = 0,
                                    .high = 0x1p40,
                                    .summary = "size at which a buffer is sent; the tensor that crosses it stays in"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  CommPlan out = all_reduced(in, closed_at(in.profile, Bytes(in.options[0]), in.memory));
+  CommPlan out = all_reduced(in, closed_at(in.profile, Bytes(in.options[named("bucket")]), in.memory));
   const Node end{NodeKind::backward, in.profile.backward_order.back()};
   for (Edge& e : out.edges)
     if (e.from.kind == NodeKind::backward) e.from = end;
@@ -32,7 +33,8 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  return "one flat all_reduce of the gradients after loss.backward() (buffer " + text_of(Bytes(v[0])) + ")";
+  return "one flat all_reduce of the gradients after loss.backward() (buffer " + text_of(Bytes(v[named("bucket")])) +
+         ")";
 }
 
 }  // namespace

@@ -17,11 +17,12 @@ namespace stepcast::strategy::bsp_ps {
 namespace {
 
 constexpr OptionSpec options[] = {partition_option("largest message"), keys_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const Bytes partition(in.options[0]), all = in.profile.gradient_size();
+  const Bytes partition(in.options[named("partition")]), all = in.profile.gradient_size();
   if (std::string why = too_many(number_of_parts(in.profile, partition, true)); !why.empty()) return Inapplicable{why};
-  ServerPlan servers(in, UpdatePlace::after_backward, static_cast<Keys>(static_cast<int>(in.options[1])));
+  ServerPlan servers(in, UpdatePlace::after_backward, static_cast<Keys>(static_cast<int>(in.options[named("keys")])));
   if (in.profile.tensors.empty()) return servers.take();
   const Node end{NodeKind::backward, in.profile.backward_order.back()};
   const auto tensors = static_cast<std::uint32_t>(in.profile.tensors.size());
@@ -38,7 +39,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 
 std::string settings(const OptionValues& v) {
   return "BytePS: one fused push_pull after backward, BYTEPS_PARTITION_BYTES=" +
-         std::to_string(static_cast<long long>(v[0]));
+         std::to_string(static_cast<long long>(v[named("partition")]));
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ constexpr OptionSpec options[] = {partition_option("largest message; larger tens
                                    .low = 0,
                                    .high = 0x1p40,
                                    .summary = "bytes in flight under priority; 0: first-in first-out"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const Bytes partition(in.options[0]), credit(in.options[1]);
+  const Bytes partition(in.options[named("partition")]), credit(in.options[named("credit")]);
   if (std::string why = too_many(number_of_parts(in.profile, partition)); !why.empty()) return Inapplicable{why};
   const Discipline up = credit > Bytes(0) ? Discipline::priority : Discipline::fifo;
   ServerPlan servers(in, UpdatePlace::after_backward, {up, credit, Discipline::fifo}, true);
@@ -39,8 +40,9 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  std::string text = "BytePS: BYTEPS_PARTITION_BYTES=" + std::to_string(static_cast<long long>(v[0]));
-  if (v[1] > 0) text += " BYTEPS_SCHEDULING_CREDIT=" + std::to_string(static_cast<long long>(v[1]));
+  std::string text = "BytePS: BYTEPS_PARTITION_BYTES=" + std::to_string(static_cast<long long>(v[named("partition")]));
+  if (v[named("credit")] > 0)
+    text += " BYTEPS_SCHEDULING_CREDIT=" + std::to_string(static_cast<long long>(v[named("credit")]));
   return text;
 }
 

@@ -67,6 +67,7 @@ constexpr OptionSpec options[] = {{.name = "partition",
                                    .low = 0,
                                    .high = 0x1p40,
                                    .summary = "what Horovod fuses at a tick (HOROVOD_FUSION_THRESHOLD)"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// What is posted together: a run of tensors, and the ready time of the last one.
 struct Posted {
@@ -78,8 +79,9 @@ struct Posted {
 /// Every tensor alone, or what Horovod's loop below fuses: tensors that are ready at the same tick, up to the
 /// threshold. Tensors that are cut travel alone.
 std::pmr::vector<Posted> posted(const StrategyInput& in) {
-  const Bytes partition(in.options[0]), threshold(in.options[4]);
-  const Seconds cycle(in.cluster.workers() > 1 ? in.options[3] : 0);  // a lone worker is not wrapped
+  const Bytes partition(in.options[named("partition")]), threshold(in.options[named("fusion")]);
+  const bool wrapped = in.cluster.workers() > 1;
+  const Seconds cycle(wrapped ? in.options[named("cycle")] : 0);
   const auto ready = ready_times(in);
   std::pmr::vector<Posted> groups(in.memory);
   groups.reserve(ready.size());
@@ -116,12 +118,12 @@ Node released(const StrategyInput& in, const Posted& group, std::uint8_t timer, 
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const Bytes partition(in.options[0]), credit(in.options[1]);
+  const Bytes partition(in.options[named("partition")]), credit(in.options[named("credit")]);
   const double parts = number_of_parts(in.profile, partition);
   if (std::string why = too_many(parts); !why.empty()) return Inapplicable{why};
   CommPlan plan = in.blank();
   plan.update = UpdatePlace::before_forward;
-  plan.update_per_tensor = in.cluster.workers() > 1 ? Seconds(in.options[2]) : Seconds(0);
+  plan.update_per_tensor = in.cluster.workers() > 1 ? Seconds(in.options[named("host")]) : Seconds(0);
   plan.channels.push_back({"net", Discipline::priority, credit});
   plan.channels.push_back({"timer", Discipline::parallel, Bytes(0)});
   plan.transfers.reserve(2 * static_cast<std::size_t>(parts));
@@ -149,8 +151,9 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  return "USE_BYTESCHEDULER=1 BYTESCHEDULER_PARTITION=" + std::to_string(static_cast<long long>(v[0] / 4)) +
-         " BYTESCHEDULER_CREDIT=" + std::to_string(static_cast<long long>(v[1] / 4)) + " (elements)";
+  return "USE_BYTESCHEDULER=1 BYTESCHEDULER_PARTITION=" +
+         std::to_string(static_cast<long long>(v[named("partition")] / 4)) +
+         " BYTESCHEDULER_CREDIT=" + std::to_string(static_cast<long long>(v[named("credit")] / 4)) + " (elements)";
 }
 
 }  // namespace

@@ -36,14 +36,16 @@ constexpr OptionSpec options[] = {{.name = "partition",
                                    .tuned = true,
                                    .tune_low = million_elements,
                                    .tune_high = 16 * million_elements}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  return scheduled_over_servers(in, Bytes(in.options[0]), Bytes(in.options[1]));
+  return scheduled_over_servers(in, Bytes(in.options[named("partition")]), Bytes(in.options[named("credit")]));
 }
 
 std::string settings(const OptionValues& v) {
-  return "USE_BYTESCHEDULER=1 BYTESCHEDULER_PARTITION=" + std::to_string(static_cast<long long>(v[0] / 4)) +
-         " BYTESCHEDULER_CREDIT=" + std::to_string(static_cast<long long>(v[1] / 4)) + " (elements)";
+  return "USE_BYTESCHEDULER=1 BYTESCHEDULER_PARTITION=" +
+         std::to_string(static_cast<long long>(v[named("partition")] / 4)) +
+         " BYTESCHEDULER_CREDIT=" + std::to_string(static_cast<long long>(v[named("credit")] / 4)) + " (elements)";
 }
 
 }  // namespace

@@ -20,18 +20,19 @@ namespace {
 
 constexpr OptionSpec options[] = {period_option(5, "iterations between two dense pushes"), update_passes_option,
                                   host_memory_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  return keyed_over_servers(in, {.period = static_cast<std::uint32_t>(in.options[0]),
+  return keyed_over_servers(in, {.period = static_cast<std::uint32_t>(in.options[named("period")]),
                                  .local_update = true,
                                  .push = KeyedExchange::Push::corrected,
-                                 .memory = BytesPerSecond(in.options[2]),
-                                 .update_passes = in.options[1]});
+                                 .memory = BytesPerSecond(in.options[named("memory")]),
+                                 .update_passes = in.options[named("passes")]});
 }
 
 std::string settings(const OptionValues& v) {
   return "Tugraph/CD-SGD (MXNet): kv.set_gradient_compression({'type': '2bit'}), compress_steps = " +
-         std::to_string(static_cast<long long>(v[0]));
+         std::to_string(static_cast<long long>(v[named("period")]));
 }
 
 }  // namespace

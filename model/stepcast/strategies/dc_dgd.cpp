@@ -29,9 +29,10 @@ constexpr OptionSpec options[] = {
      .low = 0,
      .high = 1,
      .summary = "bytes of a compressed difference over those of the dense one; 1: uncompressed gossip"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const NeighbourLoad load = neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[0]));
+  const NeighbourLoad load = neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[named("degree")]));
   CommPlan out = in.blank();
   out.channels.push_back({"net", Discipline::fifo, Bytes(0)});
   if (in.profile.tensors.empty()) return out;
@@ -39,7 +40,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   Transfer t;
   t.operation = Operation::send;
   t.dense = in.profile.gradient_size();
-  t.size = t.dense * (in.options[1] * load.scale);
+  t.size = t.dense * (in.options[named("share")] * load.scale);
   t.tensors = static_cast<std::uint32_t>(in.profile.tensors.size());
   for (std::size_t x = 0; x < messages; ++x) {
     t.carries_gradient = x == 0;  // the others tell more neighbours the same
@@ -53,7 +54,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 std::string settings(const OptionValues& v) {
   char text[120];
   std::snprintf(text, sizeof text, "compressed differences (%.3g of the dense bytes) to %.0f neighbours each step",
-                v[1], v[0]);
+                v[named("share")], v[named("degree")]);
   return text;
 }
 

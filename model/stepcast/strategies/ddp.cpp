@@ -37,6 +37,7 @@ constexpr OptionSpec options[] = {{.name = "bucket",
                                    .low = 0,
                                    .high = 0x1p40,
                                    .summary = "limit of the first bucket"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 bool one_data_type(const Profile& profile) {
   return std::all_of(profile.tensors.begin(), profile.tensors.end(),
@@ -93,14 +94,14 @@ CommPlan plan_of_mixed_types(const StrategyInput& in, Bytes first, Bytes limit) 
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const Bytes limit(in.options[0]), first(in.options[1]);
+  const Bytes limit(in.options[named("bucket")]), first(in.options[named("first")]);
   if (!one_data_type(in.profile)) return plan_of_mixed_types(in, first, limit);
   return all_reduced(in, closed_at(in.profile, first, limit, in.memory), Discipline::in_order);
 }
 
 std::string settings(const OptionValues& v) {
   char text[80];
-  std::snprintf(text, sizeof text, "DistributedDataParallel(model, bucket_cap_mb=%.4g)", v[0] / 0x1p20);
+  std::snprintf(text, sizeof text, "DistributedDataParallel(model, bucket_cap_mb=%.4g)", v[named("bucket")] / 0x1p20);
   return text;
 }
 

@@ -53,6 +53,7 @@ constexpr OptionSpec options[] = {{.name = "bucket",
                                    .high = 1,
                                    .summary = "pad every buffer to a multiple of the workers",
                                    .choices = {"off", "on"}}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// Consecutive layers in forward order whose gradients share one buffer.
 struct LayerGroup {
@@ -171,10 +172,10 @@ Answer<CommPlan> plan(const StrategyInput& in) {
     return Inapplicable{"DeAR needs a collective that is a reduce-scatter followed by an all-gather; '" +
                         std::string(in.cost.algorithm()) + "' is not"};
   const auto gradients = gradients_by_layer(in);
-  const auto groups = grouped(in, gradients, Bytes(in.options[0]), in.options[1]);
-  const bool pad = in.options[3] != 0 && in.cluster.workers() > 1;
-  CommPlan out =
-      PlanWriter(in, groups).written(static_cast<std::size_t>(in.options[2]), pad ? in.cluster.workers() : 0);
+  const auto groups = grouped(in, gradients, Bytes(in.options[named("bucket")]), in.options[named("layers")]);
+  const bool pad = in.options[named("padding")] != 0 && in.cluster.workers() > 1;
+  CommPlan out = PlanWriter(in, groups)
+                     .written(static_cast<std::size_t>(in.options[named("prefetch")]), pad ? in.cluster.workers() : 0);
   out.order.reserve(in.profile.tensors.size());
   write_forward_order(gradients, out.order);
   return out;
@@ -182,10 +183,12 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 
 std::string settings(const OptionValues& v) {
   char text[120];
-  if (v[1] > 0)
+  if (v[named("layers")] > 0)
     std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = None, NUM_NEARBY_LAYERS = %.0f",
-                  v[1]);
-  else std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = %.4g  # MiB", v[0] / 0x1p20);
+                  v[named("layers")]);
+  else
+    std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = %.4g  # MiB",
+                  v[named("bucket")] / 0x1p20);
   return text;
 }
 

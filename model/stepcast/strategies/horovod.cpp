@@ -30,8 +30,6 @@ namespace {
 
 enum Loop { non_blocking, blocking, gap };
 
-Loop loop_of(const StrategyInput& in) { return static_cast<Loop>(static_cast<int>(in.options[2])); }
-
 constexpr OptionSpec options[] = {{.name = "threshold",
                                    .kind = OptionKind::size,
                                    .standard = 128 * 0x1p20,
@@ -57,6 +55,9 @@ constexpr OptionSpec options[] = {{.name = "threshold",
                                    .high = 2,
                                    .summary = "whether a tick waits for running transfers",
                                    .choices = {"free", "blocking", "gap"}}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
+
+Loop loop_of(const StrategyInput& in) { return static_cast<Loop>(static_cast<int>(in.options[named("loop")])); }
 
 /// Follows the loop through one iteration and writes what it sends.
 class LoopWriter {
@@ -65,8 +66,8 @@ class LoopWriter {
       : in_(in),
         profile_(in.profile),
         ready_(ready_times(in)),
-        threshold_(in.options[0]),
-        cycle_(in.options[1]),
+        threshold_(in.options[named("threshold")]),
+        cycle_(in.options[named("cycle")]),
         sent_(in.memory),
         plan_(in.blank()) {
     const std::size_t n = profile_.tensors.size();
@@ -148,13 +149,15 @@ class LoopWriter {
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   if (loop_of(in) != gap) return LoopWriter(in).written();
-  return all_reduced(in, closed_at(in.profile, Bytes(in.options[0]), Seconds(in.options[1]), ready_times(in),
-                                   forward_time(in.profile), in.memory));
+  return all_reduced(in,
+                     closed_at(in.profile, Bytes(in.options[named("threshold")]), Seconds(in.options[named("cycle")]),
+                               ready_times(in), forward_time(in.profile), in.memory));
 }
 
 std::string settings(const OptionValues& v) {
   char text[100];
-  std::snprintf(text, sizeof text, "HOROVOD_FUSION_THRESHOLD=%.0f HOROVOD_CYCLE_TIME=%.4g", v[0], v[1] * 1e3);
+  std::snprintf(text, sizeof text, "HOROVOD_FUSION_THRESHOLD=%.0f HOROVOD_CYCLE_TIME=%.4g", v[named("threshold")],
+                v[named("cycle")] * 1e3);
   return text;
 }
 

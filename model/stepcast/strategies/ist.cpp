@@ -21,13 +21,14 @@ constexpr OptionSpec options[] = {{.name = "period",
                                    .low = 1,
                                    .high = 1024,
                                    .summary = "iterations J between two exchanges"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const bool remote = in.cluster.nodes > 1;
   const bool shared = !remote || server_directions_shared(in.cluster);
   const double devices = static_cast<double>(in.cluster.devices_per_node);
   CommPlan out = in.blank();
-  out.period = static_cast<std::uint32_t>(in.options[0]);
+  out.period = static_cast<std::uint32_t>(in.options[named("period")]);
   out.channels.push_back({!remote ? "pcie" : shared ? "net" : "up", Discipline::fifo, Bytes(0)});
   if (!shared) out.channels.push_back({"dn", Discipline::fifo, Bytes(0)});
   for (std::uint32_t t = 0; t < in.profile.tensors.size(); ++t) {
@@ -53,7 +54,8 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  return "BinhangYuan/IST_Release: repartition every " + std::to_string(static_cast<long long>(v[0])) + " iterations";
+  return "BinhangYuan/IST_Release: repartition every " + std::to_string(static_cast<long long>(v[named("period")])) +
+         " iterations";
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ constexpr OptionSpec options[] = {{.name = "rule",
                                    .low = 0,
                                    .high = 1,
                                    .summary = "seconds per byte that the rule assumes; 0 with a = 0: the cluster's"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// The message that is being filled: its size and when its transfer would start.
 struct OpenMessage {
@@ -88,10 +89,10 @@ Grouping merged(const StrategyInput& in, const CostLine& line, Rule rule, Bytes 
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const auto& o = in.options;
-  const bool given = o[2] > 0 || o[3] > 0;
-  const CostLine line = given ? CostLine{Seconds(o[2]), o[3]} : in.cost.line(Operation::all_reduce);
-  return all_reduced(in, merged(in, line, static_cast<Rule>(static_cast<int>(o[0])), Bytes(o[1])));
+  const double a = in.options[named("a")], b = in.options[named("b")];
+  const CostLine line = a > 0 || b > 0 ? CostLine{Seconds(a), b} : in.cost.line(Operation::all_reduce);
+  const Rule rule = static_cast<Rule>(static_cast<int>(in.options[named("rule")]));
+  return all_reduced(in, merged(in, line, rule, Bytes(in.options[named("small")])));
 }
 
 std::string settings(const OptionValues&) {

@@ -18,10 +18,12 @@ namespace stepcast::strategy::od_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {update_passes_option, host_memory_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  return keyed_over_servers(
-      in, {.local_update = true, .memory = BytesPerSecond(in.options[1]), .update_passes = in.options[0]});
+  return keyed_over_servers(in, {.local_update = true,
+                                 .memory = BytesPerSecond(in.options[named("memory")]),
+                                 .update_passes = in.options[named("passes")]});
 }
 
 std::string settings(const OptionValues&) {

@@ -20,9 +20,10 @@ constexpr OptionSpec options[] = {{.name = "period",
                                    .low = 1,
                                    .high = 1024,
                                    .summary = "iterations between two all-reduces"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const auto tau = static_cast<std::uint32_t>(in.options[0]);
+  const auto tau = static_cast<std::uint32_t>(in.options[named("period")]);
   CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
   out.period = tau;
   out.edges.clear();
@@ -35,8 +36,8 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  return "torch.distributed.all_reduce(weights, async_op=True) every " + std::to_string(static_cast<long long>(v[0])) +
-         " steps; wait() before the next one";
+  return "torch.distributed.all_reduce(weights, async_op=True) every " +
+         std::to_string(static_cast<long long>(v[named("period")])) + " steps; wait() before the next one";
 }
 
 }  // namespace

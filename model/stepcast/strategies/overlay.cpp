@@ -27,10 +27,12 @@ constexpr OptionSpec options[] = {{.name = "degree",
                                    .low = 0,
                                    .high = 1e6,
                                    .summary = "models on the busiest link between machines; 0: those of the ring"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const double flows =
-      in.options[1] > 0 ? in.options[1] : neighbour_load(in.cluster, static_cast<std::int64_t>(in.options[0])).flows();
+  const double given = in.options[named("flows")];
+  const auto degree = static_cast<std::int64_t>(in.options[named("degree")]);
+  const double flows = given > 0 ? given : neighbour_load(in.cluster, degree).flows();
   CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
   for (Transfer& t : out.transfers) {
     t.operation = Operation::send;
@@ -43,7 +45,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  return "x = sum_j W_ij x_j over " + std::to_string(static_cast<long long>(v[0])) +
+  return "x = sum_j W_ij x_j over " + std::to_string(static_cast<long long>(v[named("degree")])) +
          " neighbours before each step (torch.distributed.batch_isend_irecv)";
 }
 

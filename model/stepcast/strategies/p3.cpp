@@ -23,13 +23,16 @@ constexpr OptionSpec options[] = {{.name = "slice",
                                    .tuned = true,
                                    .tune_low = 0x1p16,
                                    .tune_high = 0x1p25}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  return scheduled_over_servers(in, Bytes(in.options[0]), Bytes(in.options[0]));
+  const Bytes slice(in.options[named("slice")]);
+  return scheduled_over_servers(in, slice, slice);
 }
 
 std::string settings(const OptionValues& v) {
-  return "anandj91/p3 (MXNet): slices of " + std::to_string(static_cast<long long>(v[0] / 4)) + " elements";
+  return "anandj91/p3 (MXNet): slices of " + std::to_string(static_cast<long long>(v[named("slice")] / 4)) +
+         " elements";
 }
 
 }  // namespace

@@ -19,17 +19,18 @@ namespace {
 
 constexpr OptionSpec options[] = {period_option(5, "iterations between two pulls"), update_passes_option,
                                   host_memory_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  return keyed_over_servers(in, {.period = static_cast<std::uint32_t>(in.options[0]),
+  return keyed_over_servers(in, {.period = static_cast<std::uint32_t>(in.options[named("period")]),
                                  .local_update = true,
                                  .pulls_last_only = true,
-                                 .memory = BytesPerSecond(in.options[2]),
-                                 .update_passes = in.options[1]});
+                                 .memory = BytesPerSecond(in.options[named("memory")]),
+                                 .update_passes = in.options[named("passes")]});
 }
 
 std::string settings(const OptionValues& v) {
-  return "main-520/SSD-SGD (MXNet): pull every " + std::to_string(static_cast<long long>(v[0])) +
+  return "main-520/SSD-SGD (MXNet): pull every " + std::to_string(static_cast<long long>(v[named("period")])) +
          "th iteration (5 is fixed in kvstore_dist.h), local learning rate 4 times the global one";
 }
 

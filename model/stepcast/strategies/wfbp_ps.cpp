@@ -18,11 +18,12 @@ namespace stepcast::strategy::wfbp_ps {
 namespace {
 
 constexpr OptionSpec options[] = {partition_option("largest message; larger tensors are cut"), keys_option};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const Bytes partition(in.options[0]);
+  const Bytes partition(in.options[named("partition")]);
   if (std::string why = too_many(number_of_parts(in.profile, partition)); !why.empty()) return Inapplicable{why};
-  ServerPlan servers(in, UpdatePlace::after_backward, static_cast<Keys>(static_cast<int>(in.options[1])));
+  ServerPlan servers(in, UpdatePlace::after_backward, static_cast<Keys>(static_cast<int>(in.options[named("keys")])));
   const auto numbers = declared_numbers(in.profile, in.memory);
   for (std::uint32_t t = 0; t < in.profile.tensors.size(); ++t) {
     std::uint64_t part = 0;
@@ -36,7 +37,7 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 
 std::string settings(const OptionValues& v) {
   return "byteps.torch.DistributedOptimizer with BYTEPS_PARTITION_BYTES=" +
-         std::to_string(static_cast<long long>(v[0]));
+         std::to_string(static_cast<long long>(v[named("partition")]));
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 //
 //   axis   = name "=" values { "," values }
 //   values = value | value ".." value [ ":" points ]
+#include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/goodput.hpp>
-#include <stepcast/plan/text.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/grid.hpp>
 
@@ -259,12 +259,10 @@ double* option_of(PlanSpec& plan, std::string_view name, const OptionSpec** spec
   const std::string_view option = dot == std::string_view::npos ? name : name.substr(dot + 1);
   const auto among = [&](std::string_view of, std::span<const OptionSpec> options, OptionValues& values) -> double* {
     if (dot != std::string_view::npos && owner != of) return nullptr;
-    for (std::size_t i = 0; i < options.size(); ++i)
-      if (options[i].name == option) {
-        if (spec) *spec = &options[i];
-        return &values[i];
-      }
-    return nullptr;
+    const std::size_t i = position_of(option, options);
+    if (i == options.size()) return nullptr;
+    if (spec) *spec = &options[i];
+    return &values[i];
   };
   if (double* at = among(plan.strategy->name, plan.strategy->options, plan.options)) return at;
   for (ModifierSpec& m : plan.modifiers)

@@ -137,9 +137,7 @@ Answer<std::shared_ptr<const Profile>> SweepGrid::profile_at(std::span<const dou
   if (!batch && !compute) return profile_;
   Profile profile = *profile_;
   if (batch && *batch != profile.batch_samples) {
-    WhatIfSpec spec{whatif_named("batch"), standard_values(*whatif_named("batch"))};
-    spec.values.number[0] = *batch;
-    Answer<Profile> changed = profile_after({spec}, profile);
+    Answer<Profile> changed = profile_after({whatif_with("batch", "to", *batch)}, profile);
     if (!changed) return Inapplicable{changed.reason()};
     profile = std::move(*changed);
   }

@@ -62,16 +62,17 @@ MatrixProduct local_product(const TensorGrid& g, const MatrixProduct& whole, Div
 
 }  // namespace
 
-extern const TensorScheme record{.name = "1d",
-                                 .title = "1-D (Megatron-LM)",
-                                 .summary = "weights cut by columns, then by rows: one sum per pair of products",
-                                 .reference = "Shoeybi et al., arXiv 1909.08053; Korthikanti et al., MLSys 2023",
-                                 .grid = grid,
-                                 .forward = forward,
-                                 .backward = backward,
-                                 .elements_per_layer = elements_per_layer,
-                                 .parameter_share = parameter_share,
-                                 .activation_share = activation_share,
-                                 .local_product = local_product};
+extern constinit const TensorScheme record{
+    .name = "1d",
+    .title = "1-D (Megatron-LM)",
+    .summary = "weights cut by columns, then by rows: one sum per pair of products",
+    .reference = "Shoeybi et al., arXiv 1909.08053; Korthikanti et al., MLSys 2023",
+    .grid = grid,
+    .forward = forward,
+    .backward = backward,
+    .elements_per_layer = elements_per_layer,
+    .parameter_share = parameter_share,
+    .activation_share = activation_share,
+    .local_product = local_product};
 
 }  // namespace stepcast::scheme::one_d

@@ -76,16 +76,16 @@ MatrixProduct local_product(const TensorGrid& g, const MatrixProduct& whole, Div
 
 }  // namespace
 
-extern const TensorScheme record{.name = "3d",
-                                 .title = "3-D",
-                                 .summary = "inputs, weights and outputs divided over a cube",
-                                 .reference = "Bian et al., arXiv 2105.14450",
-                                 .grid = grid,
-                                 .forward = forward,
-                                 .backward = backward,
-                                 .elements_per_layer = elements_per_layer,
-                                 .parameter_share = share,
-                                 .activation_share = share,
-                                 .local_product = local_product};
+extern constinit const TensorScheme record{.name = "3d",
+                                           .title = "3-D",
+                                           .summary = "inputs, weights and outputs divided over a cube",
+                                           .reference = "Bian et al., arXiv 2105.14450",
+                                           .grid = grid,
+                                           .forward = forward,
+                                           .backward = backward,
+                                           .elements_per_layer = elements_per_layer,
+                                           .parameter_share = share,
+                                           .activation_share = share,
+                                           .local_product = local_product};
 
 }  // namespace stepcast::scheme::three_d

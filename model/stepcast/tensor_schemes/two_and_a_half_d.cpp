@@ -52,16 +52,16 @@ double activation_share(const TensorGrid& g) { return 1 / static_cast<double>(g.
 
 }  // namespace
 
-extern const TensorScheme record{.name = "2.5d",
-                                 .title = "2.5-D (Tesseract)",
-                                 .summary = "layers of square grids that share the activations' rows",
-                                 .reference = "Wang et al., arXiv 2105.14500",
-                                 .grid = grid,
-                                 .forward = forward,
-                                 .backward = backward,
-                                 .elements_per_layer = elements_per_layer,
-                                 .parameter_share = parameter_share,
-                                 .activation_share = activation_share,
-                                 .local_product = summa::local_product};
+extern constinit const TensorScheme record{.name = "2.5d",
+                                           .title = "2.5-D (Tesseract)",
+                                           .summary = "layers of square grids that share the activations' rows",
+                                           .reference = "Wang et al., arXiv 2105.14500",
+                                           .grid = grid,
+                                           .forward = forward,
+                                           .backward = backward,
+                                           .elements_per_layer = elements_per_layer,
+                                           .parameter_share = parameter_share,
+                                           .activation_share = activation_share,
+                                           .local_product = summa::local_product};
 
 }  // namespace stepcast::scheme::two_and_a_half_d

@@ -40,16 +40,16 @@ double share(const TensorGrid& g) { return 1 / static_cast<double>(g.devices); }
 
 }  // namespace
 
-extern const TensorScheme record{.name = "2d",
-                                 .title = "2-D (Optimus, SUMMA)",
-                                 .summary = "blocks of activations and weights on a square grid",
-                                 .reference = "Xu et al., arXiv 2104.05343",
-                                 .grid = grid,
-                                 .forward = forward,
-                                 .backward = backward,
-                                 .elements_per_layer = elements_per_layer,
-                                 .parameter_share = share,
-                                 .activation_share = share,
-                                 .local_product = summa::local_product};
+extern constinit const TensorScheme record{.name = "2d",
+                                           .title = "2-D (Optimus, SUMMA)",
+                                           .summary = "blocks of activations and weights on a square grid",
+                                           .reference = "Xu et al., arXiv 2104.05343",
+                                           .grid = grid,
+                                           .forward = forward,
+                                           .backward = backward,
+                                           .elements_per_layer = elements_per_layer,
+                                           .parameter_share = share,
+                                           .activation_share = share,
+                                           .local_product = summa::local_product};
 
 }  // namespace stepcast::scheme::two_d

@@ -28,13 +28,11 @@ const WhatIf* whatif_named(std::string_view name) {
   return nullptr;
 }
 
-WhatIfValues standard_values(const WhatIf& what) {
-  WhatIfValues values;
-  for (std::size_t i = 0; i < what.options.size(); ++i) {
-    values.number[i] = what.options[i].standard;
-    values.text[i] = what.options[i].patterns;
-  }
-  return values;
+WhatIfSpec whatif_with(std::string_view name, std::string_view option, double value) {
+  const WhatIf* what = whatif_named(name);
+  WhatIfSpec spec{what, standard_options(what->options), std::string(standard_layers(what->options))};
+  spec.options[position_of(option, what->options)] = value;
+  return spec;
 }
 
 Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch,
@@ -42,7 +40,7 @@ Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, c
   Answer<Profile> profile = before;
   for (std::size_t i = 0; i < scenario.size(); ++i) {
     const WhatIf& what = *scenario[i].what;
-    Answer<Profile> changed = what.apply({*profile, scenario[i].values, other_batch, i, feed});
+    Answer<Profile> changed = what.apply({*profile, scenario[i].options, scenario[i].layers, other_batch, i, feed});
     if (!changed) return Inapplicable{std::string(what.name) + ": " + changed.reason()};
     profile = std::move(changed);
   }

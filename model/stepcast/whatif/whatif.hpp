@@ -9,39 +9,17 @@
 // what-ifs, are plans here: strategies and modifiers. Not modelled: what a change does to convergence; memory that no
 // longer fits.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/options.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/profile/profile.hpp>
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
-
-/// What the value of an option is. The options of plans are numbers that can be tuned; these also name layers.
-enum class WhatIfValue : std::uint8_t { number, duration, size, rate, layers };
-
-struct WhatIfOption {
-  std::string_view name;
-  WhatIfValue kind = WhatIfValue::number;
-  double standard = 0;  ///< default, SI
-  double low = 0, high = 0;
-  std::string_view summary;
-  std::string_view patterns{};  ///< default of WhatIfValue::layers
-  bool required = false;        ///< there is no sensible default
-};
-
-inline constexpr std::size_t most_whatif_options = 4;
-/// Values in the order of the option specs: SI numbers, and patterns for layers.
-struct WhatIfValues {
-  std::array<double, most_whatif_options> number{};
-  std::array<std::string, most_whatif_options> text{};
-  bool operator==(const WhatIfValues&) const = default;
-};
 
 struct Cluster;
 struct InputPipeline;
@@ -53,14 +31,12 @@ struct Feed {
 
 struct WhatIfInput {
   const Profile& profile;
-  const WhatIfValues& values;
+  const OptionValues& options;
+  const std::string& layers;  ///< patterns of the option that names layers
   /// The same model traced with another batch, if there is such a profile.
   const Profile* other_batch = nullptr;
   std::size_t position = 0;  ///< number of what-ifs that were made before this one
   const Feed* feed = nullptr;
-
-  [[nodiscard]] double number(std::size_t option) const { return values.number[option]; }
-  [[nodiscard]] const std::string& text(std::size_t option) const { return values.text[option]; }
 };
 
 struct WhatIf {
@@ -68,7 +44,7 @@ struct WhatIf {
   std::string_view title;  ///< "mixed precision"
   std::string_view summary;
   std::string_view reference;
-  std::span<const WhatIfOption> options;
+  std::span<const OptionSpec> options;
   /// The changed profile, with what was assumed appended to `assumed`. Measured step times are the caller's business.
   Answer<Profile> (*apply)(const WhatIfInput&);
   /// How far the answer can be trusted.
@@ -80,24 +56,24 @@ struct WhatIf {
 /// All what-ifs (whatifs/whatifs.inc).
 [[nodiscard]] std::span<const WhatIf> whatifs();
 [[nodiscard]] const WhatIf* whatif_named(std::string_view name);
-[[nodiscard]] WhatIfValues standard_values(const WhatIf&);
 
 /// A what-if with its options.
 struct WhatIfSpec {
   const WhatIf* what = nullptr;
-  WhatIfValues values{};
+  OptionValues options{};
+  std::string layers{};
   bool operator==(const WhatIfSpec&) const = default;
 };
 /// What-ifs in the order in which they are made.
 using Scenario = std::vector<WhatIfSpec>;
+/// The what-if of that name with one of its options; both have to exist.
+[[nodiscard]] WhatIfSpec whatif_with(std::string_view name, std::string_view option, double value);
 
 /// Reads "batch(to=128)+amp(gemm=2.5)"; spaces are optional, a value may stand in double quotes. Throws InputError with
 /// column and suggestion.
 [[nodiscard]] Scenario scenario_of(std::string_view text);
 /// Writes it back, only options that differ from the default; reads back to the same value.
 [[nodiscard]] std::string text_of(const Scenario&);
-/// "3", "12 GB/s", "bn*": a value with its unit, as `text_of` writes it.
-[[nodiscard]] std::string value_text(const WhatIfOption&, double number, std::string_view patterns);
 
 /// The profile after all what-ifs of the scenario, in order; measured step times follow the computed step.
 [[nodiscard]] Answer<Profile> profile_after(const Scenario&, const Profile&, const Profile* other_batch = nullptr,

@@ -9,9 +9,10 @@
 namespace stepcast::whatif::amp {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "gemm", .standard = 3, .low = 0.1, .high = 100, .summary = "speed-up of matrix products and convolutions"},
     {.name = "other", .standard = 2, .low = 0.1, .high = 100, .summary = "speed-up of the other device kernels"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 bool is_half(DataType type) { return type == DataType::f16 || type == DataType::bf16 || type == DataType::f8; }
 
@@ -20,17 +21,18 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (!p.has_device()) return computed_on_host("the factors are those of devices with half-precision units");
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
-  const Scale faster{1, 1 / in.number(0), 1 / in.number(1), 1 / in.number(1)};
+  const double gemm = in.options[named("gemm")], other = in.options[named("other")];
+  const Scale faster{1, 1 / gemm, 1 / other, 1 / other};
   Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
-  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.number(0)) +
-                            " times, other device kernels of the layers " + number_text(in.number(1)) +
+  changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(gemm) +
+                            " times, other device kernels of the layers " + number_text(other) +
                             " times as fast; host time, optimizer and fp32 gradients stay");
   return changed;
 }
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "amp",
     .title = "mixed precision",
     .summary =

@@ -15,8 +15,9 @@
 namespace stepcast::whatif::batch {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "to", .low = 1e-3, .high = 1e9, .summary = "samples per worker and step", .required = true}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// Lines through the parts of two profiles.
 struct Fit {
@@ -90,7 +91,7 @@ Profile proportional(const Profile& p, double to) {
 Answer<Profile> at_batch(const WhatIfInput& in) {
   const Profile& p = in.profile;
   if (!(p.batch_samples > 0)) return Inapplicable{"the traced batch is unknown: give it with --batch"};
-  const double to = in.number(0);
+  const double to = in.options[named("to")];
   if (in.other_batch != nullptr) {
     if (in.position > 0) return Inapplicable{"with a second profile it has to come first: that one is as traced, too"};
     if (const std::string why = difference(p, *in.other_batch); !why.empty()) return Inapplicable{why};
@@ -108,7 +109,7 @@ Answer<Profile> at_batch(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "batch",
     .title = "another batch",
     .summary =

@@ -15,15 +15,15 @@ Answer<Profile> unchanged(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {.name = "blueconnect",
-                              .title = "BlueConnect",
-                              .summary =
-                                  "the plan's all-reduce runs as reduce-scatters and all-gathers over the "
-                                  "levels of the network (collective factored)",
-                              .reference = "Cho, Finkler, Kung, Hunter 2019 (BlueConnect, MLSys)",
-                              .options = {},
-                              .apply = unchanged,
-                              .caution = "changes the plan only: without a cluster nothing changes",
-                              .collective = "factored"};
+extern constinit const WhatIf record{.name = "blueconnect",
+                                     .title = "BlueConnect",
+                                     .summary =
+                                         "the plan's all-reduce runs as reduce-scatters and all-gathers over the "
+                                         "levels of the network (collective factored)",
+                                     .reference = "Cho, Finkler, Kung, Hunter 2019 (BlueConnect, MLSys)",
+                                     .options = {},
+                                     .apply = unchanged,
+                                     .caution = "changes the plan only: without a cluster nothing changes",
+                                     .collective = "factored"};
 
 }  // namespace stepcast::whatif::blueconnect

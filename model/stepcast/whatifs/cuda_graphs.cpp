@@ -10,12 +10,13 @@
 namespace stepcast::whatif::cuda_graphs {
 namespace {
 
-constexpr WhatIfOption options[] = {{.name = "launch",
-                                     .kind = WhatIfValue::duration,
-                                     .standard = 20 * 1e-6,
-                                     .low = 0,
-                                     .high = 1,
-                                     .summary = "host time of the launch of the whole graph"}};
+constexpr OptionSpec options[] = {{.name = "launch",
+                                   .kind = OptionKind::duration,
+                                   .standard = 20 * 1e-6,
+                                   .low = 0,
+                                   .high = 1,
+                                   .summary = "host time of the launch of the whole graph"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
   const Profile& p = in.profile;
@@ -24,7 +25,7 @@ Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
   issued.push_back({Pass::optimizer});
   Profile changed = with_scaled(p, issued, {0, 1, 1, 1});
   const Seconds before = host_time(p, issued);
-  changed.layers.front().forward.host = std::min(before, Seconds(in.number(0)));
+  changed.layers.front().forward.host = std::min(before, Seconds(in.options[named("launch")]));
   changed.assumed.push_back("CUDA graphs: layers and optimizer are issued in " +
                             text_of(changed.layers.front().forward.host) + " instead of " + text_of(before) +
                             "; host time outside of them (" + text_of(p.other.host) + ") and device time stay");
@@ -33,7 +34,7 @@ Answer<Profile> with_recorded_graph(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "cuda_graphs",
     .title = "CUDA graphs",
     .summary = "the step is one recorded graph: host time of layers and optimizer is one launch, device time stays",

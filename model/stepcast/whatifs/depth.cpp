@@ -10,11 +10,12 @@
 namespace stepcast::whatif::depth {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "blocks", .low = 1, .high = 1e6, .summary = "blocks of the changed model: 48", .required = true}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> at_depth(const WhatIfInput& in) {
-  const double blocks = in.number(0);
+  const double blocks = in.options[named("blocks")];
   if (blocks != std::floor(blocks)) return Inapplicable{"blocks are counted in whole numbers"};
   Answer<Profile> changed = with_blocks(in.profile, static_cast<std::uint32_t>(blocks));
   if (changed) changed->step_times = in.profile.step_times;
@@ -23,7 +24,7 @@ Answer<Profile> at_depth(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "depth",
     .title = "another depth",
     .summary =

@@ -6,7 +6,7 @@
 namespace stepcast::whatif::faster_device {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "by",
      .standard = 1,
      .low = 0.001,
@@ -15,11 +15,13 @@ constexpr WhatIfOption options[] = {
      .required = true},
     {.name = "gemm", .standard = 0, .low = 0, .high = 1000, .summary = "of matrix products; 0: as `by`"},
     {.name = "memory", .standard = 0, .low = 0, .high = 1000, .summary = "of memory-bound kernels; 0: as `by`"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> on_faster_device(const WhatIfInput& in) {
   const Profile& p = in.profile;
-  const double by = in.number(0);
-  const double gemm = in.number(1) > 0 ? in.number(1) : by, memory = in.number(2) > 0 ? in.number(2) : by;
+  const double by = in.options[named("by")];
+  const auto factor = [&](double own) { return own > 0 ? own : by; };
+  const double gemm = factor(in.options[named("gemm")]), memory = factor(in.options[named("memory")]);
   if (!p.has_device() && (gemm != by || memory != by))
     return computed_on_host("it has no kernels to tell apart: give by= alone");
   const Scale faster{p.has_device() ? 1 : 1 / by, 1 / gemm, 1 / memory, 1 / by};
@@ -34,7 +36,7 @@ Answer<Profile> on_faster_device(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "faster_device",
     .title = "faster device",
     .summary =

@@ -5,22 +5,23 @@
 namespace stepcast::whatif::faster_input {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "keep", .standard = 0, .low = 0, .high = 1, .summary = "share of wait and period that is left"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> with_faster_input(const WhatIfInput& in) {
   Profile changed = in.profile;
-  changed.input *= in.number(0);
-  changed.input_period *= in.number(0);
+  const double keep = in.options[named("keep")];
+  changed.input *= keep;
+  changed.input_period *= keep;
   changed.assumed.push_back("the step waits " + text_of(changed.input) + " for its input instead of " +
-                            text_of(in.profile.input) + ", and loaders need " + number_text(in.number(0)) +
-                            " of their time");
+                            text_of(in.profile.input) + ", and loaders need " + number_text(keep) + " of their time");
   return changed;
 }
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "faster_input",
     .title = "faster input",
     .summary = "the wait for the input batch and the period of loaders are scaled; by default both go",

@@ -9,12 +9,13 @@
 namespace stepcast::whatif::fused_optimizer {
 namespace {
 
-constexpr WhatIfOption options[] = {{.name = "launch",
-                                     .kind = WhatIfValue::duration,
-                                     .standard = 20 * 1e-6,
-                                     .low = 0,
-                                     .high = 1,
-                                     .summary = "host time that is left: one launch and the call around it"}};
+constexpr OptionSpec options[] = {{.name = "launch",
+                                   .kind = OptionKind::duration,
+                                   .standard = 20 * 1e-6,
+                                   .low = 0,
+                                   .high = 1,
+                                   .summary = "host time that is left: one launch and the call around it"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> with_fused_optimizer(const WhatIfInput& in) {
   if (!in.profile.has_device()) return computed_on_host("there are no launches to save");
@@ -22,7 +23,7 @@ Answer<Profile> with_fused_optimizer(const WhatIfInput& in) {
   if (update.host == Seconds(0) && update.device == Seconds(0))
     return Inapplicable{"the profile holds no optimizer step"};
   PassCost fused = update;
-  fused.host = std::min(update.host, Seconds(in.number(0)));
+  fused.host = std::min(update.host, Seconds(in.options[named("launch")]));
   const PassPlace place{Pass::optimizer};
   Profile changed = with_kernel(without_cost(in.profile, std::span(&place, 1)), place, fused);
   changed.assumed.push_back("fused optimizer: one kernel with the device time of all (" + text_of(fused.device) +
@@ -32,7 +33,7 @@ Answer<Profile> with_fused_optimizer(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "fused_optimizer",
     .title = "fused optimizer",
     .summary = "the update is one kernel: its launches go, its device time stays",

@@ -9,41 +9,42 @@
 namespace stepcast::whatif::gist {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "ratio", .standard = 2, .low = 1, .high = 32, .summary = "activations become smaller by this factor"},
     {.name = "rate",
-     .kind = WhatIfValue::rate,
+     .kind = OptionKind::rate,
      .standard = 700e9,
      .low = 1e8,
      .high = 1e14,
      .summary = "memory bandwidth of the device"},
     {.name = "size",
-     .kind = WhatIfValue::size,
+     .kind = OptionKind::size,
      .standard = 0,
      .low = 0,
      .high = 0x1p50,
      .summary = "activations of the step; 0: as the profile says"},
-    {.name = "layers", .kind = WhatIfValue::layers, .summary = "whose activations are encoded", .patterns = "*"}};
+    {.name = "layers", .kind = OptionKind::layers, .summary = "whose activations are encoded", .patterns = "*"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 constexpr Seconds launch = microseconds(10);
 
 Answer<Profile> with_encoded_activations(const WhatIfInput& in) {
   if (!in.profile.has_device()) return computed_on_host("its kernels are those of a device");
-  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(3));
-  if (layers.empty()) return no_such_layer(in.profile, in.text(3));
-  const Answer<std::vector<Bytes>> size = activations(in.profile, in.text(3), Bytes(in.number(2)));
+  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.layers);
+  if (layers.empty()) return no_such_layer(in.profile, in.layers);
+  const Answer<std::vector<Bytes>> size = activations(in.profile, in.layers, Bytes(in.options[named("size")]));
   if (!size) return Inapplicable{size.reason()};
   Profile changed = in.profile;
   Bytes encoded;
   Seconds kernels;
   for (const std::uint32_t l : layers) {
-    const Seconds time = (*size)[l] * (1 + 1 / in.number(0)) / BytesPerSecond(in.number(1));
+    const Seconds time = (*size)[l] * (1 + 1 / in.options[named("ratio")]) / BytesPerSecond(in.options[named("rate")]);
     for (const Pass pass : {Pass::forward, Pass::backward})
       changed = with_kernel(std::move(changed), {pass, l}, {launch, time, {}, time});
     encoded += (*size)[l];
     kernels += time * 2;
   }
-  const Bytes saved = encoded * (1 - 1 / in.number(0));
+  const Bytes saved = encoded * (1 - 1 / in.options[named("ratio")]);
   if (changed.activation_memory > saved) changed.activation_memory -= saved;
   changed.assumed.push_back("Gist: " + text_of(encoded) + " of activations stored in " + text_of(encoded - saved) +
                             "; encoding and decoding take " + text_of(kernels) + " of device time and " +
@@ -53,7 +54,7 @@ Answer<Profile> with_encoded_activations(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "gist",
     .title = "Gist",
     .summary = "activations are encoded after the forward and decoded before the backward pass",

@@ -13,31 +13,33 @@
 namespace stepcast::whatif::reconstructed_batch_norm {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "layers",
-     .kind = WhatIfValue::layers,
+     .kind = OptionKind::layers,
      .summary = "patterns of the batch-norm layers",
      .patterns = "*bn*|*batch_norm*|*batchnorm*|*downsample.1"},
     {.name = "forward", .standard = 0.3, .low = 0, .high = 1, .summary = "share of their forward time that is left"},
     {.name = "backward", .standard = 0.31, .low = 0, .high = 1, .summary = "share of their backward time"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
   if (!in.profile.has_device()) return computed_on_host("the passes over memory that it saves are those of a device");
-  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(0));
-  if (layers.empty()) return no_such_layer(in.profile, in.text(0));
+  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.layers);
+  if (layers.empty()) return no_such_layer(in.profile, in.layers);
   const std::vector<PassPlace> places = passes_of(layers);
   const std::span all(places);
-  Profile changed = with_scaled(in.profile, all.first(layers.size()), Scale::device(in.number(1)));
-  changed = with_scaled(std::move(changed), all.last(layers.size()), Scale::device(in.number(2)));
-  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted(std::ssize(layers), "layer") +
-                            ", activations included, " + number_text(in.number(1)) + " is left forward and " +
-                            number_text(in.number(2)) + " backward");
+  const double forward = in.options[named("forward")], backward = in.options[named("backward")];
+  Profile changed = with_scaled(in.profile, all.first(layers.size()), Scale::device(forward));
+  changed = with_scaled(std::move(changed), all.last(layers.size()), Scale::device(backward));
+  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted_layers(layers.size()) +
+                            ", activations included, " + number_text(forward) + " is left forward and " +
+                            number_text(backward) + " backward");
   return changed;
 }
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "reconstructed_batch_norm",
     .title = "reconstructed batch norm",
     .summary = "batch norm split and fused with its neighbours: activations gone, batch norm halved",

@@ -7,24 +7,24 @@
 namespace stepcast::whatif::remove {
 namespace {
 
-constexpr WhatIfOption options[] = {{.name = "layers",
-                                     .kind = WhatIfValue::layers,
-                                     .summary = "patterns of the layers that go, such as bn*|fc",
-                                     .required = true}};
+constexpr OptionSpec options[] = {{.name = "layers",
+                                   .kind = OptionKind::layers,
+                                   .summary = "patterns of the layers that go, such as bn*|fc",
+                                   .required = true}};
 
 Answer<Profile> without(const WhatIfInput& in) {
-  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.text(0));
-  if (layers.empty()) return no_such_layer(in.profile, in.text(0));
-  if (layers.size() == in.profile.layers.size()) return Inapplicable{"'" + in.text(0) + "' leaves no layer"};
+  const std::vector<std::uint32_t> layers = selected_layers(in.profile, in.layers);
+  if (layers.empty()) return no_such_layer(in.profile, in.layers);
+  if (layers.size() == in.profile.layers.size()) return Inapplicable{"'" + in.layers + "' leaves no layer"};
   Profile changed = without_layers(in.profile, layers);
-  changed.assumed.push_back("removed " + counted(std::ssize(layers), "layer") + " (" + in.text(0) + ") with " +
+  changed.assumed.push_back("removed " + counted_layers(layers.size()) + " (" + in.layers + ") with " +
                             text_of(in.profile.gradient_size() - changed.gradient_size()) + " of gradients");
   return changed;
 }
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "remove",
     .title = "removed layers",
     .summary = "layers leave the model with their parameters and gradients",

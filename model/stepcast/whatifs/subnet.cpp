@@ -15,11 +15,12 @@
 namespace stepcast::whatif::subnet {
 namespace {
 
-constexpr WhatIfOption options[] = {{.name = "workers",
-                                     .low = 1,
-                                     .high = 1e6,
-                                     .summary = "workers that the hidden units are dealt out to",
-                                     .required = true}};
+constexpr OptionSpec options[] = {{.name = "workers",
+                                   .low = 1,
+                                   .high = 1e6,
+                                   .summary = "workers that the hidden units are dealt out to",
+                                   .required = true}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// The layers next to the input and next to the output.
 struct Ends {
@@ -62,7 +63,7 @@ Bytes weights_of(const Profile& p, std::uint32_t layer) {
 
 Answer<Profile> one_subnet(const WhatIfInput& in) {
   const Profile& p = in.profile;
-  const double workers = std::round(in.number(0));
+  const double workers = std::round(in.options[named("workers")]);
   if (const std::string why = unfit(p); !why.empty()) return Inapplicable{why};
   const std::optional<Ends> ends = ends_of(p);
   if (!ends) return Inapplicable{"the model has no hidden layer: fewer than two layers have weights"};
@@ -89,7 +90,7 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "subnet",
     .title = "independent subnet",
     .summary = "the thin network that one of P workers trains: hidden units dealt out, compute and tensors shrunk",

@@ -14,20 +14,21 @@
 namespace stepcast::whatif::vdnn {
 namespace {
 
-constexpr WhatIfOption options[] = {
+constexpr OptionSpec options[] = {
     {.name = "rate",
-     .kind = WhatIfValue::rate,
+     .kind = OptionKind::rate,
      .standard = 12e9,
      .low = 1e6,
      .high = 1e13,
      .summary = "copies between device and host"},
     {.name = "size",
-     .kind = WhatIfValue::size,
+     .kind = OptionKind::size,
      .standard = 0,
      .low = 0,
      .high = 0x1p50,
      .summary = "activations of the step; 0: as the profile says"},
-    {.name = "layers", .kind = WhatIfValue::layers, .summary = "whose activations leave", .patterns = "*"}};
+    {.name = "layers", .kind = OptionKind::layers, .summary = "whose activations leave", .patterns = "*"}};
+consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 /// How much longer a pass gets when a copy has to end with it.
 Seconds lengthen(PassCost& pass, Seconds copy) {
@@ -38,10 +39,10 @@ Seconds lengthen(PassCost& pass, Seconds copy) {
 
 Answer<Profile> with_offloading(const WhatIfInput& in) {
   if (!in.profile.has_device()) return computed_on_host("its activations are in the host's memory");
-  if (selected_layers(in.profile, in.text(2)).empty()) return no_such_layer(in.profile, in.text(2));
-  Answer<std::vector<Bytes>> size = activations(in.profile, in.text(2), Bytes(in.number(1)));
+  if (selected_layers(in.profile, in.layers).empty()) return no_such_layer(in.profile, in.layers);
+  Answer<std::vector<Bytes>> size = activations(in.profile, in.layers, Bytes(in.options[named("size")]));
   if (!size) return Inapplicable{size.reason()};
-  const BytesPerSecond rate(in.number(0));
+  const BytesPerSecond rate(in.options[named("rate")]);
   Profile changed = in.profile;
   size->at(changed.backward_order.front()) = Bytes(0);
   Bytes moved, largest;
@@ -59,14 +60,14 @@ Answer<Profile> with_offloading(const WhatIfInput& in) {
   else changed.activation_memory = Bytes(0);
   changed.activation_memory += std::min(moved, largest * 2);
   changed.assumed.push_back("vDNN: " + text_of(moved) + " of activations leave and return at " +
-                            value_text(options[0], in.number(0), {}) + "; the passes get " + text_of(longer) +
+                            exact_text_in_best_unit(rate) + "; the passes get " + text_of(longer) +
                             " longer; activations shared out by the layers' memory-bound time");
   return changed;
 }
 
 }  // namespace
 
-extern const WhatIf record = {
+extern constinit const WhatIf record{
     .name = "vdnn",
     .title = "vDNN",
     .summary = "activations are offloaded to the host in the forward pass and prefetched in the backward pass",

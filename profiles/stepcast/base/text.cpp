@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -144,15 +145,20 @@ std::string four_digits(double value, std::span<const Unit> units) {
   return text;
 }
 
-/// The shortest decimal that reads back to the same double, without an exponent where that stays readable.
-std::string exact(double value, std::string_view unit) {
+/// The shortest of `text` and what the other units say, if that reads back to `value`.
+template <class Read>
+std::string shortest_in(std::span<const Unit> units, double value, std::string text, const Read& read) {
   std::array<char, 64> digits{};
-  const double magnitude = std::fabs(value);
-  const bool plain = magnitude == 0 || (magnitude >= 1e-7 && magnitude < 1e16);
-  const auto result = plain
-                          ? std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed)
-                          : std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  return std::string(digits.data(), result.ptr) + " " + std::string(unit);
+  for (const Unit& unit : units)
+    for (int precision = 1; precision <= std::numeric_limits<double>::max_digits10; ++precision) {
+      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value / unit.si,
+                                     std::chars_format::general, precision);
+      const std::string_view number(digits.data(), static_cast<std::size_t>(end.ptr - digits.data()));
+      std::string other = std::string(number) + " " + std::string(unit.name);
+      if (number.find('e') == std::string_view::npos && other.size() < text.size() && read(other, "").value() == value)
+        text = std::move(other);
+    }
+  return text;
 }
 
 /// Optimal string alignment distance, letter case ignored: insert, delete, replace, swap neighbours.
@@ -228,9 +234,36 @@ std::string text_of(BytesPerSecond rate) {
   return in_best_unit(rate.value() * 8, units, "%.4g");
 }
 
-std::string exact_text_of(Seconds time) { return exact(time.value(), "s"); }
-std::string exact_text_of(Bytes size) { return exact(size.value(), "B"); }
-std::string exact_text_of(BytesPerSecond rate) { return exact(rate.value(), "B/s"); }
+std::string exact_text_of(double value) {
+  std::array<char, 64> digits{};
+  const double magnitude = std::fabs(value);
+  const bool plain = magnitude == 0 || (magnitude >= 1e-7 && magnitude < 1e16);
+  const auto result = plain
+                          ? std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed)
+                          : std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return {digits.data(), result.ptr};
+}
+std::string exact_text_of(Seconds time) { return exact_text_of(time.value()) + " s"; }
+std::string exact_text_of(Bytes size) { return exact_text_of(size.value()) + " B"; }
+std::string exact_text_of(BytesPerSecond rate) { return exact_text_of(rate.value()) + " B/s"; }
+
+std::string exact_text_in_best_unit(Seconds time) {
+  static constexpr std::array<Unit, 4> units{{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}};
+  return shortest_in(units, time.value(), exact_text_of(time), seconds_of);
+}
+
+std::string exact_text_in_best_unit(BytesPerSecond rate) {
+  static constexpr std::array<Unit, 2> units{{{"GB/s", 1e9}, {"MB/s", 1e6}}};
+  return shortest_in(units, rate.value(), exact_text_of(rate), bandwidth_of);
+}
+
+std::string exact_text_in_best_unit(Bytes size) {
+  static constexpr std::array<Unit, 3> units{{{"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}}};
+  for (const Unit& unit : units)
+    if (const double n = size.value() / unit.si; n == std::floor(n) && n >= 1 && n < 1e15)
+      return exact_text_of(n) + " " + std::string(unit.name);
+  return exact_text_of(size);
+}
 
 std::string suggestion_for(std::string_view word, std::span<const std::string> known) {
   const std::string* nearest = nullptr;

@@ -35,6 +35,13 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] std::string exact_text_of(Seconds);
 [[nodiscard]] std::string exact_text_of(Bytes);
 [[nodiscard]] std::string exact_text_of(BytesPerSecond);
+/// The shortest decimal that reads back to the same number, without an exponent from 1e-7 to 1e16: "0.25".
+[[nodiscard]] std::string exact_text_of(double);
+/// The shortest of the exact texts in all units: "3.5 ms", "0.5 GB/s".
+[[nodiscard]] std::string exact_text_in_best_unit(Seconds);
+[[nodiscard]] std::string exact_text_in_best_unit(BytesPerSecond);
+/// In the largest binary unit that gives a whole number: "1536 MiB".
+[[nodiscard]] std::string exact_text_in_best_unit(Bytes);
 
 /// The word of `known` nearest to `word` ("did you mean 'bucket'?"), or empty if none is close.
 [[nodiscard]] std::string suggestion_for(std::string_view word, std::span<const std::string> known);

@@ -3,8 +3,6 @@
 #include <stepcast/roofline/description.hpp>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 namespace stepcast {
 namespace {
@@ -14,15 +12,6 @@ std::string quoted(std::string_view text) { return text.empty() ? "nothing" : "'
 
 std::string hint_for(std::string_view word, std::span<const std::string> known, std::string_view what) {
   return did_you_mean(word, known, std::string(what) + listed(known));
-}
-
-std::string shortest(double number) {
-  char text[40];
-  for (int digits = 1; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, number);
-    if (std::strtod(text, nullptr) == number) break;
-  }
-  return text;
 }
 
 }  // namespace
@@ -98,7 +87,7 @@ double ModelDescriptionText::share(std::string_view key, double standard) {
   if (given == nullptr) return standard;
   const double value = number_of(given->value, where(given->value_column) + " (" + std::string(key) + ")");
   if (!(value >= 0 && value < 1)) refuse(key, "at least 0 and less than 1", given->value);
-  keep(key, shortest(value), value == standard);
+  keep(key, exact_text_of(value), value == standard);
   return value;
 }
 

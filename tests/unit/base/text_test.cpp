@@ -96,6 +96,11 @@ TEST_CASE("text: exact text reads back to the same value") {
   CHECK(exact_text_of(Seconds(0.005)) == "0.005 s");
   CHECK(exact_text_of(Bytes(26214400)) == "26214400 B");
   CHECK(exact_text_of(BytesPerSecond(1.25e9)) == "1250000000 B/s");
+  CHECK(exact_text_of(0.25) == "0.25");
+  CHECK(exact_text_of(2e20) == "2e+20");
+  CHECK(exact_text_in_best_unit(Seconds(4060 * 1e-3)) == "4060 ms");
+  CHECK(exact_text_in_best_unit(Bytes(25e6)) == "25000000 B");
+  CHECK(exact_text_in_best_unit(BytesPerSecond(0)) == "0 B/s");
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> exponent(-300, 300);
   for (int i = 0; i < 2000; ++i) {

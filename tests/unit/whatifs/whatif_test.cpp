@@ -88,10 +88,10 @@ TEST_CASE("what-if: every member of the family has words, valid defaults, and a 
     CHECK_FALSE(w.title.empty());
     CHECK_FALSE(w.summary.empty());
     CHECK_FALSE(w.reference.empty());
-    CHECK(w.options.size() <= most_whatif_options);
-    for (const WhatIfOption& option : w.options) {
+    CHECK(w.options.size() <= most_options);
+    for (const OptionSpec& option : w.options) {
       CHECK_FALSE(option.summary.empty());
-      if (option.kind == WhatIfValue::layers) CHECK(option.required == option.patterns.empty());
+      if (option.kind == OptionKind::layers) CHECK(option.required == option.patterns.empty());
       else if (!option.required) CHECK((option.low <= option.standard && option.standard <= option.high));
     }
   }

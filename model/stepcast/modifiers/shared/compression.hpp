@@ -147,5 +147,7 @@ inline constexpr OptionSpec values_option{.name = "values",
                                           .high = 1,
                                           .summary = "a byte for each value, as GRACE sends them, or packed bits",
                                           .choices = {"bytes", "packed"}};
+/// What `signs_gathered` reads.
+inline constexpr OptionSpec signs_options[] = {values_option, speed_option, overlap_option(0)};
 
 }  // namespace stepcast

@@ -2,11 +2,16 @@
 #include <stepcast/modifiers/shared/compression.hpp>
 
 namespace stepcast {
+namespace {
+
+consteval std::size_t named(std::string_view name) { return option(signs_options, name); }
+
+}  // namespace
 
 Answer<CommPlan> signs_gathered(CommPlan plan, const ModifierInput& in, Pace encoding, Pace decoding, Bytes extra,
                                 bool voted) {
-  const double bits = in.options[0] == 0 ? 8 : 1;
-  const CodecClock time(in.profile, in.options[1]);
+  const double bits = in.options[named("values")] == 0 ? 8 : 1;
+  const CodecClock time(in.profile, in.options[named("speed")]);
   const auto signs = [=](const Tensor& t) {
     const double all = elements(t);
     const Bytes size = Bytes(all * bits / 8) + extra;
@@ -14,7 +19,7 @@ Answer<CommPlan> signs_gathered(CommPlan plan, const ModifierInput& in, Pace enc
         .sent = size, .pulled = voted ? size : Bytes(0), .encode = time(encoding, all), .decode = time(decoding, all)};
   };
   return compressed(std::move(plan), in,
-                    {.of = signs, .exchange = Exchange::gathered, .overlapped = in.options[2] != 0});
+                    {.of = signs, .exchange = Exchange::gathered, .overlapped = in.options[named("overlap")] != 0});
 }
 
 Answer<CommPlan> selection_gathered(CommPlan plan, const ModifierInput& in, const Selection& selection, double speed,

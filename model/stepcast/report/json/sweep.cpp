@@ -1,8 +1,8 @@
 // Rows of a sweep as CSV (RFC 4180, lines end in \n) and as JSON lines.
+#include <stepcast/base/text.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <ostream>
@@ -10,17 +10,8 @@
 namespace stepcast {
 namespace {
 
-/// The shortest decimal that reads back to the same double, without an exponent where that stays readable; nothing for
-/// what is no number.
-std::string number(double value) {
-  if (!std::isfinite(value)) return {};
-  std::array<char, 64> digits{};
-  const double magnitude = std::fabs(value);
-  const bool plain = magnitude == 0 || (magnitude >= 1e-7 && magnitude < 1e16);
-  const auto end = plain ? std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed)
-                         : std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  return {digits.data(), end.ptr};
-}
+/// Nothing for what is no number.
+std::string number(double value) { return std::isfinite(value) ? exact_text_of(value) : std::string(); }
 /// Nothing for a quantity whose zero means "unknown".
 std::string known_or_empty(double value) { return value > 0 ? number(value) : std::string(); }
 

@@ -1,4 +1,4 @@
-#include <stepcast/plan/options.hpp>
+#include <stepcast/plan/fidelity.hpp>
 
 namespace stepcast {
 
@@ -14,12 +14,6 @@ std::string_view name_of(Fidelity fidelity) {
       return "periodic";
   }
   return "unknown";
-}
-
-OptionValues standard_options(std::span<const OptionSpec> specs) {
-  OptionValues values{};
-  for (std::size_t i = 0; i < specs.size(); ++i) values[i] = specs[i].standard;
-  return values;
 }
 
 }  // namespace stepcast
