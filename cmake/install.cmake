@@ -20,6 +20,7 @@ set(stepcast_public_headers
   profiles/stepcast/extraction/profile_of.hpp
   profiles/stepcast/formats/shared/format.hpp
   profiles/stepcast/profile/blocks.hpp
+  profiles/stepcast/profile/pass_cost.hpp
   profiles/stepcast/profile/profile.hpp
   profiles/stepcast/profile/profile_whatif.hpp
   profiles/stepcast/roofline/device.hpp

@@ -24,12 +24,6 @@ std::string cost_text(const Profile& profile, const PassCost& cost) {
   return profile.has_device() ? text_of(cost.device) + " device, " + text_of(cost.host) + " host" : text_of(cost.host);
 }
 
-PassCost& operator+=(PassCost& sum, const PassCost& cost) {
-  sum.host += cost.host;
-  sum.device += cost.device;
-  return sum;
-}
-
 Seconds busy(const PassCost& cost) { return std::max(cost.host, cost.device); }
 
 void write_largest_layers(std::ostream& out, const Profile& profile) {

@@ -20,7 +20,8 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (!p.has_device()) return computed_on_host("the factors are those of devices with half-precision units");
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
-  const Scale faster{1, 1 / in.number(0), 1 / in.number(1), 1 / in.number(1)};
+  Scale faster = Scale::device(1 / in.number(1));
+  faster.part[KernelClass::gemm] = 1 / in.number(0);
   Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
   changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.number(0)) +
                             " times, other device kernels of the layers " + number_text(in.number(1)) +

@@ -36,9 +36,7 @@ Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
     return Inapplicable{std::to_string(layers.size()) + " layers fit '" + in.text(0) + "'; at most " +
                         std::to_string(most) + " can be inserted at a time"};
   const Seconds forward(in.number(1)), backward(in.number(2)), launch(in.number(3));
-  const auto cost = [&](Seconds time) {
-    return in.profile.has_device() ? PassCost{launch, time, {}, {}} : PassCost{time, {}, {}, {}};
-  };
+  const auto cost = [&](Seconds time) { return in.profile.has_device() ? PassCost{launch, time} : PassCost{time, {}}; };
   Profile changed = in.profile;
   for (auto l = layers.rbegin(); l != layers.rend(); ++l) {
     const std::string& after = in.profile.layers[*l].name;

@@ -34,8 +34,8 @@ Json json_of_number(double value) {
 Json json_of_cost(const PassCost& cost) {
   Json out{{"host_s", json_of_number(cost.host.value())}};
   if (cost.device.value() != 0) out["device_s"] = json_of_number(cost.device.value());
-  if (cost.device_gemm.value() != 0) out["device_gemm_s"] = json_of_number(cost.device_gemm.value());
-  if (cost.device_memory.value() != 0) out["device_memory_s"] = json_of_number(cost.device_memory.value());
+  for (const KernelClass kind : classes_apart)
+    if (cost.part[kind].value() != 0) out[key_of(kind)] = json_of_number(cost.part[kind].value());
   return out;
 }
 
@@ -199,8 +199,8 @@ PassCost cost_of_json(Object& parent, std::string_view key) {
   const Json* value = parent.find(key);
   if (value == nullptr) return {};
   Object object = parent.child(key, *value);
-  PassCost cost{Seconds(object.number("host_s")), Seconds(object.number("device_s")),
-                Seconds(object.number("device_gemm_s")), Seconds(object.number("device_memory_s"))};
+  PassCost cost{Seconds(object.number("host_s")), Seconds(object.number("device_s"))};
+  for (const KernelClass kind : classes_apart) cost.part[kind] = Seconds(object.number(key_of(kind)));
   object.finish();
   return cost;
 }

@@ -1,6 +1,7 @@
 // KernelTable: matching, and the strict reading of its JSON.
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/trace/kernel_table.hpp>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr std::string_view schema = "stepcast.kernels/1";
-constexpr std::string_view class_names[] = {"collective", "gemm", "memory", "other"};
 
 std::string lower_case(std::string_view name) {
   std::string out(name);
@@ -53,11 +53,11 @@ struct Place {
 
 KernelClass class_of(const Json& entry, const Place& place) {
   const std::string name = place.text(entry, "class");
-  const auto* const at = std::find(std::begin(class_names), std::end(class_names), name);
-  if (at != std::end(class_names)) return KernelClass(at - std::begin(class_names));
-  const std::vector<std::string> known(std::begin(class_names), std::end(class_names));
+  const std::vector<std::string> known(std::begin(kernel_class_names), std::end(kernel_class_names));
+  const auto at = std::find(known.begin(), known.end(), name);
+  if (at != known.end()) return KernelClass(at - known.begin());
   const std::string nearest = suggestion_for(name, known);
-  place.fail("class", "collective, gemm, memory or other", name.empty() ? "nothing" : "'" + name + "'",
+  place.fail("class", "one of " + listed(known), name.empty() ? "nothing" : "'" + name + "'",
              nearest.empty() ? "" : "did you mean '" + nearest + "'?");
 }
 
@@ -102,8 +102,6 @@ Json parsed(std::string_view text, std::string_view source) {
 }
 
 }  // namespace
-
-std::string_view name_of(KernelClass kind) { return class_names[static_cast<std::size_t>(kind)]; }
 
 const KernelRule* KernelTable::rule_of(std::string_view name) const {
   const std::string low = lower_case(name);
