@@ -10,6 +10,7 @@ set(stepcast_public_headers
   profiles/stepcast/anatomy/trace_summary.hpp
   profiles/stepcast/base/embedded.hpp
   profiles/stepcast/base/error.hpp
+  profiles/stepcast/base/result_fields.hpp
   profiles/stepcast/base/text.hpp
   profiles/stepcast/base/units.hpp
   profiles/stepcast/documents/chakra_export.hpp
