@@ -21,7 +21,7 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
   Scale faster = Scale::device(1 / in.number(1));
-  faster.part[KernelClass::gemm] = faster.part[KernelClass::attention] = 1 / in.number(0);
+  faster.part[KernelClass::gemm] = 1 / in.number(0);
   Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
   changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(in.number(0)) +
                             " times, other device kernels of the layers " + number_text(in.number(1)) +

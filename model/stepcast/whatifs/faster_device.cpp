@@ -23,7 +23,7 @@ Answer<Profile> on_faster_device(const WhatIfInput& in) {
   if (!p.has_device() && (gemm != by || memory != by))
     return computed_on_host("it has no kernels to tell apart: give by= alone");
   Scale faster = Scale::compute(p, 1 / by);
-  faster.part[KernelClass::gemm] = faster.part[KernelClass::attention] = 1 / gemm;
+  faster.part[KernelClass::gemm] = 1 / gemm;
   faster.part[KernelClass::memory] = 1 / memory;
   Profile changed = with_scaled(p, all_passes(p), faster);
   changed.assumed.push_back(gemm == by && memory == by

@@ -21,13 +21,12 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 /// What limits a kernel. The classes before `other` are told apart in costs; collectives are no part of a cost.
 enum class KernelClass : std::uint8_t {
-  gemm,       ///< matrix products and convolutions
-  memory,     ///< moves data: bound by the device's memory
-  attention,  ///< scores, softmax and values in one kernel
+  gemm,    ///< matrix products and convolutions
+  memory,  ///< moves data: bound by the device's memory
   other,
   collective,
 };
-inline constexpr std::string_view kernel_class_names[] = {"gemm", "memory", "attention", "other", "collective"};
+inline constexpr std::string_view kernel_class_names[] = {"gemm", "memory", "other", "collective"};
 static_assert(std::size(kernel_class_names) == std::size_t(KernelClass::collective) + 1);
 [[nodiscard]] constexpr std::string_view name_of(KernelClass kind) { return kernel_class_names[std::size_t(kind)]; }
 

@@ -69,7 +69,7 @@ TEST_CASE("shipped rules: compute, and names that only look like collectives") {
       {"volta_sgemm_64x64_tn", "gemm"},
       {"implicit_convolve_sgemm_nchw", "gemm"},
       {"sm80_xmma_fprop_implicit_gemm_f32f32_nhwc", "gemm"},
-      {"void flash_fwd_kernel<...>", "attention"},
+      {"void flash_fwd_kernel<...>", "gemm"},
       {"Cijk_Ailk_Bljk_SB_MT64x64", "gemm"},
       {"void at::native::vectorized_elementwise_kernel<4>", "memory"},
       {"void at::native::reduce_kernel<512, 1>", "memory"},
