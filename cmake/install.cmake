@@ -11,6 +11,7 @@ set(stepcast_public_headers
   profiles/stepcast/base/embedded.hpp
   profiles/stepcast/base/error.hpp
   profiles/stepcast/base/options.hpp
+  profiles/stepcast/base/result_fields.hpp
   profiles/stepcast/base/text.hpp
   profiles/stepcast/base/units.hpp
   profiles/stepcast/documents/chakra_export.hpp
@@ -21,6 +22,7 @@ set(stepcast_public_headers
   profiles/stepcast/extraction/profile_of.hpp
   profiles/stepcast/formats/shared/format.hpp
   profiles/stepcast/profile/blocks.hpp
+  profiles/stepcast/profile/pass_cost.hpp
   profiles/stepcast/profile/profile.hpp
   profiles/stepcast/profile/profile_whatif.hpp
   profiles/stepcast/roofline/device.hpp

@@ -1,5 +1,6 @@
 """The Python package: every function on shipped traces, the bytes of the command line, errors, threads, pickles."""
 
+import ast
 import json
 import os
 import pathlib
@@ -302,6 +303,28 @@ def test_validation_and_calibration(tmp_path):
 def test_the_page_is_one_file(profile, cluster):
     page = stepcast.report(profile, cluster, validation=False)
     assert page.lstrip().lower().startswith("<!doctype html") and 'id="record"' in page
+
+
+def test_the_stubs_list_the_fields_of_results_and_every_field_is_explained():
+    stubs = ast.parse((pathlib.Path(stepcast.__file__).parent / "__init__.pyi").read_text())
+    classes = {node.name: node for node in stubs.body if isinstance(node, ast.ClassDef)}
+    for name in ("Prediction", "RankedPlan", "StragglerEffect"):
+        is_property = lambda node: any(getattr(d, "id", "") == "property" for d in node.decorator_list)
+        listed = {node.name for node in classes[name].body if isinstance(node, ast.FunctionDef) and is_property(node)}
+        there = {key: value for key, value in vars(getattr(stepcast, name)).items() if isinstance(value, property)}
+        assert listed == set(there), name
+        by_hand = {"profile", "cluster", "prediction", "standard"}
+        assert all(there[key].__doc__ for key in listed - by_hand), name
+
+
+def test_slow_workers_are_told(profile):
+    cluster = stepcast.Cluster(workers=16, per_node=4, network="10GbE", slow_worker="1.5")
+    answer = stepcast.predict(profile, cluster, "ddp")
+    assert answer.stragglers.without_s < answer.iteration_s
+    assert json.loads(answer.to_json())["stragglers"]["without_s"] == answer.stragglers.without_s
+    copy = pickle.loads(pickle.dumps(answer))
+    assert copy.stragglers.description == answer.stragglers.description
+    assert answer.fidelity == "exact" and stepcast.predict(profile, cluster, "ddp+fp16").fidelity == "lossy"
 
 
 def test_the_stubs_say_what_is_there(tmp_path):

@@ -75,10 +75,8 @@ struct OwnPlan {
 using OwnPlanPtr = std::shared_ptr<OwnPlan>;
 
 struct RankedResult {
+  RankedPlan plan;
   PredictionPtr prediction, standard;
-  double speed_up = 1;
-  std::string settings;
-  std::int64_t machines = 0;
 };
 struct RankingResult {
   ProfilePtr profile;

@@ -1,8 +1,9 @@
 #pragma once
 // Packed: C++ values as nested tuples of Python's, and back, for pickle.
 //
-// A type lists its fields once; packing and unpacking walk the same list. Invariant: unpacked(packed(x)) equals x to
-// the last bit. Not modelled: pickles of another version of the program, which are refused by their number of fields.
+// Results are packed by their lists of fields (result_fields.hpp), as dictionaries; other types list their fields here.
+// Invariant: unpacked(packed(x)) equals x to the last bit. Not modelled: pickles of another version of the program,
+// which are refused by their fields' names or number.
 #include "bindings.hpp"
 
 #include <stepcast/prediction/alike.hpp>
@@ -30,39 +31,6 @@ void fields(A& a, SelfCheck& c) {
   a(c.ranks, c.missing, c.together, c.lateness);
 }
 template <class A>
-void fields(A& a, Breakdown& b) {
-  a(b.compute, b.exposed_communication, b.hidden_communication, b.codec, b.input_stall, b.bubble, b.idle);
-}
-template <class A>
-void fields(A& a, StragglerEffect& s) {
-  a(s.description, s.without, s.step_low, s.step_high);
-}
-template <class A>
-void fields(A& a, Prediction& p) {
-  a(p.plan, p.iteration, p.interval_low, p.interval_high, p.step_spread, p.breakdown, p.throughput_samples_per_s,
-    p.memory, p.bound, p.critical_path, p.warnings, p.messages, p.stragglers, p.steady);
-}
-template <class A>
-void fields(A& a, RankedPlan& r) {
-  a(r.prediction, r.standard, r.speed_up, r.settings, r.machines);
-}
-template <class A>
-void fields(A& a, RejectedPlan& r) {
-  a(r.plan, r.reason);
-}
-template <class A>
-void fields(A& a, Range& r) {
-  a(r.low, r.high, r.below, r.above);
-}
-template <class A>
-void fields(A& a, OtherCollective& o) {
-  a(o.plan, o.instead);
-}
-template <class A>
-void fields(A& a, Ranking& r) {
-  a(r.baseline, r.exact, r.others, r.inapplicable, r.holds, r.other_collective);
-}
-template <class A>
 void fields(A& a, Node& n) {
   a(n.kind, n.index, n.phase);
 }
@@ -75,6 +43,8 @@ void fields(A& a, Transfer& t) {
   a(t.operation, t.channel, t.carries_gradient, t.priority, t.size, t.dense, t.delay, t.overhead, t.first_tensor,
     t.tensors);
 }
+
+[[noreturn]] inline void refuse_pickle() { throw py::value_error("a pickle of another version of stepcast"); }
 
 template <class T>
 py::object packed(const T& value);
@@ -123,6 +93,12 @@ py::object packed(const T& value) {
     py::list out;
     for (const auto& item : value) out.append(packed(item));
     return out;
+  } else if constexpr (HasFields<T>) {
+    py::dict out;
+    for_each_field<T>([&](auto field) {
+      if constexpr (field.is_member) out[field.name] = packed(value.*field.get);
+    });
+    return out;
   } else {
     Packer packer;
     fields(packer, const_cast<T&>(value));  // only read
@@ -149,18 +125,32 @@ T unpacked(const py::object& from) {
     for (const py::handle item : from)
       out.push_back(unpacked<typename T::value_type>(py::reinterpret_borrow<py::object>(item)));
     return out;
+  } else if constexpr (HasFields<T>) {
+    T out;
+    const auto in = from.cast<py::dict>();
+    std::size_t members = 0;
+    for_each_field<T>([&](auto field) {
+      if constexpr (field.is_member) {
+        using Value = std::remove_reference_t<decltype(out.*field.get)>;
+        if (!in.contains(field.name)) refuse_pickle();
+        out.*field.get = unpacked<Value>(py::object(in[field.name]));
+        ++members;
+      }
+    });
+    if (members != in.size()) refuse_pickle();
+    return out;
   } else {
     T out;
     Unpacker unpacker{from.cast<py::tuple>()};
     fields(unpacker, out);
-    if (unpacker.next != unpacker.in.size()) throw py::value_error("a pickle of another version of stepcast");
+    if (unpacker.next != unpacker.in.size()) refuse_pickle();
     return out;
   }
 }
 
 template <class... T>
 void Unpacker::operator()(T&... values) {
-  if (next + sizeof...(T) > in.size()) throw py::value_error("a pickle of another version of stepcast");
+  if (next + sizeof...(T) > in.size()) refuse_pickle();
   ((values = unpacked<T>(py::reinterpret_borrow<py::object>(in[next++]))), ...);
 }
 

@@ -1,6 +1,7 @@
 // Predictions: one plan, its parts, and its timeline.
 #include "bindings.hpp"
 #include "packed.hpp"
+#include "properties.hpp"
 
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/launch/launch_settings.hpp>
@@ -99,37 +100,17 @@ PredictionPtr result_of_state(const py::tuple& state) {
 }  // namespace
 
 void bind_prediction(py::module_& module) {
-  const auto seconds = [](Seconds Prediction::*part) {
-    return [part](const PredictionResult& r) { return (r.prediction.*part).value(); };
-  };
-  const auto part = [](Seconds Breakdown::*member) {
-    return [member](const PredictionResult& r) { return (r.prediction.breakdown.*member).value(); };
-  };
-  py::class_<PredictionResult, PredictionPtr>(module, "Prediction",
-                                              "The step time of one plan on one cluster, and why it is so.")
-      .def_property_readonly("profile", [](const PredictionResult& r) { return r.profile; })
+  module.attr("breakdown_names") = names_of<Breakdown>();
+  py::class_<StragglerEffect> effect(module, "StragglerEffect", "What slow and irregular workers cost.");
+  def_fields<StragglerEffect>(effect, [](const StragglerEffect& e) -> const StragglerEffect& { return e; });
+  effect.def(py::pickle([](const StragglerEffect& e) { return py::dict(packed(e)); },
+                        [](const py::dict& state) { return unpacked<StragglerEffect>(state); }));
+  py::class_<PredictionResult, PredictionPtr> prediction(module, "Prediction",
+                                                         "The step time of one plan on one cluster, and why it is so.");
+  def_fields<Prediction>(prediction, [](const PredictionResult& r) -> const Prediction& { return r.prediction; });
+  prediction.def_property_readonly("profile", [](const PredictionResult& r) { return r.profile; })
       .def_property_readonly("cluster", [](const PredictionResult& r) { return r.cluster; })
       .def_property_readonly("plan", [](const PredictionResult& r) { return text_of(plan_of(r.prediction)); })
-      .def_property_readonly("iteration_s", seconds(&Prediction::iteration))
-      .def_property_readonly("interval_low_s", seconds(&Prediction::interval_low))
-      .def_property_readonly("interval_high_s", seconds(&Prediction::interval_high))
-      .def_property_readonly("step_spread_s", seconds(&Prediction::step_spread))
-      .def_property_readonly("compute_s", part(&Breakdown::compute))
-      .def_property_readonly("exposed_communication_s", part(&Breakdown::exposed_communication))
-      .def_property_readonly("hidden_communication_s", part(&Breakdown::hidden_communication))
-      .def_property_readonly("codec_s", part(&Breakdown::codec))
-      .def_property_readonly("input_stall_s", part(&Breakdown::input_stall))
-      .def_property_readonly("bubble_s", part(&Breakdown::bubble))
-      .def_property_readonly("idle_s", part(&Breakdown::idle))
-      .def_property_readonly("throughput_samples_per_s",
-                             [](const PredictionResult& r) { return r.prediction.throughput_samples_per_s; })
-      .def_property_readonly("memory_bytes", [](const PredictionResult& r) { return r.prediction.memory.value(); })
-      .def_property_readonly("messages", [](const PredictionResult& r) { return r.prediction.messages; })
-      .def_property_readonly("bound", [](const PredictionResult& r) { return r.prediction.bound; })
-      .def_property_readonly("critical_path",
-                             [](const PredictionResult& r) { return tuple_of(r.prediction.critical_path); })
-      .def_property_readonly("warnings", [](const PredictionResult& r) { return tuple_of(r.prediction.warnings); })
-      .def_property_readonly("steady", [](const PredictionResult& r) { return r.prediction.steady; })
       .def("to_json", [](const PredictionResult& r) { return written([&](std::ostream& out) { write_json(out, r); }); })
       .def("to_dict", in_python("dict_of"))
       .def("__repr__", in_python("prediction_repr"))

@@ -1,6 +1,7 @@
 // Rankings: many plans, best first.
 #include "bindings.hpp"
 #include "packed.hpp"
+#include "properties.hpp"
 
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/report.hpp>
@@ -26,24 +27,24 @@ RecommendOptions recommend_options(const std::vector<std::string>& allow, const 
   return out;
 }
 
-RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
-  auto out = std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}});
+namespace {
+
+std::shared_ptr<RankedResult> result_of(const RankedPlan& plan, const ProfilePtr& profile, const ClusterPtr& cluster) {
   const auto shared = [&](const Prediction& p) {
     return std::make_shared<PredictionResult>(PredictionResult{p, profile, cluster});
   };
-  out->baseline = shared(out->ranking.baseline);
-  const auto one = [&](const RankedPlan& plan) {
-    return std::make_shared<RankedResult>(
-        RankedResult{shared(plan.prediction), shared(plan.standard), plan.speed_up, plan.settings, plan.machines});
-  };
-  const auto listed = [&](const std::vector<RankedPlan>& from) {
-    std::vector<std::shared_ptr<RankedResult>> to;
-    for (const RankedPlan& plan : from) to.push_back(one(plan));
-    return to;
-  };
-  out->exact = listed(out->ranking.exact);
-  out->others = listed(out->ranking.others);
-  if (out->ranking.other_collective) out->other_collective = one(out->ranking.other_collective->plan);
+  return std::make_shared<RankedResult>(RankedResult{plan, shared(plan.prediction), shared(plan.standard)});
+}
+
+}  // namespace
+
+RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
+  auto out = std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}});
+  const Ranking& all = out->ranking;
+  out->baseline = std::make_shared<PredictionResult>(PredictionResult{all.baseline, profile, cluster});
+  for (const RankedPlan& plan : all.exact) out->exact.push_back(result_of(plan, profile, cluster));
+  for (const RankedPlan& plan : all.others) out->others.push_back(result_of(plan, profile, cluster));
+  if (all.other_collective) out->other_collective = result_of(all.other_collective->plan, profile, cluster);
   return out;
 }
 
@@ -105,21 +106,17 @@ py::dict refused(const RankingResult& r) {
 }  // namespace
 
 void bind_ranking(py::module_& module) {
-  py::class_<RankedResult, std::shared_ptr<RankedResult>>(module, "RankedPlan", "A plan in its place.")
-      .def_readonly("prediction", &RankedResult::prediction)
+  py::class_<RankedResult, std::shared_ptr<RankedResult>> ranked(module, "RankedPlan", "A plan in its place.");
+  def_fields<RankedPlan>(ranked, [](const RankedResult& r) -> const RankedPlan& { return r.plan; });
+  ranked.def_readonly("prediction", &RankedResult::prediction)
       .def_readonly("standard", &RankedResult::standard)
-      .def_readonly("speed_up", &RankedResult::speed_up)
-      .def_readonly("settings", &RankedResult::settings)
-      .def_readonly("machines", &RankedResult::machines)
       .def("__repr__", in_python("ranked_repr"))
       .def(py::pickle(
           [](const RankedResult& r) {
-            return py::make_tuple(r.prediction, r.standard, r.speed_up, r.settings, r.machines);
+            return py::make_tuple(r.prediction->profile, r.prediction->cluster, packed(r.plan));
           },
           [](const py::tuple& s) {
-            return std::make_shared<RankedResult>(RankedResult{s[0].cast<PredictionPtr>(), s[1].cast<PredictionPtr>(),
-                                                               s[2].cast<double>(), s[3].cast<std::string>(),
-                                                               s[4].cast<std::int64_t>()});
+            return result_of(unpacked<RankedPlan>(py::object(s[2])), s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>());
           }));
   py::class_<RankingResult, RankingPtr>(module, "Ranking", "Plans, best first.")
       .def_readonly("profile", &RankingResult::profile)

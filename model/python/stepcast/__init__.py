@@ -16,14 +16,14 @@ import typing as _typing
 from . import _stepcast
 from ._stepcast import (
     Cluster, CommPlan, Layer, Listed, Model, Option, Prediction, Profile, RankedPlan, Ranking, RankReplay, SelfCheck,
-    Sweep, Tensor, WhatIf, __version__, clusters, collectives, devices, models, modifiers, strategies)
+    StragglerEffect, Sweep, Tensor, WhatIf, __version__, clusters, collectives, devices, models, modifiers, strategies)
 from .errors import Inapplicable, InputError
 from . import files as _files, results as _results
 
 __all__ = [
     "Cluster", "CommPlan", "File", "Inapplicable", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
-    "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "Sweep", "Tensor", "Traced", "WhatIf", "calibrate", "clusters",
-    "collectives", "compare", "describe", "devices", "models", "modifiers", "predict", "read", "recommend", "replay",
+    "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "StragglerEffect", "Sweep", "Tensor", "Traced", "WhatIf",
+    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "models", "modifiers", "predict", "read", "recommend", "replay",
     "report", "strategies", "sweep", "timeline", "validate", "whatif",
 ]
 

@@ -119,19 +119,18 @@ def cluster_repr(c: Any) -> str:
 
 # ---- predictions ----
 
+_PARTS = _stepcast.breakdown_names
+
+
 def _prediction_rows(p: Any) -> list[tuple[str, str]]:
-    def part(seconds: float) -> str:
-        return f"{_time(seconds)} ({seconds / p.iteration_s:.0%})" if seconds else ""
+    def part(name: str) -> str:
+        seconds = getattr(p, name)
+        share = "" if name == "hidden_communication_s" else f" ({seconds / p.iteration_s:.0%})"  # it is outside the sum
+        return f"{_time(seconds)}{share}" if seconds else ""
 
     return [
         ("step time", f"{_time(p.iteration_s)} ({_time(p.interval_low_s)} to {_time(p.interval_high_s)})"),
-        ("compute", part(p.compute_s)),
-        ("exposed", part(p.exposed_communication_s)),
-        ("hidden", _time(p.hidden_communication_s) if p.hidden_communication_s else ""),
-        ("codec", part(p.codec_s)),
-        ("input", part(p.input_stall_s)),
-        ("bubble", part(p.bubble_s)),
-        ("idle", part(p.idle_s)),
+        *((name.removesuffix("_s").split("_")[0], part(name)) for name in _PARTS),
         ("throughput", f"{p.throughput_samples_per_s:.4g} samples/s" if p.throughput_samples_per_s else ""),
         ("memory", _size(p.memory_bytes) if p.memory_bytes else ""),
         ("bound by", p.bound),
@@ -152,10 +151,6 @@ def dict_of(result: Any) -> Any:
 
 
 # ---- rankings ----
-
-_PARTS = ["compute_s", "exposed_communication_s", "hidden_communication_s", "codec_s", "input_stall_s", "bubble_s",
-          "idle_s"]
-
 
 def ranked_repr(r: Any) -> str:
     return f"RankedPlan({r.prediction.plan!r}, {_time(r.prediction.iteration_s)}, speed_up={r.speed_up:.3g})"

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <sstream>
 #include <string_view>
@@ -95,24 +96,48 @@ void refuse_other_devices(const Model& model, const Cluster& other) {
   }
 }
 
+/// The name of a field, for templates.
+template <std::size_t size>
+struct Name {
+  char text[size];
+  constexpr Name(const char (&name)[size]) { std::copy_n(name, size, text); }
+};
+
+/// The value that a result lists under this name, as C has it. A name that it does not list does not compile.
+template <Name name, HasFields T>
+auto value_of(const T& result) {
+  constexpr std::size_t place = [] {
+    std::size_t at = 0, found = std::size_t(-1);
+    for_each_field<T>([&](const auto& field) {
+      if (std::string_view(field.name) == name.text) found = at;
+      ++at;
+    });
+    return found;
+  }();
+  const auto value = std::invoke(std::get<place>(result_fields<T>).get, result);
+  if constexpr (requires { value.value(); }) return value.value();
+  else if constexpr (std::is_integral_v<decltype(value)>) return static_cast<std::int64_t>(value);
+  else return value;
+}
+
 stepcast_prediction plain(const Prediction& p) {
   const Breakdown& b = p.breakdown;
   return {.struct_size = sizeof(stepcast_prediction),
-          .iteration_s = p.iteration.value(),
-          .interval_low_s = p.interval_low.value(),
-          .interval_high_s = p.interval_high.value(),
-          .step_spread_s = p.step_spread.value(),
-          .compute_s = b.compute.value(),
-          .exposed_communication_s = b.exposed_communication.value(),
-          .hidden_communication_s = b.hidden_communication.value(),
-          .codec_s = b.codec.value(),
-          .input_stall_s = b.input_stall.value(),
-          .bubble_s = b.bubble.value(),
-          .idle_s = b.idle.value(),
-          .throughput_samples_per_s = p.throughput_samples_per_s,
-          .memory_bytes = p.memory.value(),
-          .messages = static_cast<std::int64_t>(p.messages),
-          .steady = p.steady};
+          .iteration_s = value_of<"iteration_s">(p),
+          .interval_low_s = value_of<"interval_low_s">(p),
+          .interval_high_s = value_of<"interval_high_s">(p),
+          .step_spread_s = value_of<"step_spread_s">(p),
+          .compute_s = value_of<"compute_s">(b),
+          .exposed_communication_s = value_of<"exposed_communication_s">(b),
+          .hidden_communication_s = value_of<"hidden_communication_s">(b),
+          .codec_s = value_of<"codec_s">(b),
+          .input_stall_s = value_of<"input_stall_s">(b),
+          .bubble_s = value_of<"bubble_s">(b),
+          .idle_s = value_of<"idle_s">(b),
+          .throughput_samples_per_s = value_of<"throughput_samples_per_s">(p),
+          .memory_bytes = value_of<"memory_bytes">(p),
+          .messages = value_of<"messages">(p),
+          .steady = value_of<"steady">(p)};
 }
 
 /// Sizes of the structure that a caller may have: from that of the first version to what no version will reach.

@@ -56,11 +56,7 @@ class Interpolation {
 }  // namespace
 
 Profile slowed(Profile profile, double factor, Seconds delay) {
-  const auto scale = [&](PassCost& cost) {
-    for (Seconds* part : {&cost.host, &cost.device, &cost.device_gemm, &cost.device_memory}) *part *= factor;
-  };
-  for (Layer& layer : profile.layers) scale(layer.forward), scale(layer.backward);
-  scale(profile.optimizer), scale(profile.other);
+  for_each_cost(profile, [&](PassCost& cost) { cost *= factor; });
   for (Seconds& step : profile.step_times) step *= factor;
   profile.input += delay;
   return profile;

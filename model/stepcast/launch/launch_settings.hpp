@@ -12,10 +12,19 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 struct LaunchSettings {
-  std::string_view framework;  ///< "Megatron-LM"
-  std::string text;            ///< to paste; empty when it cannot
-  std::string cannot;          ///< why
+  std::string_view framework;
+  std::string text, cannot;
 };
 [[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&);
+
+}  // namespace stepcast
+
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<LaunchSettings> =
+    std::tuple{ResultField{"framework", &LaunchSettings::framework, "\"Megatron-LM\""},
+               ResultField{"text", &LaunchSettings::text, "to paste; empty when it cannot", ShownAs::known},
+               ResultField{"cannot", &LaunchSettings::cannot, "why there is nothing to paste", ShownAs::known}};
 
 }  // namespace stepcast

@@ -7,6 +7,7 @@
 // al. 2020, table 1); stage 3 adds the gathered units. Buffers: gradient buckets, all-gather outputs, pipeline
 // receives. `margin` is what a caching allocator loses to fragmentation and what the framework itself holds.
 // Invariant: the parts sum to `total`. Not modelled: the order in which an allocator serves requests; offloading.
+#include <stepcast/base/result_fields.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/workload/workload.hpp>
@@ -16,6 +17,7 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
+/// The fields are listed at the end.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations, buffers, margin;
   [[nodiscard]] Bytes total() const { return parameters + gradients + optimizer + activations + buffers + margin; }
@@ -38,5 +40,19 @@ struct StageMemoryInput {
 /// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.
 [[nodiscard]] MemoryUse memory_of(const Workload&, const Layout& resolved, const StageMemoryInput&,
                                   const MemoryOptions& = {});
+
+}  // namespace stepcast
+
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<MemoryUse> =
+    std::tuple{ResultField{"total_bytes", &MemoryUse::total, "the sum"},
+               ResultField{"parameters_bytes", &MemoryUse::parameters, "weights"},
+               ResultField{"gradients_bytes", &MemoryUse::gradients, "as they are kept"},
+               ResultField{"optimizer_bytes", &MemoryUse::optimizer, "state of the optimizer"},
+               ResultField{"activations_bytes", &MemoryUse::activations, "of the micro-batches in flight"},
+               ResultField{"buffers_bytes", &MemoryUse::buffers, "of communication"},
+               ResultField{"margin_bytes", &MemoryUse::margin, "fragmentation and the framework itself"}};
 
 }  // namespace stepcast

@@ -14,6 +14,7 @@
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/workload/workload.hpp>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,34 +22,28 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
+// What each field of a result is stands in its list at the end.
+
 struct LayoutBreakdown {
-  Seconds compute;  ///< forward and backward passes
-  Seconds recomputation;
-  Seconds tensor, context, expert;  ///< collectives on the critical path
-  Seconds pipeline;                 ///< sends that compute waits for
-  Seconds bubble;
-  Seconds gradients;  ///< exposed, with ZeRO's gathers
-  Seconds update;
-  Seconds other;  ///< of every step
+  Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, update, other;
 };
 
 struct StageSummary {
   std::uint32_t first_unit = 0, units = 0;
-  Seconds forward, backward;  ///< of one micro-batch, collectives included
-  Seconds last_backward, end;
+  Seconds forward, backward, last_backward, end;
   MemoryUse memory;
 };
 
 struct LayoutPrediction {
-  LayoutPlan plan;  ///< resolved
+  LayoutPlan plan;
   Seconds iteration, interval_low, interval_high;
   LayoutBreakdown breakdown;
-  MemoryUse memory;                  ///< of the fullest stage
-  std::vector<StageSummary> stages;  ///< the first chunk's numbering; one an entry of a device in the pipeline
+  MemoryUse memory;
+  std::vector<StageSummary> stages;
   std::int64_t devices = 1, micro_batches = 1;
   double throughput_samples_per_s = 0;
-  double model_flops_utilization = 0;  ///< 0 when operations or the device's peak are unknown
-  std::string bound;                   ///< "compute", "pipeline bubble", "tensor collectives between machines", ...
+  double model_flops_utilization = 0;
+  std::string bound;
   std::vector<std::string> assumed, warnings;
 };
 
@@ -90,5 +85,63 @@ struct LayoutTimeline {
 };
 [[nodiscard]] Answer<LayoutTimeline> layout_timeline(const Workload&, const Cluster&, const LayoutPlan&,
                                                      const LayoutOptions& = {});
+
+}  // namespace stepcast
+
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<LayoutBreakdown> = std::tuple{
+    ResultField{"compute_s", &LayoutBreakdown::compute, "forward and backward passes"},
+    ResultField{"recomputation_s", &LayoutBreakdown::recomputation, "of activations that were not kept"},
+    ResultField{"tensor_s", &LayoutBreakdown::tensor, "tensor-parallel collectives on the critical path"},
+    ResultField{"context_s", &LayoutBreakdown::context, "context-parallel sends on the critical path"},
+    ResultField{"expert_s", &LayoutBreakdown::expert, "all-to-alls of experts on the critical path"},
+    ResultField{"pipeline_s", &LayoutBreakdown::pipeline, "sends between stages that compute waits for"},
+    ResultField{"bubble_s", &LayoutBreakdown::bubble, "stages without work"},
+    ResultField{"gradients_s", &LayoutBreakdown::gradients, "their exposed communication, with ZeRO's gathers"},
+    ResultField{"update_s", &LayoutBreakdown::update, "of the parameters"},
+    ResultField{"other_s", &LayoutBreakdown::other, "what every step has besides"}};
+
+template <>
+inline constexpr auto result_fields<StageSummary> =
+    std::tuple{ResultField{"first_unit", &StageSummary::first_unit, "of the model, from 0"},
+               ResultField{"units", &StageSummary::units, "how many"},
+               ResultField{"forward_s", &StageSummary::forward, "of one micro-batch, collectives included"},
+               ResultField{"backward_s", &StageSummary::backward, "of one micro-batch, collectives included"},
+               ResultField{"last_backward_s", &StageSummary::last_backward, "when its last backward pass ends"},
+               ResultField{"end_s", &StageSummary::end, "when its gradients and update are done"},
+               ResultField{"memory_bytes", &StageSummary::memory, "of one device"}};
+
+template <>
+inline constexpr auto result_fields<LayoutPrediction> = std::tuple{
+    ResultField{"schema", [](const LayoutPrediction&) { return "stepcast.layout/1"; }, "of its JSON",
+                ShownAs::json_only},
+    ResultField{"plan", &LayoutPrediction::plan, "resolved"},
+    ResultField{"layout", [](const LayoutPrediction& p) { return p.plan.layout; }, "how the model is divided",
+                ShownAs::json_only},
+    ResultField{"gradients", [](const LayoutPrediction& p) { return p.plan.gradients; }, "strategy of the data group",
+                ShownAs::json_only},
+    ResultField{"devices", &LayoutPrediction::devices, "in all"},
+    ResultField{"micro_batches", &LayoutPrediction::micro_batches, "in a step"},
+    ResultField{"iteration_s", &LayoutPrediction::iteration, "the step time"},
+    ResultField{"interval_low_s", &LayoutPrediction::interval_low, "P10 of the mean step", ShownAs::aside},
+    ResultField{"interval_high_s", &LayoutPrediction::interval_high, "P90 of the mean step", ShownAs::aside},
+    ResultField{"interval_s",
+                [](const LayoutPrediction& p) {
+                  return std::array{p.interval_low, p.interval_high};
+                },
+                "both", ShownAs::json_only},
+    ResultField{"throughput_samples_per_s", &LayoutPrediction::throughput_samples_per_s, "of all devices",
+                ShownAs::known},
+    ResultField{"model_flops_utilization", &LayoutPrediction::model_flops_utilization,
+                "0 when operations or the device's peak are unknown", ShownAs::known},
+    ResultField{"bound", &LayoutPrediction::bound, "\"compute\", \"tensor collectives between machines\", ..."},
+    ResultField{"breakdown_s", &LayoutPrediction::breakdown, "what the step is made of"},
+    ResultField{"memory_bytes", &LayoutPrediction::memory, "of the fullest stage"},
+    ResultField{"stages", &LayoutPrediction::stages,
+                "an entry for each device of a pipeline, its first chunk's numbering"},
+    ResultField{"assumed", &LayoutPrediction::assumed, "what nobody said"},
+    ResultField{"warnings", &LayoutPrediction::warnings, "what to know before believing it"}};
 
 }  // namespace stepcast

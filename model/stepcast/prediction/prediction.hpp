@@ -11,10 +11,12 @@
 // `step_spread`. With stragglers all of this is said of the slowest worker, whose compute the others wait for (their
 // own breakdown differs by that wait). Not modelled: convergence; optimizer state and communication buffers in
 // `memory`.
+#include <stepcast/base/result_fields.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/schedule/lower.hpp>
 #include <stepcast/schedule/schedule.hpp>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,26 +35,23 @@ inline constexpr double residual_of_model = 0.040;
 
 /// What slow and irregular workers cost (stragglers.hpp).
 struct StragglerEffect {
-  std::string description;      ///< "1 slow worker (compute 1.3 x)"
-  Seconds without;              ///< the step if no worker were slow or irregular
-  Seconds step_low, step_high;  ///< P10, P90 from step to step, by jitter alone; equal without jitter
+  std::string description;
+  Seconds without, step_low, step_high;
 };
 
 struct LayoutPrediction;  // parallelism/layout_prediction.hpp
 
 struct Prediction {
   PlanSpec plan;
-  Seconds iteration;
-  Seconds interval_low, interval_high;  ///< P10, P90 of the mean
-  Seconds step_spread;                  ///< standard deviation from step to step
+  Seconds iteration, interval_low, interval_high, step_spread;
   Breakdown breakdown;
-  double throughput_samples_per_s = 0;     ///< all workers; 0 when the batch is unknown
-  Bytes memory;                            ///< activations, weights and gradients of a worker; 0 when unknown
-  std::string bound;                       ///< the bound that binds, in words
-  std::vector<std::string> critical_path;  ///< task names, first to last, over one period
+  double throughput_samples_per_s = 0;
+  Bytes memory;
+  std::string bound;
+  std::vector<std::string> critical_path;
   std::vector<std::string> warnings;
-  std::size_t messages = 0;                   ///< transfers per iteration
-  std::optional<StragglerEffect> stragglers;  ///< nothing where all workers are alike
+  std::size_t messages = 0;
+  std::optional<StragglerEffect> stragglers;
   bool steady = true;
   /// Where the plan divides the model: what is known of the layout beside this. Null: the plan divides the batch only.
   std::shared_ptr<const LayoutPrediction> layout{};
@@ -76,5 +75,64 @@ struct DetailedTimeline {
 [[nodiscard]] Answer<DetailedTimeline> detailed_timeline(const Profile&, const Cluster&, const CommPlan&,
                                                          std::string_view collective = {},
                                                          std::uint32_t iterations = 4);
+
+}  // namespace stepcast
+
+// What the fields are; an order, names and units that JSON, C and Python share.
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<Breakdown> = std::tuple{
+    ResultField{"compute_s", &Breakdown::compute, "layers, update, host time that the device waits for"},
+    ResultField{"exposed_communication_s", &Breakdown::exposed_communication, "compute waits for a transfer"},
+    ResultField{"hidden_communication_s", &Breakdown::hidden_communication, "transfers under compute: outside the sum"},
+    ResultField{"codec_s", &Breakdown::codec, "compressing and decompressing"},
+    ResultField{"input_stall_s", &Breakdown::input_stall, "waiting for the batch"},
+    ResultField{"bubble_s", &Breakdown::bubble, "of a pipeline"},
+    ResultField{"idle_s", &Breakdown::idle, "the rest: timers"}};
+
+template <>
+inline constexpr auto result_fields<StragglerEffect> = std::tuple{
+    ResultField{"description", &StragglerEffect::description, "\"1 slow worker (compute 1.3 x)\""},
+    ResultField{"without_s", &StragglerEffect::without, "the step if no worker were slow or irregular"},
+    ResultField{"step_low_s", &StragglerEffect::step_low, "P10 from step to step, by jitter alone", ShownAs::aside},
+    ResultField{"step_high_s", &StragglerEffect::step_high, "P90; the same without jitter", ShownAs::aside},
+    ResultField{"step_p10_p90_s",
+                [](const StragglerEffect& s) {
+                  return std::array{s.step_low, s.step_high};
+                },
+                "both", ShownAs::json_only}};
+
+template <>
+inline constexpr auto result_fields<Prediction> = std::tuple{
+    ResultField{"schema", [](const Prediction&) { return "stepcast.prediction/1"; }, "of its JSON", ShownAs::json_only},
+    ResultField{"plan", &Prediction::plan, "its automatic options tuned"},
+    ResultField{"iteration_s", &Prediction::iteration, "the step time"},
+    ResultField{"interval_low_s", &Prediction::interval_low, "P10 of the mean step", ShownAs::aside},
+    ResultField{"interval_high_s", &Prediction::interval_high, "P90 of the mean step", ShownAs::aside},
+    ResultField{"interval_s",
+                [](const Prediction& p) {
+                  return std::array{p.interval_low, p.interval_high};
+                },
+                "both", ShownAs::json_only},
+    ResultField{"throughput_samples_per_s", &Prediction::throughput_samples_per_s,
+                "of all workers; 0 when the batch is unknown", ShownAs::known},
+    ResultField{"breakdown_s", &Prediction::breakdown, "what the step is made of"},
+    ResultField{"step_spread_s", &Prediction::step_spread, "standard deviation from step to step"},
+    ResultField{"memory_bytes", &Prediction::memory, "activations, weights and gradients of a worker; 0 when unknown",
+                ShownAs::known},
+    ResultField{"bound", &Prediction::bound, "the bound that binds, in words"},
+    ResultField{"critical_path", &Prediction::critical_path, "task names, first to last, over one period"},
+    ResultField{"fidelity", [](const Prediction& p) { return p.plan.strategy ? fidelity_of(p.plan) : Fidelity::exact; },
+                "what the plan does to the arithmetic of training"},
+    ResultField{
+        "requires",
+        [](const Prediction& p) { return p.plan.strategy ? requirements_of(p.plan) : std::vector<std::string_view>(); },
+        "software and hardware that the plan needs"},
+    ResultField{"warnings", &Prediction::warnings, "what to know before believing it"},
+    ResultField{"messages", &Prediction::messages, "transfers a step", ShownAs::aside},
+    ResultField{"steady", &Prediction::steady, "the steps have settled to this time", ShownAs::aside},
+    ResultField{"stragglers", &Prediction::stragglers, "what slow workers cost; nothing where all are alike",
+                ShownAs::if_any}};
 
 }  // namespace stepcast

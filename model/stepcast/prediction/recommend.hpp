@@ -18,32 +18,29 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 struct RankedPlan {
-  Prediction prediction;      ///< with tuned options
-  Prediction standard;        ///< with the strategy's default options
-  double speed_up = 1;        ///< baseline iteration / this iteration
-  std::string settings;       ///< to paste
-  std::int64_t machines = 0;  ///< including servers
+  Prediction prediction, standard;
+  double speed_up = 1;
+  std::string settings;
+  std::int64_t machines = 0;
 };
 struct RejectedPlan {
   std::string plan, reason;
 };
+/// Network bandwidths (goodput) between which the best plan stays best, or within 0.5 % of it.
 struct Range {
-  BytesPerSecond low,
-      high;  ///< network bandwidth (goodput) between which the best plan stays best, or within 0.5 % of it
-  std::string below, above;  ///< the plan that is best beyond; empty: none within the range searched
+  BytesPerSecond low, high;
+  std::string below, above;
 };
 /// The same all-reduce plans over another algorithm than the cluster's.
 struct OtherCollective {
-  RankedPlan plan;     ///< the fastest that was found
-  RankedPlan instead;  ///< the fastest over the cluster's own
+  RankedPlan plan, instead;
 };
 struct Ranking {
-  Prediction baseline;             ///< DDP buckets of 25 MiB
-  std::vector<RankedPlan> exact;   ///< best first
-  std::vector<RankedPlan> others;  ///< lossy, stale, periodic, if allowed
+  Prediction baseline;
+  std::vector<RankedPlan> exact, others;
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
-  std::optional<OtherCollective> other_collective;  ///< if over 0.5 % faster than all exact plans without servers
+  std::optional<OtherCollective> other_collective;
 };
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
@@ -64,5 +61,52 @@ struct RecommendOptions {
 /// The cluster with its network (with one machine: its inside links) `factor` times as fast; latencies stay.
 [[nodiscard]] Cluster with_bandwidth_scaled(Cluster, double factor);
 [[nodiscard]] Ranking recommended(const Profile&, const Cluster&, const RecommendOptions& = {});
+
+}  // namespace stepcast
+
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<RankedPlan> =
+    std::tuple{ResultField{"prediction", &RankedPlan::prediction, "with tuned options", ShownAs::merged},
+               ResultField{"standard", &RankedPlan::standard, "with the strategy's default options", ShownAs::aside},
+               ResultField{"speed_up", &RankedPlan::speed_up, "the baseline's step over this one"},
+               ResultField{"default_plan", [](const RankedPlan& r) { return r.standard.plan; }, "of `standard`",
+                           ShownAs::json_only},
+               ResultField{"default_iteration_s", [](const RankedPlan& r) { return r.standard.iteration; },
+                           "of `standard`", ShownAs::json_only},
+               ResultField{"machines", &RankedPlan::machines, "including servers"},
+               ResultField{"settings", &RankedPlan::settings, "to paste"}};
+
+template <>
+inline constexpr auto result_fields<RejectedPlan> = std::tuple{
+    ResultField{"plan", &RejectedPlan::plan, "that cannot run"}, ResultField{"reason", &RejectedPlan::reason, "why"}};
+
+template <>
+inline constexpr auto result_fields<Range> = std::tuple{
+    ResultField{"low_bytes_per_s", &Range::low, "from this bandwidth"},
+    ResultField{"high_bytes_per_s", &Range::high, "to this one; infinite: however fast the network"},
+    ResultField{"below", &Range::below, "the plan that is best below; empty: none within the range searched"},
+    ResultField{"above", &Range::above, "the plan that is best above; empty: as before"}};
+
+template <>
+inline constexpr auto result_fields<OtherCollective> = std::tuple{
+    ResultField{"plan", &OtherCollective::plan, "the fastest that was found", ShownAs::merged},
+    ResultField{"instead", &OtherCollective::instead, "the fastest over the cluster's own", ShownAs::aside},
+    ResultField{"collective", [](const OtherCollective& o) { return collective_of(o.plan.prediction.plan); },
+                "of the plan"},
+    ResultField{"instead_of", [](const OtherCollective& o) { return o.instead.prediction.plan; },
+                "the plan of `instead`"},
+    ResultField{"instead_of_s", [](const OtherCollective& o) { return o.instead.prediction.iteration; }, "its step"}};
+
+template <>
+inline constexpr auto result_fields<Ranking> =
+    std::tuple{ResultField{"baseline", &Ranking::baseline, "DDP's buckets of 25 MiB"},
+               ResultField{"predictions", &Ranking::exact, "plans, best first"},
+               ResultField{"others", &Ranking::others, "lossy, stale and periodic plans, if allowed"},
+               ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},
+               ResultField{"other_collective", &Ranking::other_collective,
+                           "if over 0.5 % faster than all exact plans without servers"},
+               ResultField{"holds", &Ranking::holds, "how far the answer holds"}};
 
 }  // namespace stepcast

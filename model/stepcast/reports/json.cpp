@@ -1,13 +1,12 @@
 // The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
 //
 // Keys are written in a fixed order; a number that is not known is null, never zero.
+#include <stepcast/report/json_fields.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
 #include <stepcast/report/report.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <ostream>
 
 namespace stepcast {
@@ -43,55 +42,6 @@ Json replay_json(const Replay& r) {
           {"steps", std::move(steps)}};
 }
 
-Json prediction_json(const Prediction& p) {
-  const Breakdown& b = p.breakdown;
-  const Strategy* strategy = p.plan.strategy;
-  Json requirements = Json::array();
-  if (strategy)
-    for (const std::string_view need : requirements_of(p.plan)) requirements.push_back(need);
-  Json json{{"schema", "stepcast.prediction/1"},
-            {"plan", text_of(p.plan)},
-            {"iteration_s", p.iteration.value()},
-            {"interval_s", {p.interval_low.value(), p.interval_high.value()}},
-            {"throughput_samples_per_s", known(p.throughput_samples_per_s)},
-            {"breakdown_s",
-             {{"compute", b.compute.value()},
-              {"exposed_communication", b.exposed_communication.value()},
-              {"hidden_communication", b.hidden_communication.value()},
-              {"codec", b.codec.value()},
-              {"input_stall", b.input_stall.value()},
-              {"bubble", b.bubble.value()},
-              {"idle", b.idle.value()}}},
-            {"step_spread_s", p.step_spread.value()},
-            {"memory_bytes", known(p.memory.value())},
-            {"bound", p.bound},
-            {"critical_path", p.critical_path},
-            {"fidelity", name_of(strategy ? fidelity_of(p.plan) : Fidelity::exact)},
-            {"requires", std::move(requirements)},
-            {"warnings", p.warnings}};
-  if (p.stragglers)
-    json["stragglers"] = {{"description", p.stragglers->description},
-                          {"without_s", p.stragglers->without.value()},
-                          {"step_p10_p90_s", {p.stragglers->step_low.value(), p.stragglers->step_high.value()}}};
-  return json;
-}
-
-Json ranked_json(const RankedPlan& plan) {
-  Json json = prediction_json(plan.prediction);
-  json["speed_up"] = plan.speed_up;
-  json["default_plan"] = text_of(plan.standard.plan);
-  json["default_iteration_s"] = plan.standard.iteration.value();
-  json["machines"] = plan.machines;
-  json["settings"] = plan.settings;
-  return json;
-}
-
-Json plans_json(const std::vector<RankedPlan>& plans) {
-  Json json = Json::array();
-  for (const RankedPlan& plan : plans) json.push_back(ranked_json(plan));
-  return json;
-}
-
 Json check_json(const SelfCheck& check) {
   const Replay* worst = check.worst();
   return {{"measured_s", worst ? Json(worst->measured.value()) : Json(nullptr)},
@@ -99,21 +49,6 @@ Json check_json(const SelfCheck& check) {
           {"relative_error", worst ? Json(worst->relative_error) : Json(nullptr)},
           {"trusted", check.trusted()},
           {"note", worst ? worst->note : check.missing}};
-}
-
-Json holds_json(const Range& range) {
-  return {{"low_bytes_per_s", range.low.value()},
-          {"high_bytes_per_s", std::isfinite(range.high.value()) ? Json(range.high.value()) : Json(nullptr)},
-          {"below", range.below},
-          {"above", range.above}};
-}
-
-Json other_collective_json(const OtherCollective& other) {
-  Json json = ranked_json(other.plan);
-  json["collective"] = collective_of(other.plan.prediction.plan);
-  json["instead_of"] = text_of(other.instead.prediction.plan);
-  json["instead_of_s"] = other.instead.prediction.iteration.value();
-  return json;
 }
 
 void write(std::ostream& out, const Json& json) {
@@ -153,12 +88,9 @@ void write_replay_json(std::ostream& out, const SelfCheck& check) {
   write(out, json);
 }
 
-void write_prediction_json(std::ostream& out, const PredictionReport& report) {
-  write(out, prediction_json(report.prediction));
-}
+void write_prediction_json(std::ostream& out, const PredictionReport& report) { write(out, json_value(report.prediction)); }
 
 void write_ranking_json(std::ostream& out, const RankingReport& report) {
-  const Ranking& ranking = report.ranking;
   Json json = {{"schema", "stepcast.ranking/1"},
                {"model", report.profile.model},
                {"cluster",
@@ -166,17 +98,13 @@ void write_ranking_json(std::ostream& out, const RankingReport& report) {
                  {"workers", report.cluster.workers()},
                  {"nodes", report.cluster.nodes},
                  {"devices_per_node", report.cluster.devices_per_node}}},
-               {"replay", check_json(report.check)},
-               {"baseline", prediction_json(ranking.baseline)},
-               {"predictions", plans_json(ranking.exact)},
-               {"others", plans_json(ranking.others)}};
-  if (!report.profile.ranks.empty()) json["together"] = together_json(report.profile.ranks, report.profile.lateness);
-  json["inapplicable"] = Json::array();
-  for (const RejectedPlan& plan : ranking.inapplicable)
-    json["inapplicable"].push_back({{"plan", plan.plan}, {"reason", plan.reason}});
-  json["other_collective"] =
-      ranking.other_collective ? other_collective_json(*ranking.other_collective) : Json(nullptr);
-  json["holds"] = ranking.holds ? holds_json(*ranking.holds) : Json(nullptr);
+               {"replay", check_json(report.check)}};
+  Json fields = json_value(report.ranking);
+  for (auto&& field : fields.items()) {
+    if (field.key() == "inapplicable" && !report.profile.ranks.empty())
+      json["together"] = together_json(report.profile.ranks, report.profile.lateness);
+    json[field.key()] = std::move(field.value());
+  }
   write(out, json);
 }
 
@@ -185,7 +113,7 @@ Json whatif_json(const WhatIfRow& row) {
                {"alone_s", row.profile ? Json(row.alone.value()) : Json(nullptr)},
                {"gain_alone", row.profile ? Json(row.gain_alone) : Json(nullptr)},
                {"batch_samples", row.profile ? known(row.profile->batch_samples) : Json(nullptr)},
-               {"prediction", row.distributed ? prediction_json(*row.distributed) : Json(nullptr)},
+               {"prediction", json_value(row.distributed)},
                {"gain_distributed", row.distributed ? Json(row.gain_distributed) : Json(nullptr)},
                {"assumed", row.changes},
                {"inapplicable", row.inapplicable.empty() ? Json(nullptr) : Json(row.inapplicable)}};

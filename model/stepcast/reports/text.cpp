@@ -25,12 +25,6 @@ std::string cost_text(const Profile& profile, const PassCost& cost) {
   return profile.has_device() ? text_of(cost.device) + " device, " + text_of(cost.host) + " host" : text_of(cost.host);
 }
 
-PassCost& operator+=(PassCost& sum, const PassCost& cost) {
-  sum.host += cost.host;
-  sum.device += cost.device;
-  return sum;
-}
-
 Seconds busy(const PassCost& cost) { return std::max(cost.host, cost.device); }
 
 void write_largest_layers(std::ostream& out, const Profile& profile) {
@@ -166,19 +160,16 @@ std::string path_text(const std::vector<std::string>& path) {
 }
 
 void write_breakdown(std::ostream& out, const Prediction& p) {
-  const Breakdown& b = p.breakdown;
-  const struct {
-    std::string_view name;
-    Seconds time;
-    bool always;
-  } parts[] = {{"compute", b.compute, true}, {"exposed communication", b.exposed_communication, true},
-               {"codec", b.codec, false},    {"input stall", b.input_stall, false},
-               {"bubble", b.bubble, false},  {"idle", b.idle, false}};
   TextTable table({{"part of the step"}, {"time", Align::right}, {"share", Align::right}});
-  for (const auto& part : parts)
-    if (part.always || part.time > Seconds(0))
-      table.add_row({std::string(part.name), text_of(part.time), percent(part.time / p.iteration)});
-  table.add_row({"(hidden communication)", text_of(b.hidden_communication), ""});
+  for_each_field<Breakdown>([&](const auto& part) {
+    const Seconds time = p.breakdown.*part.get;
+    const bool always = part.get == &Breakdown::compute || part.get == &Breakdown::exposed_communication;
+    if (part.get == &Breakdown::hidden_communication || !(always || time > Seconds(0))) return;
+    std::string words(without_unit(part.name, "_s"));
+    std::replace(words.begin(), words.end(), '_', ' ');
+    table.add_row({words, text_of(time), percent(time / p.iteration)});
+  });
+  table.add_row({"(hidden communication)", text_of(p.breakdown.hidden_communication), ""});
   table.write(out);
 }
 

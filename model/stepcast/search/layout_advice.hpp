@@ -29,20 +29,19 @@ struct LayoutAdviceOptions {
 /// The winner on a network that is `factor` times as fast.
 struct BandwidthCheck {
   double factor = 1;
-  Seconds own;              ///< the winner's step there
-  Seconds best;             ///< of the best layout there
-  std::string better;       ///< the layout that is more than half a per cent faster there; empty: the winner holds
-  bool whole_space = true;  ///< searched again; else only the best layouts were compared
+  Seconds own, best;
+  std::string better;
+  bool whole_space = true;
 };
 
+/// The fields are listed at the end.
 struct LayoutAdvice {
   LayoutSearchResult search;
-  std::vector<LayoutPrediction> best;             ///< with tuned gradients, best first; as many as the search returned
-  std::optional<LayoutPrediction> untuned;        ///< the winner before tuning, if that changed it
-  std::optional<LayoutPrediction> data_parallel;  ///< the best one without any other dimension
-  std::string no_data_parallel;                   ///< why there is none
+  std::vector<LayoutPrediction> best;
+  std::optional<LayoutPrediction> untuned, data_parallel;
+  std::string no_data_parallel;
   std::vector<BandwidthCheck> networks;
-  std::vector<LaunchSettings> settings;  ///< of the winner
+  std::vector<LaunchSettings> settings;
 };
 
 /// Inapplicable when the space is empty; `best` is empty when nothing fits (search.nothing says why).
@@ -53,5 +52,31 @@ struct LayoutAdvice {
 [[nodiscard]] double cost_of(const LayoutPrediction&, double price_per_device_hour);
 /// "shortest step", ...
 [[nodiscard]] std::string_view words_of(Objective);
+
+}  // namespace stepcast
+
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<BandwidthCheck> = std::tuple{
+    ResultField{"bandwidth_factor", &BandwidthCheck::factor, "the network is so many times as fast"},
+    ResultField{"iteration_s", &BandwidthCheck::own, "the winner's step there"},
+    ResultField{"best_iteration_s", &BandwidthCheck::best, "that of the best layout there"},
+    ResultField{"better", &BandwidthCheck::better,
+                "the layout that is more than half a per cent faster there; empty: the winner holds", ShownAs::known},
+    ResultField{"whole_space", &BandwidthCheck::whole_space,
+                "searched again; else only the best layouts were compared"}};
+
+template <>
+inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
+    ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
+    ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
+    ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; }, "of step time and memory",
+                ShownAs::json_only},
+    ResultField{"best", &LayoutAdvice::best, "with tuned gradients, best first; as many as the search returned"},
+    ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
+    ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
+    ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
+    ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
 
 }  // namespace stepcast

@@ -60,21 +60,46 @@ struct FrontierPoint {
   LayoutPlan plan;
 };
 
+/// The fields are listed at the end.
 struct LayoutSearchResult {
-  std::vector<LayoutPrediction> best;   ///< best first; empty: nothing fits
-  std::vector<FrontierPoint> frontier;  ///< time against memory of what fits: memory up, time down
-  std::uint64_t total = 0;              ///< layouts in the space
-  std::uint64_t evaluated = 0;          ///< that fit
-  std::uint64_t bounded = 0, too_large = 0, unsuitable = 0;
-  std::uint64_t open = 0;  ///< neither evaluated nor left out when the search was stopped
+  std::vector<LayoutPrediction> best;
+  std::vector<FrontierPoint> frontier;
+  std::uint64_t total = 0, evaluated = 0, bounded = 0, too_large = 0, unsuitable = 0, open = 0;
   bool proved = false;
-  double gap = 0;            ///< 1 while nothing was found
-  std::string nothing;       ///< why `best` is empty, with the least memory seen
-  double cost_per_step = 0;  ///< of the best, in the price's currency
+  double gap = 0;
+  std::string nothing;
+  double cost_per_step = 0;
 };
 
 /// Inapplicable when the space is empty.
 [[nodiscard]] Answer<LayoutSearchResult> best_layouts(const Workload&, const Cluster&, const LayoutSpace&,
                                                       const LayoutSearchOptions& = {});
+
+}  // namespace stepcast
+
+namespace stepcast {
+
+template <>
+inline constexpr auto result_fields<FrontierPoint> =
+    std::tuple{ResultField{"memory_bytes", &FrontierPoint::memory, "of the fullest stage"},
+               ResultField{"iteration_s", &FrontierPoint::iteration, "the step time"},
+               ResultField{"plan", &FrontierPoint::plan, "that has both"}};
+
+template <>
+inline constexpr auto result_fields<LayoutSearchResult> = std::tuple{
+    ResultField{"best", &LayoutSearchResult::best, "best first; empty: nothing fits", ShownAs::aside},
+    ResultField{"frontier", &LayoutSearchResult::frontier, "of what fits: memory up, time down", ShownAs::aside},
+    ResultField{"layouts", &LayoutSearchResult::total, "in the space"},
+    ResultField{"evaluated", &LayoutSearchResult::evaluated, "that fit"},
+    ResultField{"bounded", &LayoutSearchResult::bounded, "left out by their bound"},
+    ResultField{"too_large", &LayoutSearchResult::too_large, "that do not fit"},
+    ResultField{"unsuitable", &LayoutSearchResult::unsuitable, "that the model or the cluster does not allow"},
+    ResultField{"open", &LayoutSearchResult::open, "neither evaluated nor left out when the search was stopped"},
+    ResultField{"proved", &LayoutSearchResult::proved, "nothing was left open"},
+    ResultField{"gap", &LayoutSearchResult::gap, "(best - least open bound) / best; 1 while nothing was found"},
+    ResultField{"nothing", &LayoutSearchResult::nothing, "why `best` is empty, with the least memory seen",
+                ShownAs::known},
+    ResultField{"cost_per_step", &LayoutSearchResult::cost_per_step, "of the best, in the price's currency",
+                ShownAs::aside}};
 
 }  // namespace stepcast

@@ -74,20 +74,14 @@ void read_operation(const JsonNode& inputs, CaseInputs& in) {
 }
 
 Seconds Breakdown::*part_named(const JsonNode& inputs) {
-  constexpr std::pair<std::string_view, Seconds Breakdown::*> parts[] = {
-      {"compute", &Breakdown::compute},
-      {"exposed_communication", &Breakdown::exposed_communication},
-      {"hidden_communication", &Breakdown::hidden_communication},
-      {"codec", &Breakdown::codec},
-      {"input_stall", &Breakdown::input_stall},
-      {"bubble", &Breakdown::bubble},
-      {"idle", &Breakdown::idle}};
   const std::string name = inputs.text("part");
+  Seconds Breakdown::*named = nullptr;
   std::vector<std::string> known;
-  for (const auto& [known_name, part] : parts) {
-    if (known_name == name) return part;
-    known.emplace_back(known_name);
-  }
+  for_each_field<Breakdown>([&](const auto& part) {
+    known.emplace_back(without_unit(part.name, "_s"));
+    if (known.back() == name) named = part.get;
+  });
+  if (named != nullptr) return named;
   inputs.at("part").refuse("a part of the step, such as input_stall", did_you_mean(name, known));
 }
 

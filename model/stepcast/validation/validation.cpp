@@ -33,11 +33,7 @@ Source source_of(const std::string& path, const std::string& text) { return {pat
 Profile as_measured(Profile p, const CaseInputs& in) {
   if (in.single_worker > Seconds(0)) {
     const double factor = in.single_worker / lone_step_time(p);
-    const auto scale = [&](PassCost& cost) {
-      for (Seconds* part : {&cost.host, &cost.device, &cost.device_gemm, &cost.device_memory}) *part *= factor;
-    };
-    for (Layer& layer : p.layers) scale(layer.forward), scale(layer.backward);
-    scale(p.optimizer), scale(p.other);
+    for_each_cost(p, [&](PassCost& cost) { cost *= factor; });
     p.input *= factor;
     for (Seconds& step : p.step_times) step *= factor;
   }

@@ -38,7 +38,7 @@ Answer<std::vector<Bytes>> activations(const Profile& p, const std::string& patt
   for (const bool whole : {false, true}) {
     for (std::size_t l = 0; l < weight.size(); ++l) {
       const PassCost& forward = p.layers[l].forward;
-      weight[l] = std::max(0.0, (whole ? forward.device : forward.device - forward.device_gemm).value());
+      weight[l] = std::max(0.0, (whole ? forward.device : forward.device - forward.part[KernelClass::gemm]).value());
       sum += weight[l];
     }
     if (sum > 0) break;  // else all of it is matrix products

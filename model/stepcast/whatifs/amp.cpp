@@ -22,7 +22,8 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
   const double gemm = in.options[named("gemm")], other = in.options[named("other")];
-  const Scale faster{1, 1 / gemm, 1 / other, 1 / other};
+  Scale faster = Scale::device(1 / other);
+  faster.part[KernelClass::gemm] = 1 / gemm;
   Profile changed = with_scaled(p, passes_of(selected_layers(p, "*")), faster);
   changed.assumed.push_back("mixed precision: matrix products and convolutions " + number_text(gemm) +
                             " times, other device kernels of the layers " + number_text(other) +

@@ -30,12 +30,9 @@ struct Fit {
   }
   [[nodiscard]] Seconds operator()(Seconds a, Seconds b) const { return Seconds((*this)(a.value(), b.value())); }
   [[nodiscard]] PassCost operator()(const PassCost& a, const PassCost& b) const {
-    const auto rest = [](const PassCost& c) {
-      return std::max(Seconds(0), c.device - c.device_gemm - c.device_memory);
-    };
-    PassCost out{
-        (*this)(a.host, b.host), {}, (*this)(a.device_gemm, b.device_gemm), (*this)(a.device_memory, b.device_memory)};
-    out.device = out.device_gemm + out.device_memory + (*this)(rest(a), rest(b));
+    PassCost out{(*this)(a.host, b.host), {}};
+    for (const KernelClass kind : classes_apart) out.part[kind] = (*this)(a.part[kind], b.part[kind]);
+    out.device = out.part.sum() + (*this)(a.rest(), b.rest());
     return out;
   }
 };
@@ -75,8 +72,7 @@ Profile fitted(const Profile& a, const Profile& b, double to) {
 
 Profile proportional(const Profile& p, double to) {
   const double factor = to / p.batch_samples;
-  const Scale by{p.has_device() ? 1 : factor, factor, factor, factor};
-  Profile out = with_scaled(p, passes_of(selected_layers(p, "*")), by);
+  Profile out = with_scaled(p, passes_of(selected_layers(p, "*")), Scale::compute(p, factor));
   out.input *= factor;
   out.input_period *= factor;
   out.activation_memory *= factor;

@@ -24,7 +24,9 @@ Answer<Profile> on_faster_device(const WhatIfInput& in) {
   const double gemm = factor(in.options[named("gemm")]), memory = factor(in.options[named("memory")]);
   if (!p.has_device() && (gemm != by || memory != by))
     return computed_on_host("it has no kernels to tell apart: give by= alone");
-  const Scale faster{p.has_device() ? 1 : 1 / by, 1 / gemm, 1 / memory, 1 / by};
+  Scale faster = Scale::compute(p, 1 / by);
+  faster.part[KernelClass::gemm] = 1 / gemm;
+  faster.part[KernelClass::memory] = 1 / memory;
   Profile changed = with_scaled(p, all_passes(p), faster);
   changed.assumed.push_back(gemm == by && memory == by
                                 ? "compute is " + number_text(by) + " times as fast as traced"

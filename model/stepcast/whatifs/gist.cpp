@@ -39,8 +39,10 @@ Answer<Profile> with_encoded_activations(const WhatIfInput& in) {
   Seconds kernels;
   for (const std::uint32_t l : layers) {
     const Seconds time = (*size)[l] * (1 + 1 / in.options[named("ratio")]) / BytesPerSecond(in.options[named("rate")]);
+    PassCost kernel{launch, time};
+    kernel.part[KernelClass::memory] = time;
     for (const Pass pass : {Pass::forward, Pass::backward})
-      changed = with_kernel(std::move(changed), {pass, l}, {launch, time, {}, time});
+      changed = with_kernel(std::move(changed), {pass, l}, kernel);
     encoded += (*size)[l];
     kernels += time * 2;
   }

@@ -39,9 +39,7 @@ Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
                         std::to_string(most) + " can be inserted at a time"};
   const Seconds forward(in.options[named("forward")]), backward(in.options[named("backward")]),
       launch(in.options[named("launch")]);
-  const auto cost = [&](Seconds time) {
-    return in.profile.has_device() ? PassCost{launch, time, {}, {}} : PassCost{time, {}, {}, {}};
-  };
+  const auto cost = [&](Seconds time) { return in.profile.has_device() ? PassCost{launch, time} : PassCost{time, {}}; };
   Profile changed = in.profile;
   for (auto l = layers.rbegin(); l != layers.rend(); ++l) {
     const std::string& after = in.profile.layers[*l].name;

@@ -71,7 +71,7 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
   for (Tensor& t : thin.tensors)
     if (const int hidden = hidden_dimensions(t, *ends); hidden > 0)
       t.size *= std::pow(workers, -hidden), t.shape.clear();
-  const auto by = [&](double factor) { return Scale{p.has_device() ? 1 : factor, factor, factor, factor}; };
+  const auto by = [&](double factor) { return Scale::compute(p, factor); };
   for (std::uint32_t l = 0; l < p.layers.size(); ++l) {
     const Bytes whole = weights_of(p, l);
     if (!(whole > Bytes(0))) continue;

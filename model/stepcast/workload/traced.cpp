@@ -29,8 +29,8 @@ class TracedUnit {
     if (traced.device.value() == 0 && kind_.product_share > 0)
       out.host = traced.host * (rest + kind_.product_share * (products - rest));
     else if (!has_device()) out.host = traced.host * rest;
-    out.device = traced.device * rest + traced.device_gemm * (products - rest);
-    out.device_gemm = traced.device_gemm * products;
+    out.device = traced.device * rest + traced.part[KernelClass::gemm] * (products - rest);
+    out.part[KernelClass::gemm] = traced.part[KernelClass::gemm] * products;
     return out;
   }
 
@@ -227,7 +227,8 @@ Answer<UnitCost> traced_unit_cost(const Workload& workload, std::uint32_t index,
   Seconds both;
   std::tie(c.forward, both) = elapsed(workload, streams_of(workload, split), forward, backward);
   // Of a product's backward pass one half is the weight's gradient; attention's own products are taken for such.
-  const double products = backward.device.value() > 0 ? backward.device_gemm / backward.device : kind.product_share;
+  const double products =
+      backward.device.value() > 0 ? backward.part[KernelClass::gemm] / backward.device : kind.product_share;
   c.weight_gradient = both * (products / 2);
   c.input_gradient = both - c.weight_gradient;
   c.attention = c.forward * kind.attention_share;

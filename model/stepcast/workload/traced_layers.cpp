@@ -172,7 +172,7 @@ class Shapes {
       if (rate == 0) return 0;
       MatrixProduct many = layer.product;
       many.m = 1e6;
-      seconds += p_.layers[l].forward.device_gemm.value();
+      seconds += p_.layers[l].forward.part[KernelClass::gemm].value();
       per_row += 2 * layer.product.n * layer.product.k / (rate * matrix_efficiency(*device_, many));
     }
     return per_row > 0 ? std::floor(seconds / per_row / samples_) : 0;

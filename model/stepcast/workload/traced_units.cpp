@@ -143,8 +143,8 @@ class Recognition {
     const double n = blocks_.repetitions;
     for (std::uint32_t r = 1; r < blocks_.repetitions; ++r) {
       const UnitKind other = kind_of({blocks_.before + r * blocks_.layers, blocks_.before + (r + 1) * blocks_.layers});
-      add(kind.forward, other.forward);
-      add(kind.backward, other.backward);
+      kind.forward += other.forward;
+      kind.backward += other.backward;
       for (const auto part : {&KeptActivations::divided, &KeptActivations::sequence, &KeptActivations::attention})
         kind.kept.*part += other.kept.*part;
       for (std::size_t l = 0; l < kind.inside.layers.size(); ++l) {
@@ -157,8 +157,8 @@ class Recognition {
       kind.divided_parameters += other.divided_parameters;
       kind.other_parameters += other.other_parameters;
     }
-    for (PassCost* c : {&kind.forward, &kind.backward})
-      for (Seconds* part : {&c->host, &c->device, &c->device_gemm, &c->device_memory}) *part /= n;
+    kind.forward /= n;
+    kind.backward /= n;
     for (const auto part : {&KeptActivations::divided, &KeptActivations::sequence, &KeptActivations::attention})
       kind.kept.*part /= n;
     for (TracedInside::Shares& s : kind.inside.layers) {
@@ -177,21 +177,14 @@ class Recognition {
     w_.kinds.push_back(kind_of(range));
   }
 
-  static void add(PassCost& to, const PassCost& cost) {
-    to.host += cost.host;
-    to.device += cost.device;
-    to.device_gemm += cost.device_gemm;
-    to.device_memory += cost.device_memory;
-  }
-
   UnitKind kind_of(Range range) const {
     UnitKind kind;
     kind.name = p_.layers[range.begin].name;
     for (std::uint32_t l = range.begin; l < range.end; ++l) {
       kind.layers.push_back(l);
       const TracedLayer& layer = shapes_.layers[l];
-      add(kind.forward, p_.layers[l].forward);
-      add(kind.backward, p_.layers[l].backward);
+      kind.forward += p_.layers[l].forward;
+      kind.backward += p_.layers[l].backward;
       kind.divided_parameters += layer.divided_parameters;
       kind.other_parameters += layer.other_parameters;
       if (layer.division == Division::rows) ++kind.tensor_reductions;
@@ -219,8 +212,8 @@ class Recognition {
   void find_pace() {
     PassCost forward, backward;
     for (const Layer& layer : p_.layers) {
-      add(forward, layer.forward);
-      add(backward, layer.backward);
+      forward += layer.forward;
+      backward += layer.backward;
     }
     const bool whole = forward.host + backward.host > forward.device + backward.device;
     host_forward_ = p_.host_waits_for_device ? forward.host > forward.device : whole;
@@ -277,9 +270,10 @@ class Recognition {
       const PassCost &f = traced.forward, &b = traced.backward;
       const double time = (f.host + b.host).value();
       const bool product = layer.has_product || layer.has_convolution;
-      const double rest = p_.has_device() ? (f.device + b.device - f.device_gemm - b.device_gemm).value()
-                          : product       ? 0
-                                          : time;
+      const double rest = p_.has_device()
+                              ? (f.device + b.device - f.part[KernelClass::gemm] - b.part[KernelClass::gemm]).value()
+                          : product ? 0
+                                    : time;
       all += time;
       if (product) products += time;
       outside += rest;
@@ -288,7 +282,7 @@ class Recognition {
       forward += pass;
       if (before_attention_output(range, l))
         attention += pace > 0          ? std::max(0.0, pass - pace * layer.product.operations() * samples_)
-                     : p_.has_device() ? (f.device - f.device_gemm).value()
+                     : p_.has_device() ? (f.device - f.part[KernelClass::gemm]).value()
                                        : 0;
     }
     kind.divided_share = outside > 0 ? divided / outside : 0;
@@ -302,7 +296,7 @@ class Recognition {
     for (std::uint32_t l = range.begin; l < range.end; ++l) {
       const TracedLayer& layer = shapes_.layers[l];
       const PassCost& f = p_.layers[l].forward;
-      const double time = (p_.has_device() ? f.device_gemm : f.host).value();
+      const double time = (p_.has_device() ? f.part[KernelClass::gemm] : f.host).value();
       const double operations = layer.product.operations() * samples_;
       if (!layer.has_product || before_attention_output(range, l) || !(time > 0) || !(operations > 0)) continue;
       pace = pace > 0 ? std::min(pace, time / operations) : time / operations;

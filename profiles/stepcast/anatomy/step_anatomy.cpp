@@ -228,14 +228,14 @@ class Dissection {
     if (o.role == Role::loader) {
       out_.input_ns += work;
       out_.other.host_ns += before;
-      out_.other.add_device(index_.device_work[o.event]);
+      out_.other.device += index_.device_work[o.event];
       return;
     }
     Cost& cost = receiver(o);
     if (o.role == Role::optimizer) out_.other.host_ns += before;
     else cost.host_ns += before;
     cost.host_ns += work;
-    cost.add_device(index_.device_work[o.event]);
+    cost.device += index_.device_work[o.event];
   }
 
   struct Owned {
@@ -255,13 +255,6 @@ class Dissection {
 };
 
 }  // namespace
-
-void Cost::add_device(const DeviceWork& work) {
-  device.total += work.total;
-  device.gemm += work.gemm;
-  device.memory += work.memory;
-  device.pieces += work.pieces;
-}
 
 bool StepAnatomy::same_structure(const StepAnatomy& other_step) const {
   if (layers.size() != other_step.layers.size() || gradients.size() != other_step.gradients.size()) return false;

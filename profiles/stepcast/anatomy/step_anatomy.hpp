@@ -18,7 +18,6 @@ namespace stepcast {
 struct Cost {
   std::int64_t host_ns = 0;
   DeviceWork device;
-  void add_device(const DeviceWork&);
 };
 
 struct AnatomyLayer {

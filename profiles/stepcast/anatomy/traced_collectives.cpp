@@ -29,8 +29,7 @@ bool moves_data(std::string_view collective) {
 bool counts_at(const TraceIndex& index, std::uint32_t i, Level level) {
   const Event& e = index.trace.events[i];
   if (level == Level::kernels)
-    return e.kind == EventKind::kernel &&
-           (index.facts(i).work == naming::Work::communication || e.collective != no_index);
+    return e.kind == EventKind::kernel && (index.facts(i).work == KernelClass::collective || e.collective != no_index);
   if (index.trace.tracks[e.track].on_device) return false;
   if (e.kind != EventKind::host_op && e.kind != EventKind::annotation) return false;
   const std::string_view name = index.trace.text(e.name);

@@ -41,7 +41,7 @@ struct Range {
 /// What a step spends in one part of itself.
 struct Spent {
   std::int64_t host_ns = 0;
-  std::int64_t device_ns = 0, gemm_ns = 0, memory_ns = 0;
+  DeviceWork device;
 };
 
 struct PhasedStep {
@@ -50,8 +50,8 @@ struct PhasedStep {
   std::int64_t waiting_ns = 0;
   std::int64_t left_out_ns = 0;  ///< device work of other streams
   [[nodiscard]] std::int64_t device_ns() const {
-    std::int64_t sum = forward.device_ns + optimizer.device_ns + other.device_ns;
-    for (const Spent& piece : backward) sum += piece.device_ns;
+    std::int64_t sum = forward.device.total + optimizer.device.total + other.device.total;
+    for (const Spent& piece : backward) sum += piece.device.total;
     return sum;
   }
 };
@@ -115,7 +115,7 @@ class Phases {
     }
     std::ranges::stable_sort(launches_, {}, &Launch::host_ns);
   }
-  [[nodiscard]] bool communicates(std::uint32_t i) const { return index_.facts(i).work == naming::Work::communication; }
+  [[nodiscard]] bool communicates(std::uint32_t i) const { return index_.facts(i).work == KernelClass::collective; }
   [[nodiscard]] bool is_reduction_kernel(std::uint32_t i) const {
     const Event& e = trace_.events[i];
     return e.kind == EventKind::kernel && communicates(i) &&
@@ -197,10 +197,7 @@ class Phases {
         out.left_out_ns += e.duration_ns;
         continue;
       }
-      Spent& spent = part(out, ranges, cuts, launch.host_ns);
-      spent.device_ns += e.duration_ns;
-      if (index_.facts(i).work == naming::Work::gemm) spent.gemm_ns += e.duration_ns;
-      if (e.kind != EventKind::kernel || index_.facts(i).work == naming::Work::memory) spent.memory_ns += e.duration_ns;
+      part(out, ranges, cuts, launch.host_ns).device.add(index_.work(i), e.duration_ns);
     }
   }
 
@@ -229,16 +226,12 @@ Seconds median_seconds(const std::vector<PhasedStep>& steps, const std::function
 }
 
 PassCost median_cost(const std::vector<PhasedStep>& steps, const std::function<const Spent&(const PhasedStep&)>& part) {
-  const auto of = [&](auto member) {
-    return median_seconds(steps, [&](const PhasedStep& s) { return part(s).*member; });
-  };
-  PassCost cost{of(&Spent::host_ns), of(&Spent::device_ns), of(&Spent::gemm_ns), of(&Spent::memory_ns)};
-  cost.device = std::max(cost.device, cost.device_gemm + cost.device_memory);
+  const auto of = [&](auto time) { return median_seconds(steps, [&](const PhasedStep& s) { return time(part(s)); }); };
+  PassCost cost{of([](const Spent& s) { return s.host_ns; }), of([](const Spent& s) { return s.device.total; })};
+  for (const KernelClass kind : classes_apart)
+    cost.part[kind] = of([kind](const Spent& s) { return s.device.part[kind]; });
+  cost.device = std::max(cost.device, cost.part.sum());
   return cost;
-}
-
-PassCost share_of(const PassCost& whole, double share) {
-  return {whole.host * share, whole.device * share, whole.device_gemm * share, whole.device_memory * share};
 }
 
 /// Piece of the backward pass of each parameter, last parameter first, as DDP fills its buckets: the first up to 1 MiB,
@@ -340,7 +333,7 @@ class PhaseAssembly {
     for (std::size_t l = 0; l < pieces; ++l) {
       const PassCost& b = backward[pieces - 1 - l];
       const double share = total > 0 ? weight(b) / total : 1 / double(pieces);
-      p_.layers.push_back({"piece " + std::to_string(l + 1), share_of(forward, share), b});
+      p_.layers.push_back({"piece " + std::to_string(l + 1), forward * share, b});
       p_.backward_order.push_back(static_cast<std::uint32_t>(pieces - 1 - l));
     }
     p_.optimizer = median_cost(steps_, [](const PhasedStep& s) -> const Spent& { return s.optimizer; });

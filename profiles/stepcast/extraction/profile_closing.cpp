@@ -4,31 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <string>
 #include <utility>
 
 namespace stepcast {
 namespace {
 
-void for_each_cost(Profile& p, const std::function<void(PassCost&)>& apply) {
-  for (Layer& layer : p.layers) {
-    apply(layer.forward);
-    apply(layer.backward);
-  }
-  apply(p.optimizer);
-  apply(p.other);
-}
-
 void scale(Profile& p, double factor) {
-  for_each_cost(p, [&](PassCost& c) {
-    for (Seconds* part : {&c.host, &c.device, &c.device_gemm, &c.device_memory}) *part *= factor;
-  });
+  for_each_cost(p, [&](PassCost& c) { c *= factor; });
   p.input *= factor;
-}
-
-PassCost part_of(const PassCost& cost, double parts) {
-  return {cost.host / parts, cost.device / parts, cost.device_gemm / parts, cost.device_memory / parts};
 }
 
 Seconds host_total(const Profile& p) {
@@ -84,8 +68,8 @@ void slice_fused_layers(Profile& p, const StepAnatomy& step) {
     for (std::uint32_t k = 0; k < count[l]; ++k) {
       Layer part = whole;
       if (count[l] > 1) part.name += "/" + std::to_string(k + 1);
-      part.forward = part_of(whole.forward, count[l]);
-      part.backward = part_of(whole.backward, count[l]);
+      part.forward = whole.forward / count[l];
+      part.backward = whole.backward / count[l];
       if (k > 0) part.input_shape.clear(), part.input_dtype = DataType::f32;
       part.kept = whole.kept / double(count[l]);
       layers.push_back(std::move(part));
@@ -115,11 +99,10 @@ void sum_to_measured_step(Profile& p, bool distributed) {
 void round_times(Profile& p) {
   const auto round = [](Seconds& t) { t = Seconds(std::round(t.value() * 1e9) / 1e9); };
   for_each_cost(p, [&](PassCost& c) {
-    const Seconds rest = std::max(Seconds(0), c.device - c.device_gemm - c.device_memory);
+    const Seconds rest = c.rest();
     round(c.host);
-    round(c.device_gemm);
-    round(c.device_memory);
-    c.device = c.device_gemm + c.device_memory + rest;
+    for (Seconds& time : c.part) round(time);
+    c.device = c.part.sum() + rest;
     round(c.device);
   });
   round(p.input);

@@ -41,11 +41,10 @@ PassCost median_cost(const Steps& steps, const std::function<const Cost&(const S
   };
   PassCost out;
   out.host = part([](const Cost& c) { return c.host_ns; });
-  out.device_gemm = part([](const Cost& c) { return c.device.gemm; });
-  out.device_memory = part([](const Cost& c) { return c.device.memory; });
+  for (const KernelClass kind : classes_apart)
+    out.part[kind] = part([kind](const Cost& c) { return c.device.part[kind]; });
   // Medians of parts need not add up to the median of the sum: the remainder is taken as such.
-  out.device = out.device_gemm + out.device_memory +
-               part([](const Cost& c) { return c.device.total - c.device.gemm - c.device.memory; });
+  out.device = out.part.sum() + part([](const Cost& c) { return c.device.total - c.device.part.sum(); });
   return out;
 }
 

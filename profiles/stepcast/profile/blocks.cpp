@@ -128,10 +128,6 @@ class Search {
 
 bool within(std::uint32_t layer, std::uint32_t begin, std::uint32_t end) { return layer >= begin && layer < end; }
 
-PassCost scaled(const PassCost& cost, double factor) {
-  return {cost.host * factor, cost.device * factor, cost.device_gemm * factor, cost.device_memory * factor};
-}
-
 /// Names for further layers and tensors: the number of the module, else the last number, counted on until nobody has
 /// the name, so that the copies are recognised as the same block.
 class Names {
@@ -287,7 +283,7 @@ Answer<Profile> with_blocks(const Profile& p, std::uint32_t repetitions) {
   Profile out = repetitions > blocks.repetitions
                     ? Deeper(p, end - blocks.layers, end, repetitions - blocks.repetitions).result()
                     : shallower(p, blocks.before + repetitions * blocks.layers, end);
-  if (p.gradient_size().value() > 0) out.optimizer = scaled(p.optimizer, out.gradient_size() / p.gradient_size());
+  if (p.gradient_size().value() > 0) out.optimizer = p.optimizer * (out.gradient_size() / p.gradient_size());
   out.step_times.clear();
   out.collectives.clear();
   out.activation_memory = Bytes();

@@ -30,8 +30,8 @@ Json json_of_number(double value) {
 Json json_of_cost(const PassCost& cost) {
   Json out{{"host_s", json_of_number(cost.host.value())}};
   if (cost.device.value() != 0) out["device_s"] = json_of_number(cost.device.value());
-  if (cost.device_gemm.value() != 0) out["device_gemm_s"] = json_of_number(cost.device_gemm.value());
-  if (cost.device_memory.value() != 0) out["device_memory_s"] = json_of_number(cost.device_memory.value());
+  for (const KernelClass kind : classes_apart)
+    if (cost.part[kind].value() != 0) out[key_of(kind)] = json_of_number(cost.part[kind].value());
   return out;
 }
 
@@ -101,9 +101,13 @@ std::string text_of_document(const Json& document) {
 
 PassCost cost_of_json(const JsonNode& parent, const char* key) {
   const JsonNode node = parent.object(key);
-  const PassCost cost{Seconds(node.number("host_s")), Seconds(node.number("device_s")),
-                      Seconds(node.number("device_gemm_s")), Seconds(node.number("device_memory_s"))};
-  node.require_keys({"host_s", "device_s", "device_gemm_s", "device_memory_s"});
+  PassCost cost{Seconds(node.number("host_s")), Seconds(node.number("device_s"))};
+  std::vector<std::string> known{"host_s", "device_s"};
+  for (const KernelClass kind : classes_apart) {
+    known.emplace_back(key_of(kind));
+    cost.part[kind] = Seconds(node.number(known.back().c_str()));
+  }
+  node.require_keys(known);
   return cost;
 }
 

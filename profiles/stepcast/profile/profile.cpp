@@ -103,14 +103,14 @@ class Checker {
   void cost(const PassCost& c, bool has_device, const std::string& pointer) const {
     time(c.host, pointer + "/host_s");
     time(c.device, pointer + "/device_s");
-    time(c.device_gemm, pointer + "/device_gemm_s");
-    time(c.device_memory, pointer + "/device_memory_s");
+    for (const KernelClass kind : classes_apart) time(c.part[kind], pointer + "/" + key_of(kind));
     if (!has_device && c.device.value() > 0)
       fail(pointer + "/device_s", "0, because the profile names no device", shown(c.device.value()), "set 'device'");
-    const double parts = (c.device_gemm + c.device_memory).value();
-    if (parts > c.device.value() * (1 + 1e-9) + 1e-15)
-      fail(pointer + "/device_s", "at least device_gemm_s + device_memory_s = " + shown(parts),
-           shown(c.device.value()));
+    const double parts = c.part.sum().value();
+    if (parts <= c.device.value() * (1 + 1e-9) + 1e-15) return;
+    std::string keys;
+    for (const KernelClass kind : classes_apart) keys += (keys.empty() ? "" : " + ") + key_of(kind);
+    fail(pointer + "/device_s", "at least " + keys + " = " + shown(parts), shown(c.device.value()));
   }
 
  private:
@@ -334,9 +334,7 @@ Seconds lone_step_time(const Profile& p) {
   const Seconds latency = p.input + compute_time(p);
   if (!p.has_device() || p.host_waits_for_device) return std::max(latency, p.input_period);
   PassCost sum;
-  const auto add = [&](const PassCost& c) { sum.host += c.host, sum.device += c.device; };
-  for (const Layer& l : p.layers) add(l.forward), add(l.backward);
-  add(p.optimizer), add(p.other);
+  for_each_cost(p, [&](const PassCost& c) { sum += c; });
   return std::max({sum.host + p.input, sum.device, latency / 2, p.input_period});
 }
 

@@ -13,6 +13,7 @@
 // Not modelled: control flow that differs from step to step; the average step stands for all.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
+#include <stepcast/profile/pass_cost.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +29,6 @@ enum class DataType : std::uint8_t { f64, f32, tf32, f16, bf16, i64, i32, i16, i
 [[nodiscard]] std::string_view name_of(DataType);
 /// "float", "Float", "c10::BFloat16", "f16", ...; Inapplicable for an unknown name.
 [[nodiscard]] Answer<DataType> data_type_of(std::string_view name);
-
-/// The cost of one pass over one layer, or of the optimizer, per step.
-struct PassCost {
-  Seconds host;           ///< time in which the host thread issues it (or computes it, without a device)
-  Seconds device;         ///< summed time of its device work, gaps excluded
-  Seconds device_gemm;    ///< the part of `device` in matrix products and convolutions
-  Seconds device_memory;  ///< the part of `device` in memory-bound kernels; the rest is "other"
-};
 
 struct Layer {
   std::string name;  ///< operator or module path; unique within the profile
@@ -123,6 +116,13 @@ struct Profile {
   /// Median of `step_times`; 0 when there is none.
   [[nodiscard]] Seconds measured_step() const;
 };
+
+/// Hands every cost of the profile to `apply`: those of the layers in forward order, then optimizer and other.
+template <class AnyProfile, class Apply>
+void for_each_cost(AnyProfile& profile, const Apply& apply) {
+  for (auto& layer : profile.layers) apply(layer.forward), apply(layer.backward);
+  apply(profile.optimizer), apply(profile.other);
+}
 
 /// Returns `profile` if it satisfies the invariants above, else throws InputError (where = `source` + JSON pointer).
 [[nodiscard]] Profile checked(Profile profile, std::string_view source);

@@ -85,11 +85,11 @@ const PassCost& cost_at(const Profile& p, const PassPlace& place) {
 }
 
 PassCost scaled(const PassCost& cost, const Scale& by) {
-  PassCost out{cost.host * by.host, {}, cost.device_gemm * by.gemm, cost.device_memory * by.memory};
-  const Seconds rest = std::max(Seconds(0), cost.device - cost.device_gemm - cost.device_memory);
+  PassCost out{cost.host * by.host, {}};
+  for (const KernelClass kind : classes_apart) out.part[kind] = cost.part[kind] * by.part[kind];
   // One factor on all device work is applied to the sum, so that a factor of 1 changes no bit.
-  out.device = by.gemm == by.rest && by.memory == by.rest ? cost.device * by.rest
-                                                          : out.device_gemm + out.device_memory + rest * by.rest;
+  const bool alike = by.part == ByKernelClass<double>::all(by.rest);
+  out.device = alike ? cost.device * by.rest : out.part.sum() + cost.rest() * by.rest;
   return out;
 }
 
@@ -99,11 +99,7 @@ Profile with_scaled(Profile p, std::span<const PassPlace> places, const Scale& b
 }
 
 Profile with_kernel(Profile p, const PassPlace& place, const PassCost& kernel) {
-  PassCost& cost = cost_at(p, place);
-  cost.host += kernel.host;
-  cost.device += kernel.device;
-  cost.device_gemm += kernel.device_gemm;
-  cost.device_memory += kernel.device_memory;
+  cost_at(p, place) += kernel;
   return p;
 }
 
@@ -154,9 +150,7 @@ Profile with_faster_compute(Profile profile, double factor) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", factor);
   if (!(factor > 0) || !std::isfinite(factor)) throw InputError("faster compute", "a positive factor", text);
-  const double share = 1 / factor;
-  Scale by = Scale::device(share);
-  if (!profile.has_device()) by.host = share;
+  const Scale by = Scale::compute(profile, 1 / factor);
   Profile changed = with_step_times_scaled(with_scaled(profile, all_passes(profile), by), profile);
   changed.assumed.push_back(std::string("compute is ") + text + " times as fast as traced; step times scaled with it");
   return changed;

@@ -40,11 +40,17 @@ struct PassPlace {
 
 // ---- scale ----
 
-/// Factors on the parts of a cost; all 1 is the identity.
+/// Factors on the parts of a cost: on the host's time, on kernels of the classes that are told apart, and on the rest;
+/// all 1 is the identity.
 struct Scale {
-  double host = 1, gemm = 1, memory = 1, rest = 1;
-  /// The same factor on all device work.
-  static Scale device(double factor) { return {1, factor, factor, factor}; }
+  double host = 1, rest = 1;
+  ByKernelClass<double> part = ByKernelClass<double>::all(1);
+  /// The same factor on all device work. What treats a class differently sets its `part`.
+  static Scale device(double factor) { return {1, factor, ByKernelClass<double>::all(factor)}; }
+  /// The same factor on all that computes: the device of this profile or, without one, the host.
+  static Scale compute(const Profile& p, double factor) {
+    return {p.has_device() ? 1 : factor, factor, ByKernelClass<double>::all(factor)};
+  }
 };
 [[nodiscard]] PassCost scaled(const PassCost&, const Scale&);
 [[nodiscard]] Profile with_scaled(Profile, std::span<const PassPlace>, const Scale&);

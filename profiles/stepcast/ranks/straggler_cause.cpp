@@ -109,7 +109,7 @@ Activities device_sums(const Trace& trace, const Stretch& stretch) {
   const auto wanted = [](const Trace&, const Event& e) { return is_device_work(e.kind) && e.collective == no_index; };
   for (const std::uint32_t i : overlapping(trace, stretch, wanted)) {
     const Event& e = trace.events[i];
-    if (e.kind == EventKind::kernel && facts[e.name].work == naming::Work::communication) continue;
+    if (e.kind == EventKind::kernel && facts[e.name].work == KernelClass::collective) continue;
     sums[std::string(device_prefix) + std::string(trace.text(e.name))].time_ns +=
         std::min(e.end_ns(), stretch.to_ns) - std::max(e.start_ns, stretch.from_ns);
   }

@@ -11,7 +11,10 @@ namespace stepcast {
 namespace {
 
 PassCost cost_of(const PassTime& time, const Device& device) {
-  return {time.host(device), time.device(), time.matrix, time.memory};
+  PassCost cost{time.host(device), time.device()};
+  cost.part[KernelClass::gemm] = time.matrix;
+  cost.part[KernelClass::memory] = time.memory;
+  return cost;
 }
 
 PassTime sum_of(const PassTime& a, const PassTime& b) {
@@ -62,7 +65,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
     add_tensors(*units[l].first, dtype, l, units[l].second, profile.tensors);
 
   const UpdateShape update = update_of(model);
-  profile.optimizer.device = profile.optimizer.device_memory = memory_time(device, update.traffic);
+  profile.optimizer.device = profile.optimizer.part[KernelClass::memory] = memory_time(device, update.traffic);
   profile.optimizer.host = device.issue;
   profile.provenance = "described as " + model.name + ", on the roofline of " + profile.device;
   profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +

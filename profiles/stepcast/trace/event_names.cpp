@@ -71,21 +71,6 @@ Role role_of(std::string_view name) {
   return Role::plain;
 }
 
-Work work_of(const KernelRule* rule) {
-  if (rule == nullptr) return Work::other;
-  switch (rule->kind) {
-    case KernelClass::collective:
-      return Work::communication;
-    case KernelClass::gemm:
-      return Work::gemm;
-    case KernelClass::memory:
-      return Work::memory;
-    case KernelClass::other:
-      break;
-  }
-  return Work::other;
-}
-
 }  // namespace
 
 std::vector<NameFacts> facts_of_names(const Trace& trace) {
@@ -103,8 +88,9 @@ std::vector<NameFacts> facts_of_names(const Trace& trace) {
   for (const Event& e : trace.events) {
     if (e.kind != EventKind::kernel || seen[e.name]) continue;
     seen[e.name] = true;
-    facts[e.name].rule = table.rule_of(trace.text(e.name));
-    facts[e.name].work = work_of(facts[e.name].rule);
+    const KernelRule* rule = table.rule_of(trace.text(e.name));
+    facts[e.name].rule = rule;
+    if (rule != nullptr) facts[e.name].work = rule->kind;
   }
   return facts;
 }

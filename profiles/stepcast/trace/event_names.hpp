@@ -28,14 +28,12 @@ enum class Role : std::uint8_t {
   blocking_call,  ///< a runtime call in which the host waits for the device
   launch_call,    ///< a runtime call that may wait when the launch queue is full
 };
-/// What limits a kernel.
-enum class Work : std::uint8_t { gemm, memory, other, communication };
 
 struct NameFacts {
   Role role = Role::plain;
-  Work work = Work::other;           ///< of kernels
-  const KernelRule* rule = nullptr;  ///< the rule that says so; null: none does, or no kernel has this name
-  bool view = false;                 ///< only reinterprets or casts its input: t, view, to, ...
+  KernelClass work = KernelClass::other;  ///< of kernels
+  const KernelRule* rule = nullptr;       ///< the rule that says so; null: none does, or no kernel has this name
+  bool view = false;                      ///< only reinterprets or casts its input: t, view, to, ...
 };
 
 /// The facts of every string of the trace, by StringId.

@@ -12,7 +12,6 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view schema = "stepcast.kernels/1";
-constexpr std::string_view class_names[] = {"collective", "gemm", "memory", "other"};
 
 bool fits(const KernelRule& rule, std::string_view lower_name) {
   return lower_name.starts_with(rule.prefix) &&
@@ -28,12 +27,13 @@ std::string word_at(const JsonNode& entry, const char* key) {
 }
 
 KernelClass class_of(const JsonNode& entry) {
-  const JsonNode node = entry.at("class", "collective, gemm, memory or other");
+  const std::vector<std::string> known(std::begin(kernel_class_names), std::end(kernel_class_names));
+  const std::string expected = "one of " + listed(known);
+  const JsonNode node = entry.at("class", expected);
   const std::string name = node.text();
-  const auto* const at = std::find(std::begin(class_names), std::end(class_names), name);
-  if (at != std::end(class_names)) return KernelClass(at - std::begin(class_names));
-  node.refuse("collective, gemm, memory or other",
-              did_you_mean(name, std::vector<std::string>(std::begin(class_names), std::end(class_names))));
+  const auto at = std::ranges::find(known, name);
+  if (at != known.end()) return KernelClass(at - known.begin());
+  node.refuse(expected, did_you_mean(name, known));
 }
 
 /// A text, or a list of texts.
@@ -67,8 +67,6 @@ KernelRule rule_of_json(const JsonNode& entry) {
 }
 
 }  // namespace
-
-std::string_view name_of(KernelClass kind) { return class_names[static_cast<std::size_t>(kind)]; }
 
 const KernelRule* KernelTable::rule_of(std::string_view name) const {
   const std::string low = lower_case(name);

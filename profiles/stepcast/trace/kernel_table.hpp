@@ -7,6 +7,7 @@
 // profiles/kernels in alphabetical order; users put their own in front of them (schema "stepcast.kernels/1").
 // Not modelled: regular expressions; kernels whose name does not say what they do.
 #include <stepcast/base/error.hpp>
+#include <stepcast/profile/pass_cost.hpp>
 
 #include <cstdint>
 #include <string>
@@ -14,9 +15,6 @@
 #include <vector>
 
 namespace stepcast {
-
-enum class KernelClass : std::uint8_t { collective, gemm, memory, other };
-[[nodiscard]] std::string_view name_of(KernelClass);
 
 struct KernelRule {
   std::string prefix;                 ///< in lower case; empty: any

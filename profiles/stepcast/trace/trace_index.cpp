@@ -36,7 +36,7 @@ bool communicates(const TraceIndex& index) {
   for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
     const Event& e = index.trace.events[i];
     if (is_host_event(index.trace, e) && index.facts(i).role == Role::communication) return true;
-    if (e.kind == EventKind::kernel && index.facts(i).work == naming::Work::communication) return true;
+    if (e.kind == EventKind::kernel && index.facts(i).work == KernelClass::collective) return true;
   }
   return false;
 }
@@ -158,9 +158,9 @@ void sum_device_work(TraceIndex& index) {
   for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
     const Event& e = index.trace.events[i];
     if (!is_device_work(e.kind)) continue;
-    const naming::Work work = e.kind == EventKind::kernel ? index.facts(i).work : naming::Work::memory;
+    const KernelClass work = index.work(i);
     const std::uint32_t from = index.launcher[i];
-    const bool collective = work == naming::Work::communication || e.collective != no_index;
+    const bool collective = work == KernelClass::collective || e.collective != no_index;
     if (collective || (from != no_index && index.serves_communication[from] != 0)) continue;
     if (from == no_index || index.operator_of[from] == no_index) {
       // What was launched before the recording began belongs to no step of it.
@@ -168,11 +168,7 @@ void sum_device_work(TraceIndex& index) {
       continue;
     }
     index.linked_device_ns += e.duration_ns;
-    DeviceWork& sum = index.device_work[index.operator_of[from]];
-    sum.total += e.duration_ns;
-    ++sum.pieces;
-    if (work == naming::Work::gemm) sum.gemm += e.duration_ns;
-    if (work == naming::Work::memory) sum.memory += e.duration_ns;
+    index.device_work[index.operator_of[from]].add(work, e.duration_ns);
   }
 }
 

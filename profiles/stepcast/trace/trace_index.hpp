@@ -12,16 +12,34 @@
 
 namespace stepcast {
 
-/// Summed device time by class, in nanoseconds, and the number of kernels and copies.
+/// Summed device time in nanoseconds, how much of it is of which class, and the number of kernels and copies.
 struct DeviceWork {
-  std::int64_t total = 0, gemm = 0, memory = 0;
+  std::int64_t total = 0;
+  ByKernelClass<std::int64_t> part{};
   std::int64_t pieces = 0;
+
+  /// One more kernel or copy.
+  void add(KernelClass kind, std::int64_t duration_ns) {
+    total += duration_ns;
+    if (is_apart(kind)) part[kind] += duration_ns;
+    ++pieces;
+  }
+  DeviceWork& operator+=(const DeviceWork& more) {
+    total += more.total;
+    part += more.part;
+    pieces += more.pieces;
+    return *this;
+  }
 };
 
 struct TraceIndex {
   explicit TraceIndex(const Trace&);
 
   [[nodiscard]] const naming::NameFacts& facts(std::uint32_t event) const { return names[trace.events[event].name]; }
+  /// The class of a kernel; copies and fills are memory-bound.
+  [[nodiscard]] KernelClass work(std::uint32_t event) const {
+    return trace.events[event].kind == EventKind::kernel ? facts(event).work : KernelClass::memory;
+  }
   [[nodiscard]] bool is_operator(std::uint32_t event) const { return operator_of[event] == event; }
   const Trace& trace;
   std::vector<naming::NameFacts> names;            ///< by StringId

@@ -92,10 +92,10 @@ TEST_CASE("kernels between marked phases become pieces of a profile, one for eac
   // The backward pass begins with the last layer.
   CHECK(p.backward_order == std::vector<std::uint32_t>{1, 0});
   CHECK(us(p.layers[1].backward.device) == 150);
-  CHECK(us(p.layers[1].backward.device_gemm) == 150);
+  CHECK(us(p.layers[1].backward.part[KernelClass::gemm]) == 150);
   CHECK(us(p.layers[1].backward.host) == 200);
   CHECK(us(p.layers[0].backward.device) == 50);
-  CHECK(us(p.layers[0].backward.device_memory) == 50);
+  CHECK(us(p.layers[0].backward.part[KernelClass::memory]) == 50);
   CHECK(us(p.layers[0].backward.host) == 300);
   // In proportion to the backward pass; the time in cudaStreamSynchronize is waiting.
   CHECK(us(p.layers[1].forward.device) == 75);

@@ -237,10 +237,10 @@ TEST_CASE("profile_of: device work goes to the layer that launched it, waiting i
   REQUIRE(p.layers.size() == 2);
   CHECK(p.device == "accelerator");
   CHECK(us(p.layers[0].forward.device) == doctest::Approx(300));
-  CHECK(us(p.layers[0].forward.device_gemm) == doctest::Approx(300));
-  CHECK(us(p.layers[1].forward.device_memory) == doctest::Approx(50));
+  CHECK(us(p.layers[0].forward.part[KernelClass::gemm]) == doctest::Approx(300));
+  CHECK(us(p.layers[1].forward.part[KernelClass::memory]) == doctest::Approx(50));
   CHECK(us(p.layers[1].backward.device) == doctest::Approx(80));
-  CHECK(us(p.layers[0].backward.device_gemm) == doctest::Approx(400));
+  CHECK(us(p.layers[0].backward.part[KernelClass::gemm]) == doctest::Approx(400));
   CHECK(us(p.layers[0].forward.host) == doctest::Approx(20));
   CHECK(us(p.optimizer.device) == doctest::Approx(40));
   CHECK(us(p.optimizer.host) == doctest::Approx(20));
@@ -325,7 +325,7 @@ TEST_CASE("profile_of: a compiled model is cut into slices, so that the device n
   CHECK(p.tensors[0].layer == 0);
   double gemm = 0, total = 0;
   for (const Layer& layer : p.layers) {
-    gemm += us(layer.backward.device_gemm);
+    gemm += us(layer.backward.part[KernelClass::gemm]);
     total += us(layer.forward.device + layer.backward.device);
   }
   CHECK(gemm == doctest::Approx(640).epsilon(0.01));

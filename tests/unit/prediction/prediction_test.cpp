@@ -16,7 +16,7 @@ Profile fed_profile() {
   Profile p;
   p.model = "fed";
   p.device = "device";
-  const PassCost pass{milliseconds(3), milliseconds(1), {}, {}};
+  const PassCost pass{milliseconds(3), milliseconds(1)};
   p.layers = {{"first", pass, pass}, {"second", pass, pass}};
   p.backward_order = {1, 0};
   p.tensors = {{"b", {}, DataType::f32, Bytes(4e3), 1}, {"a", {}, DataType::f32, Bytes(4e3), 0}};

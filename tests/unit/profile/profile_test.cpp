@@ -44,13 +44,9 @@ Profile two_layers() {
   return p;
 }
 
-bool operator_equal(const PassCost& a, const PassCost& b) {
-  return a.host == b.host && a.device == b.device && a.device_gemm == b.device_gemm &&
-         a.device_memory == b.device_memory;
-}
 bool equal(const Layer& a, const Layer& b) {
-  return a.name == b.name && operator_equal(a.forward, b.forward) && operator_equal(a.backward, b.backward) &&
-         a.input_shape == b.input_shape && a.input_dtype == b.input_dtype && a.kept == b.kept;
+  return a.name == b.name && a.forward == b.forward && a.backward == b.backward && a.input_shape == b.input_shape &&
+         a.input_dtype == b.input_dtype && a.kept == b.kept;
 }
 bool equal(const Tensor& a, const Tensor& b) {
   return a.name == b.name && a.shape == b.shape && a.dtype == b.dtype && a.size == b.size && a.layer == b.layer;
@@ -71,13 +67,13 @@ bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
 bool equal(const Profile& a, const Profile& b) {
   return a.model == b.model && a.device == b.device && all_equal(a.layers, b.layers) &&
          a.backward_order == b.backward_order && all_equal(a.ranks, b.ranks) && a.lateness == b.lateness &&
-         all_equal(a.tensors, b.tensors) && operator_equal(a.optimizer, b.optimizer) &&
-         operator_equal(a.other, b.other) && a.input == b.input && a.input_period == b.input_period &&
-         a.host_waits_for_device == b.host_waits_for_device && a.batch_samples == b.batch_samples &&
-         a.activation_memory == b.activation_memory && a.step_times == b.step_times &&
-         all_equal(a.collectives, b.collectives) && a.unclassified_share == b.unclassified_share &&
-         a.traced_workers == b.traced_workers && a.provenance == b.provenance && a.recognised == b.recognised &&
-         a.missing == b.missing && a.assumed == b.assumed;
+         all_equal(a.tensors, b.tensors) && a.optimizer == b.optimizer && a.other == b.other && a.input == b.input &&
+         a.input_period == b.input_period && a.host_waits_for_device == b.host_waits_for_device &&
+         a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
+         a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
+         a.unclassified_share == b.unclassified_share && a.traced_workers == b.traced_workers &&
+         a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
+         a.assumed == b.assumed;
 }
 
 class RandomProfiles {
@@ -134,11 +130,11 @@ class RandomProfiles {
     return Seconds(std::exp(real() * 34 - 27));
   }
   PassCost any_cost(const Profile& p) {
-    PassCost c{time(), {}, {}, {}};
+    PassCost c{time(), {}};
     if (!p.has_device()) return c;
     c.device = time();
-    c.device_gemm = c.device * (0.5 * real());
-    c.device_memory = c.device * (0.5 * real());
+    c.part[KernelClass::gemm] = c.device * (0.5 * real());
+    c.part[KernelClass::memory] = c.device * (0.5 * real());
     return c;
   }
   Tensor any_tensor(std::string name, std::uint32_t layer) {
@@ -256,7 +252,8 @@ TEST_CASE("profile: each broken invariant is refused at its place") {
       {"p#/layers/1/backward/device_s", [nan](Profile& p) { p.layers[1].backward.device = Seconds(nan); }},
       {"p#/optimizer/host_s", [infinity](Profile& p) { p.optimizer.host = Seconds(infinity); }},
       {"p#/other/host_s", [](Profile& p) { p.other.host = Seconds(3e6); }},
-      {"p#/layers/0/forward/device_s", [](Profile& p) { p.layers[0].forward.device_gemm = milliseconds(0.9); }},
+      {"p#/layers/0/forward/device_s",
+       [](Profile& p) { p.layers[0].forward.part[KernelClass::gemm] = milliseconds(0.9); }},
       {"p#/layers/0/forward/device_s", [](Profile& p) { p.device.clear(); }},
       {"p#/backward_order", [](Profile& p) { p.backward_order = {1}; }},
       {"p#/backward_order/1",

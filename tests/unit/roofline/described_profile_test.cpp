@@ -65,7 +65,8 @@ TEST_CASE("device time is products and memory; it grows with the batch, and less
     const Profile small = profile_of(model, 8), large = profile_of(model, 64);
     for (const Layer& l : large.layers) {
       CHECK(l.forward.device.value() ==
-            doctest::Approx((l.forward.device_gemm + l.forward.device_memory).value()).epsilon(1e-12));
+            doctest::Approx((l.forward.part[KernelClass::gemm] + l.forward.part[KernelClass::memory]).value())
+                .epsilon(1e-12));
       CHECK(l.backward.device > Seconds(0));
       CHECK(l.kept >= Bytes(0));
     }

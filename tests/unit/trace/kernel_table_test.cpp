@@ -142,9 +142,9 @@ TEST_CASE("a user's rules stand before the shipped ones, and the trace carries t
   hand.kernel(0, 0, 1, 7, "acme_ring_sum", 2, 3);
   Trace trace = hand.trace();
   const auto work = [&] { return naming::facts_of_names(trace)[trace.events.back().name].work; };
-  CHECK(work() == naming::Work::other);
+  CHECK(work() == KernelClass::other);
   trace.kernels = std::make_shared<const KernelTable>(all);
-  CHECK(work() == naming::Work::communication);
+  CHECK(work() == KernelClass::collective);
 }
 
 TEST_CASE("faulty rules are refused with their place and what was meant") {

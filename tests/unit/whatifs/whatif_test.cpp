@@ -39,9 +39,9 @@ Profile complete_profile(Draw& draw) {
   Profile p;
   do p = random_profile(draw, {.device = true});
   while (p.layers.size() < 3);
-  for (Layer& layer : p.layers) layer.forward.device_gemm = layer.forward.device * 0.5;
+  for (Layer& layer : p.layers) layer.forward.part[KernelClass::gemm] = layer.forward.device * 0.5;
   p.layers[0].forward.device += milliseconds(1);
-  p.optimizer = {milliseconds(1), microseconds(300), {}, {}};
+  p.optimizer = {milliseconds(1), microseconds(300)};
   p.input = microseconds(draw.whole(0, 500));
   p.input_period = draw.coin() ? microseconds(draw.whole(0, 20000)) : Seconds(0);
   p.batch_samples = 32;
@@ -158,8 +158,7 @@ TEST_CASE("what-if: neutral values change nothing") {
 TEST_CASE("what-if: copies of vDNN cost what does not fit under their pass, kernels of Gist cost all of it") {
   Profile p;
   p.device = "device";
-  for (const char* name : {"a", "b", "c"})
-    p.layers.push_back({name, {{}, milliseconds(4), {}, {}}, {{}, milliseconds(8), {}, {}}});
+  for (const char* name : {"a", "b", "c"}) p.layers.push_back({name, {{}, milliseconds(4)}, {{}, milliseconds(8)}});
   p.backward_order = {2, 1, 0};
   p.activation_memory = Bytes(3e9);
   p.host_waits_for_device = true;
@@ -195,15 +194,15 @@ TEST_CASE("what-if: a step of compute-bound kernels only is exactly 3 times as f
   p.backward_order = {1, 0};
   const Profile fast = after("amp", p);
   CHECK(lone_step_time(p) / lone_step_time(fast) == doctest::Approx(3).epsilon(1e-12));
-  for (Layer& layer : p.layers) layer.forward.device_gemm = layer.backward.device_gemm = Seconds(0);
+  for (Layer& layer : p.layers)
+    layer.forward.part[KernelClass::gemm] = layer.backward.part[KernelClass::gemm] = Seconds(0);
   CHECK(lone_step_time(p) / lone_step_time(after("amp", p)) == doctest::Approx(2).epsilon(1e-12));
 }
 
 TEST_CASE("what-if: where the host sets the pace, AMP gains nothing and CUDA graphs do") {
   Profile p;
   p.device = "device";
-  p.layers = {
-      {"a", {milliseconds(5), milliseconds(1), milliseconds(1), {}}, {milliseconds(5), milliseconds(2), {}, {}}}};
+  p.layers = {{"a", {milliseconds(5), milliseconds(1), milliseconds(1)}, {milliseconds(5), milliseconds(2)}}};
   p.backward_order = {0};
   p.other.host = milliseconds(1);
   CHECK(lone_step_time(p) == milliseconds(11));
@@ -238,9 +237,8 @@ TEST_CASE("what-if: a batch fitted to two profiles meets both and is a line betw
     Profile p;
     p.device = "device";
     p.batch_samples = batch;
-    p.layers = {
-        {"a", {microseconds(50), microseconds(100 + 10 * batch), microseconds(10 * batch), {}}, {}},
-        {"b", {microseconds(50), microseconds(500), {}, {}}, {microseconds(9), microseconds(7 * batch), {}, {}}}};
+    p.layers = {{"a", {microseconds(50), microseconds(100 + 10 * batch), microseconds(10 * batch), {}}, {}},
+                {"b", {microseconds(50), microseconds(500)}, {microseconds(9), microseconds(7 * batch)}}};
     p.backward_order = {1, 0};
     p.input = microseconds(batch);
     return p;
@@ -249,7 +247,7 @@ TEST_CASE("what-if: a batch fitted to two profiles meets both and is a line betw
   for (const double batch : {16., 32., 64., 256., 1.}) {
     const Profile fitted = after("batch(to=" + std::to_string(int(batch)) + ")", small, &large);
     CHECK(lone_step_time(fitted).value() == doctest::Approx(lone_step_time(at(batch)).value()));
-    CHECK(fitted.layers[0].forward.device_gemm.value() == doctest::Approx(10e-6 * batch));
+    CHECK(fitted.layers[0].forward.part[KernelClass::gemm].value() == doctest::Approx(10e-6 * batch));
     CHECK(fitted.batch_samples == batch);
   }
   // A part that shrinks with the batch is noise: the nearer measurement counts.

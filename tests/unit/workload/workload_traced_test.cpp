@@ -34,7 +34,7 @@ class TextModel {
   Profile profile() const { return checked(p_, "text"); }
   Profile& edit() { return p_; }
   PassCost pass(double host_ms, double device_ms, double gemm_ms, double memory_ms) const {
-    if (!p_.has_device()) return {milliseconds(host_ms + device_ms), {}, {}, {}};
+    if (!p_.has_device()) return {milliseconds(host_ms + device_ms), {}};
     return {milliseconds(host_ms), milliseconds(device_ms), milliseconds(gemm_ms), milliseconds(memory_ms)};
   }
 

@@ -1,5 +1,6 @@
 // The JSON reports of layouts; SI numbers with the unit in the key, null for what is not known.
 #include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/report/json_fields.hpp>
 #include <stepcast/report/layout_report.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/search/unit_frontier.hpp>
@@ -9,24 +10,10 @@
 #include <ostream>
 
 namespace stepcast {
-namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
-
-void write(std::ostream& out, const Json& json) {
-  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
-}
-
-Json memory_json(const MemoryUse& m) {
-  return {
-      {"total", m.total().value()},       {"parameters", m.parameters.value()},   {"gradients", m.gradients.value()},
-      {"optimizer", m.optimizer.value()}, {"activations", m.activations.value()}, {"buffers", m.buffers.value()},
-      {"margin", m.margin.value()}};
-}
-
-Json layout_json(const Layout& l) {
+/// Stands outside the unnamed namespace, so that `add_fields` finds it.
+static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
+  using Json = nlohmann::ordered_json;
   Json order = Json::array();
   for (const Dimension dimension : l.order) order.push_back(name_of(dimension));
   return {{"tensor", l.tensor},
@@ -49,53 +36,14 @@ Json layout_json(const Layout& l) {
           {"stage_units", l.stage_units}};
 }
 
-Json breakdown_json(const LayoutBreakdown& b) {
-  return {{"compute", b.compute.value()}, {"recomputation", b.recomputation.value()},
-          {"tensor", b.tensor.value()},   {"context", b.context.value()},
-          {"expert", b.expert.value()},   {"pipeline", b.pipeline.value()},
-          {"bubble", b.bubble.value()},   {"gradients", b.gradients.value()},
-          {"update", b.update.value()},   {"other", b.other.value()}};
-}
+namespace {
 
-Json stages_json(const std::vector<StageSummary>& stages) {
-  Json json = Json::array();
-  for (const StageSummary& s : stages)
-    json.push_back({{"first_unit", s.first_unit},
-                    {"units", s.units},
-                    {"forward_s", s.forward.value()},
-                    {"backward_s", s.backward.value()},
-                    {"last_backward_s", s.last_backward.value()},
-                    {"end_s", s.end.value()},
-                    {"memory_bytes", memory_json(s.memory)}});
-  return json;
-}
+using Json = nlohmann::ordered_json;
 
-Json prediction_json(const LayoutPrediction& p) {
-  return {{"schema", "stepcast.layout/1"},
-          {"plan", text_of(p.plan)},
-          {"layout", layout_json(p.plan.layout)},
-          {"gradients", text_of(p.plan.gradients)},
-          {"devices", p.devices},
-          {"micro_batches", p.micro_batches},
-          {"iteration_s", p.iteration.value()},
-          {"interval_s", {p.interval_low.value(), p.interval_high.value()}},
-          {"throughput_samples_per_s", known(p.throughput_samples_per_s)},
-          {"model_flops_utilization", known(p.model_flops_utilization)},
-          {"bound", p.bound},
-          {"breakdown_s", breakdown_json(p.breakdown)},
-          {"memory_bytes", memory_json(p.memory)},
-          {"stages", stages_json(p.stages)},
-          {"assumed", p.assumed},
-          {"warnings", p.warnings}};
-}
+Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
 
-Json settings_json(const std::vector<LaunchSettings>& all) {
-  Json json = Json::array();
-  for (const LaunchSettings& s : all)
-    json.push_back({{"framework", s.framework},
-                    {"text", s.text.empty() ? Json(nullptr) : Json(s.text)},
-                    {"cannot", s.text.empty() ? Json(s.cannot) : Json(nullptr)}});
-  return json;
+void write(std::ostream& out, const Json& json) {
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 /// What every document says of its subject, behind its schema.
@@ -115,18 +63,6 @@ void add_subject(Json& json, const LayoutSubject& subject) {
   json["workload_assumed"] = workload.assumed;
 }
 
-Json search_json(const LayoutSearchResult& s) {
-  return {{"layouts", s.total},
-          {"evaluated", s.evaluated},
-          {"bounded", s.bounded},
-          {"too_large", s.too_large},
-          {"unsuitable", s.unsuitable},
-          {"open", s.open},
-          {"proved", s.proved},
-          {"gap", s.proved ? 0 : s.gap},
-          {"nothing", s.best.empty() ? Json(s.nothing) : Json(nullptr)}};
-}
-
 std::string_view key_of(Objective objective) {
   switch (objective) {
     case Objective::shortest_step:
@@ -144,9 +80,9 @@ std::string_view key_of(Objective objective) {
 }  // namespace
 
 void write_layout_json(std::ostream& out, const LayoutReport& report) {
-  Json json = prediction_json(report.prediction);
+  Json json = json_value(report.prediction);
   add_subject(json, report.subject);
-  json["settings"] = settings_json(report.settings);
+  json["settings"] = json_value(report.settings);
   write(out, json);
 }
 
@@ -155,7 +91,7 @@ void write_layout_comparison_json(std::ostream& out, const LayoutComparisonRepor
   add_subject(json, report.subject);
   json["predictions"] = json["inapplicable"] = Json::array();
   for (const LayoutRow& row : report.rows)
-    if (row.prediction) json["predictions"].push_back(prediction_json(*row.prediction));
+    if (row.prediction) json["predictions"].push_back(json_value(*row.prediction));
     else json["inapplicable"].push_back({{"plan", row.plan}, {"reason", row.inapplicable}});
   write(out, json);
 }
@@ -168,26 +104,9 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
   json["objective"] = key_of(report.options.objective);
   json["target_step_s"] = known(report.options.target_step.value());
   json["asked_for"] = report.reason.empty();
-  json["search"] = search_json(advice.search);
-  json["best"] = json["frontier"] = json["networks"] = Json::array();
-  for (const LayoutPrediction& p : advice.best) {
-    json["best"].push_back(prediction_json(p));
-    json["best"].back()["cost_per_step"] = price > 0 ? Json(cost_of(p, price)) : Json(nullptr);
-  }
-  json["before_tuning"] = advice.untuned ? prediction_json(*advice.untuned) : Json(nullptr);
-  json["data_parallel"] = advice.data_parallel ? prediction_json(*advice.data_parallel) : Json(nullptr);
-  json["no_data_parallel"] = advice.data_parallel ? Json(nullptr) : Json(advice.no_data_parallel);
-  for (const FrontierPoint& point : advice.search.frontier)
-    json["frontier"].push_back({{"memory_bytes", point.memory.value()},
-                                {"iteration_s", point.iteration.value()},
-                                {"plan", text_of(point.plan)}});
-  for (const BandwidthCheck& check : advice.networks)
-    json["networks"].push_back({{"bandwidth_factor", check.factor},
-                                {"iteration_s", check.own.value()},
-                                {"best_iteration_s", check.best.value()},
-                                {"better", check.better.empty() ? Json(nullptr) : Json(check.better)},
-                                {"whole_space", check.whole_space}});
-  json["settings"] = settings_json(advice.settings);
+  add_fields(json, advice);
+  for (std::size_t i = 0; i < advice.best.size(); ++i)
+    json["best"][i]["cost_per_step"] = price > 0 ? Json(cost_of(advice.best[i], price)) : Json(nullptr);
   write(out, json);
 }
 

@@ -1,0 +1,67 @@
+#pragma once
+// JSON of results by their lists of fields (result_fields.hpp): SI numbers, null for what is not known.
+//
+// A quantity is its number, a plan its text, an enumeration its name, a list an array, a struct with fields an object;
+// below a key that ends in a unit the keys leave the unit out: {"breakdown_s": {"compute": 0.1}}. Internal to reports.
+#include <stepcast/base/result_fields.hpp>
+#include <stepcast/search/layout_advice.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <functional>
+#include <string>
+
+namespace stepcast {
+
+/// `unit` stands in the key already.
+template <class T>
+void add_fields(nlohmann::ordered_json& json, const T& owner, std::string_view unit = {});
+
+inline nlohmann::ordered_json json_value(const PlanSpec& plan, std::string_view = {}) { return text_of(plan); }
+inline nlohmann::ordered_json json_value(const LayoutPlan& plan, std::string_view = {}) { return text_of(plan); }
+template <class T>
+nlohmann::ordered_json json_value(const T& value, std::string_view unit = {}) {
+  using Json = nlohmann::ordered_json;
+  if constexpr (HasFields<T>) {
+    Json json = Json::object();
+    add_fields(json, value, unit);
+    return json;
+  } else if constexpr (requires { value.has_value(); }) {
+    return value ? json_value(*value, unit) : Json(nullptr);
+  } else if constexpr (std::is_enum_v<T>) {
+    return Json(name_of(value));
+  } else if constexpr (requires { value.value(); }) {
+    return Json(value.value());
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_convertible_v<T, std::string_view>) {
+    return Json(value);
+  } else {
+    Json list = Json::array();
+    for (const auto& item : value) list.push_back(json_value(item, unit));
+    return list;
+  }
+}
+
+/// Zero and an empty text mean that a value is not known.
+template <class T>
+bool is_known(const T& value) {
+  if constexpr (requires { value.empty(); }) return !value.empty();
+  else if constexpr (requires { value > T{}; }) return value > T{};
+  else return true;
+}
+
+template <class T>
+void add_fields(nlohmann::ordered_json& json, const T& owner, std::string_view unit) {
+  for_each_field<T>([&](const auto& field) {
+    if (field.shown == ShownAs::aside) return;
+    const auto& value = std::invoke(field.get, owner);
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (HasFields<Value>)
+      if (field.shown == ShownAs::merged) return add_fields(json, value, unit);
+    if constexpr (requires { value.has_value(); })
+      if (field.shown == ShownAs::if_any && !value) return;
+    const bool known = field.shown != ShownAs::known || is_known(value);
+    json[std::string(without_unit(field.name, unit))] = known ? json_value(value, unit_in(field.name)) : nullptr;
+  });
+}
+
+}  // namespace stepcast
