@@ -4,7 +4,7 @@
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/prediction/model.hpp>
-#include <stepcast/sweep/grid.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 // What benchmarks print: nccl-tests logs and CSV tables, as measured collectives.
 #include <stepcast/base/text.hpp>
-#include <stepcast/cluster/fit.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
 
 #include <algorithm>
 #include <cctype>

@@ -1,6 +1,6 @@
 // Tables of measured training steps: a CSV with one row a step, as papers and benchmarks publish them.
 #include <stepcast/base/text.hpp>
-#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include <stepcast/page/chart.hpp>
 #include <stepcast/page/chart_scale.hpp>
+#include <stepcast/page/xml_text.hpp>
 
 #include <algorithm>
 #include <array>

@@ -57,8 +57,4 @@ void mute_but_lowest(Chart&, std::size_t most = most_named_curves);
 void write_svg(std::ostream&, const Chart&, std::string_view id = "chart");
 /// Several charts in one SVG, one below the other.
 void write_svg(std::ostream&, std::span<const Chart>, std::string_view id = "chart");
-/// `text` safe between tags and in attributes of XML and HTML; what is no UTF-8, a control character or turns the
-/// direction of the text is replaced.
-[[nodiscard]] std::string escaped_xml(std::string_view text);
-
 }  // namespace stepcast

@@ -1,5 +1,6 @@
 // The report page as HTML: the frame, and how text gets into it safely.
 #include <stepcast/base/words.hpp>
+#include <stepcast/page/script_hash.hpp>
 #include <stepcast/page/sections.hpp>
 #include <stepcast/report/report.hpp>
 

@@ -10,6 +10,7 @@
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/replay/self_check.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/validation/validation.hpp>
 

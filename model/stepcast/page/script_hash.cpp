@@ -2,7 +2,7 @@
 //
 // Written out here because none of the libraries that stepcast needs anyway has it, and a cryptographic one to hash two
 // scripts of our own would be a dependency for every user.
-#include <stepcast/page/sections.hpp>
+#include <stepcast/page/script_hash.hpp>
 
 #include <array>
 #include <bit>

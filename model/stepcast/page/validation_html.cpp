@@ -3,7 +3,8 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/page/chart.hpp>
-#include <stepcast/report/validation_report.hpp>
+#include <stepcast/page/validation_html.hpp>
+#include <stepcast/page/xml_text.hpp>
 
 #include <algorithm>
 #include <array>

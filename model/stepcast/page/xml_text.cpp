@@ -1,4 +1,4 @@
-#include <stepcast/page/chart.hpp>
+#include <stepcast/page/xml_text.hpp>
 
 namespace stepcast {
 namespace {

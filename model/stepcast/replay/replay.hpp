@@ -51,22 +51,4 @@ struct ReplayGraph {
 };
 [[nodiscard]] Answer<ReplayGraph> replay_graph_of(const Trace&);
 
-/// A stretch of one row of a timeline; times from the start of the step.
-struct ReplaySlice {
-  std::uint32_t row = 0;
-  TaskKind kind = TaskKind::host;
-  std::string_view name;  ///< lives as long as the trace
-  Picoseconds start = 0, duration = 0;
-};
-/// The calibration step as measured, operators with all their parts, and as rebuilt, one slice a task. A row is a host
-/// thread, a thread of a communication library or a device stream; slices of a row nest.
-struct ReplayTimeline {
-  std::string source;
-  Step step;
-  Seconds period;  ///< of the rebuilt step
-  std::vector<std::string> rows;
-  std::vector<ReplaySlice> measured, rebuilt;
-};
-[[nodiscard]] Answer<ReplayTimeline> replay_timeline_of(const Trace&);
-
 }  // namespace stepcast

@@ -2,7 +2,7 @@
 // Reports of a pipeline replay: text, JSON, and a step as measured and rebuilt (internal to the reports and the
 // program).
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
-#include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/timeline.hpp>
 
 #include <iosfwd>
 #include <span>

@@ -1,4 +1,6 @@
 // Cross-overs: rows say between which points the best plan changes, bisection with real predictions says where.
+#include <stepcast/sweep/axis_rules.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 #include <stepcast/sweep/grid.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
@@ -60,20 +61,6 @@ Cluster with_network_latency(Cluster cluster, Seconds latency) {
 }
 
 }  // namespace
-
-std::size_t SweepQuestion::points() const {
-  std::size_t n = 1;
-  for (const SweepAxis& axis : axes) {
-    const std::size_t k = axis.values.size();
-    if (k == 0) return 0;
-    n = n > std::numeric_limits<std::size_t>::max() / k ? std::numeric_limits<std::size_t>::max() : n * k;
-  }
-  return n;
-}
-
-std::vector<PlanSpec> plans_of(const SweepQuestion& question) {
-  return question.plans.empty() ? preset_plans_on(question.cluster) : question.plans;
-}
 
 bool over_network(const SweepQuestion& question) {
   for (const SweepAxis& axis : question.axes)

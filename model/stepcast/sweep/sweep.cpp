@@ -1,4 +1,5 @@
 #include <stepcast/base/helping_threads.hpp>
+#include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>
@@ -84,6 +85,20 @@ void for_each_index(std::size_t count, const SweepOptions& options, const std::f
 }
 
 }  // namespace
+
+std::size_t SweepQuestion::points() const {
+  std::size_t n = 1;
+  for (const SweepAxis& axis : axes) {
+    const std::size_t k = axis.values.size();
+    if (k == 0) return 0;
+    n = n > std::numeric_limits<std::size_t>::max() / k ? std::numeric_limits<std::size_t>::max() : n * k;
+  }
+  return n;
+}
+
+std::vector<PlanSpec> plans_of(const SweepQuestion& question) {
+  return question.plans.empty() ? preset_plans_on(question.cluster) : question.plans;
+}
 
 std::vector<SweepRow> swept(const SweepQuestion& question, const SweepOptions& options) {
   const SweepGrid grid(question);

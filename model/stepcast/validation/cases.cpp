@@ -11,7 +11,7 @@
 // A case takes what it does not say from `defaults`; within `inputs` key by key.
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
-#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/validation/validation.hpp>
 
 #include <nlohmann/json.hpp>

@@ -3,7 +3,8 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/fit.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
+#include <stepcast/calibration/calibration.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>

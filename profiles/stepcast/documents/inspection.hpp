@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstddef>
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -45,9 +44,6 @@ struct Inspection {
 };
 
 [[nodiscard]] InspectedFile inspected(std::string name, const Reading&);
-
-void write_inspection_text(std::ostream&, const Inspection&);
-void write_inspection_json(std::ostream&, const Inspection&);
 
 /// "their arguments", "the shapes around them", ...: whence the bytes of collectives, for people.
 [[nodiscard]] std::string_view words_of(BytesSource);

@@ -98,22 +98,6 @@ inline constexpr double v100_elements = 25.559e6;  ///< of the measurements on a
   return passes * (size / rate);
 }
 
-// ---- operators that several compressors are ----
-
-/// Gathers the signs of all elements and `extra` a tensor; its options are values, speed, overlap. `voted`: a server
-/// sends signs back, else its sum.
-[[nodiscard]] Answer<CommPlan> signs_gathered(CommPlan, const ModifierInput&, Pace encoding, Pace decoding, Bytes extra,
-                                              bool voted);
-/// Gathers `fraction` of the elements, each with an index of `index` bytes. Encoding looks at `all` elements and takes
-/// the `kept` ones; decoding adds those.
-struct Selection {
-  double fraction = 1;
-  Bytes index{4};
-  Pace all, kept;
-};
-[[nodiscard]] Answer<CommPlan> selection_gathered(CommPlan, const ModifierInput&, const Selection&, double speed,
-                                                  bool overlapped);
-
 // ---- options that compressors share ----
 
 inline constexpr OptionSpec speed_option{.name = "speed",

@@ -91,8 +91,6 @@ struct PipelineJob {
 
 /// Operations, workers and steps; Inapplicable when there are none. Waits are still to be added.
 [[nodiscard]] Answer<PipelineJob> operations_of(std::span<const Trace>);
-/// Adds waits, groups and work to every step; leaves out those that contradict themselves. Empty, or why all do.
-[[nodiscard]] std::string add_waits(PipelineJob&);
 [[nodiscard]] Answer<PipelineJob> job_of(std::span<const Trace>);
 
 /// Of one kind of transition: how many lags were seen, and how many of them were waits that nothing recorded explains.
@@ -108,9 +106,6 @@ struct UnexplainedWait {
 
 /// "forward-compute after forward-recv".
 [[nodiscard]] std::string words_of(const PipelineJob&, const LagKind&);
-
-/// What the same passes would take in each schedule of the family, times from the steps that `use` names.
-void add_schedules(const PipelineJob&, const std::vector<bool>& use, PipelineReplay&);
 
 /// Start and end of every operation of a rebuilt step; reused from call to call.
 struct Rebuilt {

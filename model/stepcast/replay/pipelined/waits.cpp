@@ -1,6 +1,6 @@
 // PipelineJob, its dependencies: what each operation waits for, and what ends together.
 #include <stepcast/base/statistics.hpp>
-#include <stepcast/replay/pipelined/job.hpp>
+#include <stepcast/replay/pipelined/waits.hpp>
 
 #include <algorithm>
 #include <cmath>

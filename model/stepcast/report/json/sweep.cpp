@@ -1,5 +1,5 @@
 // Rows of a sweep as CSV (RFC 4180, lines end in \n) and as JSON lines.
-#include <stepcast/sweep/sweep.hpp>
+#include <stepcast/report/sweep_report.hpp>
 
 #include <array>
 #include <charconv>

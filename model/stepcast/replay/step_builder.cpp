@@ -1,5 +1,4 @@
-// The host threads of a replayed step as chains of tasks: spans less what was cut out, with points at their times.
-#include <stepcast/replay/graph.hpp>
+#include <stepcast/replay/step_builder.hpp>
 
 #include <algorithm>
 #include <string>
