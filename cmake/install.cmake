@@ -85,7 +85,10 @@ set(stepcast_public_headers
   model/stepcast/sweep/cross_overs.hpp
   model/stepcast/stepcast.h
   model/stepcast/sweep/sweep.hpp
+  model/stepcast/validation/cases.hpp
+  model/stepcast/validation/statistics.hpp
   model/stepcast/validation/validation.hpp
+  model/stepcast/validation/verdict.hpp
   model/stepcast/whatif/input_pipeline.hpp
   model/stepcast/whatif/whatif.hpp
   model/stepcast/workload/workload.hpp

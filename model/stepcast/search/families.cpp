@@ -225,15 +225,4 @@ double global_batch_of(const Workload& workload, const Cluster& cluster, const L
   return std::max(1.0, workload.traced_batch) * static_cast<double>(cluster.workers());
 }
 
-std::vector<LayoutPlan> layouts_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
-                                   double global_batch) {
-  const LayoutFamilies families(space, workload, cluster, global_batch);
-  std::vector<LayoutPlan> all;
-  all.reserve(families.size());
-  for (const LayoutFamily& f : families.families())
-    for (const LayoutSwitches& s : families.switches(f))
-      all.push_back({layout_of(f, s), families.gradients()[s.gradients]});
-  return all;
-}
-
 }  // namespace stepcast

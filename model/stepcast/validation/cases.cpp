@@ -12,7 +12,7 @@
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/calibration/measured_steps.hpp>
-#include <stepcast/validation/validation.hpp>
+#include <stepcast/validation/cases.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,7 @@
-// Straggler: for which rank the others wait, in which steps, and why; see ranks.hpp.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/stretches.hpp>
 #include <stepcast/base/text.hpp>
-#include <stepcast/ranks/shown.hpp>
+#include <stepcast/ranks/straggler.hpp>
 #include <stepcast/ranks/straggler_cause.hpp>
 
 #include <algorithm>

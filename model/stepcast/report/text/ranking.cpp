@@ -1,6 +1,7 @@
 // The text report of a ranking: what to run, why, and how far that holds; then all plans side by side.
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/ranking.hpp>
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
