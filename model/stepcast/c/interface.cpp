@@ -1,4 +1,4 @@
-// The C interface (stepcast.h): errors, texts, profiles and clusters; models are in c_model.cpp.
+// The C interface (stepcast.h): errors, texts, profiles and clusters; models are in model.cpp.
 #include <stepcast/base/text.hpp>
 #include <stepcast/c/handles.hpp>
 #include <stepcast/c/settings.hpp>

@@ -1,4 +1,10 @@
 #pragma once
+// Room calibration: clusters and devices from measurements.
+//
+//   logs of nccl-tests -> tables -> links of a cluster;  measured steps or a trace -> rates of a device
+//
+// It may include base, trace, roofline, cluster, layout and parallelism.
+//
 // Calibration: the links of a cluster, fitted to measured all-reduces.
 //
 // Latency and bandwidth of the link inside a machine and of the one between machines are those with which the closed

@@ -1,4 +1,14 @@
 #pragma once
+// Room cluster: machines, links and stragglers, and how long a collective takes on them.
+//
+//   machine 0: device = device = device = device       = the link inside
+//                   |  network card
+//               the network
+//                   |
+//   machine 1: device = device = device = device
+//
+// It may include base, encodings, profile and roofline.
+//
 // Cluster: the machines, their links, and what is known of the collectives that run on them.
 //
 // A cluster is homogeneous: `nodes` machines with `devices_per_node` devices each, one link class inside a machine and
@@ -8,6 +18,8 @@
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
 // that adds up gradients is there only if `aggregation` says so. Not modelled: routing, congestion between jobs,
 // machines with different numbers of devices.
+//
+// Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 

@@ -1,4 +1,8 @@
 #pragma once
+// Room layout: how a model and its batch are divided over devices, and how that is written.
+//
+// It may include base, roofline, cluster, plan and pipeline.
+//
 // Layout: how a model and its batch are divided over devices: data x tensor x pipeline x context degrees, the rank
 // order that says which dimension stays inside a machine, and what goes with them: tensor scheme, pipeline schedule and
 // chunks, micro-batch, ZeRO stage, recomputation, sequence and expert parallelism, and which transfers overlap.
@@ -9,6 +13,8 @@
 // data dimension (`ep` divides dp). Invariants (checked by `flaw_of`): degrees >= 1 and multiply to the number of
 // devices; the global batch divides into whole micro-batches. Not modelled: layouts that differ from stage to stage,
 // except for the number of units.
+//
+// Layouts as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/plan/strategy.hpp>

@@ -10,8 +10,8 @@
 // `json_in_html`. Lengths within pictures are shares of a width that only the browser knows (SVG percentages), so that
 // the page needs no script to fit a telephone.
 #include <stepcast/base/embedded.hpp>
+#include <stepcast/chart/xml_text.hpp>
 #include <stepcast/page/report_page.hpp>
-#include <stepcast/page/xml_text.hpp>
 
 #include <iosfwd>
 #include <span>

@@ -2,7 +2,7 @@
 // Sweep charts: a grid of predictions as pictures, a curve for each plan, cross-overs marked.
 //
 // Invariant: a chart is drawn from rows alone; nothing is predicted again.
-#include <stepcast/page/chart.hpp>
+#include <stepcast/chart/chart.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 

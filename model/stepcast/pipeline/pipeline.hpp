@@ -1,4 +1,11 @@
 #pragma once
+// Room pipeline: micro-batches through stages: orders of passes, and how long they take.
+//
+//   stage 0   F0 F1 F2 F3          B0 B1 B2 B3
+//   stage 1      F0 F1 F2 F3 B0 B1 B2 B3            gpipe, four micro-batches
+//
+// It may include base and schedule.
+//
 // Pipeline: the order in which each stage works on micro-batches, and how long that takes.
 //
 // A schedule is a record in the open family pipelines/ (pipelines.inc): GPipe, 1F1B, interleaved 1F1B, zero-bubble
@@ -8,6 +15,8 @@
 // micro-batches are held at a time. Textbook formulas are the laws that test it, not what it computes. Invariants:
 // every pass of every micro-batch and chunk occurs once; the order has no deadlock. Not modelled: stages that wait for
 // one another's memory.
+//
+// pipeline.cpp evaluates orders, lower.cpp makes task graphs of them.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/schedule/task_graph.hpp>

@@ -1,4 +1,11 @@
 #pragma once
+// Room placement: pipelines over unequal devices and links.
+//
+//   units  0 1 2 3 4 5 | 6 7 8 9 | 10 11 12 13
+//   device     A100    |   3090  |    2080       cuts where the links between devices carry the least
+//
+// It may include base, encodings, cluster, pipeline and workload.
+//
 // Placement: pipelines over unequal devices and links (FusionLLM, Tang et al., arXiv 2410.12707).
 //
 // OP-Fence: devices whose links are alike form clusters, the pipeline's order keeps each cluster together, and the cuts
@@ -8,6 +15,8 @@
 // max(C, R) over stages, which the cuts minimise, is never above it for GPipe, and equal where compute and sends take
 // the same share of forward and backward passes. Not modelled: what sparsified activations do to convergence, the time
 // to choose the values, links that several pairs of devices share.
+//
+// Unequal clusters as JSON are read in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/pipeline/pipeline.hpp>

@@ -1,4 +1,10 @@
 #pragma once
+// Room replay: the self-check: a trace's step rebuilt from its tasks, scored on its other steps.
+//
+//   step 3 -> tasks and dependencies -> rebuilt step 201.3 ms;  measured steps 4 to 9: median 200.1 ms, error +0.6 %
+//
+// It may include base, trace, ranks, extraction, documents and schedule.
+//
 // Replay: the self-check. One step of the trace is rebuilt from its tasks and dependencies, and scored on the others.
 //
 // Tasks are the host events and the gaps between them of *one* calibration step, and the device work that they launch;

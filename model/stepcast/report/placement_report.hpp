@@ -3,6 +3,8 @@
 //
 // The micro-batch is the one with the shortest step of those that were allowed. Beside the placement stands what one
 // would do without it: all devices in the order in which they were named, the units dealt evenly, nothing compressed.
+//
+// placement_report.cpp chooses, text/placement.cpp writes text and JSON.
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/workload/workload.hpp>
 

@@ -1,4 +1,11 @@
 #pragma once
+// Room report: every result as a value that text, JSON and timelines are made from.
+//
+//   Prediction -> PredictionReport -> text for people | JSON for programs | a timeline
+//
+// It may include base, documents, cluster, whatif, prediction, workload, placement, calibration, search, sweep,
+// replay, replay/pipelined and validation.
+//
 // Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.
 //
 // A report is a record: name, summary, and one pure function a subject, null where it does not show that subject. All

@@ -3,6 +3,8 @@
 //
 // Invariant: all rows start from the same profile and plan. A gain is the ratio of samples per second, which is that of
 // step times as long as the batch stays.
+//
+// whatif_report.cpp computes the rows, text/whatif.cpp writes them.
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/whatif/whatif.hpp>
 

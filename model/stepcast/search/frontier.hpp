@@ -7,6 +7,8 @@
 // memory and time, `product` adds pairwise (series), `united` offers alternatives. Node and edge elimination reduce a
 // graph to a chain, linear dynamic programming solves it. Invariant: a frontier's memory strictly rises and its time
 // strictly falls; the order of eliminations does not matter. Not modelled: overlap between operators.
+//
+// frontier.cpp searches; least_time.cpp is a check of it, by another algorithm.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 

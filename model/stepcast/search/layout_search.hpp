@@ -1,4 +1,10 @@
 #pragma once
+// Room search: the best layout of a space, with a proof; frontiers of memory and time; advice.
+//
+//   space -> families by their bounds -> members by theirs -> predictions -> the best, and what was left out and why
+//
+// It may include base, prediction, parallelism and launch.
+//
 // Layout search: the best layout in a whole space, with a proof.
 //
 // Branch and bound over the product of tensor, pipeline, context and expert degrees, micro-batch, chunks, schedule,

@@ -1,4 +1,12 @@
 #pragma once
+// Room sweep: step times of plans over a grid of clusters, batches and options.
+//
+//   bandwidth   ddp      dear
+//   1 Gb/s      1.92 s   1.71 s   *
+//   10 Gb/s     0.31 s   0.33 s         * best;  the cross-over lies between the two
+//
+// It may include base, profile, cluster, plan, whatif and prediction.
+//
 // Sweep: the step times of some plans over a grid of clusters, batches and options.
 //
 // An axis is a quantity with the values that it takes; the grid is the product of all axes, the first one outermost,

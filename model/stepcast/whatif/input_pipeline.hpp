@@ -12,6 +12,8 @@
 // durations that vary from batch to batch (the depth of the prefetch queue matters only then, and in plans whose steps
 // differ), the start of an epoch (workers that start, the first batch), loader workers that take cores from the step
 // or from one another, jobs that drive each other's samples out of the cache, copies to the device (part of the step).
+//
+// Input pipelines as JSON are read and written in input_pipeline_json.cpp.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/profile/profile.hpp>
 

@@ -1,4 +1,10 @@
 #pragma once
+// Room workload: a model as units that a layout divides, traced or described.
+//
+//   embedding | block | block | ... | block | head       units of three kinds, each with its cost under a split
+//
+// It may include profile, roofline, cluster and layout.
+//
 // Workload: a model as a layout divides it: units in forward order (embedding, equal blocks, head) with what each of
 // them costs for a micro-batch under a split, whether the model was traced or described.
 //
@@ -7,6 +13,8 @@
 // bytes, launch-bound time (host issue) not at all. From a description (model_shape.hpp): the device's roofline. Either
 // way `assumed` says what was not measured. Invariants: at least one unit; costs finite and >= 0; a split of one device
 // gives back the traced times. Not modelled: units whose cost depends on their position beyond their kind.
+//
+// described.cpp makes the workload of a model shape, traced_units.cpp that of a profile.
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>

@@ -1,4 +1,10 @@
 #pragma once
+// Room anatomy: one traced step taken apart into operators, phases, layers and collectives.
+//
+//   trace -> operators and their device work -> windows of steps -> phases -> layers with forward and backward costs
+//
+// It may include base, profile and trace.
+//
 // StepAnatomy: one training step taken apart into operators, phases and layers.
 //
 // The host time of the step is dealt out completely: each operator of the main and the backward thread gets its own

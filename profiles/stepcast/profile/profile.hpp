@@ -1,4 +1,12 @@
 #pragma once
+// Room profile: what one training step costs a worker, layer by layer; its JSON, blocks and changes.
+//
+//   forward    layer 0 -> layer 1 -> ... -> layer n
+//   backward   layer n -> ... -> layer 1 -> layer 0      each layer's gradients are ready when its pass ends
+//   update     optimizer
+//
+// It may include base.
+//
 // Profile: what one training step costs one worker, layer by layer, without communication and waiting.
 //
 // A profile is the model's input: layers in forward order with the time of their forward and backward pass on two
@@ -11,6 +19,8 @@
 // every tensor names an existing layer. A layer is a parameterised module or operator together with the
 // parameterless operators that follow it, so that "leaf modules" of the literature are layers here.
 // Not modelled: control flow that differs from step to step; the average step stands for all.
+//
+// Profiles as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 

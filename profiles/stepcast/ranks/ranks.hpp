@@ -1,4 +1,11 @@
 #pragma once
+// Room ranks: the traces of one run on one clock: who is late, and why.
+//
+//   rank 0   ---compute---|= all-reduce =|      waits for rank 1 during the first half of it
+//   rank 1   -------compute------|= a-r =|      the straggler
+//
+// It may include base, profile, trace and anatomy.
+//
 // Ranks: the traces of one run read together, on one clock.
 //
 // Ranks meet in collectives. One that makes every rank wait for all others (all-reduce, all-gather, all-to-all, ...)

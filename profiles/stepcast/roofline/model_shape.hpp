@@ -1,4 +1,10 @@
 #pragma once
+// Room roofline: models by their shape and devices by their rates: costs that nobody traced.
+//
+// Example: a product of 4096 x 4096 by 4096 on 125 Tflop/s takes 1.1 ms at full efficiency.
+//
+// It may include base, encodings and profile.
+//
 // ModelShape: a model by its shape: what a description such as `gpt:hidden=4096,layers=32,heads=32,seq=2048` stands
 // for.
 //
@@ -7,6 +13,8 @@
 // (device.hpp) follow the times of a profile or of a layout's parts; nothing here was measured, and who uses it says
 // so. Invariants (checked by `flaw_of`): extents > 0, at least one unit, every repetition >= 1. Not modelled: attention
 // kernels that skip masked tiles, unless `causal` halves them; dropout masks beyond their bytes.
+//
+// described_profile.cpp makes the profile of a shape on a device.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/profile/profile.hpp>

@@ -1,4 +1,13 @@
 #pragma once
+// Room trace: the timed events of one rank, with their names, shapes and steps.
+//
+//   host     |-- ProfilerStep#3 -------------------------|
+//              |- aten::conv2d -|   |- aten::relu -|
+//                  |cudaLaunchKernel|
+//   stream             |-- kernel --|                       joined with its launch by the correlation
+//
+// It may include base, encodings and profile.
+//
 // Trace: the timed events of one rank, as a framework's profiler wrote them, in flat arrays.
 //
 // A trace is what a reader (format.hpp) makes of a file: host operators, runtime calls, device kernels, annotations and

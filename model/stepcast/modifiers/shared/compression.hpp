@@ -1,4 +1,8 @@
 #pragma once
+// Room modifiers/shared: how modifiers rewrite plans: compression, lossy transport, periods.
+//
+// It may include base and plan.
+//
 // Compression: rewriting a plan so that its messages travel encoded.
 //
 // A compressor says, tensor by tensor, how many bytes it sends and how long it encodes and decodes; the rewriting is

@@ -1,4 +1,11 @@
 #pragma once
+// Room replay/pipelined: the replay of pipelined jobs, and what slow workers cost them.
+//
+//   worker 0   F0 F1 ...... B0 B1
+//   worker 1      F0 F1 B0 B1          a pass starts when its worker is free and its data has come
+//
+// It may include base, trace, extraction, formats/shared and pipeline.
+//
 // Pipeline replay: a pipelined job rebuilt from the times of its passes.
 //
 // From traces that say which stage, replica, micro-batch and chunk each operation belongs to (pipeline timestamps,

@@ -1,4 +1,10 @@
 #pragma once
+// Room report/text: results as text of 80 columns.
+//
+// Example: "412.3 ms a step (P10 to P90: 398 ms to 427 ms)".
+//
+// It may include base, documents, calibration and report.
+//
 // Phrases: what the text reports of several subjects say in the same words (internal to the reports).
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/report.hpp>

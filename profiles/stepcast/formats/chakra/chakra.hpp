@@ -1,4 +1,10 @@
 #pragma once
+// Room formats/chakra: the parts of the readers and the writer of Chakra execution traces.
+//
+// Example: node 7 "aten::mm" with data_deps [3, 5] waits for nodes 3 and 5.
+//
+// It may include base, encodings, profile, trace and formats/shared.
+//
 // Chakra: execution traces as MLCommons defines them (et_def.proto), a message at a time, for the reader and the
 // writer.
 //

@@ -1,10 +1,18 @@
 #pragma once
+// Room formats/kineto: the parts of the reader of PyTorch traces, which reads in parallel and in bounded memory.
+//
+//   windows of the file -> shards of events, one a thread -> the builder, in order -> trace
+//
+// It may include base, encodings, trace and formats/shared.
+//
 // TraceBuilder: from the blocks of events of a Kineto file, in their order, to a Trace that satisfies trace.hpp.
 //
 // Blocks come from the shards of several threads (event_shard.hpp); here they get common numbers for strings and
 // tracks, in the order of first appearance, so that the trace does not depend on the threads. More events than the
 // memory is meant for make the kept stretch of the recording shorter (kept_stretch.hpp). What is dropped, left out,
 // assumed or not understood is counted and told in the report, and refused when `strict` is asked for.
+//
+// trace_builder.cpp takes blocks in; trace_finish.cpp sorts, joins and reports what they amount to.
 #include <stepcast/encodings/string_table.hpp>
 #include <stepcast/formats/kineto/event_shard.hpp>
 #include <stepcast/formats/kineto/kept_stretch.hpp>

@@ -1,4 +1,10 @@
 #pragma once
+// Room formats/xla: the parts of the readers of TensorFlow's and JAX's profiles.
+//
+//   plane /device:GPU:0 -> line "Stream #13" -> events -> kernels of one trace
+//
+// It may include base, encodings, trace and formats/shared.
+//
 // XlaPlanes: what TensorFlow's and JAX's profiler records, and the traces that it means: one for each device that
 // worked.
 //
@@ -7,6 +13,8 @@
 // line "XLA Ops" (TPU), in which a loop encloses its body; all other lines become device annotations. Host lines go to
 // the devices on which they launch work, others to the first device. Not modelled: the HLO graph, counters, memory, the
 // cores and channels beside a device's own (SparseCores, Megascale), whose planes are left out and said to be.
+//
+// xla_planes.cpp takes planes in; xla_placing.cpp says which device each event belongs to.
 #include <stepcast/encodings/string_table.hpp>
 #include <stepcast/formats/xla/hlo_text.hpp>
 #include <stepcast/trace/trace.hpp>

@@ -1,4 +1,13 @@
 #pragma once
+// Room chart: curves over an axis as pictures, without scripts, fonts or network.
+//
+//   step time | *
+//             |  *
+//             |    *  *  *  ddp      a curve for each plan, named at its end
+//             +----------------      bandwidth, on a log scale
+//
+// It may include base.
+//
 // Chart: curves over an axis as SVG, for sweeps and reports (internal to the library).
 //
 // An SVG of its own: no script, no font, no network; colours come from CSS variables (--chart-text, --chart-muted,

@@ -1,4 +1,4 @@
-#include <stepcast/page/xml_text.hpp>
+#include <stepcast/chart/xml_text.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,4 +1,4 @@
-#include <stepcast/page/chart_scale.hpp>
+#include <stepcast/chart/scale.hpp>
 
 #include <algorithm>
 #include <cmath>
