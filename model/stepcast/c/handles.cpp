@@ -1,3 +1,4 @@
+// From exceptions and refusals to status codes, without ever failing on the way.
 #include <stepcast/c/handles.hpp>
 
 #include <exception>

@@ -38,7 +38,7 @@ struct stepcast_cluster {
 };
 struct stepcast_model {
   stepcast::Model model;
-  std::shared_ptr<const stepcast::SelfCheck> check;  ///< of its profile
+  std::shared_ptr<const stepcast::SelfCheck> check;  ///< the profile's own check
 };
 struct stepcast_scratch {
   stepcast::Model::Scratch scratch;

@@ -1,3 +1,4 @@
+// Charts are drawn in layers: grid and axes, marks, curves, then the labels where they have room.
 #include <stepcast/chart/chart.hpp>
 #include <stepcast/chart/scale.hpp>
 #include <stepcast/chart/xml_text.hpp>

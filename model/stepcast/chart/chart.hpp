@@ -29,10 +29,10 @@ namespace stepcast {
 struct ChartAxis {
   std::string title;  ///< "network bandwidth"
   bool logarithmic = false;
-  std::function<std::string(double)> text{};  ///< of a tick: "10 Gb/s"; empty: the plain number
+  std::function<std::string(double)> text{};  ///< the text of a tick: "10 Gb/s"; empty: the plain number
   std::vector<double> ticks{};                ///< empty: chosen, as many as have room
   double unit = 1;      ///< ticks are round multiples of it: 0.125 for a rate in bytes that is read in bits
-  bool binary = false;  ///< of a logarithmic axis: powers of two, not 1, 2, 5, 10
+  bool binary = false;  ///< a logarithmic axis has ticks at powers of two, not 1, 2, 5, 10
   /// Bounds; NaN: those of the curves.
   double low = std::numeric_limits<double>::quiet_NaN(), high = std::numeric_limits<double>::quiet_NaN();
 };

@@ -1,3 +1,4 @@
+// Ticks are tried from the densest to the sparsest round values until all of their texts have room.
 #include <stepcast/chart/scale.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// UTF-8 is checked character by character: what is malformed is replaced, not passed on.
 #include <stepcast/chart/xml_text.hpp>
 
 namespace stepcast {

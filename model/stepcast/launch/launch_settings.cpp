@@ -1,3 +1,4 @@
+// All frameworks are asked in turn; each says its settings or why it cannot.
 #include <stepcast/launch/frameworks.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// One SVG of all charts of a sweep.
 #include <stepcast/page/sweep_chart.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 

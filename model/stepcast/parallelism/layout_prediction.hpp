@@ -35,12 +35,12 @@ struct LayoutBreakdown {
   Seconds bubble;
   Seconds gradients;  ///< exposed, with ZeRO's gathers
   Seconds update;
-  Seconds other;  ///< of every step
+  Seconds other;  ///< what every step takes besides
 };
 
 struct StageSummary {
   std::uint32_t first_unit = 0, units = 0;
-  Seconds forward, backward;  ///< of one micro-batch, collectives included
+  Seconds forward, backward;  ///< the passes of one micro-batch, collectives included
   Seconds last_backward, end;
   MemoryUse memory;
 };
@@ -49,7 +49,7 @@ struct LayoutPrediction {
   LayoutPlan plan;  ///< resolved
   Seconds iteration, interval_low, interval_high;
   LayoutBreakdown breakdown;
-  MemoryUse memory;                  ///< of the fullest stage
+  MemoryUse memory;                  ///< the memory of the fullest stage
   std::vector<StageSummary> stages;  ///< the first chunk's numbering; one an entry of a device in the pipeline
   std::int64_t devices = 1, micro_batches = 1;
   double throughput_samples_per_s = 0;

@@ -1,3 +1,4 @@
+// What is asked for again and again is kept: priced splits, staged splits, pipelines and exposed gradients.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/parallelism/tables.hpp>
 

@@ -1,3 +1,4 @@
+// Clusters of devices are put in every order that matters, cut by the closed form, and timed by the task graph.
 #include <stepcast/base/text.hpp>
 #include <stepcast/placement/cuts.hpp>
 #include <stepcast/placement/placement.hpp>

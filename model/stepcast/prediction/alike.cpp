@@ -1,3 +1,4 @@
+// One phase of a plan after the other is scheduled and accounted for; intervals, warnings and bound follow.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/cluster/stragglers.hpp>

@@ -1,3 +1,4 @@
+// Gaps on the compute stream go to what it waited for: the host, a transfer, the input, or nothing.
 #include <stepcast/prediction/breakdown.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The walk back from the last marker, and what the largest part of it is called.
 #include <stepcast/prediction/critical_path.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A plan of the same structure as the one before only gets new durations.
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 

@@ -1,3 +1,4 @@
+// A prediction among stragglers is that of the slowest worker, in the mean over its jitter.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/schedule/plan_flaw.hpp>

@@ -1,3 +1,4 @@
+// Presets are tuned, ranked and compared; of equals the simplest is preferred.
 #include <stepcast/prediction/iteration_time.hpp>
 #include <stepcast/prediction/recommend.hpp>
 

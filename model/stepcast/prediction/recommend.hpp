@@ -18,8 +18,8 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 struct RankedPlan {
-  Prediction prediction;      ///< with tuned options
-  Prediction standard;        ///< with the strategy's default options
+  Prediction prediction;      ///< the plan with tuned options
+  Prediction standard;        ///< the plan with the strategy's default options
   double speed_up = 1;        ///< baseline iteration / this iteration
   std::string settings;       ///< to paste
   std::int64_t machines = 0;  ///< including servers

@@ -28,15 +28,15 @@ struct TaskRole {
   enum class Part : std::uint8_t { point, host, gap, device, turn_around, latency, hand_over, transfer };
   Part part = Part::point;
   std::uint32_t track = no_index;  ///< host thread or device stream
-  StringId name = 0;               ///< of the event; of a gap: what ran before it
+  StringId name = 0;               ///< the name of the event; for a gap, of what ran before it
   StringId around = 0;             ///< host work: the outermost operator
   friend auto operator<=>(const TaskRole&, const TaskRole&) = default;
 };
 
 struct StepGraph {
   TaskGraph graph;
-  std::vector<TaskRole> roles;        ///< by task
-  std::vector<std::uint32_t> tracks;  ///< by resource: host thread or device stream, else no_index
+  std::vector<TaskRole> roles;        ///< one for each task
+  std::vector<std::uint32_t> tracks;  ///< the host thread or device stream of each resource, else no_index
   std::uint32_t begin = no_index;     ///< the point at which the main thread begins the step
 };
 [[nodiscard]] StepGraph graph_of_step(const TraceLinks&, const Step&);

@@ -40,7 +40,8 @@ struct Replay {
   std::int64_t calibration_step = -1;
   std::vector<Step> steps;
   std::vector<Seconds> step_times;
-  std::vector<Seconds> rebuilt;  ///< of each step; 0: not predicted (distorted, or work of which no other step tells)
+  std::vector<Seconds>
+      rebuilt;  ///< each step as rebuilt; 0: not predicted (distorted, or work of which no other step tells)
 
   /// rebuilt / measured - 1 of each step; 0 where one of them is unknown.
   [[nodiscard]] std::vector<double> step_errors() const;

@@ -1,3 +1,4 @@
+// A thread becomes a chain of its spans, less what was cut out, with its points at their times.
 #include <stepcast/replay/step_builder.hpp>
 
 #include <algorithm>

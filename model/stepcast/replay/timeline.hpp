@@ -24,7 +24,7 @@ struct ReplaySlice {
 struct ReplayTimeline {
   std::string source;
   Step step;
-  Seconds period;  ///< of the rebuilt step
+  Seconds period;  ///< the duration of the rebuilt step
   std::vector<std::string> rows;
   std::vector<ReplaySlice> measured, rebuilt;
 };

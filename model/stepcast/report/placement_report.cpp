@@ -1,3 +1,4 @@
+// Every allowed micro-batch is placed; the shortest step wins.
 #include <stepcast/report/placement_report.hpp>
 
 #include <algorithm>

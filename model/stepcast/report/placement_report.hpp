@@ -20,7 +20,7 @@ struct PlacementChoice {
   Placement placement;
   PlacementOptions options;
   std::int64_t micro_batch = 1;
-  std::optional<Placement> naive;  ///< with the same micro-batches
+  std::optional<Placement> naive;  ///< the plain placement of the same micro-batches
   std::string no_naive;            ///< why there is none
 };
 /// `micro_batches`: samples of a micro-batch to choose from; empty: the powers of two that divide the batch.

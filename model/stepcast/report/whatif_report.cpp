@@ -1,3 +1,4 @@
+// Each scenario is made to the same profile, and predicted alone and distributed.
 #include <stepcast/report/whatif_report.hpp>
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Lowering of one plan, with arrays that are used once.
 #include <stepcast/schedule/lower.hpp>
 #include <stepcast/schedule/lowering.hpp>
 

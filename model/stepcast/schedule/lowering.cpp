@@ -1,3 +1,4 @@
+// Compute in program order is cut where transfers start or wait, merged into blocks, and tied to transfers and codecs.
 #include <stepcast/schedule/lowering.hpp>
 
 #include <algorithm>

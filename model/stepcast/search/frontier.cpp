@@ -1,3 +1,4 @@
+// The algebra of frontiers (reduced, product, united), and the search by elimination.
 #include <stepcast/search/frontier.hpp>
 #include <stepcast/search/frontier_graph.hpp>
 

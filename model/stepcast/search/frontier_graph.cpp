@@ -1,3 +1,4 @@
+// Eliminations of edges, ends, nodes and branches, with the record of choices behind each point.
 #include <stepcast/search/frontier_graph.hpp>
 
 #include <algorithm>

@@ -21,7 +21,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct LayoutAdviceOptions {
   LayoutSearchOptions search{};
-  std::uint32_t tuned_layouts = 3;  ///< of the best; 0: none
+  std::uint32_t tuned_layouts = 3;  ///< how many of the best layouts get tuned gradients; 0: none
   Search tuning = Search::bayesian;
   bool sensitivity = true;
 };
@@ -30,19 +30,19 @@ struct LayoutAdviceOptions {
 struct BandwidthCheck {
   double factor = 1;
   Seconds own;              ///< the winner's step there
-  Seconds best;             ///< of the best layout there
+  Seconds best;             ///< the step of the best layout there
   std::string better;       ///< the layout that is more than half a per cent faster there; empty: the winner holds
   bool whole_space = true;  ///< searched again; else only the best layouts were compared
 };
 
 struct LayoutAdvice {
   LayoutSearchResult search;
-  std::vector<LayoutPrediction> best;             ///< with tuned gradients, best first; as many as the search returned
+  std::vector<LayoutPrediction> best;  ///< the layouts with tuned gradients, best first; as many as the search returned
   std::optional<LayoutPrediction> untuned;        ///< the winner before tuning, if that changed it
   std::optional<LayoutPrediction> data_parallel;  ///< the best one without any other dimension
   std::string no_data_parallel;                   ///< why there is none
   std::vector<BandwidthCheck> networks;
-  std::vector<LaunchSettings> settings;  ///< of the winner
+  std::vector<LaunchSettings> settings;  ///< the settings of the winner
 };
 
 /// Inapplicable when the space is empty; `best` is empty when nothing fits (search.nothing says why).

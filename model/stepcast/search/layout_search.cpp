@@ -1,3 +1,4 @@
+// Nodes are taken by their bounds, in batches whose outcome does not depend on the number of threads.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/search/families.hpp>

@@ -41,7 +41,7 @@ struct LayoutSpace {
 
 enum class Objective : std::uint8_t {
   shortest_step,   ///< under the memory cap
-  least_memory,    ///< with a step no longer than `target_step`
+  least_memory,    ///< the least memory of a step no longer than `target_step`
   fewest_devices,  ///< the same; searches parts of the cluster
   cheapest,        ///< price x devices x step time, over parts of the cluster
 };
@@ -70,13 +70,13 @@ struct LayoutSearchResult {
   std::vector<LayoutPrediction> best;   ///< best first; empty: nothing fits
   std::vector<FrontierPoint> frontier;  ///< time against memory of what fits: memory up, time down
   std::uint64_t total = 0;              ///< layouts in the space
-  std::uint64_t evaluated = 0;          ///< that fit
+  std::uint64_t evaluated = 0;          ///< layouts that fit and were predicted
   std::uint64_t bounded = 0, too_large = 0, unsuitable = 0;
   std::uint64_t open = 0;  ///< neither evaluated nor left out when the search was stopped
   bool proved = false;
   double gap = 0;            ///< 1 while nothing was found
   std::string nothing;       ///< why `best` is empty, with the least memory seen
-  double cost_per_step = 0;  ///< of the best, in the price's currency
+  double cost_per_step = 0;  ///< what a step of the best layout costs, in the price's currency
 };
 
 /// Inapplicable when the space is empty.

@@ -13,7 +13,7 @@ namespace stepcast {
 struct SweepQuantityRule {
   SweepQuantity quantity;
   std::string_view name, column, title;
-  std::string_view expected;  ///< of a value
+  std::string_view expected;  ///< what a value should be, for errors
 };
 [[nodiscard]] const SweepQuantityRule* rule_of(SweepQuantity);
 /// Throws InputError for an axis whose name or values are none, in a question with these plans.

@@ -1,3 +1,4 @@
+// A place is made from the values of its point: profile, then cluster, then the pipeline that feeds them.
 #include <stepcast/base/text.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>

@@ -1,3 +1,4 @@
+// Points are handed to threads; rows of a point are answered and compared together.
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/grid.hpp>

@@ -49,7 +49,7 @@ struct SweepRow {
   std::string plan;                      ///< as asked, its options as at this point and as tuned
   std::optional<Prediction> prediction;  ///< without its critical path, which would fill the memory
   std::string inapplicable;              ///< why there is no prediction
-  bool best = false;                     ///< of the rows of its point; the first of equals
+  bool best = false;                     ///< the fastest row of its point; the first one of equals
 };
 
 struct SweepOptions {

@@ -42,13 +42,13 @@ struct CaseInputs {
   std::int64_t workers = 0;  ///< 0: as many as the cluster has
   PlanSpec plan;
   std::string model;             ///< Subject::step: a described model (model_shape.hpp) in place of a profile
-  std::string device;            ///< of a described model: in the suite, in the program, or a file
-  std::optional<Layout> layout;  ///< of a described model, in front of the plan
-  double global_batch = 0;       ///< of a described model
+  std::string device;            ///< the device of a described model: in the suite, in the program, or a file
+  std::optional<Layout> layout;  ///< the layout of a described model, in front of the plan
+  double global_batch = 0;       ///< the batch of a described model
   PlanSpec over;                 ///< Subject::ratio: the plan to compare with
   std::string pipeline;          ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
-  std::optional<double> cached_share;          ///< in place of the pipeline's
-  std::optional<std::int64_t> loader_workers;  ///< in place of the pipeline's
+  std::optional<double> cached_share;          ///< replaces the pipeline's
+  std::optional<std::int64_t> loader_workers;  ///< replaces the pipeline's
   double steps = 1;                            ///< Subject::step: the measured time covers this many steps
   Seconds Breakdown::*part = nullptr;          ///< Subject::step: only this part of the step is compared
   Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
@@ -87,7 +87,7 @@ struct MeasuredStepTable {
 
 /// What others reached on the same numbers: the suite fails as a whole with a larger mean error.
 struct PublishedError {
-  double mean = 0;  ///< of |error|; 0: none
+  double mean = 0;  ///< the mean of |error|; 0: none
   std::string source;
 };
 

@@ -16,7 +16,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// chosen plan is, in the measurements, than the measured best.
 struct Regret {
   std::string among;       ///< "all-reduce" or "servers": the latter take more machines and are ranked apart
-  std::size_t groups = 0;  ///< with at least two plans
+  std::size_t groups = 0;  ///< groups with at least two plans
   double mean = 0, p90 = 0, worst = 0;
   std::string constant;  ///< the plan that is the best constant answer
   double constant_mean = 0, constant_p90 = 0;
@@ -27,19 +27,19 @@ struct ErrorGroup {
   std::string by;
   double value = 0;
   std::size_t cases = 0;
-  double mean = 0, bias = 0;  ///< of |error|, and of the signed error
+  double mean = 0, bias = 0;  ///< the means of |error| and of the signed error
 };
 
 struct SuiteStatistics {
   std::size_t cases = 0, passed = 0, failed = 0, skipped = 0, excluded = 0;
-  std::size_t held_out = 0;                            ///< predicted cases behind the errors below
-  double median = 0, p90 = 0, worst = 0, mean = 0;     ///< of |error|, held out
-  std::size_t with_interval = 0, inside = 0;           ///< held out
-  std::size_t pairs = 0;                               ///< of one group, not both calibration, different plans
-  double kendall = 0;                                  ///< (concordant - discordant) / pairs
+  std::size_t held_out = 0;                         ///< predicted cases behind the errors below
+  double median = 0, p90 = 0, worst = 0, mean = 0;  ///< figures of |error| over the held-out cases
+  std::size_t with_interval = 0, inside = 0;        ///< held out
+  std::size_t pairs = 0;  ///< pairs of different plans in one group, not both of them calibration
+  double kendall = 0;     ///< (concordant - discordant) / pairs
   std::size_t clear_pairs = 0, clear_pairs_right = 0;  ///< measured more than 5 % apart
   std::vector<Regret> regrets;
-  std::vector<ErrorGroup> groups;     ///< of layouts, by degree and by model
+  std::vector<ErrorGroup> groups;     ///< errors of layouts by degree and by model
   bool worse_than_published = false;  ///< counted in `failed`
   bool worse_than_recorded = false;   ///< the mean error, likewise; not judged where a case was skipped
 };

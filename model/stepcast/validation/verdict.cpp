@@ -1,3 +1,4 @@
+// Beyond the tolerance or worse than recorded is a failure, as is an error that is no number.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/validation/verdict.hpp>

@@ -46,13 +46,13 @@ struct InputPipeline {
   std::string name;
   Bytes data_set;           ///< as stored
   double samples = 0;       ///< per epoch, all servers together
-  double cached_share = 0;  ///< of the data set, in the memory of one server
+  double cached_share = 0;  ///< the share of the data set in the memory of one server
   CachePolicy cache = CachePolicy::lru;
-  BytesPerSecond storage;             ///< of one server, all workers together
+  BytesPerSecond storage;             ///< the rate of one server for all its workers together
   BytesPerSecond storage_per_worker;  ///< one worker alone, which reads file by file; 0: as `storage`
   BytesPerSecond memory;              ///< cached data; 0: takes no time
   BytesPerSecond network;             ///< CachePolicy::partitioned: a server's card
-  double prep_samples_per_s = 0;      ///< of one worker; 0: takes no time
+  double prep_samples_per_s = 0;      ///< what one worker prepares; 0: takes no time
   std::int64_t workers = 1;           ///< loader workers of a server; 0: the training process loads by itself
   LoaderLaw loader = LoaderLaw::serial;
   std::int64_t jobs = 1;     ///< training jobs that share a server and read the same data set

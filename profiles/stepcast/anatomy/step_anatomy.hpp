@@ -47,7 +47,7 @@ struct AnatomyOperator {
 struct StepAnatomy {
   std::vector<AnatomyLayer> layers;              ///< in forward order
   std::vector<AnatomyOperator> forward;          ///< in order of time
-  std::vector<std::int64_t> backward_starts_ns;  ///< of each backward pass
+  std::vector<std::int64_t> backward_starts_ns;  ///< when each backward pass starts
   std::vector<std::uint32_t> backward_order;
   std::vector<AnatomyGradient> gradients;  ///< in the order of readiness
   Cost optimizer, other;

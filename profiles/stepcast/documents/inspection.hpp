@@ -17,7 +17,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct InspectedTrace {
   TraceSummary summary;
   ReadReport report;
-  std::array<std::size_t, 4> dependencies{};  ///< by DependencyKind
+  std::array<std::size_t, 4> dependencies{};  ///< how many there are of each DependencyKind
   std::size_t forward_backward = 0, groups = 0, host_tracks = 0, device_tracks = 0;
 };
 

@@ -51,9 +51,10 @@ struct Layer {
   std::string name;  ///< operator or module path; unique within the profile
   PassCost forward;
   PassCost backward;
-  std::vector<std::int64_t> input_shape{};  ///< of the activations that it works on, whole batch; empty: unknown
-  DataType input_dtype = DataType::f32;     ///< of these
-  Bytes kept{};                             ///< activations that its forward pass leaves for the backward pass
+  std::vector<std::int64_t>
+      input_shape{};                     ///< the shape of the activations that it works on, whole batch; empty: unknown
+  DataType input_dtype = DataType::f32;  ///< the type of those activations
+  Bytes kept{};                          ///< activations that its forward pass leaves for the backward pass
 
   /// 0 when the shape is unknown.
   [[nodiscard]] double input_elements() const;
@@ -97,7 +98,7 @@ struct TracedRank {
   std::int64_t rank = -1;
   std::string source;
   Seconds step;               ///< measured, median; 0 when unknown
-  Seconds transfer, waiting;  ///< in collectives
+  Seconds transfer, waiting;  ///< the times that its collectives transfer and wait
   Seconds late;               ///< came to them after the median rank
   Seconds clock_offset;       ///< its clock is ahead of that of the reference rank
   Seconds clock_residual;     ///< how well that is known

@@ -1,3 +1,4 @@
+// Clocks along a spanning tree of shared collectives, then matches key by key.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/ranks/joined.hpp>
 

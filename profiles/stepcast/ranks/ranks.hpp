@@ -53,9 +53,9 @@ struct RankOfRun {
   std::string source;
   RankClock clock;
   std::vector<Step> steps;         ///< on the rank's own clock
-  std::vector<Seconds> durations;  ///< of `steps` (step_durations)
-  std::size_t collectives = 0;     ///< that the trace shows
-  std::size_t partnerless = 0;     ///< of these, how many no other rank shows
+  std::vector<Seconds> durations;  ///< one for each of `steps` (step_durations)
+  std::size_t collectives = 0;     ///< how many the trace shows
+  std::size_t partnerless = 0;     ///< how many of them no other rank shows
   // Over the whole trace; of collectives that run at the same time each moment counts once.
   Seconds transfer, waiting;
   Seconds late;  ///< time by which it came to collectives after the median rank

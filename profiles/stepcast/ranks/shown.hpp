@@ -31,8 +31,8 @@ struct ShownRank {
 
 /// What two collectives must have in common to be the same one.
 struct Keys {
-  std::vector<std::vector<std::uint32_t>> of;  ///< by rank and collective
-  std::vector<bool> synchronising;             ///< by key
+  std::vector<std::vector<std::uint32_t>> of;  ///< the key of each collective of each rank
+  std::vector<bool> synchronising;             ///< whether the collectives of a key make all ranks wait
 };
 /// `detailed`: besides operations, groups and peers, sequence numbers count if all collectives with a group have one,
 /// and sizes if most collectives have one.

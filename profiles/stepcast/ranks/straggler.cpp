@@ -1,3 +1,4 @@
+// Waiting is summed by the rank that was waited for; the one that stands out is the straggler.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/stretches.hpp>
 #include <stepcast/base/text.hpp>

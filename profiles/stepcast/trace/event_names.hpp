@@ -33,7 +33,7 @@ enum class Work : std::uint8_t { gemm, memory, other, communication };
 
 struct NameFacts {
   Role role = Role::plain;
-  Work work = Work::other;           ///< of kernels
+  Work work = Work::other;           ///< what a kernel does
   const KernelRule* rule = nullptr;  ///< the rule that says so; null: none does, or no kernel has this name
   bool view = false;                 ///< only reinterprets or casts its input: t, view, to, ...
 };

@@ -156,7 +156,7 @@ struct Trace {
   std::vector<Dependency> dependencies;
   std::vector<OperationArguments> operations;  ///< sorted by event
   std::vector<ProcessGroup> groups;
-  std::vector<Allocation> allocations;  ///< in order of time; of files with several ranks none
+  std::vector<Allocation> allocations;  ///< sorted by time; none for files with several ranks
   std::string device_name;              ///< first entry of deviceProperties; empty: no device or not said
   std::int64_t device_memory_bytes = -1;
   std::int64_t rank = -1;  ///< from distributedInfo, else -1

@@ -30,11 +30,11 @@ namespace stepcast {
 /// The cost of one tensor, per worker. A message costs the sum over its tensors, a part of a tensor its share.
 struct Encoding {
   Bytes sent{};    ///< as encoded
-  Bytes first{};   ///< of an exchange that has to end before `sent` can be computed; 0: none
-  Bytes aside{};   ///< of an exchange beside `first`: what stays as it is
-  Bytes pulled{};  ///< that a server sends back; 0: see above
+  Bytes first{};   ///< bytes of an exchange that has to end before `sent` can be computed; 0: none
+  Bytes aside{};   ///< bytes of an exchange beside `first`: what stays as it is
+  Bytes pulled{};  ///< what a server sends back; 0: see above
   Seconds encode{}, between{};
-  Seconds decode{};  ///< of one message; P are decoded where P are gathered
+  Seconds decode{};  ///< the time for one message; P are decoded where P are gathered
 };
 
 /// What becomes of the encoded messages of all workers.
@@ -93,7 +93,7 @@ class CodecClock {
   double against_v100_;  ///< time on this device over time on a V100
   double speed_;
 };
-inline constexpr double v100_elements = 25.559e6;  ///< of the measurements on a V100
+inline constexpr double v100_elements = 25.559e6;  ///< the elements that were measured on a V100
 /// Nanoseconds per element of a codec that took `ms` there.
 [[nodiscard]] constexpr double v100_ns(double ms) { return ms * 1e6 / v100_elements; }
 

@@ -1,3 +1,4 @@
+// A placement stage by stage, beside what one would do without it.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/placement_report.hpp>

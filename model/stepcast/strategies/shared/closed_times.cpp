@@ -1,3 +1,4 @@
+// The formulas of the papers, term by term.
 #include <stepcast/strategies/shared/closed_times.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 //
 // It may include base, profile, cluster and plan.
 //
-// Plan parts: the pieces that several strategies share when they write a CommPlan.
+// Plan writing: the pieces that several strategies share when they write a CommPlan.
 //
 // A strategy that all-reduces groups of gradients behind a barrier differs from its siblings only in the grouping and
 // in the channel's discipline; strategies over servers share the pipeline of a partition. Both are written once, here.

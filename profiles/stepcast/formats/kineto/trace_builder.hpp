@@ -104,14 +104,14 @@ class TraceBuilder {
   std::string source_;
   bool strict_;
   std::deque<EventShard> shards_;
-  std::deque<ShardNumbers> numbers_;  ///< by shard
+  std::deque<ShardNumbers> numbers_;  ///< one for each shard
   Trace trace_;
   StringTable strings_;
   std::unordered_map<TrackKey, std::uint32_t, TrackHash> tracks_;
   std::vector<KinetoArrow> arrows_;
   std::vector<KinetoMark> marks_;
   std::vector<UnknownCategory> unknown_;
-  std::vector<std::int64_t> track_ranks_;                 ///< by track
+  std::vector<std::int64_t> track_ranks_;                 ///< the rank of each track
   std::unordered_map<std::int64_t, StringId> processes_;  ///< names of numbered processes
   std::vector<SyncRecord> syncs_;
   std::vector<RegularGroup> regular_groups_;  ///< each group once

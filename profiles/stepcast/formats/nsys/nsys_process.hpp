@@ -69,7 +69,7 @@ class NsysProcess {
 
   TraceDraft draft_;
   std::int64_t pid_ = 0;
-  std::unordered_map<std::int64_t, Call> calls_;  ///< by correlation
+  std::unordered_map<std::int64_t, Call> calls_;  ///< the calls by their correlation
   std::vector<Work> work_;
   std::vector<EventRecord> records_, synchronizations_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::uint32_t> streams_;
