@@ -42,7 +42,7 @@ class NumberedTable {
   };
   /// The entry of `key`, made by `make()` when it is asked for first.
   template <class Make>
-  const Entry& operator()(const TableKey& key, const Make& make) {
+  Entry& operator()(const TableKey& key, const Make& make) {
     const auto found = entries_.find(key);
     if (found != entries_.end()) return *found->second;
     return *entries_.emplace(key, std::make_unique<Entry>(Entry{++made_, make()})).first->second;
