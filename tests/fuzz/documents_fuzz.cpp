@@ -4,6 +4,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/fit.hpp>
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/profile/profile.hpp>
