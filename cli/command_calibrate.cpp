@@ -6,8 +6,11 @@
 #include "input.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
+#include <stepcast/calibration/calibration.hpp>
 #include <stepcast/calibration/device_fit.hpp>
-#include <stepcast/cluster/fit.hpp>
+#include <stepcast/calibration/device_of_trace.hpp>
+#include <stepcast/report/device_fit_report.hpp>
 
 #include <algorithm>
 #include <iterator>

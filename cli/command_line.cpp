@@ -1,3 +1,4 @@
+// The words of a command line as the shell would write them again.
 #include "command_line.hpp"
 
 #include "help.hpp"

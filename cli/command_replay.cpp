@@ -6,6 +6,7 @@
 #include "input.hpp"
 
 #include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/timeline.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
 
 #include <memory>

@@ -9,6 +9,9 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/page/sweep_svg.hpp>
+#include <stepcast/report/sweep_report.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <algorithm>

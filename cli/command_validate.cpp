@@ -4,6 +4,7 @@
 #include "input.hpp"
 #include "progress.hpp"
 
+#include <stepcast/page/validation_html.hpp>
 #include <stepcast/report/validation_report.hpp>
 #include <stepcast/validation/validation.hpp>
 

@@ -1,3 +1,4 @@
+// Models and devices that are named on the command line: shipped, described, or in a file.
 #include "described.hpp"
 
 #include "files.hpp"

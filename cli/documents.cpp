@@ -1,3 +1,4 @@
+// The files that the command line names, opened and read together.
 #include "documents.hpp"
 
 #include "input.hpp"

@@ -1,3 +1,4 @@
+// Files in and out: mapped or read, and written so that a failure leaves no half of a file.
 #include "files.hpp"
 
 #include <stepcast/base/error.hpp>

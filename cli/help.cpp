@@ -1,3 +1,4 @@
+// How help is laid out: labels, wrapped texts, examples to paste.
 #include "help.hpp"
 
 #include <stepcast/report/text/table.hpp>

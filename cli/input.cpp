@@ -1,3 +1,4 @@
+// The flags that most verbs share, and what they ask for: traces, a profile, a cluster, output files.
 #include "input.hpp"
 
 #include "described.hpp"

@@ -1,3 +1,4 @@
+// The flags of the input pipeline, and the profile that it feeds.
 #include "input_options.hpp"
 
 #include "files.hpp"

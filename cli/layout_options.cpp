@@ -1,3 +1,4 @@
+// The flags of layout searches and placements, and the space that they ask for.
 #include "layout_options.hpp"
 
 #include "input.hpp"

@@ -1,3 +1,4 @@
+// Predictions, comparisons and recommendations of layouts.
 #include "layouts.hpp"
 
 #include "described.hpp"

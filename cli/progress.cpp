@@ -1,3 +1,4 @@
+// A line of progress on a terminal.
 #include "progress.hpp"
 
 #include <unistd.h>

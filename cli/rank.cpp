@@ -1,3 +1,4 @@
+// Ranking of plans or of layouts, as the flags ask.
 #include "rank.hpp"
 
 #include "described.hpp"

@@ -1,3 +1,4 @@
+// What kind of value each flag takes, for completion.
 #include "values.hpp"
 
 #include <stepcast/base/words.hpp>

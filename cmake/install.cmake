@@ -31,7 +31,11 @@ set(stepcast_public_headers
   profiles/stepcast/trace/execution_trace.hpp
   profiles/stepcast/trace/steps.hpp
   profiles/stepcast/trace/trace.hpp
+  model/stepcast/calibration/benchmark_logs.hpp
+  model/stepcast/calibration/calibration.hpp
   model/stepcast/calibration/device_fit.hpp
+  model/stepcast/calibration/device_of_trace.hpp
+  model/stepcast/calibration/measured_steps.hpp
   model/stepcast/cluster/cluster.hpp
   model/stepcast/cluster/cluster_description.hpp
   model/stepcast/cluster/collective.hpp
@@ -42,6 +46,8 @@ set(stepcast_public_headers
   model/stepcast/layout/process_group.hpp
   model/stepcast/layout/tensor_scheme.hpp
   model/stepcast/page/report_page.hpp
+  model/stepcast/page/sweep_svg.hpp
+  model/stepcast/page/validation_html.hpp
   model/stepcast/parallelism/layout_memory.hpp
   model/stepcast/parallelism/layout_prediction.hpp
   model/stepcast/pipeline/pipeline.hpp
@@ -58,9 +64,13 @@ set(stepcast_public_headers
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
   model/stepcast/replay/self_check.hpp
+  model/stepcast/replay/timeline.hpp
+  model/stepcast/report/device_fit_report.hpp
+  model/stepcast/report/inspection_report.hpp
   model/stepcast/report/layout_report.hpp
   model/stepcast/report/placement_report.hpp
   model/stepcast/report/report.hpp
+  model/stepcast/report/sweep_report.hpp
   model/stepcast/report/text/table.hpp
   model/stepcast/report/validation_report.hpp
   model/stepcast/report/whatif_report.hpp
@@ -75,9 +85,14 @@ set(stepcast_public_headers
   model/stepcast/search/layout_search.hpp
   model/stepcast/search/unit_configurations.hpp
   model/stepcast/search/unit_frontier.hpp
+  model/stepcast/sweep/axis.hpp
+  model/stepcast/sweep/cross_overs.hpp
   model/stepcast/stepcast.h
   model/stepcast/sweep/sweep.hpp
+  model/stepcast/validation/cases.hpp
+  model/stepcast/validation/statistics.hpp
   model/stepcast/validation/validation.hpp
+  model/stepcast/validation/verdict.hpp
   model/stepcast/whatif/input_pipeline.hpp
   model/stepcast/whatif/whatif.hpp
   model/stepcast/workload/workload.hpp

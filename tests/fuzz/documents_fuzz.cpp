@@ -2,6 +2,7 @@
 // the text of plans and of models. The first byte chooses the reader; whatever follows is either read or refused by an
 // InputError. What was read is written and read again: it must be the same.
 #include <stepcast/base/text.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/fit.hpp>
 #include <stepcast/placement/placement.hpp>

@@ -11,6 +11,7 @@
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/ranks/ranks.hpp>
 #include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/timeline.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/prediction/model.hpp>
-#include <stepcast/sweep/grid.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 
 #include <algorithm>
 #include <atomic>

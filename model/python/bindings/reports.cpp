@@ -1,7 +1,8 @@
 // What the program knows (strategies, modifiers, clusters, ...), how it does against measurements, and calibration.
 #include "bindings.hpp"
 
-#include <stepcast/cluster/fit.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
+#include <stepcast/calibration/calibration.hpp>
 #include <stepcast/roofline/device.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 #include <stepcast/roofline/shipped_models.hpp>

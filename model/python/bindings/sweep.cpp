@@ -2,8 +2,11 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
-include <stepcast/cluster/device_match.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/page/sweep_svg.hpp>
+#include <stepcast/report/sweep_report.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <cstdint>

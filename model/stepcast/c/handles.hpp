@@ -1,6 +1,14 @@
 #pragma once
+// Room c: what stands behind stepcast.h.
+//
+//   stepcast_profile_of_sources(...) -> c_made -> Answer<stepcast_profile> -> a handle and STEPCAST_ANSWERED
+//
+// It may include base, documents, extraction, cluster, prediction, replay and report.
+//
 // C handles: what stands behind the opaque types of stepcast.h, and the way from exceptions and answers to status codes
 // (internal to the library).
+//
+// interface.cpp: errors, texts, profiles and clusters of stepcast.h; model.cpp: models and predictions.
 #include <stepcast/stepcast.h>
 #include <stepcast/base/error.hpp>
 #include <stepcast/prediction/model.hpp>

@@ -1,3 +1,4 @@
+// Settings are checked as they are taken in: unknown keys are refused with a suggestion, repeated ones by name.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/c/settings.hpp>

@@ -1,6 +1,7 @@
 // What benchmarks print: nccl-tests logs and CSV tables, as measured collectives.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/cluster/fit.hpp>
 #include <stepcast/encodings/csv.hpp>
 

@@ -1,6 +1,6 @@
 // Calibration: the two links of a cluster from measured all-reduces.
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/fit.hpp>
+#include <stepcast/calibration/calibration.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// Levenberg-Marquardt over six numbers of a device, from several starts; leave-one-out errors to first order.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>

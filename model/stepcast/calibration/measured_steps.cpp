@@ -2,6 +2,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/encodings/csv.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 

@@ -1,3 +1,4 @@
+// The invariants of a cluster, the shipped clusters, and clusters of another size.
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>

@@ -1,4 +1,14 @@
 #pragma once
+// Room cluster: machines, links and stragglers, and how long a collective takes on them.
+//
+//   machine 0: device = device = device = device       = the link inside
+//                   |  network card
+//               the network
+//                   |
+//   machine 1: device = device = device = device
+//
+// It may include base, encodings, profile and roofline.
+//
 // Cluster: the machines, their links, and what is known of the collectives that run on them.
 //
 // A cluster is homogeneous: `nodes` machines with `devices_per_node` devices each, one link class inside a machine and
@@ -8,6 +18,8 @@
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
 // that adds up gradients is there only if `aggregation` says so. Not modelled: routing, congestion between jobs,
 // machines with different numbers of devices.
+//
+// Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 
@@ -46,7 +58,7 @@ struct Contention {
 struct Aggregation {
   std::string program = "switchml";        ///< the collective that it runs; a plan may name another one
   Bytes payload, header;                   ///< values and all else of a packet; both 0: as the program's sources say
-  std::int64_t packets_outstanding = 256;  ///< that a worker has under way at most (switchml: one a slot)
+  std::int64_t packets_outstanding = 256;  ///< the most that a worker has under way (switchml: one a slot)
   Seconds round_trip;                      ///< from worker to switch and back; 0: twice the latency of `network`
   /// What a machine's cards carry of such packets, headers included; 0: the goodput of `network`. Transports that
   /// reach less than the cards can (NCCL over TCP at 100 Gb/s) do not slow the packets of a switch.
@@ -61,8 +73,8 @@ struct Aggregation {
 struct SlowWorkers {
   std::int64_t workers = 1;
   double compute_factor = 1;  ///< on every compute time
-  Seconds delay;              ///< by which each step starts later
-  double link_share = 1;      ///< of a healthy link's bandwidth: between machines, or inside the only one
+  Seconds delay;              ///< how much later each step starts
+  double link_share = 1;      ///< the share of a healthy link's bandwidth: between machines, or inside the only one
 };
 
 /// Random slowness of every worker in every step, independent of one another.

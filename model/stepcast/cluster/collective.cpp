@@ -1,3 +1,4 @@
+// Each operation gets a line from its algorithm or a table that was measured, on free links and on links under compute.
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/cluster/collective.hpp>

@@ -13,6 +13,8 @@
 // direction also carries the machine's own server role: a plan that lets push and pull overlap has to put both on one
 // channel (`server_directions_shared`), which gives 2(n-1)/n * m/B for the pair, the ring's volume. Push and pull
 // assume that the servers share the bytes evenly; `server_card` is for plans that say which server holds what.
+//
+// The table of all algorithms stands with those of the other families in plan/families.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/cluster/cluster.hpp>

@@ -1,3 +1,4 @@
+// Device names are compared by their words.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>

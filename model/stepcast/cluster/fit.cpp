@@ -1,3 +1,4 @@
+// Relative least squares in closed form; the breakpoints of pieces by dynamic programming over prefix sums.
 #include <stepcast/base/text.hpp>
 #include <stepcast/cluster/fit.hpp>
 

@@ -1,3 +1,4 @@
+// A switch adds up as fast as its window, the slowest card and the conversion to integers allow.
 #include <stepcast/cluster/in_network.hpp>
 
 #include <algorithm>

@@ -3,10 +3,11 @@
 //
 // Every machine reduces among its own devices first, sends its buffer to the switch packet by packet, and gets the sum
 // back; both directions of a card run at once. A program differs in its packets, in what it does when the switch has no
-// room, and in who helps a late worker (collectives/switchml.cpp, atp.cpp, sa_atp.cpp). The rate is bounded by the card
-// of the slowest machine, by the window (a worker sends the next packet when a result returns) and by the conversion of
-// floats to the integers that a switch can add. On one machine nothing reaches the switch: the ring among its devices.
-// Not modelled: switch memory shared with other jobs, but by Aggregation::hit_fraction; lost packets.
+// room, and in who helps a late worker (collectives/switchml.cpp, collectives/atp.cpp, collectives/sa_atp.cpp). The
+// rate is bounded by the card of the slowest machine, by the window (a worker sends the next packet when a result
+// returns) and by the conversion of floats to the integers that a switch can add. On one machine nothing reaches the
+// switch: the ring among its devices. Not modelled: switch memory shared with other jobs, but by
+// Aggregation::hit_fraction; lost packets.
 #include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast {

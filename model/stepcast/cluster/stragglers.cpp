@@ -1,3 +1,4 @@
+// The largest of many random factors as a distribution, and the mean step over it by quadrature.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>

@@ -1,5 +1,8 @@
 #pragma once
-// Parts of launch_settings.hpp: one function a framework. Not public.
+// Frameworks: the settings of launch_settings.hpp, one function a framework (internal to the library).
+//
+// torch.cpp: DistributedDataParallel, FullyShardedDataParallel and torch.distributed.pipelining. megatron.cpp:
+// Megatron-LM. deepspeed.cpp: DeepSpeed. What all are asked for, and Horovod, is in frameworks.cpp.
 #include <stepcast/launch/launch_settings.hpp>
 
 #include <string>

@@ -1,4 +1,10 @@
 #pragma once
+// Room launch: settings of frameworks for a layout, to paste.
+//
+// Example: tp=8, pp=4 for Megatron-LM: --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4.
+//
+// It may include base, pipeline, layout, prediction and parallelism.
+//
 // Launch settings: a predicted layout as the options of the frameworks that can run it, to paste.
 //
 // PyTorch DDP and FSDP (code), Megatron-LM (arguments), DeepSpeed (config JSON), Horovod (environment and code). A

@@ -1,7 +1,7 @@
 // PyTorch: DistributedDataParallel, FullyShardedDataParallel and torch.distributed.pipelining.
+#include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/prediction/recommend.hpp>
-#include <stepcast/report/text/phrases.hpp>
 
 #include <string>
 

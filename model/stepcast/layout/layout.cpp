@@ -1,3 +1,4 @@
+// Degrees, micro-batch, scheme and schedule that a plan leaves open are filled in; the first flaw is told.
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
 #include <stepcast/pipeline/pipeline.hpp>

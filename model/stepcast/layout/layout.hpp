@@ -1,4 +1,8 @@
 #pragma once
+// Room layout: how a model and its batch are divided over devices, and how that is written.
+//
+// It may include base, roofline, cluster, plan and pipeline.
+//
 // Layout: how a model and its batch are divided over devices: data x tensor x pipeline x context degrees, the rank
 // order that says which dimension stays inside a machine, and what goes with them: tensor scheme, pipeline schedule and
 // chunks, micro-batch, ZeRO stage, recomputation, sequence and expert parallelism, and which transfers overlap.
@@ -9,6 +13,8 @@
 // data dimension (`ep` divides dp). Invariants (checked by `flaw_of`): degrees >= 1 and multiply to the number of
 // devices; the global batch divides into whole micro-batches. Not modelled: layouts that differ from stage to stage,
 // except for the number of units.
+//
+// Layouts as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/plan/strategy.hpp>
@@ -33,9 +39,9 @@ enum class Recomputation : std::uint8_t { none, selective, full };
 struct Layout {
   std::int64_t tensor = 1, context = 1, data = 0, pipeline = 1;  ///< data 0: what is left of the devices
   std::int64_t expert = 1;                                       ///< divides `data`
-  std::int64_t chunks = 1;                                       ///< of a stage that are not neighbours (interleaving)
-  std::int64_t micro_batch = 0;                                  ///< samples; 0: the traced batch, or 1
-  int zero = 0;                                                  ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
+  std::int64_t chunks = 1;           ///< parts of the model that a stage holds, apart from one another (interleaving)
+  std::int64_t micro_batch = 0;      ///< samples; 0: the traced batch, or 1
+  int zero = 0;                      ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
   Recomputation recomputation = Recomputation::none;
   bool sequence_parallel = false;
@@ -43,7 +49,7 @@ struct Layout {
   bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients
   bool overlap_gradients = true;               ///< gradients travel while the last micro-batch is in its backward pass
   const TensorScheme* scheme = nullptr;        ///< null: "1d"
-  std::int64_t depth = 1;                      ///< of scheme 2.5d
+  std::int64_t depth = 1;                      ///< the depth of the grid of scheme 2.5d
   const PipelineSchedule* schedule = nullptr;  ///< null: "1f1b", with chunks "interleaved"
   /// Innermost (neighbouring ranks) first.
   std::array<Dimension, dimension_count> order = {Dimension::tensor, Dimension::context, Dimension::data,

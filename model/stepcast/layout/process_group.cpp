@@ -1,3 +1,4 @@
+// How the members of a group lie on machines follows from the rank order and the degrees inside of theirs.
 #include <stepcast/layout/process_group.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The table of tensor schemes (tensor_schemes/), and the volume of a ring.
 #include <stepcast/layout/tensor_scheme.hpp>
 
 #include <algorithm>

@@ -27,7 +27,7 @@ struct TensorGrid {
 /// A collective among a part of the tensor group.
 struct TensorTransfer {
   Operation operation = Operation::all_reduce;
-  std::int64_t members = 1;  ///< of the part of the group that takes part together
+  std::int64_t members = 1;  ///< how many devices take part together
   Bytes size;                ///< full buffer (collective.hpp)
   double count = 1;          ///< per unit and pass
   std::int64_t stride = 1;   ///< between its members, in ranks of the group: a row of a grid 1, a column `side`
@@ -56,7 +56,7 @@ struct TensorScheme {
   double (*elements_per_layer)(const TensorGrid&, double batch, double sequence, double hidden);
   /// Shares of an undivided unit that one device holds.
   double (*parameter_share)(const TensorGrid&);
-  double (*activation_share)(const TensorGrid&);  ///< of what 1-D repeats on every device
+  double (*activation_share)(const TensorGrid&);  ///< the share that a device keeps of what 1-D repeats on every device
   /// The product that one device computes, and how many of them.
   MatrixProduct (*local_product)(const TensorGrid&, const MatrixProduct&, Division);
 };

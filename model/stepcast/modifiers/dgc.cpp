@@ -6,6 +6,7 @@
 //   times k for one gather and eight scatter-adds
 // A host: threshold, momentum, residual and a sample of 1 %: 2.8 + 0.4 + 0.4 + 0.2 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 #include <algorithm>
 #include <cstdio>

@@ -5,6 +5,7 @@
 //   codec, V100: not measured by itself (GRACE's upper bound of it is no bound); 1-bit's 32 ms, which also keeps a
 //   residual and takes means, are taken. A host: 2.9 ns an element to encode, 0.71 to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 namespace stepcast::modifier::efsign {
 namespace {

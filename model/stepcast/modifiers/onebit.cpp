@@ -5,6 +5,7 @@
 //   codec, V100: 32 ms for one encoding and eight decodings (GRACE 1-bit); a decoding is signSGD's, 23 ms / 9. A host:
 //   20 ns an element to encode as GRACE's PyTorch code does (masked means), 0.71 to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 namespace stepcast::modifier::onebit {
 namespace {

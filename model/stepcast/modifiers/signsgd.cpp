@@ -4,6 +4,7 @@
 //   that the same bytes go either way
 //   codec, V100: 23 ms for one encoding and eight decodings (GRACE signSGD). A host: 0.63 and 0.71 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 namespace stepcast::modifier::signsgd {
 namespace {

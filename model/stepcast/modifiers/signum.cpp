@@ -4,6 +4,7 @@
 //   codec, V100: 45 ms for one encoding and eight decodings (GRACE Signum); a decoding is signSGD's, 23 ms / 9, the
 //   momentum is the rest. A host: 0.63 + 0.41 to encode, 0.71 ns an element to decode.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 namespace stepcast::modifier::signum {
 namespace {

@@ -4,6 +4,7 @@
 //   codec: one pass over all elements, then as top-k without its selection. The pass has no figure: on a V100 that of a
 //   sign (GRACE signSGD, 23 ms / 9) is taken; a host compares and lists in 2.8 ns an element.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 namespace stepcast::modifier::threshold {
 namespace {

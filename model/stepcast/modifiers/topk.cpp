@@ -9,6 +9,7 @@
 //   285.7 ms times k for one gather and eight scatter-adds
 // A host selects in 20 ns an element (1 %) to 33 ns (10 %); gathers in 3.2 and scatters in 2.2 ns an element kept.
 #include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 #include <cstdio>
 

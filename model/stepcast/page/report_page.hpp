@@ -1,4 +1,10 @@
 #pragma once
+// Room page: the report page, and pictures of sweeps and validation.
+//
+//   answer | ranking | timelines | sensitivity | memory | trace | cluster | accuracy | record
+//
+// It may include base, schedule, prediction, replay, sweep, validation, report, report/text and chart.
+//
 // Report page: everything that `recommend` found, on one self-contained HTML page: for those who would rather look.
 //
 // The page holds the answer in one sentence, the ranking with bars (compute, exposed, hidden), timelines of the
@@ -7,11 +13,14 @@
 // measurements. It needs no network, opens from disk, and says all that matters without its script. Invariants: made
 // from the same values as `--json`, which it also carries (`<script type="application/json" id="record">`); same input,
 // same bytes. Not modelled: comparison of several traces.
+//
+// report_page.cpp computes what the page shows, html.cpp writes it.
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/question/question.hpp>
 #include <stepcast/replay/self_check.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/validation/validation.hpp>
 

@@ -1,11 +1,16 @@
 #pragma once
-// Parts of the report page: its sections, one function each, and how text gets into HTML (internal to the library).
+// Sections: the parts of the report page, one function each, and how text gets into HTML (internal to the library).
+//
+// html.cpp: the frame of the page, its record, and the elements that all sections use. answer.cpp: what to run, what it
+// gains and how sure that is. ranking.cpp: all plans, and those that cannot run. timeline_svg.cpp: the drawn timelines.
+// sweeps.cpp: step time against bandwidth, workers and batch. input.cpp: memory, trace and cluster. accuracy.cpp: how
+// the model does against measurements.
 //
 // Every name comes from a trace or a file and is not to be trusted: text passes through `html`, documents through
 // `json_in_html`. Lengths within pictures are shares of a width that only the browser knows (SVG percentages), so that
 // the page needs no script to fit a telephone.
 #include <stepcast/base/embedded.hpp>
-#include <stepcast/page/chart.hpp>
+#include <stepcast/chart/xml_text.hpp>
 #include <stepcast/page/report_page.hpp>
 
 #include <iosfwd>

@@ -2,6 +2,8 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/page/sweep_chart.hpp>
+#include <stepcast/page/sweep_svg.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 #include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>
@@ -144,14 +146,6 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
 
 }  // namespace
 
-void check_panels(const SweepQuestion& question) {
-  if (question.points() == 0) return;
-  const std::size_t panels = question.points() / question.axes.front().values.size();
-  if (panels > most_sweep_panels)
-    throw InputError("plot", "at most " + std::to_string(most_sweep_panels) + " panels", std::to_string(panels),
-                     "one is drawn for each value of the axes after the first");
-}
-
 std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows,
                              std::span<const CrossOver> cross_overs) {
   const SweepGrid grid(question);
@@ -165,10 +159,6 @@ std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const Swee
     if (!shown.empty()) charts.push_back(chart_of(grid, shown, cross_overs));
   }
   return charts;
-}
-
-void write_sweep_svg(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows) {
-  write_svg(out, charts_of(question, rows, cross_overs_of(question, rows)), "sweep");
 }
 
 }  // namespace stepcast

@@ -21,14 +21,14 @@ struct TimelineBar {
   std::string name;
   Bytes size;
   std::size_t tasks = 1;
-  std::string last;  ///< of several: the name of the last one
+  std::string last;  ///< the name of the last task, where the bar stands for several
 };
 
 struct TimelineDrawing {
   std::vector<std::string> lanes;
   std::vector<TimelineBar> bars;
   std::vector<Picoseconds> step_ends;
-  Picoseconds period = 0;  ///< of one step
+  Picoseconds period = 0;  ///< the duration of one step
   bool merged = false;
   bool ends_early = false;  ///< nothing was scheduled for the rest of the picture
 };

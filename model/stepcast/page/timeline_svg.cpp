@@ -7,9 +7,8 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/page/sections.hpp>
-#include <stepcast/page/sweep_chart.hpp>
 #include <stepcast/page/timeline.hpp>
-#include <stepcast/sweep/grid.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 
 #include <algorithm>
 #include <cmath>

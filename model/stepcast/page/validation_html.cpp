@@ -2,8 +2,9 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/page/chart.hpp>
-#include <stepcast/report/validation_report.hpp>
+#include <stepcast/chart/chart.hpp>
+#include <stepcast/chart/xml_text.hpp>
+#include <stepcast/page/validation_html.hpp>
 
 #include <algorithm>
 #include <cmath>

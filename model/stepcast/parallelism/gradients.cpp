@@ -1,3 +1,4 @@
+// Gradients by the plan's strategy are a prediction of their own; those of ZeRO are a sharded pass.
 #include <stepcast/parallelism/gradients.hpp>
 #include <stepcast/parallelism/sharded_pass.hpp>
 #include <stepcast/prediction/alike.hpp>

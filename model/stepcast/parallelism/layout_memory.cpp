@@ -1,3 +1,4 @@
+// Every part of the memory is a product of what a stage holds and the share of it that stays on this device.
 #include <stepcast/parallelism/layout_memory.hpp>
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct MemoryUse {
 };
 
 struct MemoryOptions {
-  double fragmentation = 0.05;  ///< of everything else (measured caching allocators lose 2 to 10 %)
+  double fragmentation = 0.05;  ///< as a share of everything else (measured caching allocators lose 2 to 10 %)
   Bytes framework{1.0e9};       ///< context, libraries, workspaces
 };
 
@@ -32,10 +32,10 @@ struct MemoryOptions {
 struct StageMemoryInput {
   double parameters = 0, expert_parameters = 0;  ///< elements on this device before ZeRO
   Bytes kept_per_micro_batch;     ///< activations of all its units (all chunks), under the layout's recomputation
-  double micro_batches_kept = 0;  ///< in whole stages (PipelineTimes::kept / chunks)
+  double micro_batches_kept = 0;  ///< counted in whole stages (PipelineTimes::kept / chunks)
   Bytes working;                  ///< largest transient of one unit, beyond what it keeps
   double largest_unit = 0;        ///< elements of its largest unit, for gathers
-  Bytes boundary;                 ///< of one micro-batch
+  Bytes boundary;                 ///< what is handed on for one micro-batch
 };
 /// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.
 [[nodiscard]] MemoryUse memory_of(const Workload&, const Layout& resolved, const StageMemoryInput&,

@@ -1,4 +1,10 @@
 #pragma once
+// Room parallelism: what a layout costs in time and memory.
+//
+//   workload, layout, cluster -> priced split -> stages -> pipeline + gradients -> step and memory
+//
+// It may include base, cluster, schedule, pipeline, layout, workload and prediction.
+//
 // Layout prediction: the step time and the memory of one layout of one workload on one cluster.
 //
 // The units are dealt to stages (balanced by time unless the layout says how), each stage's passes take its units'

@@ -1,3 +1,4 @@
+// Transfers of a unit are priced on the cluster of their group; each group is priced once.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
 

@@ -35,12 +35,12 @@ struct PricedUnit {
   std::array<Bytes, 3> kept{};
   bool checkpointed = true;
   Bytes working, boundary;
-  Seconds send;  ///< of its boundary to the next stage, the gathering at the other end included
+  Seconds send;  ///< sending its boundary to the next stage, with the gathering at the other end
 };
 
 struct PricedSplit {
   std::string unsuitable;         ///< why the split does not work; empty: it does
-  std::vector<PricedUnit> units;  ///< by kind
+  std::vector<PricedUnit> units;  ///< one for each kind
   PricedGroup data;               ///< context x data: what sums gradients
   PricedGroup expert_data;        ///< replicas of an expert
   PricedGroup ends;               ///< first and last stage: tied parameters

@@ -1,3 +1,4 @@
+// Sentences about a layout: its bound, why it is too large, what was assumed, what to beware of.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>

@@ -1,3 +1,4 @@
+// The recurrence of the header, one unit after the other.
 #include <stepcast/parallelism/sharded_pass.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The longest run is found by bisection, the most even division within it by dynamic programming.
 #include <stepcast/parallelism/stage_division.hpp>
 
 #include <algorithm>

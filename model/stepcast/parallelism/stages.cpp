@@ -1,3 +1,4 @@
+// The units of a stage one after the other: their passes, what sharding adds, and what they keep.
 #include <stepcast/parallelism/sharded_pass.hpp>
 #include <stepcast/parallelism/stage_division.hpp>
 #include <stepcast/parallelism/stages.hpp>

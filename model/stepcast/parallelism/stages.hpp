@@ -22,7 +22,7 @@ struct VirtualStage {
   std::uint32_t first = 0, units = 0;
   PassParts parts;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
-  Bytes kept, working, boundary;  ///< of one micro-batch; `working` beyond what is kept
+  Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
 };
 /// Adds what a stage holds to what its device does.
 void add(StageMemoryInput& device, const VirtualStage&);

@@ -1,3 +1,4 @@
+// What is asked for again and again is kept: priced splits, staged splits, pipelines and exposed gradients.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/parallelism/tables.hpp>
 
@@ -94,7 +95,7 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
 PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, const PipelineShape& shape,
                                            std::string& why) {
   const TableKey key{word(&schedule), word(shape.stages, shape.chunks), shape.micro_batches};
-  const auto& entry = evaluators_(key, [&] {
+  auto& entry = evaluators_(key, [&] {
     evaluated_passes_ += std::size_t{2} * shape.stages * shape.chunks * shape.micro_batches;
     return PipelineEvaluator::of(schedule, shape);
   });
@@ -102,8 +103,7 @@ PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, con
     why = entry.value.reason();
     return nullptr;
   }
-  // Entries are ours: evaluating one does not change what it stands for.
-  return const_cast<PipelineEvaluator*>(entry.value.operator->());
+  return &*entry.value;
 }
 
 std::uint64_t LayoutTables::content_of(const std::vector<VirtualStage>& stages,

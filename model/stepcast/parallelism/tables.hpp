@@ -33,7 +33,7 @@ class NumberedTable {
   };
   /// The entry of `key`, made by `make()` when it is asked for first.
   template <class Make>
-  const Entry& operator()(const TableKey& key, const Make& make) {
+  Entry& operator()(const TableKey& key, const Make& make) {
     const auto found = entries_.find(key);
     if (found != entries_.end()) return *found->second;
     return *entries_.emplace(key, std::make_unique<Entry>(Entry{++made_, make()})).first->second;
@@ -48,12 +48,12 @@ class NumberedTable {
 
 /// One device of a pipeline: what it holds and does, whatever the times.
 struct PipelineDevice {
-  std::vector<std::uint32_t> virtual_stages;  ///< that it holds, in forward order
+  std::vector<std::uint32_t> virtual_stages;  ///< the stages that the device holds, in forward order
   std::uint64_t content = 0;                  ///< number of its StageContent
-  PassParts parts;                            ///< of one micro-batch through each of its virtual stages
-  double parameters = 0;                      ///< with tied ones that it holds a copy of
+  PassParts parts;                            ///< the parts of one micro-batch through each of its virtual stages
+  double parameters = 0;                      ///< elements, tied ones included where it holds a copy
   double tied_parameters = 0;                 ///< whose gradients it sums with the other end of the pipeline
-  double update_share = 0;                    ///< of the workload's parameters
+  double update_share = 0;                    ///< its share of the workload's parameters
   StageMemoryInput memory;
 };
 struct PipelineOutcome {
@@ -72,7 +72,7 @@ struct EvaluatedLayout {
   const PipelineOutcome* pipeline = nullptr;
   std::uint32_t last_device = 0;  ///< the one that ends last
   Seconds iteration;
-  MemoryUse memory;  ///< of the fullest device
+  MemoryUse memory;  ///< the memory of the fullest device
   std::uint32_t fullest_device = 0;
 };
 
@@ -83,7 +83,7 @@ struct LayoutTables {
   Cluster cluster;
   LayoutOptions options;
   double global_batch = 0, parameters = 0;
-  Seconds delay;  ///< by which the slowest worker starts late
+  Seconds delay;  ///< how late the slowest worker starts
 
   [[nodiscard]] Answer<Layout> resolved(const Layout&) const;
   /// Inapplicable with the reason; memory is computed and not judged.
@@ -115,7 +115,7 @@ struct LayoutTables {
   NumberedTable<ExposedGradients> gradients_;
   NumberedTable<Answer<PipelineEvaluator>> evaluators_;
   std::size_t evaluated_passes_ = 0;  ///< held by evaluators_
-  std::size_t held_stages_ = 0;       ///< by staged_ and pipelines_
+  std::size_t held_stages_ = 0;       ///< how much staged_ and pipelines_ hold
   std::map<StageContent, std::uint64_t> contents_;
   std::vector<const StageContent*> content_list_;
   StageContent scratch_content_;

@@ -1,3 +1,4 @@
+// The devices' orders are merged into one that respects all dependencies, or found to have a deadlock.
 #include <stepcast/pipeline/order.hpp>
 
 namespace stepcast {

@@ -19,7 +19,7 @@ struct OrderedPass {
 
   PipelineSlot slot;
   std::uint32_t device = 0, virtual_stage = 0;
-  std::uint32_t position = 0;  ///< in the order of its device
+  std::uint32_t position = 0;  ///< its place in its device's order
   std::uint32_t input = none;  ///< number of the pass whose result it waits for
   std::uint32_t receiver = 0;  ///< device that its result goes to; its own: nothing is sent
   Output output = to_none;     ///< link that takes its result; with two devices there is only `to_next`

@@ -1,3 +1,4 @@
+// The order is compiled once into a flat list of entries; an evaluation is one walk over it.
 #include <stepcast/pipeline/order.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 

@@ -1,4 +1,11 @@
 #pragma once
+// Room pipeline: micro-batches through stages: orders of passes, and how long they take.
+//
+//   stage 0   F0 F1 F2 F3          B0 B1 B2 B3
+//   stage 1      F0 F1 F2 F3 B0 B1 B2 B3            gpipe, four micro-batches
+//
+// It may include base and schedule.
+//
 // Pipeline: the order in which each stage works on micro-batches, and how long that takes.
 //
 // A schedule is a record in the open family pipelines/ (pipelines.inc): GPipe, 1F1B, interleaved 1F1B, zero-bubble
@@ -8,6 +15,8 @@
 // micro-batches are held at a time. Textbook formulas are the laws that test it, not what it computes. Invariants:
 // every pass of every micro-batch and chunk occurs once; the order has no deadlock. Not modelled: stages that wait for
 // one another's memory.
+//
+// pipeline.cpp evaluates orders, lower.cpp makes task graphs of them.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/schedule/task_graph.hpp>
@@ -37,7 +46,7 @@ struct PipelineSlot {
 struct PipelineShape {
   std::uint32_t stages = 1;         ///< devices in a row
   std::uint32_t chunks = 1;         ///< chunks that each of them holds, those of all copies of the model
-  std::uint32_t micro_batches = 1;  ///< of all copies together
+  std::uint32_t micro_batches = 1;  ///< how many all copies of the model work on together
   bool operator==(const PipelineShape&) const = default;
 };
 /// Times of one virtual stage for one micro-batch.
@@ -79,7 +88,7 @@ struct PipelineSchedule {
 /// The times of a pipelined step, on an unloaded cluster.
 struct PipelineTimes {
   Seconds iteration;                   ///< from the first forward to the last end of any device
-  std::vector<Seconds> first_start;    ///< of each device
+  std::vector<Seconds> first_start;    ///< when each device starts its first pass
   std::vector<Seconds> last_backward;  ///< end of its last pass: its gradients are complete
   std::vector<Seconds> busy;           ///< compute
   std::vector<double> kept;            ///< largest number of micro-batches held, in chunks, of each device
@@ -118,10 +127,10 @@ class PipelineEvaluator {
   PipelineShape shape_;
   std::uint32_t virtual_stages_ = 1;
   std::vector<Entry> entries_;
-  std::vector<PassCost> cost_;   ///< by pass and virtual stage
+  std::vector<PassCost> cost_;   ///< one for each pass of each virtual stage
   std::vector<bool> sent_;       ///< whether the result of such a pass goes to another device
   std::vector<double> state_;    ///< until when each is busy; four a device: links (next, before), none, compute
-  std::vector<double> arrival_;  ///< of each result where it goes, after a 0
+  std::vector<double> arrival_;  ///< when each result is where it goes, after a 0
   std::vector<std::uint32_t> first_, last_;  ///< entry of each device
   std::vector<Work> work_;
   PipelineTimes times_;

@@ -1,3 +1,4 @@
+// Partitions by dynamic programming over units and devices, keeping those that nothing beats.
 #include <stepcast/placement/cuts.hpp>
 
 #include <algorithm>

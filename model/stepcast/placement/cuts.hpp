@@ -15,7 +15,7 @@ struct PartitionInput {
   std::span<const PlacedUnit> units;
   const UnequalCluster* cluster = nullptr;
   std::vector<std::uint32_t> order;  ///< devices
-  std::vector<std::uint32_t> like;   ///< by device: equal numbers are interchangeable
+  std::vector<std::uint32_t> like;   ///< devices of equal numbers are interchangeable
   double rounds = 1;                 ///< m: micro-batches
   Seconds largest_send;              ///< without compression and latency; cuts with longer ones are not allowed
   Seconds compressed_send;           ///< what a send takes at most, without latency

@@ -1,4 +1,11 @@
 #pragma once
+// Room placement: pipelines over unequal devices and links.
+//
+//   units  0 1 2 3 4 5 | 6 7 8 9 | 10 11 12 13
+//   device     A100    |   3090  |    2080       cuts where the links between devices carry the least
+//
+// It may include base, encodings, cluster, pipeline and workload.
+//
 // Placement: pipelines over unequal devices and links (FusionLLM, Tang et al., arXiv 2410.12707).
 //
 // OP-Fence: devices whose links are alike form clusters, the pipeline's order keeps each cluster together, and the cuts
@@ -8,6 +15,8 @@
 // max(C, R) over stages, which the cuts minimise, is never above it for GPipe, and equal where compute and sends take
 // the same share of forward and backward passes. Not modelled: what sparsified activations do to convergence, the time
 // to choose the values, links that several pairs of devices share.
+//
+// Unequal clusters as JSON are read in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
@@ -47,7 +56,7 @@ struct UnequalCluster {
 struct PlacedUnit {
   Seconds forward, backward;
   Bytes boundary;
-  Bytes memory;  ///< that it needs on its device
+  Bytes memory;  ///< what it needs on its device
 };
 /// The units of a workload on one device each, in its order; memory is that of parameters, optimizer state and the
 /// activations of `micro_batches`.
@@ -55,12 +64,12 @@ struct PlacedUnit {
                                                            std::uint32_t micro_batches);
 
 struct Placement {
-  std::vector<std::uint32_t> device;  ///< of each stage, in pipeline order
-  std::vector<std::uint32_t> units;   ///< of each stage
+  std::vector<std::uint32_t> device;  ///< the device of each stage, in pipeline order
+  std::vector<std::uint32_t> units;   ///< how many units each stage works on
   std::vector<double> ratio;          ///< AdaTopK's compression on the link after each stage; 1: none
   std::vector<Seconds> compute;       ///< C of each stage: forward and backward pass of a micro-batch
   std::vector<Seconds> send;          ///< R of each stage: activations to the next one, and their gradients back
-  Seconds iteration;                  ///< by the task graph
+  Seconds iteration;                  ///< the step by the task graph
   Seconds closed_form;                ///< sum(C + R) + (m - 1) max(C, R)
   std::vector<std::string> notes;
 };
@@ -68,7 +77,7 @@ struct PlacementOptions {
   std::uint32_t micro_batches = 8;
   double ratio = 1;  ///< AdaTopK on the slowest link: values kept are 1 / ratio; 1: no compression
   double bytes_per_value = 4, bytes_per_index = 8;
-  const PipelineSchedule* schedule = nullptr;  ///< of one chunk a device; null: gpipe
+  const PipelineSchedule* schedule = nullptr;  ///< a schedule of one chunk a device; null: gpipe
 };
 /// The step when `units[i]` units run on `device[i]`, i = 0, 1, ... Inapplicable when they do not fit into its memory
 /// or the schedule does not suit their number. Requires that the units add up and that no device occurs twice.

@@ -1,3 +1,4 @@
+// Storage of a plan for the next one.
 #include <stepcast/plan/comm_plan.hpp>
 
 #include <utility>

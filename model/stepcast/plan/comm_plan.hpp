@@ -1,4 +1,11 @@
 #pragma once
+// Room plan: what is sent, when it may start and who waits for it: plans, strategies, modifiers.
+//
+//   backward 3 -> backward 2 -> backward 1 -> update          edges of the profile, implied
+//        \-> all_reduce A -------------------/               a transfer of the plan, with two edges
+//
+// It may include base, profile and cluster.
+//
 // CommPlan: what is sent, when it may start, and who waits for it.
 //
 // The heart of stepcast. Every paper on gradient communication is a point in a small space of choices: which tensors

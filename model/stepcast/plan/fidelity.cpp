@@ -1,3 +1,4 @@
+// Names and defaults of options.
 #include <stepcast/plan/fidelity.hpp>
 
 namespace stepcast {

@@ -1,3 +1,4 @@
+// The lookup of a modifier by its name.
 #include <stepcast/plan/modifier.hpp>
 
 namespace stepcast {

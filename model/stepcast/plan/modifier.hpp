@@ -6,6 +6,8 @@
 // DDP's buckets, then rewrites the plan. Invariant: `apply` is deterministic, and turns a plan without flaw into a plan
 // without flaw or says why it cannot. Not modelled: that a strategy which looks at sizes (MG-WFBP's merging) would plan
 // otherwise if it knew of the modifier; what a modifier does to convergence.
+//
+// The table of all modifiers is in families.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/options.hpp>
 #include <stepcast/cluster/cluster.hpp>

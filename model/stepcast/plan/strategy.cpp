@@ -1,3 +1,4 @@
+// What a plan needs, how far it departs from synchronous training, and its CommPlan with all modifiers applied.
 #include <stepcast/plan/strategy.hpp>
 
 #include <algorithm>

@@ -5,6 +5,8 @@
 // Strategies are an open family: one file each in strategies/, listed in strategies.inc; everything that loops over
 // strategies (CLI, laws, recommendation, docs) has a new one at once. Invariant: `plan` is deterministic and its result
 // satisfies CommPlan's invariants for every valid profile, or is Inapplicable with the reason.
+//
+// Plans as text are read and written in text.cpp; the table of all strategies is in families.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/options.hpp>
 #include <stepcast/cluster/cluster.hpp>

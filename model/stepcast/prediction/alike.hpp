@@ -1,8 +1,8 @@
 #pragma once
-// Prediction parts: what predictions with and without stragglers share.
+// Prediction of workers that are all alike: one of them stands for all (internal to the library).
 //
-// Without stragglers all workers are alike, and one of them is predicted (alike.cpp). With them the slowest one
-// is, after its compute times have been found (prediction.cpp).
+// With stragglers the slowest worker is predicted in the same way, after its compute times have been found
+// (prediction.hpp). Not modelled: what the other workers do meanwhile.
 #include <stepcast/prediction/prediction.hpp>
 
 namespace stepcast {
@@ -20,6 +20,10 @@ struct AskedPlan {
 [[nodiscard]] std::string obstacle_to(const CommPlan&, Seconds compute, const Cluster&, const CommunicationCost&);
 /// Of a free-running timer, the k-th of those over which predictions are averaged.
 [[nodiscard]] constexpr double phase_of(std::uint32_t k, std::uint32_t phases) { return (k + 0.5) / phases; }
+/// One phase of the plan, lowered and scheduled. `merge`: layers in a row are one task (lower.hpp).
+[[nodiscard]] Answer<DetailedTimeline> scheduled_alike(const Profile&, const Cluster&, const CommunicationCost&,
+                                                       const AskedPlan&, double phase, bool merge,
+                                                       const ScheduleOptions&);
 /// `asked`, or if it leaves options open (`auto`), the best values for them.
 [[nodiscard]] PlanSpec with_automatic_options_tuned(const Profile&, const Cluster&, const PlanSpec& asked);
 

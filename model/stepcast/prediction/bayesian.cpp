@@ -1,3 +1,4 @@
+// A Gaussian process over the logarithm of the option, its next trial where the expected improvement is largest.
 #include <stepcast/prediction/bayesian.hpp>
 
 #include <Eigen/Dense>

@@ -6,11 +6,11 @@
 // strategy led to is kept: if the next one has the same structure (another bandwidth, a bucket size that groups alike),
 // its graph only gets new durations, and if those are the same, too, the answer is known. Invariant: the answer depends
 // on the arguments alone.
+#include <stepcast/base/arena.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/schedule/lowering.hpp>
 #include <stepcast/schedule/steady_period.hpp>
 
-#include <cstddef>
 #include <deque>
 #include <memory>
 #include <memory_resource>
@@ -20,28 +20,6 @@
 #include <vector>
 
 namespace stepcast {
-
-/// Memory that is handed out piece by piece and taken back all at once. After a few rounds it is one block.
-class Arena final : public std::pmr::memory_resource {
- public:
-  Arena() = default;
-  Arena(const Arena&) = delete;
-  /// Takes back all that was handed out.
-  void reset();
-
- private:
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
-  void do_deallocate(void*, std::size_t, std::size_t) override {}
-  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
-    return this == &other;
-  }
-  struct Block {
-    std::unique_ptr<std::byte[]> bytes;
-    std::size_t size = 0;
-  };
-  std::vector<Block> blocks_;  // the last one is in use
-  std::size_t used_ = 0;       // of the last one
-};
 
 /// What no plan and no cluster changes.
 struct PreparedProfile {

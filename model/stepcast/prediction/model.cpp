@@ -1,3 +1,4 @@
+// A prepared profile and cluster, asked for plans by several threads, each with scratch space of its own.
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/model.hpp>

@@ -1,9 +1,10 @@
-// Predictions on clusters with stragglers: the step is that of the slowest worker, in the mean over its jitter.
+// A prediction among stragglers is that of the slowest worker, in the mean over its jitter.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/schedule/plan_flaw.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stepcast {
@@ -57,30 +58,15 @@ Answer<Prediction> predicted_among_all(const Profile& profile, const Cluster& cl
   return out;
 }
 
-// A record of a strategy that has only a name.
-struct NamedPlan {
-  std::string name;
-  Strategy strategy;
-  explicit NamedPlan(std::string_view called) : name(called) {
-    strategy.name = strategy.title = name;
-    strategy.plan = [](const StrategyInput&) -> Answer<CommPlan> {
-      return Inapplicable{"it is no strategy, but one plan"};
-    };
-    strategy.settings = nullptr;
-  }
-  NamedPlan(const NamedPlan&) = delete;
-};
+Answer<DetailedTimeline> detailed_timeline_of(const Profile& traced, const Cluster& cluster, const AskedPlan& asked,
+                                              std::uint32_t iterations) {
+  const Profile profile = slowest_worker(traced, cluster);
+  const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(asked.spec));
+  if (!cost) return Inapplicable{cost.reason()};
+  return scheduled_alike(profile, cluster, *cost, asked, 0.5, false, {.least_iterations = std::max(1u, iterations)});
+}
 
 }  // namespace
-
-PlanSpec spec_named(std::string_view name, std::string_view collective) {
-  const auto named = std::make_shared<const NamedPlan>(name);
-  PlanSpec spec;
-  spec.own = std::shared_ptr<const Strategy>(named, &named->strategy);
-  spec.strategy = spec.own.get();
-  spec.collective = collective;
-  return spec;
-}
 
 Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
   return predicted_among_all(profile, cluster, {with_automatic_options_tuned(profile, cluster, asked)});
@@ -90,6 +76,17 @@ Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, con
                              std::string_view name, std::string_view collective) {
   if (std::string flaw = flaw_of(plan, profile); !flaw.empty()) return Inapplicable{std::move(flaw)};
   return predicted_among_all(profile, cluster, {spec_named(name, collective), &plan});
+}
+
+Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const PlanSpec& asked,
+                                           std::uint32_t iterations) {
+  return detailed_timeline_of(traced, cluster, {with_automatic_options_tuned(traced, cluster, asked)}, iterations);
+}
+
+Answer<DetailedTimeline> detailed_timeline(const Profile& traced, const Cluster& cluster, const CommPlan& plan,
+                                           std::string_view collective, std::uint32_t iterations) {
+  if (std::string flaw = flaw_of(plan, traced); !flaw.empty()) return Inapplicable{std::move(flaw)};
+  return detailed_timeline_of(traced, cluster, {spec_named({}, collective), &plan}, iterations);
 }
 
 }  // namespace stepcast

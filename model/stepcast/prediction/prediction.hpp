@@ -1,4 +1,10 @@
 #pragma once
+// Room prediction: one plan on one cluster: its step, what it is made of, how sure that is; the best plan.
+//
+//   profile, plan, cluster -> step 412 ms = compute 301 + exposed 98 + idle 13; bound: communication bandwidth
+//
+// It may include base, cluster, plan and schedule.
+//
 // Prediction: the step time of one plan on one cluster, why it is so, and how sure we are.
 //
 // The breakdown partitions the steady-state iteration along the compute stream: compute (layers, update, host time that

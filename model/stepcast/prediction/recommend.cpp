@@ -1,3 +1,4 @@
+// Presets are tuned, ranked and compared; of equals the simplest is preferred.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/recommend.hpp>

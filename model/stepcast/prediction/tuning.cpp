@@ -1,3 +1,4 @@
+// A coarse grid decides the valley, golden section polishes; or a search as a run-time tuner makes it (bayesian.hpp).
 #include <stepcast/prediction/bayesian.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/tuning.hpp>

@@ -14,7 +14,7 @@ struct Calibration {
 
   const std::vector<Step> steps;
   const TraceLinks links;
-  std::size_t number = 0;  ///< of the calibration step among `steps`
+  std::size_t number = 0;  ///< the place of the calibration step among `steps`
   StepGraph taken_apart;
 };
 

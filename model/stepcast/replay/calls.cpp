@@ -1,5 +1,5 @@
 // What the runtime calls of a replayed step do: launch work, copy memory, wait for the device.
-#include <stepcast/replay/graph.hpp>
+#include <stepcast/replay/calls.hpp>
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Collectives that ran on threads of the communication library (gloo): who issued them, and who waited for them.
-#include <stepcast/replay/graph.hpp>
+#include <stepcast/replay/collectives.hpp>
 
 #include <algorithm>
 #include <map>

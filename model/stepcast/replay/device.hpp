@@ -35,10 +35,10 @@ struct TraceLinks {
 
   const Trace& trace;
   std::vector<std::uint32_t> work;                   ///< all device work, in order of start
-  std::vector<std::vector<std::uint32_t>> streams;   ///< by track: its device work
-  std::vector<std::uint32_t> position;               ///< by event: place in its stream
-  std::vector<std::uint32_t> launch_of;              ///< by event: the runtime call, else `no_index`
-  std::vector<std::uint32_t> first_of_launch;        ///< by runtime call: the first work that it launched
+  std::vector<std::vector<std::uint32_t>> streams;   ///< the device work of each track
+  std::vector<std::uint32_t> position;               ///< each event's place in its stream
+  std::vector<std::uint32_t> launch_of;              ///< the runtime call that launched each event, else `no_index`
+  std::vector<std::uint32_t> first_of_launch;        ///< the first work that each runtime call launched
   std::vector<std::uint32_t> launches;               ///< calls that launched device work, once each
   std::vector<Dependency> stream_waits, host_waits;  ///< what ids in the file prove, sorted by `after`
 

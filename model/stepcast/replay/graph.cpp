@@ -1,5 +1,8 @@
 // The graph of one step: its resources, its device work, what other threads do for the main thread, and its end.
+#include <stepcast/replay/calls.hpp>
+#include <stepcast/replay/collectives.hpp>
 #include <stepcast/replay/graph.hpp>
+#include <stepcast/replay/step_builder.hpp>
 
 #include <algorithm>
 #include <string>

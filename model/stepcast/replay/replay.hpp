@@ -1,4 +1,10 @@
 #pragma once
+// Room replay: the self-check: a trace's step rebuilt from its tasks, scored on its other steps.
+//
+//   step 3 -> tasks and dependencies -> rebuilt step 201.3 ms;  measured steps 4 to 9: median 200.1 ms, error +0.6 %
+//
+// It may include base, trace, ranks, extraction, documents and schedule.
+//
 // Replay: the self-check. One step of the trace is rebuilt from its tasks and dependencies, and scored on the others.
 //
 // Tasks are the host events and the gaps between them of *one* calibration step, and the device work that they launch;
@@ -34,7 +40,8 @@ struct Replay {
   std::int64_t calibration_step = -1;
   std::vector<Step> steps;
   std::vector<Seconds> step_times;
-  std::vector<Seconds> rebuilt;  ///< of each step; 0: not predicted (distorted, or work of which no other step tells)
+  std::vector<Seconds>
+      rebuilt;  ///< each step as rebuilt; 0: not predicted (distorted, or work of which no other step tells)
 
   /// rebuilt / measured - 1 of each step; 0 where one of them is unknown.
   [[nodiscard]] std::vector<double> step_errors() const;
@@ -42,23 +49,5 @@ struct Replay {
 
 /// Inapplicable when the trace has no annotated steps.
 [[nodiscard]] Answer<Replay> replay_of(const Trace&);
-
-/// A stretch of one row of a timeline; times from the start of the step.
-struct ReplaySlice {
-  std::uint32_t row = 0;
-  TaskKind kind = TaskKind::host;
-  std::string_view name;  ///< lives as long as the trace
-  Picoseconds start = 0, duration = 0;
-};
-/// The calibration step as measured, operators with all their parts, and as rebuilt, one slice a task. A row is a host
-/// thread, a thread of a communication library or a device stream; slices of a row nest.
-struct ReplayTimeline {
-  std::string source;
-  Step step;
-  Seconds period;  ///< of the rebuilt step
-  std::vector<std::string> rows;
-  std::vector<ReplaySlice> measured, rebuilt;
-};
-[[nodiscard]] Answer<ReplayTimeline> replay_timeline_of(const Trace&);
 
 }  // namespace stepcast

@@ -1,6 +1,6 @@
 // The calibration step as measured and as rebuilt, row beside row.
 #include <stepcast/replay/calibration.hpp>
-#include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/timeline.hpp>
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,6 +3,9 @@
 //
 // Invariant: text and JSON are made from the same value, like all reports (report.hpp). All layouts of a report are of
 // one workload and one global batch. Not modelled: what a layout costs in accuracy: all of them compute the same.
+//
+// text/layout.cpp writes layouts and comparisons, text/layout_search.cpp what a search found, text/unit_frontier.cpp
+// what a device can trade; json/layout.cpp writes all of them as JSON.
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/unit_frontier.hpp>
 

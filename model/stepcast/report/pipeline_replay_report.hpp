@@ -1,8 +1,10 @@
 #pragma once
 // Reports of a pipeline replay: text, JSON, and a step as measured and rebuilt (internal to the reports and the
 // program).
+//
+// text/pipeline_replay.cpp, json/pipeline_replay.cpp and timeline/pipeline_replay.cpp each write one of them.
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
-#include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/timeline.hpp>
 
 #include <iosfwd>
 #include <span>

@@ -3,6 +3,8 @@
 //
 // The micro-batch is the one with the shortest step of those that were allowed. Beside the placement stands what one
 // would do without it: all devices in the order in which they were named, the units dealt evenly, nothing compressed.
+//
+// placement_report.cpp chooses, text/placement.cpp writes text and JSON.
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/workload/workload.hpp>
 
@@ -18,7 +20,7 @@ struct PlacementChoice {
   Placement placement;
   PlacementOptions options;
   std::int64_t micro_batch = 1;
-  std::optional<Placement> naive;  ///< with the same micro-batches
+  std::optional<Placement> naive;  ///< the plain placement of the same micro-batches
   std::string no_naive;            ///< why there is none
 };
 /// `micro_batches`: samples of a micro-batch to choose from; empty: the powers of two that divide the batch.

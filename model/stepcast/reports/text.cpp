@@ -9,6 +9,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
 #include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/ranking.hpp>
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>

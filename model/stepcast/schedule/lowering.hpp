@@ -24,7 +24,7 @@ class ComputeTimes {
  public:
   explicit ComputeTimes(const Profile&);
 
-  std::vector<PassTimes> forward, backward;  ///< by layer
+  std::vector<PassTimes> forward, backward;  ///< one for each layer
   std::vector<std::uint32_t> backward_order;
   PassTimes optimizer, other, input;
   Picoseconds input_period = 0;

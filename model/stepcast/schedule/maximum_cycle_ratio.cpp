@@ -1,3 +1,4 @@
+// Howard's algorithm on the realised graph: an independent check of the period.
 #include <stepcast/schedule/schedule.hpp>
 
 #include <boost/graph/adjacency_list.hpp>

@@ -1,3 +1,4 @@
+// The clock goes from event to event: ends free resources and successors, starts change the rates of what runs.
 #include <stepcast/schedule/schedule.hpp>
 
 #include <algorithm>

@@ -1,4 +1,10 @@
 #pragma once
+// Room schedule: from a plan to a timeline: task graph, its lowering, and two schedulers.
+//
+//   profile + plan + cost -> lowered -> TaskGraph -> schedule -> Timeline: start, end and cause of every task
+//
+// It may include base and plan.
+//
 // Schedule: when each task of a TaskGraph runs, iteration after iteration, until a steady state is reached.
 //
 // Event-driven list scheduling. A task starts exactly when its last predecessor ended and its resource serves it, never
@@ -9,6 +15,8 @@
 // get earlier. If that never happens within `most_iterations`, the mean of the second half is reported and `steady` is
 // false. Independent check: `maximum_cycle_ratio` of the graph with the order that was realised. Not modelled: jitter
 // (see prediction.hpp).
+//
+// schedule.cpp runs the tasks; maximum_cycle_ratio.cpp is the check, by another algorithm.
 #include <stepcast/schedule/task_graph.hpp>
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The queue whose next event is the earliest acts next; ends are passed on at once.
 #include <stepcast/schedule/steady_period.hpp>
 
 #include <algorithm>

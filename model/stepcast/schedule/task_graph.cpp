@@ -1,3 +1,4 @@
+// Arcs are packed by a counting sort; cycles of lag 0 are found by a topological walk.
 #include <stepcast/schedule/task_graph.hpp>
 
 #include <algorithm>

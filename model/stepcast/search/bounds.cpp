@@ -1,3 +1,4 @@
+// Bounds of families by sums over units, of members by their stages, and lastly with exposed gradients.
 #include <stepcast/search/bounds.hpp>
 
 #include <algorithm>

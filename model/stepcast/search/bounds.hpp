@@ -47,7 +47,7 @@ class LayoutBounds {
     std::array<Seconds, 2> first_end, iteration;  ///< by overlap of sends: last backward of the first device; the step
     Bytes memory;
     std::vector<std::uint32_t> first_content;  ///< units of the first device, by kind
-    Seconds update;                            ///< of the first device
+    Seconds update;                            ///< what the first device takes to update
   };
   void enter(const LayoutFamily&);
   const Staged& staged(const LayoutFamily&, const LayoutSwitches&);
@@ -60,7 +60,7 @@ class LayoutBounds {
   const LayoutFamilies& families_;
   LayoutTables& tables_;
   std::uint64_t entered_;                                            ///< first member of the family that is held
-  const PricedSplit* split_ = nullptr;                               ///< of that family
+  const PricedSplit* split_ = nullptr;                               ///< the priced split of that family
   std::array<std::vector<std::uint32_t>, 3> divisions_;              ///< units of each stage, by recomputation
   std::array<std::optional<Staged>, 3 * 8> staged_;                  ///< by recomputation, ZeRO stage, overlap
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass

@@ -1,3 +1,4 @@
+// The product of all degrees and choices, less what does not multiply to the devices or divide the batch.
 #include <stepcast/search/families.hpp>
 
 #include <algorithm>

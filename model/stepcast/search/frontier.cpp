@@ -1,3 +1,4 @@
+// The algebra of frontiers (reduced, product, united), and the search by elimination.
 #include <stepcast/search/frontier.hpp>
 #include <stepcast/search/frontier_graph.hpp>
 
@@ -34,15 +35,6 @@ struct Row {
 bool later(const Row& x, const Row& y) {
   return std::make_tuple(x.memory(), x.time(), x.offset.trace, x.next) >
          std::make_tuple(y.memory(), y.time(), y.offset.trace, y.next);
-}
-
-bool usable(const std::vector<CostPoint>& points) {
-  return std::all_of(points.begin(), points.end(),
-                     [](const CostPoint& p) { return std::isfinite(p.memory) && std::isfinite(p.time); });
-}
-
-[[noreturn]] void refuse(const std::string& where, std::string expected, std::string found) {
-  throw InputError(where, std::move(expected), std::move(found));
 }
 
 }  // namespace
@@ -103,28 +95,6 @@ Frontier united(const Frontier& a, const Frontier& b) {
   while (i != a.end()) take(*i++);
   while (j != b.end()) take(*j++);
   return result;
-}
-
-void check(const OperatorGraph& graph) {
-  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
-    const std::string where = "operator " + std::to_string(i);
-    const auto& configurations = graph.operators[i].configurations;
-    if (configurations.empty()) refuse(where, "at least one configuration", "none");
-    if (!usable(configurations)) refuse(where, "finite costs", "a configuration whose cost is not");
-  }
-  for (std::size_t e = 0; e < graph.edges.size(); ++e) {
-    const std::string where = "edge " + std::to_string(e);
-    const OperatorGraph::Edge& edge = graph.edges[e];
-    if (edge.from >= graph.operators.size() || edge.to >= graph.operators.size() || edge.from == edge.to)
-      refuse(where, "two different operators below " + std::to_string(graph.operators.size()),
-             std::to_string(edge.from) + " and " + std::to_string(edge.to));
-    const std::size_t pairs =
-        graph.operators[edge.from].configurations.size() * graph.operators[edge.to].configurations.size();
-    if (edge.change.size() != pairs)
-      refuse(where, std::to_string(pairs) + " costs, one for each pair of configurations",
-             std::to_string(edge.change.size()));
-    if (!usable(edge.change)) refuse(where, "finite costs", "a change whose cost is not");
-  }
 }
 
 AssignmentFrontier frontier_of(const OperatorGraph& graph, const FrontierOptions& options) {

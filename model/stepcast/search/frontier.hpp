@@ -41,7 +41,7 @@ struct OperatorGraph {
 };
 struct Assignment {
   double memory = 0, time = 0;
-  std::vector<std::uint32_t> configuration;  ///< of each operator
+  std::vector<std::uint32_t> configuration;  ///< the configuration of each operator
 };
 struct FrontierOptions {
   std::size_t most_points = 0;  ///< 0: all; else frontiers are thinned, and `exact` is false

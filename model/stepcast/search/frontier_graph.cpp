@@ -1,8 +1,11 @@
+// Eliminations of edges, ends, nodes and branches, with the record of choices behind each point.
 #include <stepcast/search/frontier_graph.hpp>
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace stepcast {
@@ -13,7 +16,38 @@ constexpr std::size_t most_pairs = 4096;
 
 double least_time_of(const Frontier& frontier) { return frontier.back().time; }
 
+bool usable(const std::vector<CostPoint>& points) {
+  return std::all_of(points.begin(), points.end(),
+                     [](const CostPoint& p) { return std::isfinite(p.memory) && std::isfinite(p.time); });
+}
+
+[[noreturn]] void refuse(const std::string& where, std::string expected, std::string found) {
+  throw InputError(where, std::move(expected), std::move(found));
+}
+
 }  // namespace
+
+void check(const OperatorGraph& graph) {
+  for (std::size_t i = 0; i < graph.operators.size(); ++i) {
+    const std::string where = "operator " + std::to_string(i);
+    const auto& configurations = graph.operators[i].configurations;
+    if (configurations.empty()) refuse(where, "at least one configuration", "none");
+    if (!usable(configurations)) refuse(where, "finite costs", "a configuration whose cost is not");
+  }
+  for (std::size_t e = 0; e < graph.edges.size(); ++e) {
+    const std::string where = "edge " + std::to_string(e);
+    const OperatorGraph::Edge& edge = graph.edges[e];
+    if (edge.from >= graph.operators.size() || edge.to >= graph.operators.size() || edge.from == edge.to)
+      refuse(where, "two different operators below " + std::to_string(graph.operators.size()),
+             std::to_string(edge.from) + " and " + std::to_string(edge.to));
+    const std::size_t pairs =
+        graph.operators[edge.from].configurations.size() * graph.operators[edge.to].configurations.size();
+    if (edge.change.size() != pairs)
+      refuse(where, std::to_string(pairs) + " costs, one for each pair of configurations",
+             std::to_string(edge.change.size()));
+    if (!usable(edge.change)) refuse(where, "finite costs", "a change whose cost is not");
+  }
+}
 
 EliminationGraph::EliminationGraph(const OperatorGraph& graph, const FrontierOptions& options)
     : options_(options), original_(graph.operators.size()) {

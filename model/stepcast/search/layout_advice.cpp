@@ -1,3 +1,4 @@
+// The best layouts get tuned gradients, data parallelism alone stands beside them, and machines are counted.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/search/layout_advice.hpp>

@@ -21,7 +21,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct LayoutAdviceOptions {
   LayoutSearchOptions search{};
-  std::uint32_t tuned_layouts = 3;  ///< of the best; 0: none
+  std::uint32_t tuned_layouts = 3;  ///< how many of the best layouts get tuned gradients; 0: none
   Search tuning = Search::bayesian;
   bool sensitivity = true;
 };

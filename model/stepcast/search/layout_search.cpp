@@ -1,3 +1,4 @@
+// Nodes are taken by their bounds, in batches whose outcome does not depend on the number of threads.
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -378,6 +379,17 @@ Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster&
   const Seconds left = limited ? std::max(Seconds(1e-9), options.time_budget - spent) : Seconds(0);
   result.nothing = why_nothing(workload, cluster, space, options, result, left);
   return result;
+}
+
+std::vector<LayoutPlan> layouts_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
+                                   double global_batch) {
+  const LayoutFamilies families(space, workload, cluster, global_batch);
+  std::vector<LayoutPlan> all;
+  all.reserve(families.size());
+  for (const LayoutFamily& f : families.families())
+    for (const LayoutSwitches& s : families.switches(f))
+      all.push_back({layout_of(f, s), families.gradients()[s.gradients]});
+  return all;
 }
 
 }  // namespace stepcast

@@ -1,4 +1,10 @@
 #pragma once
+// Room search: the best layout of a space, with a proof; frontiers of memory and time; advice.
+//
+//   space -> families by their bounds -> members by theirs -> predictions -> the best, and what was left out and why
+//
+// It may include base, prediction, parallelism and launch.
+//
 // Layout search: the best layout in a whole space, with a proof.
 //
 // Branch and bound over the product of tensor, pipeline, context and expert degrees, micro-batch, chunks, schedule,
@@ -35,7 +41,7 @@ struct LayoutSpace {
 
 enum class Objective : std::uint8_t {
   shortest_step,   ///< under the memory cap
-  least_memory,    ///< with a step no longer than `target_step`
+  least_memory,    ///< the least memory of a step no longer than `target_step`
   fewest_devices,  ///< the same; searches parts of the cluster
   cheapest,        ///< price x devices x step time, over parts of the cluster
 };

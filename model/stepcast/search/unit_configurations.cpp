@@ -1,3 +1,4 @@
+// What a device can choose for each unit, as an operator graph with costs in memory and time.
 #include <stepcast/base/text.hpp>
 #include <stepcast/search/families.hpp>
 #include <stepcast/search/unit_configurations.hpp>

@@ -1,3 +1,4 @@
+// The frontier of the operator graph of units, and the fastest point within a memory.
 #include <stepcast/search/unit_frontier.hpp>
 
 #include <utility>

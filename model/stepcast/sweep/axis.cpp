@@ -7,7 +7,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/goodput.hpp>
 #include <stepcast/prediction/recommend.hpp>
-#include <stepcast/sweep/grid.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,7 @@
 // Cross-overs: rows say between which points the best plan changes, bisection with real predictions says where.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>

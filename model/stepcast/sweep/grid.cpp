@@ -1,6 +1,8 @@
+// A place is made from the values of its point: profile, then cluster, then the pipeline that feeds them.
 #include <stepcast/base/text.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/sweep/axis_rules.hpp>
 #include <stepcast/sweep/grid.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
@@ -59,30 +61,6 @@ Cluster with_network_latency(Cluster cluster, Seconds latency) {
   cluster.network.latency = latency;
   return cluster;
 }
-
-}  // namespace
-
-std::size_t SweepQuestion::points() const {
-  std::size_t n = 1;
-  for (const SweepAxis& axis : axes) {
-    const std::size_t k = axis.values.size();
-    if (k == 0) return 0;
-    n = n > std::numeric_limits<std::size_t>::max() / k ? std::numeric_limits<std::size_t>::max() : n * k;
-  }
-  return n;
-}
-
-std::vector<Plan> plans_of(const SweepQuestion& question) {
-  if (!question.plans.empty()) return question.plans;
-  const bool divided =
-      std::ranges::any_of(question.axes, [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
-  if (divided || question.global_batch > 0) return {plan_of("ddp")};
-  std::vector<Plan> plans;
-  for (PlanSpec& spec : preset_plans_on(question.cluster)) plans.emplace_back(std::move(spec));
-  return plans;
-}
-
-namespace {
 
 bool divides_models(const SweepQuestion& question, const std::vector<Plan>& plans) {
   return question.global_batch > 0 || question.shape ||

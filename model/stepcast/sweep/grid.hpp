@@ -1,34 +1,17 @@
 #pragma once
-// Sweep parts: a checked question, and what stands at a point of its grid (internal to the library).
+// Sweep grid: a checked question, and what stands at a point of its grid (internal to the library).
 //
 // Invariant: a place depends on the values of its point alone, never on points that were asked for before.
 #include <stepcast/sweep/sweep.hpp>
 
 #include <memory>
-#include <string_view>
+#include <span>
+#include <vector>
 
 namespace stepcast {
 
-/// The shape of the quantities that are no options.
-struct SweepQuantityRule {
-  SweepQuantity quantity;
-  std::string_view name, column, title;
-  std::string_view expected;  ///< of a value
-};
-[[nodiscard]] const SweepQuantityRule* rule_of(SweepQuantity);
-/// Throws InputError for an axis whose name or values are none, in a question with these plans.
-void check_axis(const SweepAxis&, std::span<const Plan> plans);
-/// "network bandwidth (goodput)", "bucket of ddp": for the axis of a chart.
-[[nodiscard]] std::string title_of(const SweepAxis&);
-
-/// "5 ms" for text_of's "5.000 ms".
-[[nodiscard]] std::string trimmed_text_of(Seconds);
 /// Bandwidth and latency are those between machines: some point has several.
 [[nodiscard]] bool over_network(const SweepQuestion&);
-
-/// Where an axis of the option named `name` ("bucket", "ddp.bucket") writes its value: the option of the plan's
-/// strategy or of its modifiers; null where the plan has none. `spec` receives its kind and range.
-[[nodiscard]] double* option_of(PlanSpec& plan, std::string_view name, const OptionSpec** spec = nullptr);
 
 /// What a point of the grid is predicted on.
 struct SweepPlace {

@@ -1,4 +1,6 @@
+// Points are handed to threads; rows of a point are answered and compared together.
 #include <stepcast/base/helping_threads.hpp>
+#include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/grid.hpp>
 
 #include <algorithm>
@@ -84,6 +86,26 @@ void for_each_index(std::size_t count, const SweepOptions& options, const std::f
 }
 
 }  // namespace
+
+std::size_t SweepQuestion::points() const {
+  std::size_t n = 1;
+  for (const SweepAxis& axis : axes) {
+    const std::size_t k = axis.values.size();
+    if (k == 0) return 0;
+    n = n > std::numeric_limits<std::size_t>::max() / k ? std::numeric_limits<std::size_t>::max() : n * k;
+  }
+  return n;
+}
+
+std::vector<Plan> plans_of(const SweepQuestion& question) {
+  if (!question.plans.empty()) return question.plans;
+  const bool divided =
+      std::ranges::any_of(question.axes, [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
+  if (divided || question.global_batch > 0) return {plan_of("ddp")};
+  std::vector<Plan> plans;
+  for (PlanSpec& spec : preset_plans_on(question.cluster)) plans.emplace_back(std::move(spec));
+  return plans;
+}
 
 std::vector<SweepRow> swept(const SweepQuestion& question, const SweepOptions& options) {
   const SweepGrid grid(question);

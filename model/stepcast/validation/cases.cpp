@@ -12,9 +12,9 @@
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/encodings/json_node.hpp>
-#include <stepcast/validation/validation.hpp>
+#include <stepcast/validation/cases.hpp>
 
 #include <algorithm>
 #include <cmath>

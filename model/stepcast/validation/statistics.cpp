@@ -1,7 +1,7 @@
 // Statistics of a suite: errors and coverage of the held-out cases, the order of plans, and the price of the choice.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/roofline/model_shape.hpp>
-#include <stepcast/validation/validation.hpp>
+#include <stepcast/validation/statistics.hpp>
 
 #include <algorithm>
 #include <array>

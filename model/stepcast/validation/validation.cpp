@@ -3,7 +3,8 @@
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/fit.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
+#include <stepcast/calibration/calibration.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
@@ -11,6 +12,7 @@
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
 #include <stepcast/replay/replay.hpp>
 #include <stepcast/validation/validation.hpp>
+#include <stepcast/validation/verdict.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -285,31 +287,6 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
 }
 
 }  // namespace
-
-std::string_view name_of(Outcome outcome) {
-  constexpr std::string_view names[] = {"passed", "failed", "skipped", "excluded"};
-  return names[static_cast<std::size_t>(outcome)];
-}
-
-void judge(const ValidationCase& c, CaseResult& result) {
-  if (result.predicted_any) result.error = (result.predicted - result.measured) / result.measured;
-  if (!c.excluded.empty()) {
-    result.outcome = Outcome::excluded;
-    result.reason = c.excluded;
-    return;
-  }
-  const double size = std::abs(result.error);
-  const auto fail = [&](std::string why) {
-    result.outcome = Outcome::failed;
-    result.reason = std::move(why);
-  };
-  if (!result.predicted_any) return fail("no prediction: " + result.reason);
-  // Written so that an error that is not a number fails.
-  if (!(size <= c.tolerance)) return fail("off by " + percent(size) + ", tolerance " + percent(c.tolerance));
-  if (c.recorded_error && !(size <= std::abs(*c.recorded_error) + ratchet_slack))
-    return fail("off by " + percent(size) + ", recorded " + percent(std::abs(*c.recorded_error)));
-  result.outcome = Outcome::passed;
-}
 
 namespace {
 

@@ -1,4 +1,11 @@
 #pragma once
+// Room validation: predictions against measurements, with verdicts that can fail.
+//
+// Example: a suite of 40 cases, of which 38 pass; the held-out ones are off by 4.1 % in the median.
+//
+// It may include base, profile, roofline, extraction, formats/shared, documents, cluster, plan, whatif, prediction,
+// layout, parallelism, calibration, replay and replay/pipelined.
+//
 // Validation: predictions against numbers that others measured or published, with verdicts that can fail.
 //
 // A case is one such number: where it comes from, the inputs of the prediction, the measured value, how far off a
@@ -9,169 +16,15 @@
 //
 // The library opens no files: inputs that are neither shipped nor in the suite itself are asked for by path, and a case
 // whose file is absent is skipped and says so. Not modelled: errors that are correlated between cases.
-#include <stepcast/base/error.hpp>
-#include <stepcast/cluster/cluster.hpp>
-#include <stepcast/cluster/collective.hpp>
-#include <stepcast/layout/layout.hpp>
-#include <stepcast/plan/strategy.hpp>
-#include <stepcast/prediction/prediction.hpp>
-#include <stepcast/profile/profile.hpp>
-#include <stepcast/roofline/device.hpp>
-#include <stepcast/whatif/input_pipeline.hpp>
+#include <stepcast/validation/cases.hpp>
+#include <stepcast/validation/statistics.hpp>
 
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
-
-enum class CaseSplit : std::uint8_t { calibration, held_out };
-[[nodiscard]] std::string_view name_of(CaseSplit);
-
-/// What a case compares.
-enum class Subject : std::uint8_t {
-  step,        ///< the step time of a plan
-  ratio,       ///< the step time of a plan over that of another plan
-  collective,  ///< the time of an all-reduce, on links that are fitted to the logs of other world sizes
-  operation,   ///< the time of one operation by one collective algorithm
-  replay,      ///< a trace's step, rebuilt from one of its steps, against its other steps
-};
-
-/// From what a case is predicted. Profiles and clusters are named: in the suite, in the program, or a file.
-struct CaseInputs {
-  std::string profile;  ///< a profile or (Subject::replay: only) a trace
-  std::string cluster;
-  std::int64_t workers = 0;  ///< 0: as many as the cluster has
-  PlanSpec plan;
-  std::string model;             ///< Subject::step: a described model (model_shape.hpp) in place of a profile
-  std::string device;            ///< of a described model: in the suite, in the program, or a file
-  std::optional<Layout> layout;  ///< of a described model, in front of the plan
-  double global_batch = 0;       ///< of a described model
-  PlanSpec over;                 ///< Subject::ratio: the plan to compare with
-  std::string pipeline;          ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
-  std::optional<double> cached_share;          ///< in place of the pipeline's
-  std::optional<std::int64_t> loader_workers;  ///< in place of the pipeline's
-  double steps = 1;                            ///< Subject::step: the measured time covers this many steps
-  Seconds Breakdown::*part = nullptr;          ///< Subject::step: only this part of the step is compared
-  Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
-  Seconds extra_optimizer;        ///< cost of the update that the single-worker step does not contain
-  std::vector<std::string> logs;  ///< Subject::collective: files to fit
-  /// Files of a pipelined job (pipeline_replay.hpp), and what of its replay is compared: "rebuilt", "forecast",
-  /// "schedule" (Subject::replay), "unevenness", "slow_worker", "slow_stage" (Subject::ratio).
-  std::vector<std::string> traces;
-  std::string figure;
-  Operation operation{};  ///< Subject::operation
-  std::string algorithm;  ///< Subject::operation: that of the cluster where it is empty
-  Bytes size;             ///< Subject::collective, operation
-};
-
-struct ValidationCase {
-  std::string id;      ///< unique within the suite
-  std::string source;  ///< publication and table
-  std::string grade;   ///< how the number is known: "source", "derived", "measured"; "exact": computed, not measured
-  std::string method;  ///< the source's name for the plan, under which rankings compare it
-  Subject subject = Subject::step;
-  CaseInputs inputs;
-  double measured = 0;   ///< seconds; a ratio for Subject::ratio; from the trace for Subject::replay
-  double spread = 0;     ///< standard deviation as published, same unit
-  double tolerance = 0;  ///< largest relative error that passes
-  CaseSplit split = CaseSplit::held_out;
-  std::optional<double> recorded_error;  ///< signed, relative
-  std::string excluded;                  ///< why the number must not be used; empty: it is used
-};
-
-/// Steps of described models as a CSV (measured_steps_of_csv) that is a file: one case a row. Rows that the suite has
-/// already, such as those to which the device was fitted, are left out.
-struct MeasuredStepTable {
-  std::string file;
-  ValidationCase common;  ///< what all rows share; its inputs hold the plan where the columns say nothing
-};
-
-/// What others reached on the same numbers: the suite fails as a whole with a larger mean error.
-struct PublishedError {
-  double mean = 0;  ///< of |error|; 0: none
-  std::string source;
-};
-
-struct ValidationSuite {
-  std::string name, summary;
-  std::map<std::string, Profile> profiles;  ///< its own, besides the shipped ones
-  std::map<std::string, Cluster> clusters;
-  std::map<std::string, Device> devices;
-  std::map<std::string, InputPipeline> pipelines;
-  std::vector<ValidationCase> cases;
-  std::vector<MeasuredStepTable> tables;
-  PublishedError published;
-  /// Mean of |error| over the held-out cases when last recorded: the ratchet of rows in tables.
-  std::optional<double> recorded_mean_error;
-};
-
-/// Reads schema "stepcast.cases/1": one object per case, `defaults` for what the cases share. Throws InputError (JSON
-/// pointer, suggestion for unknown keys).
-[[nodiscard]] ValidationSuite suite_of_json(std::string_view text, std::string_view source);
-/// Adds a case for every row of a table (measured_steps_of_csv), except those whose id the suite has.
-void add_rows(ValidationSuite&, const MeasuredStepTable&, std::string_view csv, std::string_view source);
-/// The suites that the program carries (validation/cases/*.json), by name.
-[[nodiscard]] std::vector<std::string> shipped_suite_names();
-/// Throws InputError for an unknown name.
-[[nodiscard]] ValidationSuite shipped_suite(std::string_view name);
-
-enum class Outcome : std::uint8_t { passed, failed, skipped, excluded };
-[[nodiscard]] std::string_view name_of(Outcome);
-
-struct CaseResult {
-  Outcome outcome = Outcome::skipped;
-  std::string reason;          ///< why it failed, was skipped or is excluded
-  bool predicted_any = false;  ///< the numbers below are valid
-  double predicted = 0, measured = 0;
-  double error = 0;          ///< (predicted - measured) / measured
-  double low = 0, high = 0;  ///< P10-P90 of the prediction; equal where it states none
-  [[nodiscard]] bool has_interval() const { return high > low; }
-  [[nodiscard]] bool inside() const { return low <= measured && measured <= high; }
-};
-
-/// The ratchet's slack: an error may be this much larger than recorded before it counts as worse.
-inline constexpr double ratchet_slack = 0.002;
-/// Judges `result` (its predicted and measured values) and fills in error, outcome and reason.
-void judge(const ValidationCase&, CaseResult& result);
-
-/// Choosing one plan in every group of cases that share model, cluster and number of workers: how much slower the
-/// chosen plan is, in the measurements, than the measured best.
-struct Regret {
-  std::string among;       ///< "all-reduce" or "servers": the latter take more machines and are ranked apart
-  std::size_t groups = 0;  ///< with at least two plans
-  double mean = 0, p90 = 0, worst = 0;
-  std::string constant;  ///< the plan that is the best constant answer
-  double constant_mean = 0, constant_p90 = 0;
-};
-
-/// The held-out cases that share one number of their layout: "tp 4".
-struct ErrorGroup {
-  std::string by;
-  double value = 0;
-  std::size_t cases = 0;
-  double mean = 0, bias = 0;  ///< of |error|, and of the signed error
-};
-
-struct SuiteStatistics {
-  std::size_t cases = 0, passed = 0, failed = 0, skipped = 0, excluded = 0;
-  std::size_t held_out = 0;                            ///< predicted cases behind the errors below
-  double median = 0, p90 = 0, worst = 0, mean = 0;     ///< of |error|, held out
-  std::size_t with_interval = 0, inside = 0;           ///< held out
-  std::size_t pairs = 0;                               ///< of one group, not both calibration, different plans
-  double kendall = 0;                                  ///< (concordant - discordant) / pairs
-  std::size_t clear_pairs = 0, clear_pairs_right = 0;  ///< measured more than 5 % apart
-  std::vector<Regret> regrets;
-  std::vector<ErrorGroup> groups;     ///< of layouts, by degree and by model
-  bool worse_than_published = false;  ///< counted in `failed`
-  bool worse_than_recorded = false;   ///< the mean error, likewise; not judged where a case was skipped
-};
-[[nodiscard]] SuiteStatistics statistics_of(const ValidationSuite&, std::span<const CaseResult>);
 
 struct SuiteResult {
   ValidationSuite suite;

@@ -1,4 +1,4 @@
-// Parts of what-ifs.
+// What what-ifs share: refusals, numbers as text, and the activations of selected layers.
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 

@@ -1,3 +1,4 @@
+// Hits of the cache, then the rate of storage, network and preparation, whichever is the slowest.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>

@@ -12,6 +12,8 @@
 // durations that vary from batch to batch (the depth of the prefetch queue matters only then, and in plans whose steps
 // differ), the start of an epoch (workers that start, the first batch), loader workers that take cores from the step
 // or from one another, jobs that drive each other's samples out of the cache, copies to the device (part of the step).
+//
+// Input pipelines as JSON are read and written in input_pipeline_json.cpp.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/profile/profile.hpp>
 
@@ -44,13 +46,13 @@ struct InputPipeline {
   std::string name;
   Bytes data_set;           ///< as stored
   double samples = 0;       ///< per epoch, all servers together
-  double cached_share = 0;  ///< of the data set, in the memory of one server
+  double cached_share = 0;  ///< the share of the data set in the memory of one server
   CachePolicy cache = CachePolicy::lru;
-  BytesPerSecond storage;             ///< of one server, all workers together
+  BytesPerSecond storage;             ///< the rate of one server for all its workers together
   BytesPerSecond storage_per_worker;  ///< one worker alone, which reads file by file; 0: as `storage`
   BytesPerSecond memory;              ///< cached data; 0: takes no time
   BytesPerSecond network;             ///< CachePolicy::partitioned: a server's card
-  double prep_samples_per_s = 0;      ///< of one worker; 0: takes no time
+  double prep_samples_per_s = 0;      ///< what one worker prepares; 0: takes no time
   std::int64_t workers = 1;           ///< loader workers of a server; 0: the training process loads by itself
   LoaderLaw loader = LoaderLaw::serial;
   std::int64_t jobs = 1;     ///< training jobs that share a server and read the same data set

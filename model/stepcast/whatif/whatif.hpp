@@ -1,4 +1,10 @@
 #pragma once
+// Room whatif: changes of a training step that somebody considers; the input pipeline that feeds it.
+//
+//   profile -> batch(to=128) -> amp -> profile
+//
+// It may include base, encodings, profile, cluster and plan.
+//
 // What-if: a change of the training step that somebody considers making (mixed precision, a fused optimizer, another
 // batch, a faster device) as a record: name, source, options, and a pure function from a profile to a profile.
 //
@@ -8,6 +14,8 @@
 // name the collective that they stand for. Distribution, P3 and compressed gradients, which Daydream also counts as
 // what-ifs, are plans here: strategies and modifiers. Not modelled: what a change does to convergence; memory that no
 // longer fits.
+//
+// Scenarios as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/options.hpp>
 #include <stepcast/plan/strategy.hpp>

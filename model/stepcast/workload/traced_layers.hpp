@@ -20,15 +20,15 @@ namespace stepcast {
 
 struct TracedLayer {
   bool has_product = false, has_convolution = false, is_embedding = false;
-  MatrixProduct product;               ///< of one sample; m = 0: its rows are not known
-  Division division = Division::none;  ///< of the product
+  MatrixProduct product;               ///< the product of one sample; m = 0: its rows are not known
+  Division division = Division::none;  ///< how the product is divided
   bool divided = false;                ///< what follows the product within the layer works on a part of its columns
   bool closes_attention = false;       ///< rows-wise product as wide as the model: the output of attention
   double divided_parameters = 0, other_parameters = 0;
 };
 
 struct TracedShapes {
-  std::vector<TracedLayer> layers;  ///< by layer of the profile
+  std::vector<TracedLayer> layers;  ///< one for each layer of the profile
   double hidden = 0;                ///< width of the model; 0: not known
   double sequence = 0;              ///< rows of the products of one sample; 0: not known
   std::vector<std::string> assumed;

@@ -20,53 +20,152 @@ struct Range {
   std::uint32_t begin = 0, end = 0;
 };
 
-class Recognition {
- public:
-  Recognition(const Profile& p, const Device* device)
-      : p_(p),
-        blocks_(blocks_of(p)),
-        samples_(p.batch_samples > 0 ? p.batch_samples : 1),
-        shapes_(traced_shapes(p, blocks_, samples_, device)) {
-    if (device != nullptr) w_.device = *device;
-  }
+Seconds slower(const PassCost& c) { return std::max(c.host, c.device); }
 
-  Workload result() {
-    w_.name = p_.model;
-    w_.traced_batch = samples_;
-    w_.host_waits = p_.host_waits_for_device;
-    w_.hidden = shapes_.hidden;
-    w_.sequence = shapes_.hidden > 0 ? shapes_.sequence : 0;
-    find_types();
-    find_pace();
-    look_inside();
-    spread_parameters();
-    take_error();
-    keep_activations();
-    const std::uint32_t end = blocks_.before + blocks_.repetitions * blocks_.layers;
-    if (blocks_.repetitions > 1) {
-      for (const Range& piece : pieces({0, blocks_.before})) add_unit(piece);
-      add_blocks();
-      for (const Range& piece : pieces({end, std::uint32_t(p_.layers.size())})) add_unit(piece);
-    } else {
-      for (const Range& piece : pieces({0, std::uint32_t(p_.layers.size())})) add_unit(piece);
+/// The types of most activations and of most weights.
+struct ElementTypes {
+  DataType activations, weights;
+};
+ElementTypes types_of(const Profile& p) {
+  std::map<DataType, double> activations, weights;
+  for (const Layer& layer : p.layers)
+    if (!layer.input_shape.empty()) activations[layer.input_dtype] += layer.input_elements();
+  for (const Tensor& t : p.tensors) weights[t.dtype] += t.size.value();
+  const auto most = [](const std::map<DataType, double>& of, DataType otherwise) {
+    double best = 0;
+    for (const auto& [type, amount] : of)
+      if (amount > best) best = amount, otherwise = type;
+    return otherwise;
+  };
+  const DataType weight = most(weights, DataType::f32);
+  return {most(activations, weight), weight};
+}
+
+/// Kept bytes by layer: as traced, else the whole in proportion to the layers' inputs, else to their forward times.
+struct KeptByLayer {
+  std::vector<double> bytes;  ///< all 0 when unknown
+  bool known = false;
+  std::string assumed;  ///< what was not traced; empty: nothing
+};
+KeptByLayer kept_of(const Profile& p) {
+  KeptByLayer kept;
+  kept.bytes.assign(p.layers.size(), 0);
+  double sum = 0, inputs = 0, forward = 0;
+  bool all_inputs = true;
+  for (const Layer& layer : p.layers) {
+    sum += layer.kept.value();
+    inputs += layer.input_size().value();
+    forward += slower(layer.forward).value();
+    all_inputs = all_inputs && !layer.input_shape.empty();
+  }
+  kept.known = sum > 0 || p.activation_memory.value() > 0;
+  if (!kept.known) return kept;
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    const Layer& layer = p.layers[l];
+    const double whole = p.activation_memory.value();  // what-if questions change it, and not the layers' parts
+    if (sum > 0) kept.bytes[l] = layer.kept.value() * (whole > 0 ? whole / sum : 1);
+    else if (all_inputs && inputs > 0) kept.bytes[l] = whole * layer.input_size().value() / inputs;
+    else if (forward > 0) kept.bytes[l] = whole * slower(layer.forward).value() / forward;
+  }
+  if (sum == 0)
+    kept.assumed = "the kept activations of a layer are in proportion to its " +
+                   std::string(all_inputs ? "input" : "forward time");
+  return kept;
+}
+
+/// Whether the host sets the pace of a step, or where it waits for the device, of each pass (traced.cpp): the stream
+/// with the larger sum does.
+struct Pace {
+  bool host_forward = false, host_backward = false;
+};
+Pace pace_of(const Profile& p) {
+  PassCost forward, backward;
+  for (const Layer& layer : p.layers) {
+    forward += layer.forward;
+    backward += layer.backward;
+  }
+  if (p.host_waits_for_device) return {forward.host > forward.device, backward.host > backward.device};
+  const bool host = forward.host + backward.host > forward.device + backward.device;
+  return {host, host};
+}
+
+/// The tensors of every layer, divided as its parameters are before they are spread over slices.
+std::vector<std::vector<TracedTensor>> tensors_of(const Profile& p, const TracedShapes& shapes) {
+  std::vector<std::vector<TracedTensor>> tensors(p.layers.size());
+  for (const Tensor& t : p.tensors) {
+    const TracedLayer& layer = shapes.layers[t.layer];
+    const double elements = t.size.value() / size_of(t.dtype);
+    const double all = layer.divided_parameters + layer.other_parameters;
+    const double divided = all > 0 ? elements * (layer.divided_parameters / all) : 0;
+    tensors[t.layer].push_back({0, divided, elements - divided});
+  }
+  return tensors;
+}
+
+/// The place of each layer in the backward pass.
+std::vector<std::uint32_t> backward_places(const Profile& p) {
+  std::vector<std::uint32_t> places(p.layers.size());
+  for (std::uint32_t i = 0; i < p.backward_order.size(); ++i) places[p.backward_order[i]] = i;
+  return places;
+}
+
+/// A layer that was cut into slices has its parameters in the first: each slice holds an equal part of them.
+TracedShapes with_parameters_spread(const Profile& p, TracedShapes shapes) {
+  std::map<std::string, std::vector<std::uint32_t>> slices;
+  for (std::uint32_t l = 0; l < p.layers.size(); ++l) {
+    const std::string& name = p.layers[l].name;
+    const std::size_t slash = name.rfind('/');
+    if (slash == std::string::npos || slash + 1 == name.size()) continue;
+    if (name.find_first_not_of("0123456789", slash + 1) == std::string::npos)
+      slices[name.substr(0, slash)].push_back(l);
+  }
+  for (const auto& [name, layers] : slices)
+    for (double TracedLayer::*part : {&TracedLayer::divided_parameters, &TracedLayer::other_parameters}) {
+      double sum = 0;
+      for (const std::uint32_t l : layers) sum += shapes.layers[l].*part;
+      for (const std::uint32_t l : layers) shapes.layers[l].*part = sum / double(layers.size());
     }
-    take_rest();
-    say_what_is_assumed();
-    return std::move(w_);
-  }
+  return shapes;
+}
 
- private:
-  static Seconds slower(const PassCost& c) { return std::max(c.host, c.device); }
-  Seconds time_of(Range range) const {
-    Seconds sum;
-    for (std::uint32_t l = range.begin; l < range.end; ++l)
-      sum += slower(p_.layers[l].forward) + slower(p_.layers[l].backward);
-    return sum;
+/// What measured steps differ by, relative to their mean; 0 where too few tell.
+double relative_error_of(const Profile& p) {
+  const std::size_t n = p.step_times.size();
+  double mean = 0, squares = 0;
+  for (const Seconds t : p.step_times) mean += t.value() / double(n);
+  for (const Seconds t : p.step_times) squares += (t.value() - mean) * (t.value() - mean);
+  return n > 2 && mean > 0 ? std::sqrt(squares / double(n - 1)) / mean : 0;
+}
+
+/// Update and everything else, in the stream that sets the pace of the traced step.
+struct Rest {
+  Seconds update, overhead;
+};
+Rest rest_of(const Profile& p) {
+  const PassCost &update = p.optimizer, &other = p.other;
+  if (p.host_waits_for_device || !p.has_device()) return {slower(update), slower(other) + p.input};
+  Seconds host = update.host + other.host + p.input, device = update.device + other.device;
+  for (const Layer& layer : p.layers) {
+    host += layer.forward.host + layer.backward.host;
+    device += layer.forward.device + layer.backward.device;
   }
-  bool has_weight(std::uint32_t l) const {
-    const TracedLayer& layer = shapes_.layers[l];
-    return layer.has_product || layer.has_convolution || layer.is_embedding;
-  }
+  if (host > device) return {update.host, other.host + p.input};
+  return {update.device, other.device};
+}
+
+/// Costs of the pieces of a profile, as means of their kinds. `w` holds what was found of the whole model.
+class Units {
+ public:
+  Units(const Profile& p, const ProfileBlocks& blocks, const TracedShapes& shapes, const Workload& w)
+      : p_(p),
+        blocks_(blocks),
+        samples_(w.traced_batch),
+        shapes_(with_parameters_spread(p, shapes)),
+        kept_(kept_of(p).bytes),
+        pace_(pace_of(p)),
+        tensors_of_(tensors_of(p, shapes)),
+        backward_place_(backward_places(p)),
+        w_(w) {}
 
   /// A range without repetition is cut before each layer with a weight, and pieces that cost next to nothing join the
   /// one behind them (or, at the end, the one before).
@@ -89,56 +188,8 @@ class Recognition {
     return out;
   }
 
-  void find_types() {
-    std::map<DataType, double> activations, weights;
-    for (const Layer& layer : p_.layers)
-      if (!layer.input_shape.empty()) activations[layer.input_dtype] += layer.input_elements();
-    for (const Tensor& t : p_.tensors) weights[t.dtype] += t.size.value();
-    const auto most = [](const std::map<DataType, double>& of, DataType otherwise) {
-      double best = 0;
-      for (const auto& [type, amount] : of)
-        if (amount > best) best = amount, otherwise = type;
-      return otherwise;
-    };
-    const DataType weight = most(weights, DataType::f32);
-    w_.dtype = most(activations, weight);
-    w_.bytes_of_weight = w_.bytes_of_gradient = size_of(weight);
-    w_.bytes_of_state = size_of(weight) >= 4 ? 4 * size_of(weight) : 16;
-    w_.assumed.push_back("optimizer: Adam, " + std::to_string(int(w_.bytes_of_state)) +
-                         " bytes a parameter with weight and gradient");
-  }
-
-  /// Kept bytes by layer: as traced, else the whole in proportion to the layers' inputs, else to their forward times.
-  void keep_activations() {
-    kept_.assign(p_.layers.size(), 0);
-    double sum = 0, inputs = 0;
-    bool all_inputs = true;
-    for (const Layer& layer : p_.layers) {
-      sum += layer.kept.value();
-      inputs += layer.input_size().value();
-      all_inputs = all_inputs && !layer.input_shape.empty();
-    }
-    w_.activations_known = sum > 0 || p_.activation_memory.value() > 0;
-    if (!w_.activations_known) return;
-    const double forward = time_of_forward();
-    for (std::size_t l = 0; l < p_.layers.size(); ++l) {
-      const Layer& layer = p_.layers[l];
-      const double whole = p_.activation_memory.value();  // what-if questions change it, and not the layers' parts
-      if (sum > 0) kept_[l] = layer.kept.value() * (whole > 0 ? whole / sum : 1);
-      else if (all_inputs && inputs > 0) kept_[l] = whole * layer.input_size().value() / inputs;
-      else if (forward > 0) kept_[l] = whole * slower(layer.forward).value() / forward;
-    }
-    if (sum == 0)
-      w_.assumed.push_back("the kept activations of a layer are in proportion to its " +
-                           std::string(all_inputs ? "input" : "forward time"));
-  }
-  double time_of_forward() const {
-    double sum = 0;
-    for (const Layer& layer : p_.layers) sum += slower(layer.forward).value();
-    return sum;
-  }
-
-  void add_blocks() {
+  /// The mean of all blocks.
+  UnitKind block() const {
     UnitKind kind = kind_of({blocks_.before, blocks_.before + blocks_.layers});
     const double n = blocks_.repetitions;
     for (std::uint32_t r = 1; r < blocks_.repetitions; ++r) {
@@ -169,12 +220,7 @@ class Recognition {
                           &kind.other_parameters})
       *share /= n;
     kind.name = "block";
-    w_.units.insert(w_.units.end(), blocks_.repetitions, std::uint32_t(w_.kinds.size()));
-    w_.kinds.push_back(std::move(kind));
-  }
-  void add_unit(Range range) {
-    w_.units.push_back(std::uint32_t(w_.kinds.size()));
-    w_.kinds.push_back(kind_of(range));
+    return kind;
   }
 
   UnitKind kind_of(Range range) const {
@@ -200,38 +246,23 @@ class Recognition {
     return kind;
   }
 
+ private:
+  Seconds time_of(Range range) const {
+    Seconds sum;
+    for (std::uint32_t l = range.begin; l < range.end; ++l)
+      sum += slower(p_.layers[l].forward) + slower(p_.layers[l].backward);
+    return sum;
+  }
+  bool has_weight(std::uint32_t l) const {
+    const TracedLayer& layer = shapes_.layers[l];
+    return layer.has_product || layer.has_convolution || layer.is_embedding;
+  }
+
   /// Bytes of one sample that enter a layer: as recorded, else the model's width times its rows.
   double boundary_at(std::uint32_t l) const {
     const Layer& layer = p_.layers[l];
     if (!layer.input_shape.empty()) return layer.input_size().value() / samples_;
     return l == 0 ? 0 : w_.hidden * w_.sequence * size_of(w_.dtype);
-  }
-
-  /// The stream with the larger sum sets the pace of a step, or where the host waits, of each pass
-  /// (traced.cpp).
-  void find_pace() {
-    PassCost forward, backward;
-    for (const Layer& layer : p_.layers) {
-      forward += layer.forward;
-      backward += layer.backward;
-    }
-    const bool whole = forward.host + backward.host > forward.device + backward.device;
-    host_forward_ = p_.host_waits_for_device ? forward.host > forward.device : whole;
-    host_backward_ = p_.host_waits_for_device ? backward.host > backward.device : whole;
-  }
-
-  /// Tensors and backward order of every layer, before parameters are spread over slices.
-  void look_inside() {
-    tensors_of_.resize(p_.layers.size());
-    for (const Tensor& t : p_.tensors) {
-      const TracedLayer& layer = shapes_.layers[t.layer];
-      const double elements = t.size.value() / size_of(t.dtype);
-      const double all = layer.divided_parameters + layer.other_parameters;
-      const double divided = all > 0 ? elements * (layer.divided_parameters / all) : 0;
-      tensors_of_[t.layer].push_back({0, divided, elements - divided});
-    }
-    backward_place_.resize(p_.layers.size());
-    for (std::uint32_t i = 0; i < p_.backward_order.size(); ++i) backward_place_[p_.backward_order[i]] = i;
   }
 
   void take_inside(Range range, UnitKind& kind) const {
@@ -242,7 +273,8 @@ class Recognition {
     for (std::uint32_t i = 0; i < n; ++i) {
       const Layer& layer = p_.layers[range.begin + i];
       const PassCost &f = layer.forward, &b = layer.backward;
-      in.layers[i] = {(host_forward_ ? f.host : f.device).value(), (host_backward_ ? b.host : b.device).value()};
+      in.layers[i] = {(pace_.host_forward ? f.host : f.device).value(),
+                      (pace_.host_backward ? b.host : b.device).value()};
       forward += in.layers[i].forward;
       backward += in.layers[i].backward;
       in.backward_order.push_back(i);
@@ -322,83 +354,89 @@ class Recognition {
     }
   }
 
-  /// A layer that was cut into slices has its parameters in the first: each slice holds an equal part of them.
-  void spread_parameters() {
-    std::map<std::string, std::vector<std::uint32_t>> slices;
-    for (std::uint32_t l = 0; l < p_.layers.size(); ++l) {
-      const std::string& name = p_.layers[l].name;
-      const std::size_t slash = name.rfind('/');
-      if (slash == std::string::npos || slash + 1 == name.size()) continue;
-      if (name.find_first_not_of("0123456789", slash + 1) == std::string::npos)
-        slices[name.substr(0, slash)].push_back(l);
-    }
-    for (const auto& [name, layers] : slices)
-      for (double TracedLayer::*part : {&TracedLayer::divided_parameters, &TracedLayer::other_parameters}) {
-        double sum = 0;
-        for (const std::uint32_t l : layers) sum += shapes_.layers[l].*part;
-        for (const std::uint32_t l : layers) shapes_.layers[l].*part = sum / double(layers.size());
-      }
-  }
-
-  /// What measured steps differ by, relative to their mean.
-  void take_error() {
-    const std::size_t n = p_.step_times.size();
-    double mean = 0, squares = 0;
-    for (const Seconds t : p_.step_times) mean += t.value() / double(n);
-    for (const Seconds t : p_.step_times) squares += (t.value() - mean) * (t.value() - mean);
-    if (n > 2 && mean > 0) w_.relative_error = std::sqrt(squares / double(n - 1)) / mean;
-  }
-
-  /// Update and everything else, in the stream that sets the pace of the traced step.
-  void take_rest() {
-    const PassCost &update = p_.optimizer, &other = p_.other;
-    if (p_.host_waits_for_device || !p_.has_device()) {
-      w_.update = slower(update);
-      w_.step_overhead = slower(other) + p_.input;
-      return;
-    }
-    Seconds host = update.host + other.host + p_.input, device = update.device + other.device;
-    for (const Layer& layer : p_.layers) {
-      host += layer.forward.host + layer.backward.host;
-      device += layer.forward.device + layer.backward.device;
-    }
-    w_.update = host > device ? update.host : update.device;
-    w_.step_overhead = host > device ? other.host + p_.input : other.device;
-  }
-
-  void say_what_is_assumed() {
-    const auto say = [&](std::string line) { w_.assumed.push_back(std::move(line)); };
-    for (const std::string& line : shapes_.assumed) say(line);
-    if (p_.batch_samples <= 0) say("the traced batch counts as one sample, because its size is not known");
-    if (blocks_.repetitions > 1)
-      say(std::to_string(blocks_.repetitions) + " equal blocks of " + std::to_string(blocks_.layers) + " layers from " +
-          p_.layers[blocks_.before].name + ": each costs their mean");
-    if (w_.hidden > 0 && w_.sequence == 0)
-      say("the length of activations is not known (record the trace with record_shapes=True): transfers between stages "
-          "are not counted, and tensor parallelism is not offered");
-    if (!p_.has_device()) say("the host computes: time outside layers with products grows with the bytes");
-    if (w_.device && w_.hidden > 0)
-      say("smaller tiles lose efficiency as on " + w_.device->name + "; what attention multiplies as the rest");
-    if (!w_.device) say("products take time with their operations alone, for want of a device's efficiency curve");
-  }
-
   const Profile& p_;
-  ProfileBlocks blocks_;
-  double samples_;
-  TracedShapes shapes_;
-  std::vector<double> kept_;
-  bool host_forward_ = false, host_backward_ = false;  // sets the pace
-  std::vector<std::vector<TracedTensor>> tensors_of_;  // by layer
-  std::vector<std::uint32_t> backward_place_;          // of each layer
-  Workload w_;
+  const ProfileBlocks& blocks_;
+  const double samples_;
+  const TracedShapes shapes_;
+  const std::vector<double> kept_;
+  const Pace pace_;
+  const std::vector<std::vector<TracedTensor>> tensors_of_;  // by layer
+  const std::vector<std::uint32_t> backward_place_;          // of each layer
+  const Workload& w_;
 };
+
+/// The kinds of a model's pieces, in forward order: blocks once, all others as often as they occur.
+struct Kinds {
+  std::vector<UnitKind> kinds;
+  std::vector<std::uint32_t> units;
+};
+Kinds kinds_of(const Profile& p, const ProfileBlocks& blocks, const Units& costs) {
+  Kinds out;
+  const auto add = [&](UnitKind kind, std::size_t times) {
+    out.units.insert(out.units.end(), times, std::uint32_t(out.kinds.size()));
+    out.kinds.push_back(std::move(kind));
+  };
+  const auto layers = std::uint32_t(p.layers.size());
+  const bool repeated = blocks.repetitions > 1;
+  const std::uint32_t end = blocks.before + blocks.repetitions * blocks.layers;
+  for (const Range& piece : costs.pieces({0, repeated ? blocks.before : layers})) add(costs.kind_of(piece), 1);
+  if (!repeated) return out;
+  add(costs.block(), blocks.repetitions);
+  for (const Range& piece : costs.pieces({end, layers})) add(costs.kind_of(piece), 1);
+  return out;
+}
+
+std::vector<std::string> assumptions_of(const Profile& p, const ProfileBlocks& blocks, const TracedShapes& shapes,
+                                        const Workload& w) {
+  std::vector<std::string> lines = shapes.assumed;
+  const auto say = [&](std::string line) { lines.push_back(std::move(line)); };
+  if (p.batch_samples <= 0) say("the traced batch counts as one sample, because its size is not known");
+  if (blocks.repetitions > 1)
+    say(std::to_string(blocks.repetitions) + " equal blocks of " + std::to_string(blocks.layers) + " layers from " +
+        p.layers[blocks.before].name + ": each costs their mean");
+  if (w.hidden > 0 && w.sequence == 0)
+    say("the length of activations is not known (record the trace with record_shapes=True): transfers between stages "
+        "are not counted, and tensor parallelism is not offered");
+  if (!p.has_device()) say("the host computes: time outside layers with products grows with the bytes");
+  if (w.device && w.hidden > 0)
+    say("smaller tiles lose efficiency as on " + w.device->name + "; what attention multiplies as the rest");
+  if (!w.device) say("products take time with their operations alone, for want of a device's efficiency curve");
+  return lines;
+}
 
 }  // namespace
 
 Answer<Workload> workload_of(const Profile& profile, const Device* device) {
   if (profile.layers.size() < 2)
     return Inapplicable{"the profile of " + profile.model + " has one layer, which a layout cannot divide"};
-  return Recognition(profile, device).result();
+  const ProfileBlocks blocks = blocks_of(profile);
+  Workload w;
+  w.name = profile.model;
+  w.traced_batch = profile.batch_samples > 0 ? profile.batch_samples : 1;
+  w.host_waits = profile.host_waits_for_device;
+  if (device != nullptr) w.device = *device;
+  const TracedShapes shapes = traced_shapes(profile, blocks, w.traced_batch, device);
+  w.hidden = shapes.hidden;
+  w.sequence = shapes.hidden > 0 ? shapes.sequence : 0;
+  const ElementTypes types = types_of(profile);
+  w.dtype = types.activations;
+  w.bytes_of_weight = w.bytes_of_gradient = size_of(types.weights);
+  w.bytes_of_state = size_of(types.weights) >= 4 ? 4 * size_of(types.weights) : 16;
+  w.assumed.push_back("optimizer: Adam, " + std::to_string(int(w.bytes_of_state)) +
+                      " bytes a parameter with weight and gradient");
+  w.relative_error = relative_error_of(profile);
+  const KeptByLayer kept = kept_of(profile);
+  w.activations_known = kept.known;
+  if (!kept.assumed.empty()) w.assumed.push_back(kept.assumed);
+  Kinds found = kinds_of(profile, blocks, Units(profile, blocks, shapes, w));
+  w.kinds = std::move(found.kinds);
+  w.units = std::move(found.units);
+  const Rest rest = rest_of(profile);
+  w.update = rest.update;
+  w.step_overhead = rest.overhead;
+  const std::vector<std::string> assumed = assumptions_of(profile, blocks, shapes, w);
+  w.assumed.insert(w.assumed.end(), assumed.begin(), assumed.end());
+  return w;
 }
 
 }  // namespace stepcast

@@ -1,4 +1,10 @@
 #pragma once
+// Room workload: a model as units that a layout divides, traced or described.
+//
+//   embedding | block | block | ... | block | head       units of three kinds, each with its cost under a split
+//
+// It may include profile, roofline, cluster and layout.
+//
 // Workload: a model as a layout divides it: units in forward order (embedding, equal blocks, head) with what each of
 // them costs for a micro-batch under a split, whether the model was traced or described.
 //
@@ -7,6 +13,8 @@
 // bytes, launch-bound time (host issue) not at all. From a description (model_shape.hpp): the device's roofline. Either
 // way `assumed` says what was not measured. Invariants: at least one unit; costs finite and >= 0; a split of one device
 // gives back the traced times. Not modelled: units whose cost depends on their position beyond their kind.
+//
+// described.cpp makes the workload of a model shape, traced_units.cpp that of a profile.
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
@@ -47,12 +55,12 @@ struct UnitCost {
   std::vector<TensorTransfer> context_transfers;
   std::vector<TensorTransfer> expert_transfers;  ///< per pass, over the expert group
   double parameters = 0;                         ///< elements on this device, experts included
-  double expert_parameters = 0;  ///< of these, elements whose gradients only data / expert replicas share
+  double expert_parameters = 0;  ///< the part of `parameters` whose gradients only data / expert replicas share
   double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
   std::array<Bytes, 3> kept;     ///< activations between forward and backward, by Recomputation
   bool checkpointed = true;  ///< full recomputation does it again; not the first and the last unit, as frameworks do
   Bytes working;             ///< the largest transient of its passes (one unit's full activations)
-  Bytes boundary;            ///< that it hands on, per device
+  Bytes boundary;            ///< what it hands on, per device
 };
 
 /// A parameter tensor of a traced unit.
@@ -65,8 +73,8 @@ struct TracedInside {
   struct Shares {
     double forward = 0, backward = 0;
   };
-  std::vector<Shares> layers;                 ///< of the passes' time
-  std::vector<std::uint32_t> backward_order;  ///< of these
+  std::vector<Shares> layers;                 ///< each layer's share of the passes' time
+  std::vector<std::uint32_t> backward_order;  ///< layers in the order of their backward passes
   std::vector<TracedTensor> tensors;
 };
 
@@ -75,11 +83,11 @@ struct UnitKind {
   std::string name;
   std::optional<UnitShape> shape;     ///< described
   std::vector<std::uint32_t> layers;  ///< traced: the layers of the first unit of this kind
-  TracedInside inside;                ///< of these
+  TracedInside inside;                ///< those layers from within
   PassCost forward, backward;         ///< traced: mean over the units of this kind, for `traced_batch`
   double divided_parameters = 0, other_parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::vector<MatrixProduct> products;  ///< traced: forward products that the tensors' shapes tell, for one sample
-  std::vector<Division> divisions;      ///< of these
+  std::vector<Division> divisions;      ///< how each of the products is divided
   double divided_share = 0;             ///< traced: of the time outside products, what tensor parallelism divides
   double product_share = 0;             ///< traced without a device: of the host's time, what products take
   double attention_share = 0;           ///< traced: of `forward`, what selective recomputation runs again
@@ -94,7 +102,7 @@ struct Workload {
   std::vector<std::uint32_t> units;  ///< forward order; index into kinds
   std::optional<ModelShape> shape;
   std::optional<Device> device;     ///< roofline; traced workloads may do without
-  DataType dtype = DataType::f32;   ///< of activations, weights and gradients on the wire
+  DataType dtype = DataType::f32;   ///< the type of activations, weights and gradients on the wire
   double traced_batch = 0;          ///< samples; 0: described
   bool host_waits = false;          ///< traced: the host waits for the device in every step, and cannot run ahead
   double sequence = 0, hidden = 0;  ///< 0 when unknown: schemes that need them are inapplicable
@@ -102,7 +110,7 @@ struct Workload {
   double bytes_of_state = 16;  ///< per parameter: weights, gradient and optimizer state (mixed precision Adam: 16)
   double bytes_of_weight = 2, bytes_of_gradient = 2;
   Seconds update;         ///< optimizer on all parameters of one device; divided with them
-  Seconds step_overhead;  ///< of every step: what belongs to no unit
+  Seconds step_overhead;  ///< what every step takes beyond its units
   double relative_error = 0;
   bool activations_known = false;  ///< else memory counts weights and state only, and says so
   std::vector<std::string> assumed;

@@ -1,4 +1,10 @@
 #pragma once
+// Room anatomy: one traced step taken apart into operators, phases, layers and collectives.
+//
+//   trace -> operators and their device work -> windows of steps -> phases -> layers with forward and backward costs
+//
+// It may include base, profile and trace.
+//
 // StepAnatomy: one training step taken apart into operators, phases and layers.
 //
 // The host time of the step is dealt out completely: each operator of the main and the backward thread gets its own
@@ -40,7 +46,7 @@ struct AnatomyOperator {
 struct StepAnatomy {
   std::vector<AnatomyLayer> layers;              ///< in forward order
   std::vector<AnatomyOperator> forward;          ///< in order of time
-  std::vector<std::int64_t> backward_starts_ns;  ///< of each backward pass
+  std::vector<std::int64_t> backward_starts_ns;  ///< when each backward pass starts
   std::vector<std::uint32_t> backward_order;
   std::vector<AnatomyGradient> gradients;  ///< in the order of readiness
   Cost optimizer, other;

@@ -18,7 +18,7 @@ namespace stepcast {
 
 struct TracedCollective {
   std::uint32_t event = no_index;
-  const CollectiveArguments* arguments = nullptr;  ///< of the event or of what launched it; null: none
+  const CollectiveArguments* arguments = nullptr;  ///< those of the event or of what launched it; null: none
   std::string operation;                           ///< naming::collective_operation, else "unknown"
   Bytes size;                                      ///< the larger of what goes in and comes out; 0 when unknown
   BytesSource source = BytesSource::unknown;

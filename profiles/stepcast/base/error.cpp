@@ -1,3 +1,4 @@
+// The one line that an error shows.
 #include <stepcast/base/error.hpp>
 
 namespace stepcast {

@@ -1,3 +1,4 @@
+// Quantiles by linear interpolation.
 #include <stepcast/base/statistics.hpp>
 
 #include <algorithm>

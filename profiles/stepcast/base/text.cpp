@@ -1,3 +1,4 @@
+// Numbers with units are read strictly: all of the text has to be one quantity.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>

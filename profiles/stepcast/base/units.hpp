@@ -1,4 +1,10 @@
 #pragma once
+// Room base: quantities, errors, words and statistics, on which all other rooms stand.
+//
+// Example: `Bytes(25e6) / BytesPerSecond(1.25e9)` is `Seconds(0.02)`; a sum of the two does not compile.
+//
+// It includes no other room.
+//
 // Units: seconds, bytes and bytes per second as three distinct types, one double each.
 //
 // Invariant: only dimensionally legal operators exist, so that a size can never be added to a time and a bandwidth can

@@ -1,3 +1,4 @@
+// Numbers, counts and lists as they stand in sentences.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 

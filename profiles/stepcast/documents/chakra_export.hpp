@@ -27,7 +27,7 @@ struct ChakraExport {
   std::string bytes;
   std::size_t nodes = 0, communication_nodes = 0;
   std::int64_t host_ns = 0, device_ns = 0, communication_ns = 0;  ///< sums of node durations
-  std::int64_t waiting_ns = 0;                                    ///< of the host for the device, left out
+  std::int64_t waiting_ns = 0;                                    ///< how long the host waited for the device; left out
   std::vector<std::string> remarks;                               ///< what the trace did not say
 };
 

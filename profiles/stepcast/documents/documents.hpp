@@ -1,4 +1,11 @@
 #pragma once
+// Room documents: from files to what they hold together: a run's traces or a profile; and Chakra out.
+//
+//   rank0.json.gz, rank1.json.gz -> readings -> one run of two ranks -> profile
+//
+// It may include base, encodings, profile, trace, roofline, anatomy, extraction, formats/shared, formats/kineto and
+// formats/chakra.
+//
 // Documents: what several input files hold together: the traces of a run's ranks, or one profile.
 //
 // A source is a trace, a part of one, an archive of traces, an execution trace that is joined with the trace of its

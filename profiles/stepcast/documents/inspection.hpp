@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstddef>
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct InspectedTrace {
   TraceSummary summary;
   ReadReport report;
-  std::array<std::size_t, 4> dependencies{};  ///< by DependencyKind
+  std::array<std::size_t, 4> dependencies{};  ///< how many there are of each DependencyKind
   std::size_t forward_backward = 0, groups = 0, host_tracks = 0, device_tracks = 0;
 };
 
@@ -45,9 +44,6 @@ struct Inspection {
 };
 
 [[nodiscard]] InspectedFile inspected(std::string name, const Reading&);
-
-void write_inspection_text(std::ostream&, const Inspection&);
-void write_inspection_json(std::ostream&, const Inspection&);
 
 /// "their arguments", "the shapes around them", ...: whence the bytes of collectives, for people.
 [[nodiscard]] std::string_view words_of(BytesSource);

@@ -1,3 +1,4 @@
+// Every value is read with the place at which it stands, for the error that names it.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_node.hpp>

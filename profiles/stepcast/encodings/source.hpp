@@ -1,4 +1,10 @@
 #pragma once
+// Room encodings: what files are made of (gzip, tar, JSON, protobuf, SQLite), not what they mean.
+//
+//   bytes of run.tar.gz -> inflate -> archive -> rank0.json -> JSON -> strings and numbers
+//
+// It may include base.
+//
 // Source: the bytes of one file and the name to use in messages. The library never opens a file.
 //
 // Invariant: nothing is kept of a source after the call that was given it. Example: `Source{"rank0.json.gz", bytes}`.

@@ -44,7 +44,7 @@ class SqliteDatabase {
   sqlite3* handle_ = nullptr;
   std::vector<std::string> tables_;
   std::uint64_t rows_left_ = 0;  ///< a tree whose pages name each other could give rows for ever
-  std::int64_t work_left_ = 0;   ///< in progress callbacks
+  std::int64_t work_left_ = 0;   ///< counted in progress callbacks
 };
 
 /// The rows of one table, of which some columns, or the table itself, may be absent.

@@ -17,7 +17,7 @@ namespace stepcast {
 
 struct GradientTensors {
   std::vector<Tensor> tensors;           ///< in gradient-ready order, as in `StepAnatomy::gradients`
-  std::vector<std::string> layer_names;  ///< by layer, unique
+  std::vector<std::string> layer_names;  ///< one for each layer, all different
   std::string model;                     ///< the shipped model that was recognised, else empty
   std::vector<std::string> recognised, missing, assumed;
 };

@@ -48,80 +48,71 @@ Bytes saved_by(std::string_view key, const Arguments& a, bool has_device) {
   return Bytes();
 }
 
-class Activations {
- public:
-  Activations(const TraceIndex& index, const StepAnatomy& step) : index_(index), trace_(index.trace), step_(step) {}
+std::string_view name_of_event(const Trace& trace, std::uint32_t event) { return trace.text(trace.events[event].name); }
 
-  LayerActivations result() {
-    take_inputs();
-    out_.kept.assign(step_.layers.size(), Bytes());
-    if (!keep_allocated()) keep_saved();
-    return std::move(out_);
+/// What each layer works on, by the arguments of its anchor.
+std::vector<LayerActivations::Input> inputs_of(const Trace& trace, const StepAnatomy& step) {
+  std::vector<LayerActivations::Input> inputs(step.layers.size());
+  for (std::size_t l = 0; l < step.layers.size(); ++l) {
+    const std::uint32_t anchor = step.layers[l].anchor;
+    if (anchor == no_index) continue;
+    const Arguments arguments(trace, anchor);
+    const std::string key = naming::operator_key(name_of_event(trace, anchor));
+    std::optional<std::size_t> at = activation_argument(key);
+    // A sum with a parameter (of positions, say): the larger one is the activations.
+    if (key == "add" || key == "mul") at = arguments.elements(1) > arguments.elements(0) ? 1 : 0;
+    if (at && arguments.has(*at)) inputs[l] = {arguments.shape(*at), arguments.type(*at)};
   }
+  return inputs;
+}
 
- private:
-  std::string_view name_of_event(std::uint32_t event) const { return trace_.text(trace_.events[event].name); }
-
-  void take_inputs() {
-    out_.inputs.resize(step_.layers.size());
-    for (std::size_t l = 0; l < step_.layers.size(); ++l) {
-      const std::uint32_t anchor = step_.layers[l].anchor;
-      if (anchor == no_index) continue;
-      const Arguments arguments(trace_, anchor);
-      const std::string key = naming::operator_key(name_of_event(anchor));
-      std::optional<std::size_t> at = activation_argument(key);
-      // A sum with a parameter (of positions, say): the larger one is the activations.
-      if (key == "add" || key == "mul") at = arguments.elements(1) > arguments.elements(0) ? 1 : 0;
-      if (at && arguments.has(*at)) out_.inputs[l] = {arguments.shape(*at), arguments.type(*at)};
+/// By layer the allocator's balance between the start of an operator and that of the next, or of the backward pass;
+/// empty without allocations.
+std::vector<double> balances_of(const Trace& trace, const StepAnatomy& step, bool on_device) {
+  std::vector<double> balance(step.layers.size(), 0);
+  bool any = false;
+  std::size_t at = 0;
+  for (std::size_t k = 0; k < step.forward.size(); ++k) {
+    const std::int64_t begin = trace.events[step.forward[k].event].start_ns;
+    std::int64_t end =
+        k + 1 < step.forward.size() ? trace.events[step.forward[k + 1].event].start_ns : step.backward_starts_ns.back();
+    const auto backward = std::lower_bound(step.backward_starts_ns.begin(), step.backward_starts_ns.end(), begin);
+    if (backward != step.backward_starts_ns.end()) end = std::min(end, *backward);
+    while (at < trace.allocations.size() && trace.allocations[at].time_ns < begin) ++at;
+    for (; at < trace.allocations.size() && trace.allocations[at].time_ns < end; ++at) {
+      if (trace.allocations[at].on_device != on_device) continue;
+      balance[step.forward[k].layer] += double(trace.allocations[at].bytes);
+      any = true;
     }
   }
+  return any ? balance : std::vector<double>();
+}
 
-  /// The allocator's balance between the start of an operator and that of the next, or of the backward pass.
-  bool keep_allocated() {
-    const std::size_t passes = step_.backward_starts_ns.size();
-    if (step_.forward.empty() || passes == 0) return false;
-    std::vector<double> balance(step_.layers.size(), 0);
-    bool any = false;
-    std::size_t at = 0;
-    for (std::size_t k = 0; k < step_.forward.size(); ++k) {
-      const std::int64_t begin = trace_.events[step_.forward[k].event].start_ns;
-      std::int64_t end = k + 1 < step_.forward.size() ? trace_.events[step_.forward[k + 1].event].start_ns
-                                                      : step_.backward_starts_ns.back();
-      const auto backward = std::lower_bound(step_.backward_starts_ns.begin(), step_.backward_starts_ns.end(), begin);
-      if (backward != step_.backward_starts_ns.end()) end = std::min(end, *backward);
-      while (at < trace_.allocations.size() && trace_.allocations[at].time_ns < begin) ++at;
-      for (; at < trace_.allocations.size() && trace_.allocations[at].time_ns < end; ++at) {
-        if (trace_.allocations[at].on_device != index_.has_device_work) continue;
-        balance[step_.forward[k].layer] += double(trace_.allocations[at].bytes);
-        any = true;
-      }
-    }
-    if (!any) return false;
-    for (std::size_t l = balance.size(); l-- > 0;) {
-      if (balance[l] < 0 && l > 0) balance[l - 1] += std::exchange(balance[l], 0);
-      out_.kept[l] = Bytes(std::max(0.0, balance[l]) / double(passes));
-    }
-    if (std::all_of(out_.kept.begin(), out_.kept.end(), [](Bytes kept) { return kept == Bytes(); })) return false;
-    out_.source = KeptSource::allocations;
-    return true;
+/// Kept bytes of each layer as the allocator shows them; empty where it shows nothing.
+std::vector<Bytes> allocated(const TraceIndex& index, const StepAnatomy& step) {
+  const std::size_t passes = step.backward_starts_ns.size();
+  if (step.forward.empty() || passes == 0) return {};
+  std::vector<double> balance = balances_of(index.trace, step, index.has_device_work);
+  std::vector<Bytes> kept(balance.size());
+  for (std::size_t l = balance.size(); l-- > 0;) {
+    if (balance[l] < 0 && l > 0) balance[l - 1] += std::exchange(balance[l], 0);
+    kept[l] = Bytes(std::max(0.0, balance[l]) / double(passes));
   }
+  const bool none = std::all_of(kept.begin(), kept.end(), [](Bytes bytes) { return bytes == Bytes(); });
+  return none ? std::vector<Bytes>() : kept;
+}
 
-  void keep_saved() {
-    const double passes = std::max<double>(1, double(step_.backward_starts_ns.size()));
-    for (const AnatomyOperator& o : step_.forward) {
-      if (!o.saves) continue;
-      const std::string key = naming::operator_key(name_of_event(o.event));
-      const Bytes saved = saved_by(key, Arguments(trace_, o.event), index_.has_device_work);
-      if (saved > Bytes()) out_.source = KeptSource::shapes;
-      out_.kept[o.layer] += saved / passes;
-    }
+/// Kept bytes of each layer by what its operators save.
+std::vector<Bytes> saved(const TraceIndex& index, const StepAnatomy& step) {
+  std::vector<Bytes> kept(step.layers.size());
+  const double passes = std::max<double>(1, double(step.backward_starts_ns.size()));
+  for (const AnatomyOperator& o : step.forward) {
+    if (!o.saves) continue;
+    const std::string key = naming::operator_key(name_of_event(index.trace, o.event));
+    kept[o.layer] += saved_by(key, Arguments(index.trace, o.event), index.has_device_work) / passes;
   }
-
-  const TraceIndex& index_;
-  const Trace& trace_;
-  const StepAnatomy& step_;
-  LayerActivations out_;
-};
+  return kept;
+}
 
 }  // namespace
 
@@ -133,7 +124,17 @@ std::optional<std::size_t> activation_argument(std::string_view operator_name) {
 }
 
 LayerActivations layer_activations(const TraceIndex& index, const StepAnatomy& step) {
-  return Activations(index, step).result();
+  LayerActivations out;
+  out.inputs = inputs_of(index.trace, step);
+  out.kept = allocated(index, step);
+  if (!out.kept.empty()) {
+    out.source = KeptSource::allocations;
+    return out;
+  }
+  out.kept = saved(index, step);
+  if (std::any_of(out.kept.begin(), out.kept.end(), [](Bytes bytes) { return bytes > Bytes(); }))
+    out.source = KeptSource::shapes;
+  return out;
 }
 
 }  // namespace stepcast

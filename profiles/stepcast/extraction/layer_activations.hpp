@@ -24,8 +24,8 @@ struct LayerActivations {
     TensorShape shape;  ///< empty: not recorded
     DataType dtype = DataType::f32;
   };
-  std::vector<Input> inputs;  ///< by layer
-  std::vector<Bytes> kept;    ///< by layer; all 0 when unknown
+  std::vector<Input> inputs;  ///< one for each layer
+  std::vector<Bytes> kept;    ///< one for each layer; all 0 when unknown
   KeptSource source = KeptSource::unknown;
 };
 

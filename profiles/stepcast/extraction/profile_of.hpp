@@ -1,4 +1,10 @@
 #pragma once
+// Room extraction: from a trace to a profile.
+//
+//   trace -> steps -> anatomy of each step -> median by layer -> gradients and activations -> profile
+//
+// It may include base, profile, trace, roofline, anatomy and ranks.
+//
 // profile_of: from the trace of one rank (or of several ranks of the same run) to the profile of its training step.
 //
 // How: the steps are found (ProfilerStep annotations, else periodic markers), distorted first and last steps are left

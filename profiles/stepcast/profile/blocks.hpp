@@ -14,7 +14,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct ProfileBlocks {
   std::uint32_t before = 0;  ///< layers before the first block
-  std::uint32_t layers = 0;  ///< of one block
+  std::uint32_t layers = 0;  ///< how many layers one block has
   std::uint32_t repetitions = 1;
   std::uint32_t after = 0;
 };

@@ -1,4 +1,12 @@
 #pragma once
+// Room profile: what one training step costs a worker, layer by layer; its JSON, blocks and changes.
+//
+//   forward    layer 0 -> layer 1 -> ... -> layer n
+//   backward   layer n -> ... -> layer 1 -> layer 0      each layer's gradients are ready when its pass ends
+//   update     optimizer
+//
+// It may include base.
+//
 // Profile: what one training step costs one worker, layer by layer, without communication and waiting.
 //
 // A profile is the model's input: layers in forward order with the time of their forward and backward pass on two
@@ -11,6 +19,8 @@
 // every tensor names an existing layer. A layer is a parameterised module or operator together with the
 // parameterless operators that follow it, so that "leaf modules" of the literature are layers here.
 // Not modelled: control flow that differs from step to step; the average step stands for all.
+//
+// Profiles as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/profile/pass_cost.hpp>
@@ -34,9 +44,10 @@ struct Layer {
   std::string name;  ///< operator or module path; unique within the profile
   PassCost forward;
   PassCost backward;
-  std::vector<std::int64_t> input_shape{};  ///< of the activations that it works on, whole batch; empty: unknown
-  DataType input_dtype = DataType::f32;     ///< of these
-  Bytes kept{};                             ///< activations that its forward pass leaves for the backward pass
+  std::vector<std::int64_t>
+      input_shape{};                     ///< the shape of the activations that it works on, whole batch; empty: unknown
+  DataType input_dtype = DataType::f32;  ///< the type of those activations
+  Bytes kept{};                          ///< activations that its forward pass leaves for the backward pass
 
   /// 0 when the shape is unknown.
   [[nodiscard]] double input_elements() const;
@@ -80,7 +91,7 @@ struct TracedRank {
   std::int64_t rank = -1;
   std::string source;
   Seconds step;               ///< measured, median; 0 when unknown
-  Seconds transfer, waiting;  ///< in collectives
+  Seconds transfer, waiting;  ///< the times that its collectives transfer and wait
   Seconds late;               ///< came to them after the median rank
   Seconds clock_offset;       ///< its clock is ahead of that of the reference rank
   Seconds clock_residual;     ///< how well that is known

@@ -1,5 +1,6 @@
 #pragma once
-// Ready times: gradient_ready_times (profile.hpp) in memory that the caller provides (internal to the library).
+// Ready times: gradient_ready_times (profile.hpp) in memory that the caller provides (internal to the library); both
+// are in profile.cpp.
 #include <stepcast/profile/profile.hpp>
 
 #include <memory_resource>

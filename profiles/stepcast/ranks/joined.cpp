@@ -1,6 +1,6 @@
-// Joined ranks: clocks along a spanning tree of shared collectives, then matches key by key; see shown.hpp.
+// Clocks along a spanning tree of shared collectives, then matches key by key.
 #include <stepcast/base/statistics.hpp>
-#include <stepcast/ranks/shown.hpp>
+#include <stepcast/ranks/joined.hpp>
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,7 +3,8 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/ranks/shown.hpp>
+#include <stepcast/ranks/joined.hpp>
+#include <stepcast/ranks/straggler.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,11 @@
 #pragma once
+// Room ranks: the traces of one run on one clock: who is late, and why.
+//
+//   rank 0   ---compute---|= all-reduce =|      waits for rank 1 during the first half of it
+//   rank 1   -------compute------|= a-r =|      the straggler
+//
+// It may include base, profile, trace and anatomy.
+//
 // Ranks: the traces of one run read together, on one clock.
 //
 // Ranks meet in collectives. One that makes every rank wait for all others (all-reduce, all-gather, all-to-all, ...)
@@ -46,9 +53,9 @@ struct RankOfRun {
   std::string source;
   RankClock clock;
   std::vector<Step> steps;         ///< on the rank's own clock
-  std::vector<Seconds> durations;  ///< of `steps` (step_durations)
-  std::size_t collectives = 0;     ///< that the trace shows
-  std::size_t partnerless = 0;     ///< of these, how many no other rank shows
+  std::vector<Seconds> durations;  ///< one for each of `steps` (step_durations)
+  std::size_t collectives = 0;     ///< how many the trace shows
+  std::size_t partnerless = 0;     ///< how many of them no other rank shows
   // Over the whole trace; of collectives that run at the same time each moment counts once.
   Seconds transfer, waiting;
   Seconds late;  ///< time by which it came to collectives after the median rank

@@ -1,4 +1,4 @@
-// Parts of ranks.hpp: reading collectives off a trace, rank numbers, keys; see shown.hpp.
+// Reading collectives off a trace, rank numbers, keys.
 #include <stepcast/anatomy/traced_collectives.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/ranks/shown.hpp>

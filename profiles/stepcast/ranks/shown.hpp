@@ -1,5 +1,6 @@
 #pragma once
-// Parts of ranks.hpp: what each rank's trace shows of its collectives, and which of them may be the same (internal).
+// Shown ranks: what each rank's trace shows of its collectives, and which of them may be the same (internal; see
+// ranks.hpp).
 #include <stepcast/ranks/matching.hpp>
 
 #include <string>
@@ -30,31 +31,11 @@ struct ShownRank {
 
 /// What two collectives must have in common to be the same one.
 struct Keys {
-  std::vector<std::vector<std::uint32_t>> of;  ///< by rank and collective
-  std::vector<bool> synchronising;             ///< by key
+  std::vector<std::vector<std::uint32_t>> of;  ///< the key of each collective of each rank
+  std::vector<bool> synchronising;             ///< whether the collectives of a key make all ranks wait
 };
 /// `detailed`: besides operations, groups and peers, sequence numbers count if all collectives with a group have one,
 /// and sizes if most collectives have one.
 [[nodiscard]] Keys keys_of(const std::vector<ShownRank>&, bool detailed);
-
-/// The ranks with their clocks, and the collectives that at least two of them show.
-struct JoinedRanks {
-  std::vector<ShownRank> ranks;
-  std::size_t reference = 0;
-  std::vector<MatchedCollective> collectives;
-
-  /// Of the collectives of all ranks, how many have a partner.
-  [[nodiscard]] std::size_t partners() const;
-};
-[[nodiscard]] JoinedRanks joined(std::vector<ShownRank>, bool detailed_keys);
-
-/// Lateness is part of every run. A straggler costs more than a per cent of it, and half as much again as any other.
-inline constexpr double worth_telling_share = 0.01, stands_out = 1.5;
-/// From the first start to the last end of what was matched.
-[[nodiscard]] Seconds span_of(const RunOfRanks&);
-/// Fills in transfer, waiting, lateness and the number of collectives without a partner of every rank.
-void add_times(RunOfRanks&);
-/// Requires at least two ranks and their times.
-[[nodiscard]] std::optional<Straggler> straggler_of(std::span<const Trace>, const RunOfRanks&);
 
 }  // namespace stepcast

@@ -1,8 +1,8 @@
-// Straggler: for which rank the others wait, in which steps, and why; see ranks.hpp.
+// Waiting is summed by the rank that was waited for; the one that stands out is the straggler.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/stretches.hpp>
 #include <stepcast/base/text.hpp>
-#include <stepcast/ranks/shown.hpp>
+#include <stepcast/ranks/straggler.hpp>
 #include <stepcast/ranks/straggler_cause.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Pairs are read once with their columns; whoever asks for a key says its range.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/roofline/description.hpp>

@@ -4,6 +4,8 @@
 // Every value is read with its range and its default; what nobody asked for is refused with a suggestion, as a misspelt
 // key would otherwise be a silent default. Errors name the column. Not modelled: quantities; all values are numbers or
 // words.
+//
+// transformer.cpp and convolutional.cpp read the keys of their families; model_shape.cpp counts parameters.
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <cstdint>

@@ -22,7 +22,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// `batch` products of an m x k with a k x n matrix.
 struct MatrixProduct {
   double batch = 1, m = 0, n = 0, k = 0;
-  double repeated = 0;  ///< of each product's operands: elements that a convolution meets again, in a cache
+  double repeated = 0;  ///< elements of each product's operands that a convolution meets again, in a cache
   [[nodiscard]] double operations() const { return 2 * batch * m * n * k; }
   [[nodiscard]] double operand_elements() const { return batch * (m * k + k * n + m * n - repeated); }
 };
@@ -35,7 +35,7 @@ struct Device {
   double matrix_efficiency = 1;               ///< largest share of the peak that a large product reaches
   double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
   double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
-  Seconds kernel_floor;                       ///< of the shortest kernel, with the gap to the next one
+  Seconds kernel_floor;                       ///< the time of the shortest kernel, with the gap to the next one
   Seconds issue;                              ///< host time per kernel
   double relative_error = 0;                  ///< rms residual of the calibration; widens intervals
   std::vector<std::string> provenance;

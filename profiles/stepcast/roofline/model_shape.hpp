@@ -1,4 +1,10 @@
 #pragma once
+// Room roofline: models by their shape and devices by their rates: costs that nobody traced.
+//
+// Example: a product of 4096 x 4096 by 4096 on 125 Tflop/s takes 1.1 ms at full efficiency.
+//
+// It may include base, encodings and profile.
+//
 // ModelShape: a model by its shape: what a description such as `gpt:hidden=4096,layers=32,heads=32,seq=2048` stands
 // for.
 //
@@ -7,6 +13,8 @@
 // (device.hpp) follow the times of a profile or of a layout's parts; nothing here was measured, and who uses it says
 // so. Invariants (checked by `flaw_of`): extents > 0, at least one unit, every repetition >= 1. Not modelled: attention
 // kernels that skip masked tiles, unless `causal` halves them; dropout masks beyond their bytes.
+//
+// described_profile.cpp makes the profile of a shape on a device.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/profile/profile.hpp>
@@ -21,7 +29,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 /// What tensor parallelism of degree t does to an operator.
 enum class Division : std::uint8_t {
-  columns,   ///< of a product's weight: n / t
+  columns,   ///< the columns of a product's weight are divided: n / t
   rows,      ///< k / t; the results of all devices have to be added up
   heads,     ///< independent products: batch / t
   elements,  ///< memory-bound work on what is divided anyway: traffic / t
@@ -34,7 +42,7 @@ enum class Division : std::uint8_t {
 struct OperatorShape {
   std::string name;
   Division division = Division::none;
-  bool weighted = false;     ///< with a parameter
+  bool weighted = false;     ///< it has a parameter
   MatrixProduct product;     ///< m = 0: memory-bound. `m` counts rows of one sample and grows with the micro-batch if
                              ///< `weighted`, else `batch` grows
   Bytes traffic;             ///< memory-bound: bytes read and written, forward
@@ -53,7 +61,7 @@ struct OperatorShape {
 struct ParameterShape {
   std::string name;
   std::vector<std::int64_t> shape;
-  bool divided = false;  ///< by tensor parallelism
+  bool divided = false;  ///< tensor parallelism divides it
   bool expert = false;   ///< divided by expert parallelism as well; the first extent counts experts
 
   [[nodiscard]] double elements() const;
@@ -61,7 +69,7 @@ struct ParameterShape {
 
 /// What one unit holds of one sample between forward and backward, in bytes, on an undivided device.
 struct KeptActivations {
-  Bytes divided;    ///< by tensor parallelism
+  Bytes divided;    ///< what tensor parallelism divides
   Bytes sequence;   ///< only by sequence parallelism
   Bytes attention;  ///< the part of `divided` that selective recomputation does not keep
   Bytes input;      ///< the unit's input: all that full recomputation keeps; divided by sequence parallelism
@@ -71,7 +79,7 @@ struct UnitShape {
   std::string name;  ///< "embedding", "block", "head"
   std::int64_t repetitions = 1;
   std::vector<OperatorShape> operators;
-  std::vector<ParameterShape> parameters;  ///< of one repetition, in the order of the operators; counted below
+  std::vector<ParameterShape> parameters;  ///< those of one repetition, in the order of the operators; counted below
   double divided_parameters = 0;           ///< elements, of one repetition, that tensor parallelism divides
   double other_parameters = 0;             ///< elements that every device of a tensor group holds
   double expert_parameters = 0;            ///< elements of all experts, divided by expert (and tensor) parallelism

@@ -1,3 +1,4 @@
+// Products by their rate, traffic by the memory, kernels by their floor, host by its issue.
 #include <stepcast/roofline/unit_roofline.hpp>
 
 #include <algorithm>

@@ -42,7 +42,7 @@ struct UnitTimes {
 struct UpdateShape {
   std::string optimizer;
   double bytes_of_state = 0;  ///< per parameter: weight, gradient and what the optimizer keeps
-  Bytes traffic;              ///< of one update
+  Bytes traffic;              ///< bytes that one update reads and writes
 };
 [[nodiscard]] UpdateShape update_of(const ModelShape&);
 

@@ -17,10 +17,10 @@
 namespace stepcast {
 
 struct KernelRule {
-  std::string prefix;                 ///< in lower case; empty: any
-  std::vector<std::string> contains;  ///< in lower case; all of them
+  std::string prefix;                 ///< a beginning in lower case; empty: any
+  std::vector<std::string> contains;  ///< parts in lower case, all of which have to occur
   KernelClass kind = KernelClass::other;
-  std::string operation;  ///< of a collective: "allreduce"; empty: the name tells, or the arguments do
+  std::string operation;  ///< what a collective does: "allreduce"; empty: the name tells, or the arguments do
   std::string library;    ///< who writes such kernels, for people
 };
 

@@ -1,4 +1,13 @@
 #pragma once
+// Room trace: the timed events of one rank, with their names, shapes and steps.
+//
+//   host     |-- ProfilerStep#3 -------------------------|
+//              |- aten::conv2d -|   |- aten::relu -|
+//                  |cudaLaunchKernel|
+//   stream             |-- kernel --|                       joined with its launch by the correlation
+//
+// It may include base, encodings and profile.
+//
 // Trace: the timed events of one rank, as a framework's profiler wrote them, in flat arrays.
 //
 // A trace is what a reader (format.hpp) makes of a file: host operators, runtime calls, device kernels, annotations and
@@ -147,7 +156,7 @@ struct Trace {
   std::vector<Dependency> dependencies;
   std::vector<OperationArguments> operations;  ///< sorted by event
   std::vector<ProcessGroup> groups;
-  std::vector<Allocation> allocations;  ///< in order of time; of files with several ranks none
+  std::vector<Allocation> allocations;  ///< sorted by time; none for files with several ranks
   std::string device_name;              ///< first entry of deviceProperties; empty: no device or not said
   std::int64_t device_memory_bytes = -1;
   std::int64_t rank = -1;  ///< from distributedInfo, else -1

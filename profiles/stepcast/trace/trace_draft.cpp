@@ -1,3 +1,4 @@
+// Events are sorted at the end, and all indices to them renumbered.
 #include <stepcast/trace/trace_draft.hpp>
 
 #include <algorithm>

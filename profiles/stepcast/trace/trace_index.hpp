@@ -42,17 +42,19 @@ struct TraceIndex {
   }
   [[nodiscard]] bool is_operator(std::uint32_t event) const { return operator_of[event] == event; }
   const Trace& trace;
-  std::vector<naming::NameFacts> names;            ///< by StringId
-  std::vector<std::uint32_t> parent;               ///< by event: the innermost host event around it
-  std::vector<std::uint32_t> operator_of;          ///< by event; `no_index` for device events and for bare containers
-  std::vector<std::uint8_t> serves_communication;  ///< by event: a collective, its packing, or a gradient hook
-  std::vector<DeviceWork> device_work;             ///< by operator, communication excluded
-  std::vector<std::int64_t> waiting_ns;            ///< by operator: host time in calls that wait for the device
-  std::vector<std::int64_t> stalled_ns;            ///< by operator: host time in launches that found the queue full
-  std::vector<std::int64_t> communication_ns;      ///< by operator: host time of communication nested inside
-  std::vector<std::int64_t> accumulate_ns;         ///< by operator: host time of AccumulateGrad itself, hooks excluded
-  std::vector<std::uint32_t> launcher;  ///< by device event: the host event that launched it, else `no_index`
-  bool distributed = false;             ///< some event communicates
+  std::vector<naming::NameFacts> names;  ///< one for each StringId
+  std::vector<std::uint32_t> parent;     ///< the innermost host event around each event
+  std::vector<std::uint32_t>
+      operator_of;  ///< the operator of each event; `no_index` for device events and for bare containers
+  std::vector<std::uint8_t>
+      serves_communication;                    ///< whether an event is a collective, its packing, or a gradient hook
+  std::vector<DeviceWork> device_work;         ///< the work of each operator, communication excluded
+  std::vector<std::int64_t> waiting_ns;        ///< for each operator, host time in calls that wait for the device
+  std::vector<std::int64_t> stalled_ns;        ///< for each operator, host time in launches that found the queue full
+  std::vector<std::int64_t> communication_ns;  ///< for each operator, host time of communication nested inside
+  std::vector<std::int64_t> accumulate_ns;  ///< for each operator, host time of AccumulateGrad itself, hooks excluded
+  std::vector<std::uint32_t> launcher;      ///< the host event that launched each device event, else `no_index`
+  bool distributed = false;                 ///< some event communicates
   bool has_device_work = false;
   std::int64_t unlinked_device_ns = 0;  ///< device work of which nobody knows who launched it
   std::int64_t linked_device_ns = 0;

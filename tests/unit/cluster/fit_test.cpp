@@ -1,3 +1,5 @@
+#include <stepcast/calibration/benchmark_logs.hpp>
+#include <stepcast/calibration/calibration.hpp>
 #include <stepcast/cluster/fit.hpp>
 
 #include <doctest/doctest.h>

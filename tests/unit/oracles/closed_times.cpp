@@ -1,3 +1,4 @@
+// The formulas of the papers, term by term.
 #include "oracles/closed_times.hpp"
 
 #include <algorithm>

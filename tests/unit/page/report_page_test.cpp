@@ -1,5 +1,6 @@
 #include "helpers/plan_cases.hpp"
 
+#include <stepcast/page/script_hash.hpp>
 #include <stepcast/page/sections.hpp>
 #include <stepcast/report/report.hpp>
 

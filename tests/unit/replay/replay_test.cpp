@@ -1,5 +1,6 @@
 // Replay: one small hand-written trace for each dependency rule, and what-ifs that follow from the rule.
 #include <stepcast/replay/replay.hpp>
+#include <stepcast/replay/timeline.hpp>
 #include <stepcast/replay/work.hpp>
 
 #include "helpers/hand_trace.hpp"

@@ -1,7 +1,10 @@
 #include "helpers/random_input.hpp"
 
+#include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/report/sweep_report.hpp>
+#include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/whatif/whatif.hpp>
 

@@ -1,5 +1,6 @@
 // Validation: cases that must fail do, statistics by hand, and documents that are refused; then the shipped suites.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/page/validation_html.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/report/validation_report.hpp>
 #include <stepcast/validation/validation.hpp>

@@ -1,3 +1,4 @@
+// Transfers between machines are rewritten to end when all but a tolerated share has arrived.
 #include <stepcast/modifiers/shared/bounded_loss.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The rewriting goes transfer by transfer: codecs are added around it, and its edges are led through them.
 #include <stepcast/modifiers/shared/compression.hpp>
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 #pragma once
+// Room modifiers/shared: how modifiers rewrite plans: compression, lossy transport, periods.
+//
+// It may include base and plan.
+//
 // Compression: rewriting a plan so that its messages travel encoded.
 //
 // A compressor says, tensor by tensor, how many bytes it sends and how long it encodes and decodes; the rewriting is
@@ -26,11 +30,11 @@ namespace stepcast {
 /// The cost of one tensor, per worker. A message costs the sum over its tensors, a part of a tensor its share.
 struct Encoding {
   Bytes sent{};    ///< as encoded
-  Bytes first{};   ///< of an exchange that has to end before `sent` can be computed; 0: none
-  Bytes aside{};   ///< of an exchange beside `first`: what stays as it is
-  Bytes pulled{};  ///< that a server sends back; 0: see above
+  Bytes first{};   ///< bytes of an exchange that has to end before `sent` can be computed; 0: none
+  Bytes aside{};   ///< bytes of an exchange beside `first`: what stays as it is
+  Bytes pulled{};  ///< what a server sends back; 0: see above
   Seconds encode{}, between{};
-  Seconds decode{};  ///< of one message; P are decoded where P are gathered
+  Seconds decode{};  ///< the time for one message; P are decoded where P are gathered
 };
 
 /// What becomes of the encoded messages of all workers.
@@ -89,7 +93,7 @@ class CodecClock {
   double against_v100_;  ///< time on this device over time on a V100
   double speed_;
 };
-inline constexpr double v100_elements = 25.559e6;  ///< of the measurements on a V100
+inline constexpr double v100_elements = 25.559e6;  ///< the elements that were measured on a V100
 /// Nanoseconds per element of a codec that took `ms` there.
 [[nodiscard]] constexpr double v100_ns(double ms) { return ms * 1e6 / v100_elements; }
 
@@ -97,22 +101,6 @@ inline constexpr double v100_elements = 25.559e6;  ///< of the measurements on a
 [[nodiscard]] constexpr Seconds streamed(double passes, Bytes size, BytesPerSecond rate) {
   return passes * (size / rate);
 }
-
-// ---- operators that several compressors are ----
-
-/// Gathers the signs of all elements and `extra` a tensor; its options are values, speed, overlap. `voted`: a server
-/// sends signs back, else its sum.
-[[nodiscard]] Answer<CommPlan> signs_gathered(CommPlan, const ModifierInput&, Pace encoding, Pace decoding, Bytes extra,
-                                              bool voted);
-/// Gathers `fraction` of the elements, each with an index of `index` bytes. Encoding looks at `all` elements and takes
-/// the `kept` ones; decoding adds those.
-struct Selection {
-  double fraction = 1;
-  Bytes index{4};
-  Pace all, kept;
-};
-[[nodiscard]] Answer<CommPlan> selection_gathered(CommPlan, const ModifierInput&, const Selection&, double speed,
-                                                  bool overlapped);
 
 // ---- options that compressors share ----
 

@@ -1,5 +1,5 @@
 // Operators that several compressors are: signs, and selections of elements, gathered by all.
-#include <stepcast/modifiers/shared/compression.hpp>
+#include <stepcast/modifiers/shared/gathered_codes.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,3 +1,4 @@
+// The k iterations of a repetition are written out, with the messages in the last one.
 #include <stepcast/modifiers/shared/periodic.hpp>
 
 #include <algorithm>

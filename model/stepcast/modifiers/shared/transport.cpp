@@ -1,3 +1,5 @@
+// Loss turns into time: the stalls of the slowest flow, or rounds of repair.
+#include <stepcast/base/error.hpp>
 #include <stepcast/modifiers/shared/transport.hpp>
 
 #include <algorithm>

@@ -19,9 +19,9 @@
 namespace stepcast {
 
 struct Transport {
-  std::int64_t flows = 1;        ///< that carry one message at the same time
-  double stall_probability = 0;  ///< that a flow loses its tail and waits for a time-out
-  Seconds timeout;               ///< of the first retransmission; doubles each time, at most 64-fold
+  std::int64_t flows = 1;        ///< flows that carry one message at the same time
+  double stall_probability = 0;  ///< how likely a flow loses its tail and waits for a time-out
+  Seconds timeout;               ///< the wait for the first retransmission; doubles each time, at most 64-fold
   Seconds round_trip;
   double loss = 0;              ///< share of the packets that are lost
   double oversubscription = 1;  ///< bandwidth of all hosts over that of all uplinks

@@ -2,6 +2,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/formats/shared/operation_table.hpp>
 #include <stepcast/replay/pipelined/job.hpp>
+#include <stepcast/replay/pipelined/waits.hpp>
 #include <stepcast/trace/steps.hpp>
 
 #include <algorithm>

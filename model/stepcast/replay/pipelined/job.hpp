@@ -39,7 +39,7 @@ struct OperationType {
   Role role = Role::computation;
   Together together = Together::alone;
   bool backward = false;  ///< direction of a send or receive
-  int peer_stage = 0;     ///< of a send or receive: +1 the next stage, -1 the one before
+  int peer_stage = 0;     ///< the other end of a send or receive: +1 the next stage, -1 the one before
   bool in_order = true;   ///< never runs beside computation of its worker
 };
 struct JobWorker {
@@ -49,7 +49,7 @@ struct JobWorker {
 struct JobOperation {
   double start = 0, end = 0;  ///< s, from the start of the step
   std::uint32_t type = 0, worker = 0;
-  std::uint32_t nth = 0;  ///< of its type on its worker in this step
+  std::uint32_t nth = 0;  ///< the how-manieth of its type on its worker in this step
   std::uint32_t event = no_index;
   std::int32_t micro_batch = -1, chunk = 0;
   [[nodiscard]] double duration() const { return end - start; }
@@ -62,19 +62,20 @@ struct Wait {
 struct JobStep {
   std::int64_t number = 0;
   double measured = 0;
-  std::vector<JobOperation> operations;     ///< by worker, then by start
-  std::vector<std::uint32_t> first_of;      ///< of each worker, and the end
-  std::vector<std::uint32_t> first_wait;    ///< of each operation, and the end
-  std::vector<Wait> waits;                  ///< `on` = no_index: the start of the step
-  std::vector<std::uint32_t> first_member;  ///< of each group, and the end; groups are in an order without deadlock
-  std::vector<std::uint32_t> members;       ///< operations of the groups: what ends together
-  std::vector<double> work;                 ///< duration, or transfer where a group waits for its last member
+  std::vector<JobOperation> operations;   ///< sorted by worker, then by start
+  std::vector<std::uint32_t> first_of;    ///< where each worker begins, and the end
+  std::vector<std::uint32_t> first_wait;  ///< where the waits of each operation begin, and the end
+  std::vector<Wait> waits;                ///< `on` = no_index: the start of the step
+  std::vector<std::uint32_t>
+      first_member;  ///< where each group begins, and the end; groups are in an order without deadlock
+  std::vector<std::uint32_t> members;  ///< operations of the groups: what ends together
+  std::vector<double> work;            ///< duration, or transfer where a group waits for its last member
 };
 
 /// A kind of transition: operations of a type that start after one of another type (no_index: after the step's start).
 struct LagKind {
   std::uint32_t type = 0, after = 0;
-  bool remote = false;  ///< that of another worker
+  bool remote = false;  ///< the operation before it is that of another worker
   auto operator<=>(const LagKind&) const = default;
 };
 
@@ -91,8 +92,6 @@ struct PipelineJob {
 
 /// Operations, workers and steps; Inapplicable when there are none. Waits are still to be added.
 [[nodiscard]] Answer<PipelineJob> operations_of(std::span<const Trace>);
-/// Adds waits, groups and work to every step; leaves out those that contradict themselves. Empty, or why all do.
-[[nodiscard]] std::string add_waits(PipelineJob&);
 [[nodiscard]] Answer<PipelineJob> job_of(std::span<const Trace>);
 
 /// Of one kind of transition: how many lags were seen, and how many of them were waits that nothing recorded explains.
@@ -108,9 +107,6 @@ struct UnexplainedWait {
 
 /// "forward-compute after forward-recv".
 [[nodiscard]] std::string words_of(const PipelineJob&, const LagKind&);
-
-/// What the same passes would take in each schedule of the family, times from the steps that `use` names.
-void add_schedules(const PipelineJob&, const std::vector<bool>& use, PipelineReplay&);
 
 /// Start and end of every operation of a rebuilt step; reused from call to call.
 struct Rebuilt {

@@ -4,6 +4,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/replay/pipelined/job.hpp>
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
+#include <stepcast/replay/pipelined/schedules.hpp>
 
 #include <algorithm>
 #include <cmath>

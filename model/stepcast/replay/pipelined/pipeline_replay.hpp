@@ -1,4 +1,11 @@
 #pragma once
+// Room replay/pipelined: the replay of pipelined jobs, and what slow workers cost them.
+//
+//   worker 0   F0 F1 ...... B0 B1
+//   worker 1      F0 F1 B0 B1          a pass starts when its worker is free and its data has come
+//
+// It may include base, trace, extraction, formats/shared and pipeline.
+//
 // Pipeline replay: a pipelined job rebuilt from the times of its passes.
 //
 // From traces that say which stage, replica, micro-batch and chunk each operation belongs to (pipeline timestamps,
@@ -39,7 +46,7 @@ struct Slowness {
 };
 /// The same passes in another order.
 struct ReorderedPipeline {
-  std::string_view schedule;  ///< of the family pipelines/
+  std::string_view schedule;  ///< its name in the family pipelines/
   Seconds step;
   bool recorded = false;         ///< the order in which the job ran
   bool backward_halved = false;  ///< its backward passes are split, which was assumed to be in halves
@@ -47,8 +54,8 @@ struct ReorderedPipeline {
 struct PipelineReplay {
   std::vector<PipelineStepReplay> steps;
   Seconds measured, rebuilt, forecast;  ///< medians over the steps
-  double median_error = 0;    ///< of |rebuilt / measured - 1|: a step's own passes, the host's lags of other steps
-  double forecast_error = 0;  ///< of |forecast / measured - 1|
+  double median_error = 0;  ///< median of |rebuilt / measured - 1|: a step's own passes, the host's lags of other steps
+  double forecast_error = 0;  ///< median of |forecast / measured - 1|
   std::int64_t stages = 1, replicas = 1, micro_batches = 1, chunks = 1;
   std::vector<Slowness> workers, stages_slow;  ///< dearest first; only what costs at least 1 %
   double slowdown = 1;                         ///< measured / without_slow_workers, median
@@ -58,7 +65,7 @@ struct PipelineReplay {
   /// From median pass times of every second step, as the pipeline model has it; what the steps do besides is kept.
   std::vector<ReorderedPipeline> schedules;
   Seconds held_out;           ///< median of the steps that `schedules` did not use; 0: none
-  double schedule_error = 0;  ///< of the recorded schedule against the median of the other steps; 0: none recognised
+  double schedule_error = 0;  ///< the recorded schedule against the median of the other steps; 0: none recognised
   std::string cause;          ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
   std::vector<std::string> notes;
 };

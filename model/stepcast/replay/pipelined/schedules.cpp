@@ -1,7 +1,7 @@
 // Pipeline replay, schedules: the job's passes as the pipeline model has them, in the recorded order and in others.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
-#include <stepcast/replay/pipelined/job.hpp>
+#include <stepcast/replay/pipelined/schedules.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/replay/pipelined/job.hpp>
+#include <stepcast/replay/pipelined/waits.hpp>
 
 #include <algorithm>
 #include <cmath>

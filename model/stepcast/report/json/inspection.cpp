@@ -1,5 +1,5 @@
 // Inspection as JSON, schema "stepcast.inspect/1": for each file its traces, profiles, execution traces and refusals.
-#include <stepcast/documents/inspection.hpp>
+#include <stepcast/report/inspection_report.hpp>
 
 #include <nlohmann/json.hpp>
 

@@ -1,3 +1,9 @@
+// Room report/json: results as JSON and CSV.
+//
+// Example: {"schema": "stepcast.layout/1", "iteration_s": 0.4123, ...}.
+//
+// It may include base, documents, pipeline, search, sweep and report.
+//
 // The JSON reports of layouts; SI numbers with the unit in the key, null for what is not known.
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/report/json_fields.hpp>

@@ -1,5 +1,6 @@
 // Rows of a sweep as CSV (RFC 4180, lines end in \n) and as JSON lines.
 #include <stepcast/base/text.hpp>
+#include <stepcast/report/sweep_report.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <array>

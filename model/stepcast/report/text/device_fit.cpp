@@ -2,7 +2,7 @@
 // the errors of the rows that did not.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/report/device_fit_report.hpp>
 #include <stepcast/report/text/table.hpp>
 
 #include <nlohmann/json.hpp>

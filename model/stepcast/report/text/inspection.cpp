@@ -6,7 +6,7 @@
 // Names of files come last, and whole: their ends tell the ranks of a run apart.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/documents/inspection.hpp>
+#include <stepcast/report/inspection_report.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Parts of the text reports of layouts (internal to the report).
+// Layout phrases: what the text reports of layouts say in the same words (internal to the reports).
 #include <stepcast/report/layout_report.hpp>
 
 #include <iosfwd>

@@ -1,4 +1,4 @@
-// Parts of the text report.
+// Headings, intervals and lists that the text reports share.
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>

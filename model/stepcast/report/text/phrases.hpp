@@ -1,5 +1,11 @@
 #pragma once
-// Parts of the text report: what several subjects say in the same words (internal to the report).
+// Room report/text: results as text of 80 columns.
+//
+// Example: "412.3 ms a step (P10 to P90: 398 ms to 427 ms)".
+//
+// It may include base, documents, calibration and report.
+//
+// Phrases: what the text reports of several subjects say in the same words (internal to the reports).
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/report.hpp>
 
@@ -27,7 +33,5 @@ void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfChec
 void write_assumed(std::ostream&, const std::vector<std::string>& assumed, std::string_view where_all);
 /// Lines to paste, set off from the margin.
 void write_settings(std::ostream&, std::string_view settings);
-/// The ranking as text: advice, or a plain comparison.
-void write_ranking_text(std::ostream&, const RankingReport&);
 
 }  // namespace stepcast

@@ -1,3 +1,4 @@
+// A placement stage by stage, beside what one would do without it.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/placement_report.hpp>
@@ -16,56 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::int64_t> powers_of_two_in(std::int64_t batch) {
-  std::vector<std::int64_t> samples;
-  for (std::int64_t b = 1; b <= batch && batch % b == 0; b *= 2) samples.push_back(b);
-  return samples;
-}
-
-/// All devices in their order, equally many units each, nothing compressed.
-Answer<Placement> dealt_evenly(std::span<const PlacedUnit> units, const UnequalCluster& cluster,
-                               PlacementOptions options) {
-  const std::size_t stages = std::min(cluster.devices.size(), units.size());
-  std::vector<std::uint32_t> device(stages), count(stages);
-  std::iota(device.begin(), device.end(), 0U);
-  for (std::size_t s = 0; s < stages; ++s)
-    count[s] = static_cast<std::uint32_t>(units.size() * (s + 1) / stages - units.size() * s / stages);
-  options.ratio = 1;
-  return placement_of(units, cluster, std::move(device), std::move(count), options);
-}
-
 /// "12 units on A, then ..." is the table's business; this is what a line of it says of compression.
 std::string ratio_text(double ratio) { return ratio > 1 ? "1 of " + fixed(ratio, 1) : "all"; }
 
 }  // namespace
-
-Answer<PlacementChoice> best_placement(const Workload& workload, const UnequalCluster& cluster,
-                                       std::int64_t global_batch, std::vector<std::int64_t> micro_batches,
-                                       const PlacementOptions& options) {
-  if (micro_batches.empty()) micro_batches = powers_of_two_in(global_batch);
-  std::optional<PlacementChoice> best;
-  std::string reason = "no micro-batch that was named divides the batch of " + std::to_string(global_batch);
-  for (const std::int64_t samples : micro_batches) {
-    if (global_batch % samples != 0 || global_batch / samples > 100'000) continue;
-    PlacementOptions with = options;
-    with.micro_batches = static_cast<std::uint32_t>(global_batch / samples);
-    const Answer<std::vector<PlacedUnit>> units =
-        placed_units(workload, static_cast<double>(samples), with.micro_batches);
-    if (!units) return Inapplicable{units.reason()};
-    Answer<Placement> placement = placed(*units, cluster, with);
-    if (!placement) {
-      reason = placement.reason();
-      continue;
-    }
-    if (best && best->placement.iteration <= placement->iteration) continue;
-    best = PlacementChoice{*std::move(placement), with, samples, {}, {}};
-    const Answer<Placement> naive = dealt_evenly(*units, cluster, with);
-    if (naive) best->naive = *naive;
-    else best->no_naive = naive.reason();
-  }
-  if (!best) return Inapplicable{reason};
-  return *std::move(best);
-}
 
 void write_placement_text(std::ostream& out, const PlacementReport& report) {
   const auto& [placement, options, micro_batch, naive, no_naive] = report.choice;

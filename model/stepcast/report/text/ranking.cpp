@@ -2,6 +2,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/text/phrases.hpp>
+#include <stepcast/report/text/ranking.hpp>
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>

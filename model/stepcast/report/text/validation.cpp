@@ -1,3 +1,4 @@
+// A line a suite, then what failed or was skipped.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/text/table.hpp>

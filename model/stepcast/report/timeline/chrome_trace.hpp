@@ -1,4 +1,10 @@
 #pragma once
+// Room report/timeline: results as timelines for trace viewers.
+//
+// Example: {"ph": "X", "name": "forward conv1", "pid": 1, "tid": 2, "ts": 0, "dur": 412.5}.
+//
+// It may include base, schedule, replay/pipelined and report.
+//
 // ChromeTrace: a file for ui.perfetto.dev, line by line (internal to the reports).
 //
 // Slices of one track may only nest; whoever adds them sees to it. Lines are written in order of time, the longer slice

@@ -1,3 +1,4 @@
+// Groups are closed when they reach their limit.
 #include <stepcast/strategies/shared/grouping.hpp>
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Each key is pushed, summed, updated and pulled; quantisers stand around the push.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
 #include <cmath>

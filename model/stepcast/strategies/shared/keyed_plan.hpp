@@ -24,9 +24,9 @@ struct KeyedExchange {
   };
   std::uint32_t period = 1;
   bool local_update = false;     ///< the next forward pass waits for the worker's own update instead of the pull
-  bool pulls_last_only = false;  ///< in the last iteration of a repetition only
+  bool pulls_last_only = false;  ///< workers pull in the last iteration of a repetition only
   Push push = Push::dense;
-  BytesPerSecond memory;     ///< of the host, to which updates and quantisers are bound
+  BytesPerSecond memory;     ///< the rate of the host, which bounds updates and quantisers
   double update_passes = 0;  ///< reads and writes of the gradient's size that a local update makes
 };
 

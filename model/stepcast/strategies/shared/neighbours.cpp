@@ -1,3 +1,4 @@
+// Messages that leave a machine are counted neighbour by neighbour.
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/strategies/shared/neighbours.hpp>
 

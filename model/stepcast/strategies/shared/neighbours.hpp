@@ -14,7 +14,7 @@ namespace stepcast {
 
 /// One message from every worker to each of its neighbours, as the busiest link sees it.
 struct NeighbourLoad {
-  double messages = 0;  ///< that the link carries in one direction
+  double messages = 0;  ///< how many the link carries in one direction
   double scale = 1;     ///< what it takes for a byte, in times that Operation::send takes
   [[nodiscard]] double flows() const { return messages * scale; }
 };

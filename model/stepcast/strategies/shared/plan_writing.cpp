@@ -1,3 +1,4 @@
+// Groups become transfers with their edges, and a count that would be too many is refused.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
 namespace stepcast {

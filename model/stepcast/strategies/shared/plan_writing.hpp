@@ -1,5 +1,11 @@
 #pragma once
-// Plan parts: the pieces that several strategies share when they write a CommPlan.
+// Room strategies/shared: how strategies write their plans: groups of gradients, keys, servers, neighbours.
+//
+// Example: gradients of 10, 20 and 30 MiB in groups of 25 MiB or more are {10, 20} and {30}.
+//
+// It may include base, profile, cluster and plan.
+//
+// Plan writing: the pieces that several strategies share when they write a CommPlan.
 //
 // A strategy that all-reduces groups of gradients behind a barrier differs from its siblings only in the grouping and
 // in the channel's discipline; strategies over servers share the pipeline of a partition. Both are written once, here.

@@ -1,3 +1,4 @@
+// The channels and stages of a partition on its way through servers.
 #include <stepcast/strategies/shared/server_plan.hpp>
 
 #include <algorithm>

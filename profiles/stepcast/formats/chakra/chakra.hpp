@@ -1,4 +1,10 @@
 #pragma once
+// Room formats/chakra: the parts of the readers and the writer of Chakra execution traces.
+//
+// Example: node 7 "aten::mm" with data_deps [3, 5] waits for nodes 3 and 5.
+//
+// It may include base, encodings, profile, trace and formats/shared.
+//
 // Chakra: execution traces as MLCommons defines them (et_def.proto), a message at a time, for the reader and the
 // writer.
 //
@@ -39,8 +45,8 @@ struct Node {
   NodeType type = NodeType::invalid;
   std::vector<std::uint64_t> control, data;
   std::uint64_t start_us = 0, duration_us = 0;
-  std::string values, shapes, types;        ///< of the inputs, as text
-  std::map<std::string, Value> attributes;  ///< by name
+  std::string values, shapes, types;        ///< what the inputs are, as text
+  std::map<std::string, Value> attributes;  ///< the attributes by their name
 
   /// The number of an attribute, or nothing.
   [[nodiscard]] std::optional<std::int64_t> number(const std::string& attribute) const;

@@ -45,7 +45,7 @@ struct KinetoArrow {
 
 /// One end of a slice that is written as two entries, "B" and "E".
 struct KinetoMark {
-  Event event;                        ///< of an end only the time
+  Event event;                        ///< for the end of a slice only the time
   StringId lane = 0;                  ///< process and thread as written
   bool begin = false, known = false;  ///< known: of a known category
 };
@@ -135,14 +135,14 @@ class EventShard final : public KinetoSink {
 
   std::size_t number_;
   EventBlock block_;
-  std::size_t usual_events_ = 0;  ///< in a block
+  std::size_t usual_events_ = 0;  ///< how many a block usually has
   StringTable strings_;
-  std::size_t known_strings_ = 1;  ///< of which the blocks told so far; the empty one is known to all
+  std::size_t known_strings_ = 1;  ///< those that blocks told so far; the empty one is known to all
   std::vector<TrackKey> tracks_;
   std::size_t known_tracks_ = 0;
   std::unordered_map<TrackKey, std::uint32_t, TrackHash> track_numbers_;
   std::array<RecentTrack, 64> recent_tracks_;
-  std::vector<NameTraits> traits_;  ///< by StringId
+  std::vector<NameTraits> traits_;  ///< one for each StringId
   const KinetoCategory* recent_category_ = nullptr;
   std::string recent_category_name_;
 };

@@ -1,3 +1,4 @@
+// The stretch ends at a step, at the last one that the memory is meant for.
 #include <stepcast/formats/kineto/kept_stretch.hpp>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The categories of all versions of Kineto, and the process names of traces without categories.
 #include <stepcast/formats/kineto/kineto_categories.hpp>
 
 #include <algorithm>

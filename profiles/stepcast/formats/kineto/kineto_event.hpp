@@ -24,8 +24,8 @@ struct KinetoEvent : KinetoFields {
   struct Rare {
     Text collective, dtype, in_elements, out_elements, in_split, out_split, collective_sequence;
     Text group, group_description, group_size, ranks, first_rank, rank_stride, rank, source_rank, destination_rank;
-    Text sync_kind, waited_stream, waited_record;  ///< of cuda_sync: which stream, which record of an event
-    Text bytes, memory_of;                         ///< of an allocation; the kind of device
+    Text sync_kind, waited_stream, waited_record;  ///< for cuda_sync: which stream, which record of an event
+    Text bytes, memory_of;                         ///< an allocation, and the kind of device
     Text event_rank;                               ///< "rank": of the whole event, in merged files
   };
   Rare rare;

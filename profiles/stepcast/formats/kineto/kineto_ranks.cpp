@@ -1,3 +1,4 @@
+// Events go to ranks by tags or by processes; tracks and ids are made anew for each.
 #include <stepcast/base/error.hpp>
 #include <stepcast/formats/kineto/kineto_ranks.hpp>
 

@@ -1,3 +1,4 @@
+// Ranks that the writer cut after thirty are completed where they are regular.
 #include <stepcast/base/decimal.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/formats/kineto/process_groups.hpp>

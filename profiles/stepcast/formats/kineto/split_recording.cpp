@@ -1,3 +1,4 @@
+// Parts of one recording are told from ranks by the events that they share.
 #include <stepcast/formats/kineto/split_recording.hpp>
 #include <stepcast/trace/steps.hpp>
 

@@ -3,6 +3,8 @@
 //
 // The parts are read as one file, so that arrows, launches and waits are joined across them. Not modelled: parts whose
 // times have different bases, which are refused.
+//
+// kineto_trace_of is in formats/kineto.cpp, beside the reader of whole files.
 #include <stepcast/encodings/source.hpp>
 #include <stepcast/trace/trace.hpp>
 

@@ -21,9 +21,9 @@ enum class SyncKind : std::uint8_t {
 /// One record as the file has it; what it did not say is -1.
 struct SyncRecord {
   std::int64_t start_ns = 0;
-  std::int64_t correlation = -1;    ///< of the host call that waits or makes the stream wait
+  std::int64_t correlation = -1;    ///< that of the host call that waits or makes the stream wait
   std::int64_t device = -1;         ///< Track::process of the device's streams
-  std::int64_t stream = -1;         ///< that waits, or that the host waits for
+  std::int64_t stream = -1;         ///< the stream that waits, or that the host waits for
   std::int64_t waited_stream = -1;  ///< where the event was recorded
   std::int64_t marked_by = -1;      ///< correlation of the call that recorded the event
   std::int64_t rank = -1;           ///< in files that hold several ranks

@@ -1,10 +1,18 @@
 #pragma once
+// Room formats/kineto: the parts of the reader of PyTorch traces, which reads in parallel and in bounded memory.
+//
+//   windows of the file -> shards of events, one a thread -> the builder, in order -> trace
+//
+// It may include base, encodings, trace and formats/shared.
+//
 // TraceBuilder: from the blocks of events of a Kineto file, in their order, to a Trace that satisfies trace.hpp.
 //
 // Blocks come from the shards of several threads (event_shard.hpp); here they get common numbers for strings and
 // tracks, in the order of first appearance, so that the trace does not depend on the threads. More events than the
 // memory is meant for make the kept stretch of the recording shorter (kept_stretch.hpp). What is dropped, left out,
 // assumed or not understood is counted and told in the report, and refused when `strict` is asked for.
+//
+// trace_builder.cpp takes blocks in; trace_finish.cpp sorts, joins and reports what they amount to.
 #include <stepcast/encodings/string_table.hpp>
 #include <stepcast/formats/kineto/event_shard.hpp>
 #include <stepcast/formats/kineto/kept_stretch.hpp>
@@ -96,14 +104,14 @@ class TraceBuilder {
   std::string source_;
   bool strict_;
   std::deque<EventShard> shards_;
-  std::deque<ShardNumbers> numbers_;  ///< by shard
+  std::deque<ShardNumbers> numbers_;  ///< one for each shard
   Trace trace_;
   StringTable strings_;
   std::unordered_map<TrackKey, std::uint32_t, TrackHash> tracks_;
   std::vector<KinetoArrow> arrows_;
   std::vector<KinetoMark> marks_;
   std::vector<UnknownCategory> unknown_;
-  std::vector<std::int64_t> track_ranks_;                 ///< by track
+  std::vector<std::int64_t> track_ranks_;                 ///< the rank of each track
   std::unordered_map<std::int64_t, StringId> processes_;  ///< names of numbered processes
   std::vector<SyncRecord> syncs_;
   std::vector<RegularGroup> regular_groups_;  ///< each group once

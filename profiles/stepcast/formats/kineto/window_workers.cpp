@@ -1,3 +1,4 @@
+// A window is given to the next free thread; results come back in the order of the text.
 #include <stepcast/formats/kineto/trace_builder.hpp>
 #include <stepcast/formats/kineto/window_workers.hpp>
 

@@ -19,7 +19,7 @@ class TraceBuilder;
 /// A window on its way: cut, read by some worker, then taken back.
 struct WindowTask {
   JsonText::Piece piece;
-  std::uint64_t offset = 0;  ///< of the window in the text
+  std::uint64_t offset = 0;  ///< where the window begins in the text
   std::size_t wanted = 0;    ///< how long it was meant to be at most
   bool last = false, give_up = false;
   WindowReading reading;

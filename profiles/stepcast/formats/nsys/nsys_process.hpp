@@ -1,4 +1,10 @@
 #pragma once
+// Room formats/nsys: the parts of the reader of Nsight Systems reports.
+//
+// Example: the rows of CUPTI_ACTIVITY_KIND_KERNEL become kernels, those of NVTX_EVENTS annotations.
+//
+// It may include base, encodings, trace and formats/shared.
+//
 // NsysProcess: the trace of one process of an Nsight Systems report, under construction.
 //
 // A report holds all processes of a machine in the same tables; correlation ids, event ids and streams are each
@@ -63,7 +69,7 @@ class NsysProcess {
 
   TraceDraft draft_;
   std::int64_t pid_ = 0;
-  std::unordered_map<std::int64_t, Call> calls_;  ///< by correlation
+  std::unordered_map<std::int64_t, Call> calls_;  ///< the calls by their correlation
   std::vector<Work> work_;
   std::vector<EventRecord> records_, synchronizations_;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::uint32_t> streams_;

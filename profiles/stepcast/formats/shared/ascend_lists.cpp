@@ -1,3 +1,4 @@
+// Lists between semicolons become JSON lists.
 #include <stepcast/base/words.hpp>
 #include <stepcast/encodings/string_table.hpp>
 #include <stepcast/formats/shared/ascend_lists.hpp>

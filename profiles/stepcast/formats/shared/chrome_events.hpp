@@ -59,7 +59,7 @@ struct ChromeWalk {
   bool saw_events = false;   ///< there was an array of events at all
   bool closed = false;       ///< the array had its closing bracket
   bool bare_array = false;
-  std::vector<std::string> keys;  ///< of the object around the events
+  std::vector<std::string> keys;  ///< those of the object around the events
 };
 
 struct ChromeVisitor {

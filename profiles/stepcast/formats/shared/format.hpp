@@ -1,4 +1,10 @@
 #pragma once
+// Room formats/shared: what a reader of traces is, and what several readers share.
+//
+//   bytes -> recognises? -> read -> Reading {traces, profiles, execution traces, a report}
+//
+// It may include base, encodings, profile and trace.
+//
 // Formats: the open family of trace readers. A reader is a record: name, summary, sniff, read.
 //
 // A reader takes the bytes of one file (plain or gzip) and the name to use in messages (source.hpp). A file gives timed

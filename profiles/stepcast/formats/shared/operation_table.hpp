@@ -41,7 +41,7 @@ struct OperationRole {
   bool communication = false;
   std::string_view operation;  ///< "allreduce", "send", ...; empty for computation
   std::string_view group;      ///< "pipeline", "data", "embedding"
-  int peer_stage = 0;          ///< of a send or receive: +1 the next stage, -1 the one before
+  int peer_stage = 0;          ///< the other end of a send or receive: +1 the next stage, -1 the one before
   bool known = true;
 };
 [[nodiscard]] OperationRole role_of_operation(std::string_view type);

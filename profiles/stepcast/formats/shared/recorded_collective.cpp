@@ -1,3 +1,4 @@
+// Counts that are not meant as they stand (a product, a sign) are restored.
 #include <stepcast/base/words.hpp>
 #include <stepcast/formats/shared/recorded_collective.hpp>
 

@@ -1,3 +1,4 @@
+// A step lasts from one communication of the tensor that begins it to the next.
 #include <stepcast/base/error.hpp>
 #include <stepcast/formats/shared/tensor_steps.hpp>
 

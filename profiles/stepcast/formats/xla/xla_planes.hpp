@@ -1,4 +1,10 @@
 #pragma once
+// Room formats/xla: the parts of the readers of TensorFlow's and JAX's profiles.
+//
+//   plane /device:GPU:0 -> line "Stream #13" -> events -> kernels of one trace
+//
+// It may include base, encodings, trace and formats/shared.
+//
 // XlaPlanes: what TensorFlow's and JAX's profiler records, and the traces that it means: one for each device that
 // worked.
 //
@@ -7,6 +13,8 @@
 // line "XLA Ops" (TPU), in which a loop encloses its body; all other lines become device annotations. Host lines go to
 // the devices on which they launch work, others to the first device. Not modelled: the HLO graph, counters, memory, the
 // cores and channels beside a device's own (SparseCores, Megascale), whose planes are left out and said to be.
+//
+// xla_planes.cpp takes planes in; xla_placing.cpp says which device each event belongs to.
 #include <stepcast/encodings/string_table.hpp>
 #include <stepcast/formats/xla/hlo_text.hpp>
 #include <stepcast/trace/trace.hpp>
@@ -24,11 +32,11 @@ namespace stepcast {
 struct XlaEvent {
   std::int64_t start_ns = 0, duration_ns = 0;
   std::int64_t correlation = -1;  ///< joins runtime calls and kernels
-  std::int64_t step = -1;         ///< of a step annotation
+  std::int64_t step = -1;         ///< the number in a step annotation
   std::uint32_t line = 0;
   StringId name = 0;
   StringId operation = 0;  ///< HLO instruction ("all-reduce.5"), where that is not the name
-  StringId text = 0;       ///< of the instruction ("%all-reduce = f32[5,1024]{...} all-reduce(...)")
+  StringId text = 0;       ///< the text of the instruction ("%all-reduce = f32[5,1024]{...} all-reduce(...)")
 };
 
 class XlaPlanes {
@@ -52,7 +60,7 @@ class XlaPlanes {
   struct Plane {
     std::string name, device;
     std::int64_t memory_bytes = -1;
-    std::int64_t ordinal = -1;  ///< of a device
+    std::int64_t ordinal = -1;  ///< the number of a device
     bool on_device = false, has_streams = false, has_operations = false;
     bool apart = false;  ///< neither a device of the model nor the host: cores and channels beside them
   };
@@ -62,7 +70,7 @@ class XlaPlanes {
     LineKind kind = LineKind::host;
     bool works = false;                 ///< its events occupy the device
     std::int64_t stream = -1;           ///< number of a stream
-    std::vector<std::int64_t> devices;  ///< of a host line: the planes on which it launches
+    std::vector<std::int64_t> devices;  ///< for a host line, the planes on which it launches
   };
   class Placing;
 
@@ -77,7 +85,7 @@ class XlaPlanes {
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint32_t> line_of_;
   std::vector<Line> lines_;
   std::vector<XlaEvent> events_;
-  std::unordered_map<StringId, HloInstruction> instructions_;  ///< by text, read so far
+  std::unordered_map<StringId, HloInstruction> instructions_;  ///< the instructions read so far, by their text
   std::uint64_t left_out_ = 0, python_frames_ = 0;
 };
 

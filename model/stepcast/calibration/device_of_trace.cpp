@@ -8,7 +8,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/calibration/device_of_trace.hpp>
 #include <stepcast/trace/kernel_table.hpp>
 #include <stepcast/trace/tensor_shapes.hpp>
 #include <stepcast/trace/trace_index.hpp>

@@ -1,5 +1,6 @@
-#include <stepcast/page/chart.hpp>
-#include <stepcast/page/chart_scale.hpp>
+#include <stepcast/chart/chart.hpp>
+#include <stepcast/chart/scale.hpp>
+#include <stepcast/chart/xml_text.hpp>
 
 #include <doctest/doctest.h>
 

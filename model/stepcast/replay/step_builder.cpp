@@ -1,5 +1,5 @@
-// The host threads of a replayed step as chains of tasks: spans less what was cut out, with points at their times.
-#include <stepcast/replay/graph.hpp>
+// A thread becomes a chain of its spans, less what was cut out, with its points at their times.
+#include <stepcast/replay/step_builder.hpp>
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,14 @@
 #pragma once
-// Chart: curves over an axis, or points, as SVG, for sweeps and reports (internal to the library).
+// Room chart: curves over an axis as pictures, without scripts, fonts or network.
+//
+//   step time | *
+//             |  *
+//             |    *  *  *  ddp      a curve for each plan, named at its end
+//             +----------------      bandwidth, on a log scale
+//
+// It may include base.
+//
+// Chart: curves over an axis as SVG, for sweeps and reports (internal to the library).
 //
 // An SVG of its own: no script, no font, no network; colours come from CSS variables (--chart-text, --chart-muted,
 // --chart-grid, --chart-ground, --chart-1 to --chart-8) with a fallback that people with any colour vision can tell
@@ -20,10 +29,10 @@ namespace stepcast {
 struct ChartAxis {
   std::string title;  ///< "network bandwidth"
   bool logarithmic = false;
-  std::function<std::string(double)> text{};  ///< of a tick: "10 Gb/s"; empty: the plain number
+  std::function<std::string(double)> text{};  ///< the text of a tick: "10 Gb/s"; empty: the plain number
   std::vector<double> ticks{};                ///< empty: chosen, as many as have room
   double unit = 1;      ///< ticks are round multiples of it: 0.125 for a rate in bytes that is read in bits
-  bool binary = false;  ///< of a logarithmic axis: powers of two, not 1, 2, 5, 10
+  bool binary = false;  ///< a logarithmic axis has ticks at powers of two, not 1, 2, 5, 10
   /// Bounds; NaN: those of the curves.
   double low = std::numeric_limits<double>::quiet_NaN(), high = std::numeric_limits<double>::quiet_NaN();
 };
@@ -62,8 +71,4 @@ void write_svg(std::ostream&, const Chart&, std::string_view id = "chart");
 void write_svg(std::ostream&, std::span<const Chart>, std::string_view id = "chart");
 /// The colours of curves on light ground, for what is written beside a chart.
 [[nodiscard]] std::span<const char* const> chart_colours();
-/// `text` safe between tags and in attributes of XML and HTML; what is no UTF-8, a control character or turns the
-/// direction of the text is replaced.
-[[nodiscard]] std::string escaped_xml(std::string_view text);
-
 }  // namespace stepcast

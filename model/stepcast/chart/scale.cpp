@@ -1,4 +1,5 @@
-#include <stepcast/page/chart_scale.hpp>
+// Ticks are tried from the densest to the sparsest round values until all of their texts have room.
+#include <stepcast/chart/scale.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 // Chart scale: where a value stands on an axis, and which values are worth a tick (internal to the library).
-#include <stepcast/page/chart.hpp>
+#include <stepcast/chart/chart.hpp>
 
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-#include <stepcast/page/chart.hpp>
+// UTF-8 is checked character by character: what is malformed is replaced, not passed on.
+#include <stepcast/chart/xml_text.hpp>
 
 namespace stepcast {
 namespace {

@@ -1,7 +1,7 @@
 // A device fitted to a trace: the roofline that made the kernels is found again, and thin traces say what they lack.
 #include "helpers/hand_trace.hpp"
 
-#include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/calibration/device_of_trace.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,8 @@
+// Charts are drawn in layers: grid and axes, marks, curves, then the labels where they have room.
 #include <stepcast/base/words.hpp>
-#include <stepcast/page/chart.hpp>
-#include <stepcast/page/chart_scale.hpp>
+#include <stepcast/chart/chart.hpp>
+#include <stepcast/chart/scale.hpp>
+#include <stepcast/chart/xml_text.hpp>
 
 #include <algorithm>
 #include <array>

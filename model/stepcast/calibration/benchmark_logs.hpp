@@ -1,0 +1,20 @@
+#pragma once
+// Benchmark logs: what nccl-tests prints and CSV tables of all-reduce times, as measured collectives.
+//
+// Example: the line "  1048576  262144  float  sum  -1  210.5  4.98  9.34  0" of an all_reduce_perf log is 1 MiB in
+// 210.5 us. Every table keeps its source for `provenance`. Not modelled: in-place times.
+#include <stepcast/cluster/cluster.hpp>
+
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// All tables of an nccl-tests log (out-of-place times; lines may carry an "[1,0]<stdout>:" prefix), one a table.
+/// Throws InputError when there is none.
+[[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source);
+/// CSV with the columns size/bytes and time (unit in the header: time_s, ms_median, time_us, ...), and optionally op,
+/// world/workers. Throws InputError naming line and column.
+[[nodiscard]] std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source);
+
+}  // namespace stepcast

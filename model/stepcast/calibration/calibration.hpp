@@ -1,0 +1,38 @@
+#pragma once
+// Room calibration: clusters and devices from measurements.
+//
+//   logs of nccl-tests -> tables -> links of a cluster;  measured steps or a trace -> rates of a device
+//
+// It may include base, trace, roofline, cluster, layout and parallelism.
+//
+// Calibration: the links of a cluster, fitted to measured all-reduces.
+//
+// Latency and bandwidth of the link inside a machine and of the one between machines are those with which the closed
+// forms of the cluster's algorithm come nearest to all measured sizes (least squares on the relative error). The
+// measured tables stay in the cluster as well. Example: tables of 2 and 16 workers on machines of 8 devices give both
+// links. Not modelled: links that differ from machine to machine.
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/fit.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct Calibration {
+  Cluster cluster;  ///< base cluster with fitted links and the measured tables
+  struct Entry {
+    MeasuredCollective measured;
+    Fit fit;
+    /// What the fitted links say, one time a size; empty for all but all-reduces of two workers or more.
+    std::vector<Seconds> by_links{};
+  };
+  std::vector<Entry> entries;  ///< one per table, with residuals
+  std::vector<std::string> notes;
+};
+/// Fits the links of `base` (its nodes, devices per node and names are kept) to measured all-reduces of one or several
+/// world sizes with the cluster's algorithm ("table": with the ring). What `provenance` says of a replaced number goes.
+[[nodiscard]] Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured);
+
+}  // namespace stepcast

@@ -1,0 +1,66 @@
+// What all frameworks are asked for, and Horovod, which knows data parallelism alone.
+#include <stepcast/base/words.hpp>
+#include <stepcast/launch/frameworks.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/prediction/recommend.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace stepcast {
+
+std::string_view LaunchInput::scheme() const { return layout.scheme == nullptr ? "1d" : layout.scheme->name; }
+std::string_view LaunchInput::schedule() const {
+  if (layout.schedule != nullptr) return layout.schedule->name;
+  return layout.chunks > 1 ? "interleaved" : "1f1b";
+}
+std::int64_t LaunchInput::blocks() const {
+  if (workload.shape && workload.shape->layers > 0) return workload.shape->layers;
+  std::map<std::uint32_t, std::int64_t> count;
+  for (const std::uint32_t unit : workload.units) ++count[unit];
+  std::int64_t most = 0;
+  for (const auto& [kind, n] : count) most = std::max(most, n);
+  return most > 1 ? most : 0;
+}
+
+double LaunchInput::bucket_elements() const {
+  const PlanSpec& plan = prediction.plan.gradients;
+  if (plan.strategy == nullptr || plan.strategy->name != "ddp" || workload.bytes_of_gradient <= 0) return 0;
+  for (std::size_t i = 0; i < plan.strategy->options.size(); ++i)
+    if (plan.strategy->options[i].name == "bucket" && std::isfinite(plan.options[i]) && plan.options[i] >= 1)
+      return std::floor(plan.options[i] / workload.bytes_of_gradient);
+  return 0;
+}
+
+std::string own_way_of(const LaunchInput& in, std::string_view framework) {
+  const PlanSpec& plan = in.prediction.plan.gradients;
+  if (plan.strategy == nullptr || in.layout.data == 1 || in.layout.zero > 1) return {};
+  const bool all_reduce = plan.strategy->name == "ddp" && plan.modifiers.empty() && plan.collective.empty();
+  if (all_reduce || plan.strategy->name == framework) return {};
+  return "# gradients travel as " + std::string(framework) + " sends them, not by " + text_of(plan) + "\n";
+}
+
+LaunchSettings horovod_settings(const LaunchInput& in) {
+  LaunchSettings out{"Horovod", {}, {}};
+  const Layout& l = in.layout;
+  if (l.tensor * l.context * l.pipeline > 1) out.cannot = "it replicates the whole model on every device";
+  else if (l.expert > 1) out.cannot = "it does not spread experts";
+  else if (l.zero > 0) out.cannot = "it does not divide parameters, gradients or optimizer state";
+  if (!out.cannot.empty()) return out;
+  const PlanSpec& plan = in.prediction.plan.gradients;
+  const bool own = plan.strategy != nullptr && plan.strategy->name == "horovod";
+  out.text = own ? settings_of(plan) + " " : own_way_of(in, "Horovod");
+  out.text += "horovodrun -np " + std::to_string(in.prediction.devices) + " python train.py\n";
+  out.text += "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters()";
+  if (in.micro_batches > 1) out.text += ", backward_passes_per_step=" + std::to_string(in.micro_batches);
+  out.text += ")\n# batches of " + counted(l.micro_batch, "sample") + " a device";
+  if (in.micro_batches > 1) out.text += ", " + std::to_string(in.micro_batches) + " of them a step";
+  if (l.recomputation != Recomputation::none)
+    out.text += "\n# recomputation: torch.utils.checkpoint around " +
+                std::string(l.recomputation == Recomputation::full ? "each block" : "the core of attention");
+  return out;
+}
+
+}  // namespace stepcast

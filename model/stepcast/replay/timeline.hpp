@@ -1,0 +1,33 @@
+#pragma once
+// Replay timeline: the calibration step as measured and as rebuilt, row beside row.
+//
+// A row is a host thread, a thread of a communication library or a device stream. Example: the step of a ResNet-50 on
+// one GPU has a row for the main thread, one for the backward thread and one for the stream, each twice.
+#include <stepcast/replay/replay.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// A stretch of one row of a timeline; times from the start of the step.
+struct ReplaySlice {
+  std::uint32_t row = 0;
+  TaskKind kind = TaskKind::host;
+  std::string_view name;  ///< lives as long as the trace
+  Picoseconds start = 0, duration = 0;
+};
+/// The calibration step as measured, operators with all their parts, and as rebuilt, one slice a task. A row is a host
+/// thread, a thread of a communication library or a device stream; slices of a row nest.
+struct ReplayTimeline {
+  std::string source;
+  Step step;
+  Seconds period;  ///< the duration of the rebuilt step
+  std::vector<std::string> rows;
+  std::vector<ReplaySlice> measured, rebuilt;
+};
+[[nodiscard]] Answer<ReplayTimeline> replay_timeline_of(const Trace&);
+
+}  // namespace stepcast

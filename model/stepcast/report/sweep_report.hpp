@@ -1,0 +1,19 @@
+#pragma once
+// Sweep report: the rows of a sweep as CSV and as JSON lines (json/sweep.cpp).
+//
+// Both have the same columns: SI numbers with the unit in the name, and nothing where a number is not known.
+#include <stepcast/sweep/sweep.hpp>
+
+#include <iosfwd>
+#include <span>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// One header line (`header`) and a line a row; SI numbers with the unit in the column's name
+/// ("bandwidth_bytes_per_s"), nothing where a number is not known. compute_s, exposed_s, codec_s, input_stall_s and
+/// idle_s add up to iteration_s.
+void write_sweep_csv(std::ostream&, const SweepQuestion&, std::span<const SweepRow>, bool header = true);
+/// One JSON object a line, with the same names, and its schema in each: any line stands for itself.
+void write_sweep_json_lines(std::ostream&, const SweepQuestion&, std::span<const SweepRow>);
+
+}  // namespace stepcast
