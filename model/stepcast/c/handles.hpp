@@ -3,7 +3,8 @@
 //
 //   stepcast_profile_of_sources(...) -> c_made -> Answer<stepcast_profile> -> a handle and STEPCAST_ANSWERED
 //
-// It may include base, documents, extraction, cluster, prediction, replay and report.
+// It may include base, documents, extraction, cluster, launch, layout, parallelism, question, prediction, replay and
+// report.
 //
 // C handles: what stands behind the opaque types of stepcast.h, and the way from exceptions and answers to status codes
 // (internal to the library).

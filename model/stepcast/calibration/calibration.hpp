@@ -3,7 +3,7 @@
 //
 //   logs of nccl-tests -> tables -> links of a cluster;  measured steps or a trace -> rates of a device
 //
-// It may include base, trace, roofline, cluster, layout and parallelism.
+// It may include base, encodings, trace, roofline, cluster, layout and parallelism.
 //
 // Calibration: the links of a cluster, fitted to measured all-reduces.
 //

@@ -197,8 +197,11 @@ std::vector<LayoutField> layout_fields() {
 
 Layout with_field(Layout layout, std::string_view name, std::string_view value) {
   const auto field = std::ranges::find(fields, name, &Field::name);
-  if (field == fields.end())
-    throw InputError("layout", "an option of 'layout' (" + listed(field_names()) + ")", quoted(name));
+  if (field == fields.end()) {
+    Names known;
+    for (const Field& f : fields) known.emplace_back(f.name);
+    throw InputError("layout", "an option of 'layout' (" + listed(known) + ")", in_quotes(name));
+  }
   field->read(layout, value, {field->name, 0});
   return layout;
 }

@@ -3,7 +3,8 @@
 //
 //   answer | ranking | timelines | sensitivity | memory | trace | cluster | accuracy | record
 //
-// It may include base, schedule, prediction, replay, sweep, validation, report, report/text and chart.
+// It may include base, cluster, launch, question, parallelism, schedule, prediction, replay, sweep, validation,
+// report, report/text and chart.
 //
 // Report page: everything that `recommend` found, on one self-contained HTML page: for those who would rather look.
 //

@@ -6,6 +6,7 @@
 // sweeps.cpp: step time against bandwidth, workers and batch. input.cpp: memory, trace and cluster. accuracy.cpp: how
 // the model does against measurements.
 //
+// layouts.cpp writes the plans that divide the model.
 // Every name comes from a trace or a file and is not to be trusted: text passes through `html`, documents through
 // `json_in_html`. Lengths within pictures are shares of a width that only the browser knows (SVG percentages), so that
 // the page needs no script to fit a telephone.

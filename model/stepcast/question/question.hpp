@@ -1,5 +1,7 @@
 #pragma once
-// Question: what everybody asks of stepcast, and the one way in which it is answered.
+// Room question: what everybody asks, with layouts and what-ifs, and the one way in which it is answered.
+//
+// It may include base, profile, roofline, cluster, plan, whatif, prediction, workload, layout and parallelism.
 //
 // A question is a job (a traced profile, or a described model on a device), the cluster that it is to run on, and the
 // changes that somebody considers making to it (what-ifs). Its answer for a plan is a `Prediction`, whether the plan

@@ -1,7 +1,8 @@
 #pragma once
 // What-if report: the step before and after each scenario, alone and, with a cluster and a plan, distributed.
 //
-// Invariant: all rows start from the same profile and plan (whatif_rows.hpp); text and JSON are made from this value.
+// Invariant: all rows start from the same profile and plan (whatif_rows.hpp); text and JSON are made from this value
+// (text/whatif.cpp writes the text).
 #include <stepcast/question/whatif_rows.hpp>
 
 #include <string>

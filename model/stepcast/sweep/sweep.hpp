@@ -5,7 +5,7 @@
 //   1 Gb/s      1.92 s   1.71 s   *
 //   10 Gb/s     0.31 s   0.33 s         * best;  the cross-over lies between the two
 //
-// It may include base, profile, cluster, plan, whatif and prediction.
+// It may include base, profile, cluster, plan, whatif, prediction, layout and question.
 //
 // Sweep: the step times of some plans over a grid of clusters, batches and options.
 //

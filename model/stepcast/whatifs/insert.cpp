@@ -45,8 +45,8 @@ Answer<Profile> with_inserted_layers(const WhatIfInput& in) {
     const std::string& after = in.profile.layers[*l].name;
     changed = with_layer(std::move(changed), *l + 1, {unused_name(changed, after), cost(forward), cost(backward)});
   }
-  changed.assumed.push_back("inserted " + counted_layers(layers.size()) + " without parameters after " + in.layers +
-                            ": " + text_of(forward) + " forward, " + text_of(backward) + " backward");
+  changed.assumed.push_back("inserted " + counted(std::ssize(layers), "layer") + " without parameters after " +
+                            in.layers + ": " + text_of(forward) + " forward, " + text_of(backward) + " backward");
   return changed;
 }
 

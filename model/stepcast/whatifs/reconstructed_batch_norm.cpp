@@ -31,7 +31,7 @@ Answer<Profile> with_reconstructed_norm(const WhatIfInput& in) {
   const double forward = in.options[named("forward")], backward = in.options[named("backward")];
   Profile changed = with_scaled(in.profile, all.first(layers.size()), Scale::device(forward));
   changed = with_scaled(std::move(changed), all.last(layers.size()), Scale::device(backward));
-  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted_layers(layers.size()) +
+  changed.assumed.push_back("reconstructed batch norm: of the device time of " + counted(std::ssize(layers), "layer") +
                             ", activations included, " + number_text(forward) + " is left forward and " +
                             number_text(backward) + " backward");
   return changed;

@@ -17,7 +17,7 @@ Answer<Profile> without(const WhatIfInput& in) {
   if (layers.empty()) return no_such_layer(in.profile, in.layers);
   if (layers.size() == in.profile.layers.size()) return Inapplicable{"'" + in.layers + "' leaves no layer"};
   Profile changed = without_layers(in.profile, layers);
-  changed.assumed.push_back("removed " + counted_layers(layers.size()) + " (" + in.layers + ") with " +
+  changed.assumed.push_back("removed " + counted(std::ssize(layers), "layer") + " (" + in.layers + ") with " +
                             text_of(in.profile.gradient_size() - changed.gradient_size()) + " of gradients");
   return changed;
 }

@@ -21,7 +21,7 @@ Answer<Profile> with_layers_scaled(const WhatIfInput& in) {
   const double device = in.options[named("device")], host = in.options[named("host")];
   if (!in.profile.has_device() && device != 1) return computed_on_host("it has no device time to scale: give host=");
   Profile changed = with_scaled(in.profile, passes_of(layers), {host, device, device, device});
-  changed.assumed.push_back(counted_layers(layers.size()) + " (" + in.layers + "): device time times " +
+  changed.assumed.push_back(counted(std::ssize(layers), "layer") + " (" + in.layers + "): device time times " +
                             number_text(device) + ", host time times " + number_text(host));
   return changed;
 }

@@ -5,7 +5,7 @@
 //   backward   layer n -> ... -> layer 1 -> layer 0      each layer's gradients are ready when its pass ends
 //   update     optimizer
 //
-// It may include base.
+// It may include base and encodings.
 //
 // Profile: what one training step costs one worker, layer by layer, without communication and waiting.
 //

@@ -29,11 +29,11 @@ std::string word_at(const JsonNode& entry, const char* key) {
 KernelClass class_of(const JsonNode& entry) {
   const std::vector<std::string> known(std::begin(kernel_class_names), std::end(kernel_class_names));
   const std::string expected = "one of " + listed(known);
-  const JsonNode node = entry.at("class", expected);
+  const JsonNode node = entry.at("class", expected.c_str());
   const std::string name = node.text();
   const auto at = std::ranges::find(known, name);
   if (at != known.end()) return KernelClass(at - known.begin());
-  node.refuse(expected, did_you_mean(name, known));
+  node.refuse(expected.c_str(), did_you_mean(name, known));
 }
 
 /// A text, or a list of texts.
