@@ -43,9 +43,11 @@ Answer<Asked> asked_of(const PredictFlags& flags, bool divided) {
   }
   const Cluster machines = cluster_for(flags.input, cluster);
   Input input = input_of(flags.input, machines);
-  Question question{.profile = profile_on(machines, std::move(input.profile), cluster), .cluster = machines};
+  Question question{.cluster = machines};
+  question.pipeline = pipeline_of(cluster.pipeline);  // once: it may come from standard input
+  cluster.pipeline = {};
+  question.profile = fed(profile_on(machines, std::move(input.profile), cluster), question.pipeline, machines);
   question.changes = changes_of(flags.cluster);
-  question.pipeline = pipeline_of(cluster.pipeline);
   return Asked{PreparedQuestion(std::move(question)), std::move(input.check)};
 }
 

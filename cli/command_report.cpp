@@ -48,7 +48,7 @@ std::string command_of(const CLI::App& app) {
 
 ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
   if (is_described(flags.rank.input))
-    throw InputError("--model", "a trace: a report shows data parallelism first", "the description of a model",
+    throw InputError("--model", "a trace: a report shows data parallelism", "the description of a model",
                      "'stepcast recommend' divides described models, as text or --json");
   ReportPageOptions options;
   RankFlags ranked = flags.rank;
@@ -92,8 +92,8 @@ Action add_report_flags(CLI::App& app) {
 
 }  // namespace
 
-const Verb report_verb = {"report", "Write what recommend finds as one HTML page: ranking, timelines, sensitivity ",
-                          "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html",
-                          add_report_flags};
+const Verb report_verb = {
+    "report", "Write what recommend finds as one HTML page: ranking, timelines, sensitivity, layouts",
+    "stepcast report trace.json.gz --workers 16 --per-node 4 --network 10GbE -o report.html", add_report_flags};
 
 }  // namespace stepcast::cli

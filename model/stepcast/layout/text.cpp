@@ -202,7 +202,7 @@ Layout with_field(Layout layout, std::string_view name, std::string_view value) 
     for (const Field& f : fields) known.emplace_back(f.name);
     throw InputError("layout", "an option of 'layout' (" + listed(known) + ")", in_quotes(name));
   }
-  field->read(layout, value, {field->name, 0});
+  field->read(layout, value, {"layout", field->name, 0});
   return layout;
 }
 

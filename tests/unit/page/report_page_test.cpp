@@ -1,6 +1,5 @@
 #include "helpers/plan_cases.hpp"
 
-#include <stepcast/page/script_hash.hpp>
 #include <stepcast/page/sections.hpp>
 #include <stepcast/report/report.hpp>
 

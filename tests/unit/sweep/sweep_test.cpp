@@ -42,22 +42,23 @@ Profile balanced_profile() {
   return checked(p, "test");
 }
 
-std::vector<PlanSpec> plans_named(std::initializer_list<const char*> texts) {
-  std::vector<PlanSpec> plans;
-  for (const char* text : texts) plans.push_back(plan_spec_of(text));
+std::vector<Plan> plans_named(std::initializer_list<const char*> texts) {
+  std::vector<Plan> plans;
+  for (const char* text : texts) plans.push_back(plan_of(text));
   return plans;
 }
 
-SweepQuestion question_over(std::initializer_list<const char*> axes, std::vector<PlanSpec> plans,
+SweepQuestion question_over(std::initializer_list<const char*> axes, std::vector<Plan> plans,
                             Cluster cluster = cluster_of_flags(16, 4, "10GbE")) {
-  SweepQuestion question{balanced_profile(), std::move(cluster), {}, std::move(plans)};
+  SweepQuestion question;
+  question.profile = balanced_profile();
+  question.cluster = std::move(cluster);
+  question.plans = std::move(plans);
   for (const char* axis : axes) question.axes.push_back(sweep_axis_of(axis, question.plans));
   return question;
 }
 
-Values values_of(const char* axis, const std::vector<PlanSpec>& plans = {}) {
-  return sweep_axis_of(axis, plans).values;
-}
+Values values_of(const char* axis, const std::vector<Plan>& plans = {}) { return sweep_axis_of(axis, plans).values; }
 
 std::string refusal_of(const std::function<void()>& wrong) {
   try {
@@ -90,7 +91,7 @@ std::vector<std::string> fields_of(const std::string& line) {
 }
 
 double time_at(const SweepQuestion& question, const Cluster& cluster, std::size_t plan) {
-  return predicted(question.profile, cluster, question.plans[plan])->iteration.value();
+  return predicted(question.profile, cluster, question.plans[plan].strategy)->iteration.value();
 }
 
 }  // namespace
@@ -130,7 +131,7 @@ TEST_CASE("a wrong axis is refused with what was expected") {
   const std::pair<const char*, const char*> wrong[] = {
       {"bandwith=1Gb/s", "did you mean 'bandwidth'?"},
       {"buckets=1MiB", "did you mean 'bucket'?"},
-      {"partition=1MiB", "axis: expected bandwidth, latency, workers, batch, compute, or an option of a plan"},
+      {"partition=1MiB", "a number of the layout (tp, pp, ...), or an option of a plan"},
       {"dear.rank=4", "axis: expected"},
       {"bandwidth", "a quantity and its values"},
       {"bandwidth=", "expected a value or a range"},
@@ -238,7 +239,7 @@ void check_against_predictions(const SweepQuestion& question, const Change& chan
   const std::vector<SweepRow> rows = swept(question);
   std::set<double> times;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    Place place{question.profile, question.cluster, question.plans[i % question.plans.size()]};
+    Place place{question.profile, question.cluster, question.plans[i % question.plans.size()].strategy};
     change(place, rows[i].values);
     const Answer<Prediction> expected = predicted(place.profile, place.cluster, place.plan);
     CAPTURE(rows[i].plan);
