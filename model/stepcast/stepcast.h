@@ -197,9 +197,10 @@ STEPCAST_API stepcast_status stepcast_model_iterations_over(const stepcast_model
                                                             stepcast_error* error);
 
 /* The step time of one plan, and what it is made of. The plan may divide the model: "layout(tp=2)/ddp"; then compute
- * holds recomputation and update, and exposed communication all collectives and sends that compute waits for. Along the stream that computes, the step is the sum of compute,
- * exposed communication, codec, input stall, bubble and idle. Set struct_size to sizeof(stepcast_prediction) before the
- * call: so much is written and no more. Fields that an older library does not know become 0. */
+ * holds recomputation and update, and exposed communication all collectives and sends that compute waits for. Along the
+ * stream that computes, the step is the sum of compute, exposed communication, codec, input stall, bubble and idle. Set
+ * struct_size to sizeof(stepcast_prediction) before the call: so much is written and no more. Fields that an older
+ * library does not know become 0. */
 typedef struct stepcast_prediction {
   size_t struct_size;
   double iteration_s;

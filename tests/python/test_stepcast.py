@@ -396,3 +396,29 @@ def test_odd_values_are_input_errors(profile, cluster, tmp_path):
     except OSError:
         pytest.skip("this file system takes UTF-8 only")
     assert stepcast.read(pathlib.Path(os.fsdecode(named))).model == stepcast.read(TRACE).model
+
+
+def test_one_question_with_a_layout_a_whatif_and_a_strategy():
+    """The command line and Python answer the same question to the last digit."""
+    trace = str(ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz")
+    profile = stepcast.read(trace)
+    cluster = stepcast.Cluster(workers=8, per_node=4, network="10GbE")
+    plan, whatif = "layout(zero=1)/dear(bucket=5 MiB)", "scale(layers=*, host=0.5)"
+    told = said("predict", trace, "--workers", "8", "--per-node", "4", "--network", "10GbE", "--what", whatif, "--plan",
+                plan, "--json")
+    asked = stepcast.predict(profile, cluster, plan, whatif=whatif)
+    document = json.loads(told)
+    assert asked.iteration_s == document["iteration_s"]
+    assert json.loads(asked.to_json()) == document
+    assert stepcast.Model(profile, cluster).predict(plan, whatif=whatif).iteration_s == asked.iteration_s
+    assert pickle.loads(pickle.dumps(asked)).iteration_s == asked.iteration_s
+    assert "zero=1" in asked.plan and asked.bubble_s == 0
+    rows = stepcast.sweep(profile, cluster, ["layout(mb=1)/ddp"], over={"tp": [1, 2]})
+    assert rows.to_numpy()[0, 0] == stepcast.predict(profile, cluster, "layout(mb=1)/ddp").iteration_s
+    assert rows.to_numpy()[1, 0] == stepcast.predict(profile, cluster, "layout(tp=2, mb=1)/ddp").iteration_s
+    copy = pickle.loads(pickle.dumps(rows))
+    assert (copy.to_numpy() == rows.to_numpy()).all()
+    page = stepcast.report(profile, cluster, validation=False, plans=[plan])
+    assert 'id="layouts"' in page
+    with pytest.raises(stepcast.InputError):
+        stepcast.predict(profile, cluster, "layout(tp=2)/nonsense")

@@ -110,7 +110,9 @@ void bind_prediction(py::module_& module) {
   def_fields<Prediction>(prediction, [](const PredictionResult& r) -> const Prediction& { return r.prediction; });
   prediction.def_property_readonly("profile", [](const PredictionResult& r) { return r.profile; })
       .def_property_readonly("cluster", [](const PredictionResult& r) { return r.cluster; })
-      .def_property_readonly("plan", [](const PredictionResult& r) { return text_of(plan_of(r.prediction)); })
+      .def_property_readonly(
+          "plan", [](const PredictionResult& r) { return text_of(plan_of(r.prediction)); },
+          "The plan as it was predicted: options that were tuned, and the layout spelled out.")
       .def("to_json", [](const PredictionResult& r) { return written([&](std::ostream& out) { write_json(out, r); }); })
       .def("to_dict", in_python("dict_of"))
       .def("__repr__", in_python("prediction_repr"))

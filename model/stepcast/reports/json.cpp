@@ -88,7 +88,9 @@ void write_replay_json(std::ostream& out, const SelfCheck& check) {
   write(out, json);
 }
 
-void write_prediction_json(std::ostream& out, const PredictionReport& report) { write(out, json_value(report.prediction)); }
+void write_prediction_json(std::ostream& out, const PredictionReport& report) {
+  write(out, json_value(report.prediction));
+}
 
 void write_ranking_json(std::ostream& out, const RankingReport& report) {
   Json json = {{"schema", "stepcast.ranking/1"},
