@@ -61,6 +61,7 @@ set(stepcast_public_headers
   model/stepcast/prediction/recommend.hpp
   model/stepcast/prediction/tuning.hpp
   model/stepcast/question/question.hpp
+  model/stepcast/question/whatif_rows.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
   model/stepcast/replay/self_check.hpp

@@ -44,7 +44,6 @@ struct Modifier {
 
 /// All modifiers (modifiers/modifiers.inc).
 [[nodiscard]] std::span<const Modifier> modifiers();
-[[nodiscard]] const Modifier* modifier_named(std::string_view name);
 
 /// A modifier with its options.
 struct ModifierSpec {

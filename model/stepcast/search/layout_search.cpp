@@ -381,15 +381,4 @@ Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster&
   return result;
 }
 
-std::vector<LayoutPlan> layouts_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
-                                   double global_batch) {
-  const LayoutFamilies families(space, workload, cluster, global_batch);
-  std::vector<LayoutPlan> all;
-  all.reserve(families.size());
-  for (const LayoutFamily& f : families.families())
-    for (const LayoutSwitches& s : families.switches(f))
-      all.push_back({layout_of(f, s), families.gradients()[s.gradients]});
-  return all;
-}
-
 }  // namespace stepcast

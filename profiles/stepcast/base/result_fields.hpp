@@ -41,6 +41,11 @@ struct ResultField {
   /// It stores a part of the owner; else it is computed from it.
   static constexpr bool is_member = std::is_member_object_pointer_v<Get>;
 };
+// clang below 17 deduces no aggregates.
+template <class Get>
+ResultField(const char*, Get, const char*) -> ResultField<Get>;
+template <class Get>
+ResultField(const char*, Get, const char*, ShownAs) -> ResultField<Get>;
 
 /// The fields of T; specialised for every result that has a list.
 template <class T>
