@@ -115,13 +115,22 @@ void add_mutations(Modifier& entry, std::vector<Mutation>& out) {
 
 // ---- the tables ----
 
-#define STEPCAST_MEMBER(member) extern const CollectiveAlgorithm collective_##member;
+#define STEPCAST_MEMBER(member)            \
+  namespace collective::member {           \
+  extern const CollectiveAlgorithm record; \
+  }
 #include <stepcast/collectives/collectives.inc>
 #undef STEPCAST_MEMBER
-#define STEPCAST_MEMBER(member) extern const Strategy member##_strategy;
+#define STEPCAST_MEMBER(member) \
+  namespace strategy::member {  \
+  extern const Strategy record; \
+  }
 #include <stepcast/strategies/strategies.inc>
 #undef STEPCAST_MEMBER
-#define STEPCAST_MEMBER(member) extern const Modifier member##_modifier;
+#define STEPCAST_MEMBER(member) \
+  namespace modifier::member {  \
+  extern const Modifier record; \
+  }
 #include <stepcast/modifiers/modifiers.inc>
 #undef STEPCAST_MEMBER
 
@@ -129,7 +138,7 @@ namespace {
 
 std::span<CollectiveAlgorithm> collective_table() {
   static CollectiveAlgorithm all[] = {
-#define STEPCAST_MEMBER(member) collective_##member,
+#define STEPCAST_MEMBER(member) collective::member::record,
 #include <stepcast/collectives/collectives.inc>
 #undef STEPCAST_MEMBER
   };
@@ -138,7 +147,7 @@ std::span<CollectiveAlgorithm> collective_table() {
 
 std::span<Strategy> strategy_table() {
   static Strategy all[] = {
-#define STEPCAST_MEMBER(member) member##_strategy,
+#define STEPCAST_MEMBER(member) strategy::member::record,
 #include <stepcast/strategies/strategies.inc>
 #undef STEPCAST_MEMBER
   };
@@ -147,7 +156,7 @@ std::span<Strategy> strategy_table() {
 
 std::span<Modifier> modifier_table() {
   static Modifier all[] = {
-#define STEPCAST_MEMBER(member) member##_modifier,
+#define STEPCAST_MEMBER(member) modifier::member::record,
 #include <stepcast/modifiers/modifiers.inc>
 #undef STEPCAST_MEMBER
   };
@@ -157,15 +166,15 @@ std::span<Modifier> modifier_table() {
 std::vector<Mutation> mutations() {
   std::vector<Mutation> out;
   auto collective = collective_table().begin();
-#define STEPCAST_MEMBER(member) add_mutations<collective_##member>(*collective++, out);
+#define STEPCAST_MEMBER(member) add_mutations<collective::member::record>(*collective++, out);
 #include <stepcast/collectives/collectives.inc>
 #undef STEPCAST_MEMBER
   auto strategy = strategy_table().begin();
-#define STEPCAST_MEMBER(member) add_mutations<member##_strategy>(*strategy++, out);
+#define STEPCAST_MEMBER(member) add_mutations<strategy::member::record>(*strategy++, out);
 #include <stepcast/strategies/strategies.inc>
 #undef STEPCAST_MEMBER
   auto modifier = modifier_table().begin();
-#define STEPCAST_MEMBER(member) add_mutations<member##_modifier>(*modifier++, out);
+#define STEPCAST_MEMBER(member) add_mutations<modifier::member::record>(*modifier++, out);
 #include <stepcast/modifiers/modifiers.inc>
 #undef STEPCAST_MEMBER
   return out;
