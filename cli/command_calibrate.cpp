@@ -21,11 +21,13 @@
 namespace stepcast::cli {
 namespace {
 
+constexpr const char* standard_plan = "layout(overlap_pp=off, overlap_dp=off)/bsp";
+
 struct CalibrateFlags {
   std::vector<std::string> files;
   ClusterFlags cluster;
   std::string name;
-  std::string steps, trace, start, plan = "layout(overlap_pp=off, overlap_dp=off)/bsp";
+  std::string steps, trace, start, plan;
   std::size_t rows = 0;
   bool leave_one_out = true;
   OutputFlags output;
@@ -113,7 +115,8 @@ ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   const Device start = start_of(flags);
   const Cluster cluster = cluster_of(flags.cluster);
   const std::vector<MeasuredStep> all =
-      measured_steps_of_csv(FileBytes(flags.steps).text(), shown_name(flags.steps), layout_plan_of(flags.plan));
+      measured_steps_of_csv(FileBytes(flags.steps).text(), shown_name(flags.steps),
+                            layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan));
   const std::vector<std::size_t> chosen = spread_rows(all, flags.rows > 0 ? flags.rows : all.size());
   std::vector<MeasuredStep> rows, held_out;
   for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
@@ -133,7 +136,25 @@ ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   return answered;
 }
 
+/// Flags that only another kind of measurements has use for are refused, not ignored.
+void refuse_flags_of_others(const CalibrateFlags& flags) {
+  const ClusterFlags& c = flags.cluster;
+  const std::string rows = flags.rows > 0 ? std::to_string(flags.rows) : "";
+  const bool trace = !flags.trace.empty();
+  if (flags.steps.empty())
+    for (const auto& [flag, value] : {std::pair{"--plan", &flags.plan}, std::pair{"--rows", &rows}})
+      if (!value->empty()) throw InputError(flag, "--steps, which it is about", trace ? "--trace" : "collectives");
+  if (flags.steps.empty() && !trace && !flags.start.empty())
+    throw InputError("--start", "--steps or --trace, from which a device is fitted", "collectives");
+  if (!trace) return;
+  for (const auto& [flag, value] :
+       {std::pair{"--cluster", &c.cluster}, std::pair{"--workers", &c.workers}, std::pair{"--per-node", &c.per_node},
+        std::pair{"--network", &c.network}, std::pair{"--collective", &c.collective}})
+    if (!value->empty()) throw InputError(flag, "collectives or --steps, which need a cluster", "--trace");
+}
+
 ExitCode calibrate(const CalibrateFlags& flags) {
+  refuse_flags_of_others(flags);
   if (!flags.steps.empty()) return calibrate_from_steps(flags);
   if (!flags.trace.empty()) return calibrate_from_trace(flags);
   if (flags.files.empty())
@@ -160,8 +181,9 @@ Action add_calibrate_flags(CLI::App& app) {
       ->excludes(measured)
       ->excludes("--steps");
   app.add_option("--start", flags->start, "Device to start from (name or file): its data sheet's numbers");
-  app.add_option("--plan", flags->plan,
-                 "Layout and plan of the steps, where columns say nothing (default " + flags->plan + ")");
+  app.add_option(
+      "--plan", flags->plan,
+      "Layout and plan of the steps, where columns say nothing (default " + std::string(standard_plan) + ")");
   app.add_option("--rows", flags->rows, "Fit to so many rows that fill the space of layouts; the others are held out");
   app.add_option("--cluster", flags->cluster.cluster, "Fit the links of this cluster (name or file)");
   app.add_option("--workers", flags->cluster.workers, "Devices in all (default: as measured)");

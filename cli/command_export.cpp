@@ -10,8 +10,8 @@
 #include <stepcast/documents/chakra_export.hpp>
 #include <stepcast/report/text/table.hpp>
 
-#include <iostream>
 #include <memory>
+#include <ostream>
 #include <set>
 
 namespace stepcast::cli {
@@ -63,7 +63,7 @@ ExitCode export_traces(const ExportFlags& flags) {
                    time_text(written.device_ns),
                    time_text(written.communication_ns) + " in " + std::to_string(written.communication_nodes)});
   }
-  table.write(std::cout);
+  write_output("-", [&](std::ostream& out) { table.write(out); });
   return answered;
 }
 

@@ -156,6 +156,46 @@ std::vector<Item> items_of(std::span<const Record> family) {
 std::vector<Item> schedule_items() { return items_of(pipeline_schedules()); }
 std::vector<Item> scheme_items() { return items_of(tensor_schemes()); }
 
+/// What `recommend` searches.
+std::vector<Item> search_items() {
+  return {
+      {"layouts",
+       "Degrees, schedule, micro-batch, ZeRO and recomputation: recommend --layouts",
+       {{"what", "all layouts of a space by bounds, with a proof, and the frontier of memory and time (--frontier)"},
+        {"predicted by", "predict --plan 'layout(tp=8, pp=4)/ddp'"}}},
+      {"TensorOpt",
+       "Each unit its own degrees, ZeRO stage and recomputation: recommend --unit-frontier",
+       {{"what",
+         "the frontier of memory and time, over numbers of devices with --over workers=4,8,16; the fastest that fits, "
+         "the fewest devices (--objective devices), the least memory"},
+        {"reference", "Cai et al., TPDS 33(8), 2022, arXiv 2004.10856"},
+        {"predicted by", "predict --plan 'layout(units=tp4+16*tp1-zero3-full)/ddp'"}}},
+      {"FusionLLM",
+       "Pipelines over unequal devices and links: recommend --devices",
+       {{"what", "OP-Fence places stages by clusters of like links; AdaTopK (--adatopk) compresses slow links most"},
+        {"reference", "Tang et al., arXiv 2410.12707"},
+        {"predicted by", "predict --devices FILE --plan 'placement(devices=0+1, units=4+3, adatopk=50)'"}}},
+      {"options",
+       "Options of every strategy, on a grid or by a Gaussian process: recommend [--search bayesian]",
+       {{"what", "the tuned options of list strategies --long, and of what can be behind a strategy"}}}};
+}
+
+/// How the memory of servers holds a data set that is read in a new order every epoch.
+std::vector<Item> cache_items() {
+  const std::string paper = "Mohan et al., VLDB 14(5), 2021 (DS-Analyzer, CoorDL)";
+  return {{"lru",
+           "The page cache: what was read last stays",
+           {{"what", "of a share x of the data set x + (1 - x) ln(1 - x) hit, less than x: most is evicted unread"},
+            {"reference", paper}}},
+          {"never-evict",
+           "What was read first stays (MinIO)",
+           {{"what", "the whole cached share hits in every epoch"}, {"reference", paper}}},
+          {"partitioned",
+           "Servers share their caches, each holding another part of the data set",
+           {{"what", "what another server holds comes over the network, of --input's file; the rest from storage"},
+            {"reference", paper}}}};
+}
+
 std::vector<Item> device_items() {
   std::vector<Item> items;
   for (const Device& d : shipped_devices()) {
@@ -174,13 +214,16 @@ struct Topic {
   std::string_view name;
   std::vector<Item> (*items)();
 };
-constexpr Topic topics[] = {
-    {"strategies", strategy_items},    {"modifiers", modifier_items}, {"whatifs", whatif_items},
-    {"collectives", collective_items}, {"formats", format_items},     {"clusters", cluster_items},
-    {"models", model_items},           {"layouts", layout_items},     {"schedules", schedule_items},
-    {"schemes", scheme_items},         {"devices", device_items}};
+constexpr Topic topics[] = {{"strategies", strategy_items}, {"modifiers", modifier_items},
+                            {"whatifs", whatif_items},      {"collectives", collective_items},
+                            {"formats", format_items},      {"clusters", cluster_items},
+                            {"models", model_items},        {"layouts", layout_items},
+                            {"schedules", schedule_items},  {"schemes", scheme_items},
+                            {"devices", device_items},      {"searches", search_items},
+                            {"caches", cache_items}};
 constexpr const char* topic_names =
-    "strategies, modifiers, whatifs, collectives, formats, clusters, models, layouts, schedules, schemes or devices";
+    "strategies, modifiers, whatifs, collectives, formats, clusters, models, layouts, schedules, schemes, devices, "
+    "searches or caches";
 
 const Topic& topic_named(const std::string& name) {
   for (const Topic& topic : topics)
@@ -249,7 +292,7 @@ std::vector<std::string> list_topics() {
 }
 
 const Verb list_verb = {"list",
-                        "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, devices, ...",
+                        "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, searches, ...",
                         "stepcast list strategies --long", add_list_flags};
 
 }  // namespace stepcast::cli

@@ -1,15 +1,18 @@
 // stepcast predict: the step time of one plan or layout, what it is made of, and its timeline.
+#include "asked.hpp"
 #include "command.hpp"
-#include "described.hpp"
 #include "files.hpp"
 #include "input.hpp"
 #include "layouts.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/placement/placement.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
 #include <memory>
+#include <span>
 
 namespace stepcast::cli {
 namespace {
@@ -28,50 +31,33 @@ void write_timeline(const std::string& path, const Profile& profile, const Clust
   write_output(path, [&](std::ostream& out) { report_named("perfetto")->timeline(out, {profile, *detail, plan}); });
 }
 
-/// The question that the flags ask, with the self-check of the trace.
-struct Asked {
-  PreparedQuestion question;
-  SelfCheck check;
-};
-Answer<Asked> asked_of(const PredictFlags& flags, bool divided) {
-  ClusterFlags cluster = flags.cluster;
-  cluster.what.clear();  // the question makes the changes
-  if (divided) {
-    Answer<LayoutInput> input = layout_input_of(flags.input, cluster, flags.layout, changes_of(flags.cluster));
-    if (!input) return Inapplicable{input.reason()};
-    return Asked{PreparedQuestion(input->question), input->check};
-  }
-  const Cluster machines = cluster_for(flags.input, cluster);
-  Input input = input_of(flags.input, machines);
-  Question question{.cluster = machines};
-  question.pipeline = pipeline_of(cluster.pipeline);  // once: it may come from standard input
-  cluster.pipeline = {};
-  question.profile = fed(profile_on(machines, std::move(input.profile), cluster), question.pipeline, machines);
-  question.changes = changes_of(flags.cluster);
-  return Asked{PreparedQuestion(std::move(question)), std::move(input.check)};
-}
-
 ExitCode predict(const PredictFlags& flags) {
+  if (has_placement(flags.plan))
+    return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
+  if (!flags.layout.devices.empty())
+    throw InputError("--devices", "a plan such as 'placement(devices=0+1, units=4+3)'", in_quotes(flags.plan));
   const Plan plan = plan_of(flags.plan);
   const bool divided = plan.layout || !flags.layout.global_batch.empty();
+  (void)iterations_of(flags.cluster);
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
+  refuse_unused_flags(flags.cluster, std::span(&plan, 1));
   check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
-  const Answer<Asked> asked = asked_of(flags, divided);
-  const auto refuse = [&](const std::string& reason) {
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = divided});
+  const PreparedQuestion question(asked.question);
+  Answer<Prediction> prediction = question.answer(plan);
+  if (!prediction) {
     const std::string name = divided ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
-    return refuse_layout(name, reason, flags.output);
-  };
-  if (!asked) return refuse(asked.reason());
-  Answer<Prediction> prediction = asked->question.answer(plan);
-  if (!prediction) return refuse(prediction.reason());
-  if (divided) return show_layout(asked->question, asked->check, *prediction->layout, flags.output, flags.timeline);
-  const Profile& profile = *asked->question.profile();
-  const Cluster& cluster = asked->question.cluster();
-  if (const std::string caution = asked->check.caution(); !caution.empty())
+    return refuse_layout(name, prediction.reason(), flags.output);
+  }
+  if (divided) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
+  const Profile& profile = *question.profile();
+  if (const std::string caution = asked.check.caution(); !caution.empty())
     prediction->warnings.push_back(caution + ": this prediction is doubtful");
-  if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, cluster, prediction->plan);
+  if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, question.cluster(), prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
-    report_of(flags.output).prediction(out, {profile, cluster, asked->check, *prediction});
+    report_of(flags.output)
+        .prediction(out, {profile, question.cluster(), asked.check, *prediction,
+                          pacing_cycle_of(profile, question.cluster(), prediction->plan)});
   });
   return answered;
 }
@@ -80,10 +66,13 @@ Action add_predict_flags(CLI::App& app) {
   auto flags = std::make_shared<PredictFlags>();
   add_input_flags(app, flags->input);
   app.add_option("--plan", flags->plan,
-                 "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective")
+                 "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective, or with "
+                 "--devices placement(devices=0+1, units=4+3)")
       ->required();
   add_change_flag(app, flags->cluster);
+  add_iterations_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
+  app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline, "Also write a trace for ui.perfetto.dev");
   add_output_flags(app, flags->output);

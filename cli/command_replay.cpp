@@ -5,6 +5,7 @@
 #include "files.hpp"
 #include "input.hpp"
 
+#include <stepcast/replay/edits/task_edits.hpp>
 #include <stepcast/replay/replay.hpp>
 #include <stepcast/replay/timeline.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
@@ -18,7 +19,7 @@ namespace {
 struct ReplayFlags {
   InputFlags input;
   OutputFlags output;
-  std::string timeline;
+  std::string timeline, what;
 };
 
 void write_timeline(const std::string& path, const std::vector<Trace>& traces) {
@@ -47,9 +48,34 @@ ExitCode replay_pipeline(const ReplayFlags& flags, const std::vector<Trace>& tra
   return answered;
 }
 
+/// Every trace by itself, after what --what does to its tasks.
+ExitCode replay_edited(const ReplayFlags& flags, const std::vector<TaskEdit>& edits, const std::vector<Trace>& traces) {
+  const auto made = [&](auto answer) {
+    if (!answer) throw InputError("--what", "edits of tasks that the step has", answer.reason());
+    return std::move(*answer);
+  };
+  std::vector<EditedReplay> replays;
+  std::vector<ReplayTimeline> timelines;
+  for (const Trace& trace : traces) {
+    replays.push_back(made(replay_after(trace, edits)));
+    if (!flags.timeline.empty()) timelines.push_back(made(replay_timeline_after(trace, edits)));
+  }
+  if (!flags.timeline.empty())
+    write_output(flags.timeline, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, timelines); });
+  write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).replay_edits(out, replays); });
+  return answered;
+}
+
 ExitCode replay(const ReplayFlags& flags) {
+  const std::vector<TaskEdit> edits = flags.what.empty() ? std::vector<TaskEdit>{} : task_edits_of(flags.what);
   check_outputs(flags.output, flags.timeline, flags.input.files);
   const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
+  if (!edits.empty()) {
+    if (documents.traces.empty()) throw InputError("--what", "a trace, whose tasks it edits", "a profile");
+    if (is_pipelined(documents.traces))
+      throw InputError("--what", "a traced step with host threads and streams", "the passes of a pipelined job");
+    return replay_edited(flags, edits, documents.traces);
+  }
   if (is_pipelined(documents.traces)) return replay_pipeline(flags, documents.traces);
   const SelfCheck check = self_check_of(documents);
   if (!flags.timeline.empty()) write_timeline(flags.timeline, documents.traces);
@@ -61,6 +87,12 @@ Action add_replay_flags(CLI::App& app) {
   auto flags = std::make_shared<ReplayFlags>();
   app.add_option("TRACE", flags->input.files, "Traces, plain or gzip (ranks of one run)")->required();
   add_reading_flags(app, flags->input);
+  app.add_option(
+      "--what", flags->what,
+      "Schedule the step again after edits of its tasks: 'scale(name=*gemm*, by=0.5)', "
+      "'remove(kind=device, phase=after)', 'insert(layer=3, phase=backward, takes=50 us)'; '+' between them. "
+      "Selected by name, row (stream 7), kind (host, device, transfer, gap, latency, turn_around), phase "
+      "(before, forward, backward, after) and layer (0..3)");
   app.add_option("--timeline", flags->timeline, "Also write both steps as a trace for ui.perfetto.dev");
   add_output_flags(app, flags->output);
   return [flags] { return replay(*flags); };
@@ -70,6 +102,7 @@ Action add_replay_flags(CLI::App& app) {
 
 const Verb replay_verb = {"replay", "Check the model: rebuild a trace's step from one step, score it on the others",
                           "stepcast replay trace.json.gz --timeline out.json\n"
+                          "  stepcast replay trace.json.gz --what 'scale(name=*gemm*|*conv*, by=0.5)'\n"
                           "  stepcast replay pipeline.csv  # which stage of a pipelined job is slow",
                           add_replay_flags};
 

@@ -1,4 +1,5 @@
 // stepcast report: what `recommend` finds, as one HTML page for those who would rather look.
+#include "asked.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "files.hpp"
@@ -54,20 +55,23 @@ ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
   RankFlags ranked = flags.rank;
   ranked.plans.clear();
   options.recommend = recommend_options_of(ranked, {.advice = true, .tune = true});
-  for (const std::string& plan : flags.rank.plans) options.divided.push_back(plan_of(plan));
-  if (!flags.rank.layout.global_batch.empty()) options.question.global_batch = global_batch_of(flags.rank.layout);
+  for (const std::string& plan : flags.rank.plans) options.asked.push_back(plan_of(plan));
+  const bool divided =
+      std::any_of(options.asked.begin(), options.asked.end(), [](const Plan& plan) { return plan.layout.has_value(); });
+  if (!flags.rank.layout.global_batch.empty() && !divided)
+    throw InputError("--global-batch", "a plan that shares it out", "none", "name it: --plan 'layout(zero=1)/ddp'");
   options.validation = !flags.no_validation;
   refuse_overwriting(flags.rank.output.path, files_of(flags.rank.input, flags.rank.cluster));
   check_writable(flags.rank.output.path);
-  const Cluster cluster = cluster_for(flags.rank.input, flags.rank.cluster);
-  Input input = input_of(flags.rank.input, cluster);
-  Profile profile = profile_on(cluster, std::move(input.profile), flags.rank.cluster);
-  options.question.device = roofline_of(flags.rank.input, profile);
+  Asked asked = asked_of(flags.rank.input, flags.rank.cluster, flags.rank.layout,
+                         {.layouts = std::ranges::any_of(options.asked, [](const Plan& p) { return !!p.layout; })});
+  const PreparedQuestion question(asked.question);
+  (void)changed_profile(question, asked.question.changes);
   ReportPage page;
   {
     Progress progress("predicting");
     options.progress = [&](double share) { progress.show(share); };
-    page = report_page_of(std::move(profile), cluster, std::move(input.check), options);
+    page = report_page_of(question, asked.check, options);
   }
   page.command = command_of(app);
   write_output(flags.rank.output.path, [&](std::ostream& out) { write_report_page(out, page); });
@@ -85,6 +89,7 @@ Action add_report_flags(CLI::App& app) {
       ->allow_extra_args(false);
   add_global_batch_flag(app, flags->rank.layout);
   add_change_flag(app, flags->rank.cluster);
+  add_iterations_flag(app, flags->rank.cluster);
   app.add_flag("--no-validation", flags->no_validation, "Leave out how predictions compare with measurements");
   app.add_option("-o,--output", flags->rank.output.path, "Write to this file; - is standard output");
   return [flags, &app] { return write_report(*flags, app); };

@@ -1,5 +1,6 @@
 // stepcast sweep: step times of plans over a grid of bandwidths, workers, batches or options, as a table that is
 // written while it is computed.
+#include "asked.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "files.hpp"
@@ -19,6 +20,7 @@
 #include <limits>
 #include <memory>
 #include <ostream>
+#include <utility>
 
 namespace stepcast::cli {
 namespace {
@@ -39,23 +41,15 @@ const SweepAxis* axis_of(const SweepQuestion& question, SweepQuantity quantity) 
   return found == question.axes.end() ? nullptr : &*found;
 }
 
-/// An axis of workers stands for --workers: machines are as large as --per-node says, and there are several if some
-/// point has them.
+/// What an axis says need not be said twice.
 Cluster cluster_under(const SweepQuestion& question, const SweepFlags& flags) {
   ClusterFlags cluster = flags.cluster;
-  // A network that an axis says need not be said twice.
   if (const SweepAxis* bandwidth = axis_of(question, SweepQuantity::bandwidth))
     if (cluster.cluster.empty() && cluster.network.empty())
       cluster.network = exact_text_of(BytesPerSecond(bandwidth->values.front()));
   if (const SweepAxis* workers = axis_of(question, SweepQuantity::workers)) {
-    if (!cluster.workers.empty()) throw InputError("--workers", "either the flag or an axis of workers", "both");
-    if (cluster.cluster.empty()) {
-      const std::int64_t per_node =
-          cluster.per_node.empty() ? 1 : integer_of(cluster.per_node, "--per-node", 1, 1'000'000);
-      const double most = *std::max_element(workers->values.begin(), workers->values.end());
-      const bool several = most > static_cast<double>(per_node);
-      cluster.workers = std::to_string(several ? 2 * per_node : per_node);
-    }
+    const double most = *std::max_element(workers->values.begin(), workers->values.end());
+    cluster = flags_over_workers(std::move(cluster), static_cast<std::int64_t>(most));
   }
   return cluster_for(flags.input, cluster);
 }
@@ -84,8 +78,15 @@ SweepQuestion question_of(const SweepFlags& flags) {
     throw InputError("", "an axis", "none", "give --over bandwidth=1Gb/s..400Gb/s or --over workers=2..64");
   for (const std::string& axis : flags.axes) question.axes.push_back(sweep_axis_of(axis, question.plans));
   question.tune = flags.tune;
-  question.changes = changes_of(flags.cluster);
+  (void)changes_of(flags.cluster);
+  refuse_unused_flags(flags.cluster, question.plans);
   if (!flags.layout.global_batch.empty()) question.global_batch = global_batch_of(flags.layout);
+  const auto divides = [](const Plan& plan) { return plan.layout.has_value(); };
+  if (!flags.cluster.device_memory.empty() && !asks_for_layouts(question))
+    throw InputError("--device-memory", "a plan with a layout, which has to fit in it", "none");
+  if (!flags.cluster.jitter.empty() && !question.plans.empty() &&
+      std::all_of(question.plans.begin(), question.plans.end(), divides))
+    throw InputError("--jitter", "a plan without a layout", "layouts, which leave it out");
   if (flags.csv && flags.output.json) throw InputError("--csv", "either --csv or --json", "both");
   if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");
   if (flags.plot == "-") throw InputError("--plot", "a file, since the rows go to standard output", "-");
@@ -130,6 +131,8 @@ Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuesti
 ExitCode sweep(const SweepFlags& flags) {
   SweepQuestion question = question_of(flags);
   question.cluster = cluster_under(question, flags);
+  // Who counts them means as many at every point.
+  if (!flags.cluster.servers.empty()) question.servers = question.cluster.servers;
   const SweepOptions range = range_of(flags, question.points());
   const std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   refuse_overwriting(flags.output.path, inputs);
@@ -139,16 +142,13 @@ ExitCode sweep(const SweepFlags& flags) {
   if (is_same_file(flags.plot, flags.output.path))
     throw InputError("--plot", "another file than that of the rows", "'" + flags.plot + "' for both");
   if (!flags.plot.empty()) check_panels(question);
-  Input input = input_of(flags.input, question.cluster);
-  if (const std::string caution = input.check.caution(); !caution.empty())
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
+                               {.layouts = asks_for_layouts(question),
+                                .across_devices = axis_of(question, SweepQuantity::compute) != nullptr,
+                                .cluster = question.cluster});
+  if (const std::string caution = asked.check.caution(); !caution.empty())
     note(caution + ": these predictions are doubtful");
-  question.pipeline = pipeline_of(flags.cluster.pipeline);
-  ClusterFlags device = flags.cluster;
-  device.pipeline = {};
-  device.what.clear();
-  if (axis_of(question, SweepQuantity::compute) && device.faster_compute.empty()) device.same_device = true;
-  question.profile = profile_on(question.cluster, std::move(input.profile), device);
-  question.device = roofline_of(flags.input, question.profile);
+  static_cast<Question&>(question) = asked.question;
   Written written;
   write_output_as_made(flags.output.path,
                        [&](std::ostream& out) { written = write_rows(out, flags, question, range); });

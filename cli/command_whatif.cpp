@@ -3,6 +3,7 @@
 // Scenarios are texts in the grammar of plans, "batch(to=128)+amp": what they say is what the answer prints and what
 // can be pasted again, the order of the changes is visible, options have names, and several scenarios stand side by
 // side. One flag per what-if could do none of that, and --batch means the traced batch everywhere else.
+#include "asked.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "files.hpp"
@@ -13,8 +14,11 @@
 #include <stepcast/report/whatif_report.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
 namespace stepcast::cli {
 namespace {
@@ -42,29 +46,19 @@ Scenario cache_scenario(const WhatifFlags& flags, const std::optional<InputPipel
   return {whatif_with("input", "cache", cached_share_of(flags.cache, pipeline->data_set))};
 }
 
-std::vector<Scenario> scenarios_of(const WhatifFlags& flags, const std::optional<InputPipeline>& pipeline) {
+std::vector<Scenario> scenarios_of(const WhatifFlags& flags) {
   std::vector<Scenario> scenarios;
   for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of(text));
-  if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, pipeline));
-  if (scenarios.empty())
+  const std::size_t count = scenarios.size() + (flags.cache.empty() ? 0 : 1);
+  if (count == 0)
     throw InputError("", "a scenario", "none", "give --what 'amp+batch(to=128)'; 'stepcast list whatifs' names them");
-  if (!flags.output.path.empty() && scenarios.size() > 1)
-    throw InputError("-o", "one scenario, whose profile is written", std::to_string(scenarios.size()) + " of them");
+  if (!flags.output.path.empty() && count > 1)
+    throw InputError("-o", "one scenario, whose profile is written", std::to_string(count) + " of them");
   return scenarios;
 }
 
-/// What the flags describe, read once: a pipeline may come from standard input.
-struct Place {
-  Cluster cluster;
-  std::optional<InputPipeline> pipeline;
-};
-Profile profile_at(const Place& place, Profile profile, ClusterFlags flags) {
-  flags.pipeline = {};
-  return fed(profile_on(place.cluster, std::move(profile), flags), place.pipeline, place.cluster);
-}
-
-/// The traced profile, on the cluster's device if there is one, and with the samples of --other-samples.
-std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Place& place) {
+/// The traced profile, on the question's device and fed as it is, with the samples of --other-samples.
+std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Question& question) {
   if (flags.other_batch.empty()) {
     if (flags.other_samples.empty()) return std::nullopt;
     throw InputError("--other-samples", "--other-batch beside it", "none");
@@ -72,10 +66,34 @@ std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Place& pla
   InputFlags input = flags.input;
   input.files = {flags.other_batch};
   input.batch = flags.other_samples;
-  return profile_at(place, profile_of(input), flags.cluster);
+  Profile profile = profile_on(question.cluster, profile_of(input), flags.cluster);
+  if (!question.pipeline) return profile;
+  return with_input_pipeline(std::move(profile), *question.pipeline, question.cluster);
+}
+
+/// Flags of something that no scenario asks for are refused, not ignored.
+void refuse_flags_of_others(const WhatifFlags& flags, const std::vector<Scenario>& scenarios, bool distributed) {
+  const auto fits_batch = [](const WhatIfSpec& spec) { return spec.what->name == "batch"; };
+  const bool other_batch = std::any_of(scenarios.begin(), scenarios.end(), [&](const Scenario& scenario) {
+    return std::any_of(scenario.begin(), scenario.end(), fits_batch);
+  });
+  if (!flags.other_batch.empty() && !other_batch)
+    throw InputError("--other-batch", "a scenario with batch(to=...), which it is fitted to", "none");
+  if (!flags.input.device.empty() && !distributed && !is_described(flags.input))
+    throw InputError("--device", "a described model, or a cluster of such devices", "a trace alone");
 }
 
 Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
+  const ClusterFlags& c = flags.cluster;
+  for (const auto& [flag, value] :
+       {std::pair{"--inside", &c.inside}, std::pair{"--device-memory", &c.device_memory},
+        std::pair{"--slow-worker", &c.slow_worker}, std::pair{"--late-worker", &c.late_worker},
+        std::pair{"--degraded-link", &c.degraded_link}, std::pair{"--jitter", &c.jitter}, std::pair{"--loss", &c.loss},
+        std::pair{"--stalls", &c.stalls}, std::pair{"--rto", &c.rto}, std::pair{"--overlay", &c.overlay},
+        std::pair{"--switch", &c.aggregation}})
+    if (!distributed && !value->empty())
+      throw InputError(flag, "a cluster that it is part of", "none",
+                       "give --cluster NAME, or --workers N --network 25GbE");
   if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
     throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on", "none",
                      "give --cluster NAME, or --workers N --network 25GbE");
@@ -94,22 +112,20 @@ void write_answer(const WhatifFlags& flags, const WhatIfReport& report) {
 ExitCode whatif(const WhatifFlags& flags) {
   const bool distributed = names_cluster(flags.cluster);
   const Plan plan = whatif_plan_of(flags, distributed);
-  const Place place{distributed ? cluster_for(flags.input, flags.cluster) : Cluster{},
-                    pipeline_of(flags.cluster.pipeline)};
-  const std::vector<Scenario> scenarios = scenarios_of(flags, place.pipeline);
+  if (distributed) refuse_unused_flags(flags.cluster, std::span(&plan, 1));
+  std::vector<Scenario> scenarios = scenarios_of(flags);
+  refuse_flags_of_others(flags, scenarios, distributed);
   std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
   refuse_overwriting(flags.output.path, inputs);
-  Input input = input_of(flags.input, place.cluster);
-  const Profile profile = profile_at(place, std::move(input.profile), flags.cluster);
-  Question question{.profile = profile, .cluster = place.cluster};
-  question.device = roofline_of(flags.input, profile);
-  question.other_batch = other_batch_of(flags, place);
-  question.pipeline = place.pipeline;
-  if (!flags.layout.global_batch.empty()) question.global_batch = global_batch_of(flags.layout);
-  if (plan.layout || question.global_batch > 0) question.cluster = with_device(place.cluster, question.device);
-  const WhatIfReport report{profile, distributed ? &place.cluster : nullptr, input.check, plan,
-                            whatif_rows(question, scenarios, distributed ? std::optional<Plan>(plan) : std::nullopt)};
+  AskedOptions options{.layouts = plan.layout || !flags.layout.global_batch.empty()};
+  if (!distributed) options.cluster = Cluster{};
+  Asked asked = asked_of(flags.input, flags.cluster, flags.layout, options);
+  if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, asked.question.pipeline));
+  asked.question.other_batch = other_batch_of(flags, asked.question);
+  const auto rows = whatif_rows(asked.question, scenarios, distributed ? std::optional<Plan>(plan) : std::nullopt);
+  const WhatIfReport report{*rows.front().profile, distributed ? &asked.question.cluster : nullptr, asked.check, plan,
+                            rows};
   write_answer(flags, report);
   for (const WhatIfRow& row : report.rows)
     if (!row.inapplicable.empty()) return answer_is_no;

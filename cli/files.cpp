@@ -72,9 +72,27 @@ class Unfinished {
   Unfinished& operator=(const Unfinished&) = delete;
 
  private:
-  static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP};
+  static constexpr std::array signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU, SIGXFSZ};
   void (*before_[signals.size()])(int) = {};
 };
+
+/// What is mapped and cut meanwhile has no bytes behind its end: the kernel says so where they are looked at.
+void tell_of_cut_input(int) {
+  constexpr std::string_view line =
+      "stepcast: expected files that keep their length while they are read, found one that became shorter\n";
+  if (being_written) ::unlink(unfinished.c_str());
+  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) ::_exit(2);
+  ::_exit(2);
+}
+
+/// The file that a name stands for: where symbolic links lead.
+std::string target_of(std::string path) {
+  constexpr int most_links = 40;
+  std::error_code unknown;
+  for (int i = 0; i < most_links && std::filesystem::is_symlink(path, unknown); ++i)
+    path = (std::filesystem::path(path).parent_path() / std::filesystem::read_symlink(path, unknown)).string();
+  return path;
+}
 
 /// A file descriptor that closes itself; standard input stays open.
 struct Descriptor {
@@ -101,6 +119,7 @@ FileBytes::FileBytes(const std::string& path) {
       data_ = static_cast<const std::byte*>(address);
       size_ = size;
       mapped_ = true;
+      std::signal(SIGBUS, tell_of_cut_input);
       return;
     }
   }
@@ -156,8 +175,9 @@ void check_writable(const std::string& path) {
   if (::stat(path.c_str(), &status) == 0) {
     if (S_ISDIR(status.st_mode)) refuse(EISDIR);
     if (!S_ISREG(status.st_mode)) return;
+    if (::access(path.c_str(), W_OK) != 0) refuse(errno);
   }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::string folder = std::filesystem::path(target_of(path)).parent_path().string();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) refuse(errno);
 }
 
@@ -177,7 +197,9 @@ void write_output_as_made(const std::string& path, const std::function<void(std:
   struct stat status {};
   // Devices and pipes cannot be renamed over.
   const bool regular = ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
-  const std::string temporary = regular ? path + ".part" + std::to_string(::getpid()) : path;
+  check_writable(path);
+  const std::string target = target_of(path);
+  const std::string temporary = regular ? target + ".part" + std::to_string(::getpid()) : path;
   std::optional<Unfinished> unfinished_file;
   if (regular) unfinished_file.emplace(temporary);
   std::ofstream file(temporary, std::ios::binary);
@@ -189,7 +211,7 @@ void write_output_as_made(const std::string& path, const std::function<void(std:
   }
   file.close();
   const bool written = static_cast<bool>(file);
-  if (written && (!regular || std::rename(temporary.c_str(), path.c_str()) == 0)) return;
+  if (written && (!regular || std::rename(temporary.c_str(), target.c_str()) == 0)) return;
   const std::string reason = std::strerror(errno);
   if (regular) std::remove(temporary.c_str());
   throw InputError(path, "a file that can be written", reason);

@@ -5,15 +5,19 @@
 #include "documents.hpp"
 #include "files.hpp"
 
+#include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/question/question.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace stepcast::cli {
 namespace {
@@ -43,7 +47,7 @@ DeviceAssumption assumption_of(const ClusterFlags& flags) {
 
 }  // namespace
 
-void note(std::string_view text) { std::cerr << "stepcast: note: " << text << '\n'; }
+void note(std::string_view text) { std::cerr << "stepcast: note: " << printable(text) << '\n'; }
 
 void add_input_flags(CLI::App& app, InputFlags& flags) {
   app.add_option("TRACE", flags.files, "Traces, plain or gzip (ranks of one run), or a profile");
@@ -74,7 +78,17 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--degraded-link", flags.degraded_link, "One worker has this share of its link: 0.5");
   app.add_option("--jitter", flags.jitter,
                  "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
-  app.add_option("--switch", flags.aggregation, "A switch that adds up gradients, and the program that it runs");
+  app.add_option("--loss", flags.loss,
+                 "Share of the packets that the network loses: 0.001 (nstat: TcpRetransSegs / TcpOutSegs)");
+  app.add_option("--stalls", flags.stalls, "Time-outs per packet sent: 1e-6 (nstat: TcpExtTCPTimeouts / TcpOutSegs)");
+  app.add_option("--rto", flags.rto,
+                 "Retransmission time-out, the first of them: \"50 ms\" (default 200 ms, Linux's least)");
+  app.add_option(
+      "--switch", flags.aggregation,
+      "A switch that adds up gradients, and the program that it runs: switchml, atp or sa_atp:0.3, with the share "
+      "of a straggler's traffic that the others take over");
+  app.add_option("--overlay", flags.overlay,
+                 "Who mixes models with whom, over which links (JSON, stepcast.overlay/1): for the plan overlay");
   add_pipeline_file_flag(app, flags.pipeline);
   add_device_flags(app, flags);
 }
@@ -101,23 +115,36 @@ Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
                            samples > 0 ? samples : 1);
 }
 
+/// Flags that say how a trace is read are refused where there is none, not ignored.
+void refuse_reading_flags(const InputFlags& flags, const std::string& found) {
+  if (!flags.kernels.empty()) throw InputError("--kernels", "a trace, whose kernels the rules are about", found);
+  if (flags.strict) throw InputError("--strict", "a trace, which could be damaged", found);
+}
+
 Documents traced_documents(const InputFlags& flags) {
   (void)options_of(flags);  // wrong flags are told before a large file is read
-  return documents_of(flags.files, flags.strict, flags.kernels);
+  Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
+  if (documents.traces.empty()) refuse_reading_flags(flags, "a profile");
+  return documents;
 }
 
 }  // namespace
 
 Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
-  if (is_described(flags)) return described_profile(flags, cluster);
+  if (is_described(flags)) {
+    refuse_reading_flags(flags, "a described model");
+    return described_profile(flags, cluster);
+  }
   const Documents documents = traced_documents(flags);
   return profile_of(documents, options_of(flags), "--model");
 }
 
 Input input_of(const InputFlags& flags, const Cluster& cluster) {
-  if (is_described(flags)) return {described_profile(flags, cluster), {{}, "the model is described, not traced"}};
+  if (is_described(flags)) return {profile_of(flags, cluster), {{}, "the model is described, not traced"}};
   const Documents documents = traced_documents(flags);
-  return {profile_of(documents, options_of(flags), "--model"), self_check_of(documents)};
+  Profile profile = profile_of(documents, options_of(flags), "--model");
+  SelfCheck check = self_check_of(documents, profile);
+  return {std::move(profile), std::move(check)};
 }
 
 void check_outputs(const OutputFlags& output, const std::string& timeline, const std::vector<std::string>& inputs) {
@@ -133,33 +160,60 @@ void check_outputs(const OutputFlags& output, const std::string& timeline, const
 
 std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& cluster) {
   std::vector<std::string> files = input.files;
-  for (const std::string& file : {cluster.cluster, cluster.pipeline.file, input.device})
+  for (const std::string& file : {cluster.cluster, cluster.pipeline.file, cluster.overlay, input.device})
     if (!file.empty()) files.push_back(file);
   return files;
 }
 
-Cluster cluster_of(const ClusterFlags& flags) { return stepcast::cluster_of(flags, cluster_in_file(flags.cluster)); }
+Cluster cluster_of(const ClusterFlags& flags) {
+  if (flags.overlay.empty()) {
+    Cluster cluster = stepcast::cluster_of(flags, cluster_in_file(flags.cluster));
+    if (!flags.inside.empty() && cluster.devices_per_node == 1)
+      throw InputError("--inside", "several devices in a machine, which it links", "one", "give --per-node N");
+    return cluster;
+  }
+  OverlayNetwork overlay = overlay_of_json(FileBytes(flags.overlay).text(), shown_name(flags.overlay));
+  ClusterDescription said = flags;
+  // Without a word on the machines there is one for each agent, on links like the overlay's slowest one.
+  if (said.cluster.empty() && said.workers.empty()) said.workers = std::to_string(overlay.agents.size());
+  if (said.cluster.empty() && said.network.empty()) {
+    const auto slower = [](const auto& a, const auto& b) { return a.capacity < b.capacity; };
+    said.network = exact_text_of(std::ranges::min_element(overlay.links, slower)->capacity);
+  }
+  Cluster cluster = stepcast::cluster_of(said, cluster_in_file(flags.cluster));
+  const auto agents = static_cast<std::int64_t>(overlay.agents.size());
+  if (agents != cluster.workers())
+    throw InputError("--overlay", "an agent for each of " + counted(cluster.workers(), "worker"),
+                     std::to_string(agents), "leave out --workers, or give an overlay of that size");
+  cluster.overlay = std::move(overlay);
+  return cluster;
+}
+
+ClusterFlags flags_over_workers(ClusterFlags flags, std::int64_t most) {
+  if (!flags.workers.empty()) throw InputError("--workers", "either the flag or an axis of workers", "both");
+  if (!flags.cluster.empty()) return flags;
+  const std::int64_t per_node = flags.per_node.empty() ? 1 : integer_of(flags.per_node, "--per-node", 1, 1'000'000);
+  flags.workers = std::to_string(most > per_node ? 2 * per_node : per_node);
+  return flags;
+}
 
 void add_change_flag(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--what", flags.what, "Predict the step after what-ifs in order, such as 'batch(to=128)+amp'");
 }
 
+void add_iterations_flag(CLI::App& app, ClusterFlags& flags) {
+  app.add_option("--iterations", flags.iterations, "How long so many iterations take, the plan's warm-up among them");
+}
+
+double iterations_of(const ClusterFlags& flags) {
+  if (flags.iterations.empty()) return 0;
+  return static_cast<double>(integer_of(flags.iterations, "--iterations", 1, 1'000'000'000'000));
+}
+
 Scenario changes_of(const ClusterFlags& flags) { return flags.what.empty() ? Scenario{} : scenario_of(flags.what); }
 
 Profile profile_on(const Cluster& cluster, Profile profile, const ClusterFlags& flags) {
-  const std::optional<InputPipeline> pipeline = pipeline_of(flags.pipeline);
-  profile = fed(stepcast::profile_on(cluster, std::move(profile), assumption_of(flags)), pipeline, cluster);
-  const Scenario changes = changes_of(flags);
-  if (changes.empty()) return profile;
-  if (!plan_after(changes, PlanSpec{}).collective.empty())
-    throw InputError("--what", "changes of the step", "one of the collective",
-                     "name the collective behind each plan: 'ddp@ring'");
-  Question question{.profile = std::move(profile), .cluster = cluster};
-  question.changes = changes;
-  question.pipeline = pipeline;
-  Answer<Profile> changed = PreparedQuestion(std::move(question)).profile();
-  if (!changed) throw InputError("--what", "changes that this step can take", changed.reason());
-  return *std::move(changed);
+  return stepcast::profile_on(cluster, std::move(profile), assumption_of(flags));
 }
 
 }  // namespace stepcast::cli

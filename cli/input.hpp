@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,11 +35,17 @@ struct ClusterFlags : ClusterDescription {
   std::string faster_compute;
   bool same_device = false;
   PipelineFlags pipeline;
-  std::string what;  ///< changes of the step before anything is predicted
+  std::string overlay;     ///< a file: who exchanges models with whom, over which links
+  std::string what;        ///< changes of the step before anything is predicted
+  std::string iterations;  ///< of a whole run
 };
 void add_cluster_flags(CLI::App&, ClusterFlags&);
 /// --what, of verbs that predict the step after one scenario.
 void add_change_flag(CLI::App&, ClusterFlags&);
+/// --iterations, of verbs that tell how long a run takes.
+void add_iterations_flag(CLI::App&, ClusterFlags&);
+/// What --iterations says; 0 without it. Throws InputError.
+[[nodiscard]] double iterations_of(const ClusterFlags&);
 /// What --what says; empty without it. Throws InputError.
 [[nodiscard]] Scenario changes_of(const ClusterFlags&);
 /// --faster-compute and --same-device.
@@ -67,8 +74,11 @@ struct Input {
 /// All files that a command reads: traces, the cluster, the pipeline, the device.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);
 [[nodiscard]] Cluster cluster_of(const ClusterFlags&);
-/// The profile as it would be on the cluster's device, fed as its flags say, and after the changes of --what. Throws
-/// InputError when the devices differ and no flag says what to assume.
+/// The flags where an axis stands for --workers, whose largest value is `most`: machines are as large as --per-node
+/// says, and there are several if some point has them. Throws InputError if both are given.
+[[nodiscard]] ClusterFlags flags_over_workers(ClusterFlags, std::int64_t most);
+/// The profile as it would be on the cluster's device. Throws InputError when the devices differ and no flag says what
+/// to assume.
 [[nodiscard]] Profile profile_on(const Cluster&, Profile, const ClusterFlags&);
 
 /// One line on stderr.

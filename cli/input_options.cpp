@@ -69,7 +69,9 @@ std::optional<InputPipeline> pipeline_of(const PipelineFlags& flags) {
   if (!flags.workers.empty()) p.workers = integer_of(flags.workers, "--loader-workers", 0, 1'000'000);
   if (!flags.loader.empty()) p.loader = loader_law_of(flags.loader, "--loader");
   if (p.cache == CachePolicy::partitioned && p.network.value() == 0)
-    throw InputError("--cache-policy", "the network between the caches", "nothing", "say it in a file, with --input");
+    throw InputError(
+        "--cache-policy", "the network between the caches", "nothing",
+        "say it in a file, with --input, or ask --what 'input(policy=partitioned)' for that of the cluster");
   return checked(std::move(p), flags.file.empty() ? "input" : shown_name(flags.file));
 }
 
@@ -82,10 +84,6 @@ double cached_share_of(std::string text, Bytes data_set) {
   if (!(share >= 0 && share <= 1))
     throw InputError("--cache", "a share from 0 to 1 of the data set, or a size such as '64 GB'", shown);
   return share;
-}
-
-Profile fed(Profile profile, const std::optional<InputPipeline>& pipeline, const Cluster& cluster) {
-  return pipeline ? with_input_pipeline(std::move(profile), *pipeline, cluster) : std::move(profile);
 }
 
 }  // namespace stepcast::cli

@@ -22,7 +22,5 @@ void add_pipeline_flags(CLI::App&, PipelineFlags&);
 [[nodiscard]] std::optional<InputPipeline> pipeline_of(const PipelineFlags&);
 /// "0.6", "60%" or "64 GB" of a data set.
 [[nodiscard]] double cached_share_of(std::string text, Bytes data_set);
-/// The profile with this input, if there is one.
-[[nodiscard]] Profile fed(Profile, const std::optional<InputPipeline>&, const Cluster&);
 
 }  // namespace stepcast::cli

@@ -7,6 +7,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/sweep/axis.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -108,6 +109,8 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   app.add_flag("--unit-frontier", flags.unit_frontier,
                "Instead: the frontier where each layer has its own degrees, ZeRO stage and recomputation (TensorOpt)")
       ->group(group);
+  add("--over", flags.over,
+      "With --unit-frontier: the frontier of each number of devices, workers=4,8,16 or workers=2..64");
   add("--time-budget", flags.time_budget, "Stop the search after \"2 s\" and say how far it is from proved");
   add("--tensor", flags.tensor, "Tensor degrees to try: 1,2,4,8");
   add("--pipeline", flags.pipeline, "Numbers of pipeline stages to try");
@@ -131,7 +134,7 @@ void add_placement_flags(CLI::App& app, LayoutFlags& flags) {
 }
 
 bool asks_for_layouts(const LayoutFlags& flags) {
-  return flags.layouts || flags.frontier || flags.unit_frontier || !flags.global_batch.empty() ||
+  return flags.layouts || flags.frontier || flags.unit_frontier || !flags.over.empty() || !flags.global_batch.empty() ||
          std::any_of(std::begin(search_flags), std::end(search_flags),
                      [&](const SearchFlag& f) { return !(flags.*f.value).empty(); });
 }
@@ -141,6 +144,7 @@ void refuse_search_flags(const LayoutFlags& flags, const char* flag, std::initia
     throw InputError(name, "a search over layouts", std::string(flag), "leave one of them out");
   };
   if (flags.frontier) refuse("--frontier");
+  if (!flags.over.empty() && std::string_view(flag) != "--unit-frontier") refuse("--over");
   if (flags.unit_frontier && std::string_view(flag) != "--unit-frontier") refuse("--unit-frontier");
   for (const SearchFlag& f : search_flags)
     if (!(flags.*f.value).empty() && std::find(but.begin(), but.end(), f.name) == but.end()) refuse(f.name);
@@ -165,6 +169,32 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))
     space.sequence_parallel.push_back(static_cast<int>(i));
   return space;
+}
+
+std::vector<std::int64_t> device_counts_of(const LayoutFlags& flags) {
+  if (flags.over.empty()) return {};
+  if (!flags.unit_frontier)
+    throw InputError("--over", "--unit-frontier beside it", "a search over layouts",
+                     "--objective devices searches parts of a cluster");
+  const SweepAxis axis = sweep_axis_of(flags.over, {});
+  if (axis.quantity != SweepQuantity::workers)
+    throw InputError("--over", "an axis of workers, such as workers=4,8,16", in_quotes(flags.over));
+  std::vector<std::int64_t> counts;
+  for (const double value : axis.values) counts.push_back(static_cast<std::int64_t>(value));
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+LayoutSearchOptions unit_options_of(const LayoutFlags& flags) {
+  LayoutFlags asked = flags;
+  // The fewest devices that fit, of any step, where none is asked for.
+  if (asked.objective == "devices" && asked.target_step.empty()) asked.objective = "step";
+  LayoutSearchOptions options = search_options_of(asked);
+  if (flags.objective == "devices") options.objective = Objective::fewest_devices;
+  if (options.objective == Objective::cheapest)
+    throw InputError("--objective", "step, memory or devices", "'cost'", "--unit-frontier knows no price");
+  return options;
 }
 
 LayoutSearchOptions search_options_of(const LayoutFlags& flags) {

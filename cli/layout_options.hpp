@@ -4,9 +4,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace stepcast::cli {
 
@@ -16,6 +18,7 @@ struct LayoutFlags {
   std::string objective, target_step, price, memory, time_budget;
   std::string tensor, pipeline, context, expert, micro_batch, chunks, schedule, scheme, recompute, zero,
       sequence_parallel;
+  std::string over;              ///< --unit-frontier: numbers of devices, "workers=4,8,16"
   std::string devices, adatopk;  ///< a pipeline over unequal devices instead
 };
 /// --global-batch, for every verb that predicts layouts.
@@ -34,6 +37,10 @@ void add_placement_flags(CLI::App&, LayoutFlags&);
 void refuse_search_flags(const LayoutFlags&, const char* flag, std::initializer_list<std::string_view> but = {});
 /// The space that the flags leave. Throws InputError.
 [[nodiscard]] LayoutSpace space_of(const LayoutFlags&);
+/// Of --over, by rising number; empty without it. Throws InputError.
+[[nodiscard]] std::vector<std::int64_t> device_counts_of(const LayoutFlags&);
+/// Objective and longest step of a frontier of units. Throws InputError.
+[[nodiscard]] LayoutSearchOptions unit_options_of(const LayoutFlags&);
 /// Objective and limits; the batch and the memory are the caller's business. Throws InputError.
 [[nodiscard]] LayoutSearchOptions search_options_of(const LayoutFlags&);
 

@@ -1,11 +1,14 @@
 // stepcast: the command line. Parses the verb, runs it, and turns every failure into one line and an exit code.
 #include "command.hpp"
+#include "files.hpp"
 #include "help.hpp"
 #include "values.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/printable.hpp>
 #include <stepcast/base/words.hpp>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -25,9 +28,7 @@ namespace {
 ExitCode complain(std::string_view message, ExitCode code) {
   std::string line(message);
   while (!line.empty() && line.back() == '\n') line.pop_back();
-  for (char& c : line)
-    if (c == '\n' || c == '\r') c = ' ';
-  std::cerr << "stepcast: " << line << '\n';
+  std::cerr << "stepcast: " << printable(line) << '\n';
   return code;
 }
 
@@ -59,6 +60,13 @@ ExitCode complain_of_extras(const CLI::App& app) {
   return complain(error.what(), input_error);
 }
 
+/// An empty value is a variable of the shell that was never set, and nobody's wish.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options({}))
+    if (option->get_expected_max() > 0 && std::ranges::count(option->results(), "") > 0)
+      throw InputError(option->get_name(), "a value", "an empty text");
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Forecasts the step time of distributed training from profiler traces, and says which plan to run.",
                "stepcast");
@@ -79,14 +87,15 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& help_or_version) { return app.exit(help_or_version); } catch (const CLI::ExtrasError&) {
-    return complain_of_extras(app);
-  } catch (const CLI::RequiredError& error) {
+  } catch (const CLI::Success& help_or_version) {
+    write_output("-", [&](std::ostream& out) { app.exit(help_or_version, out, std::cerr); });
+    return answered;
+  } catch (const CLI::ExtrasError&) { return complain_of_extras(app); } catch (const CLI::RequiredError& error) {
     if (!app.get_subcommands().empty()) return complain(error.what(), input_error);
     return argc > 1 ? complain_of_extras(app) : complain("expected a verb; see 'stepcast --help'", input_error);
   } catch (const CLI::ParseError& error) { return complain(error.what(), input_error); }
   for (const auto& [command, action] : actions)
-    if (command->parsed()) return action();
+    if (command->parsed()) return refuse_empty_values(*command), action();
   return internal_error;
 }
 

@@ -13,8 +13,17 @@ namespace stepcast::cli {
 namespace {
 
 void refuse_cluster_flags(const ClusterFlags& flags) {
-  for (const auto& [flag, value] : {std::pair{"--cluster", &flags.cluster}, std::pair{"--workers", &flags.workers},
-                                    std::pair{"--network", &flags.network}, std::pair{"--per-node", &flags.per_node}})
+  const std::string pipeline = flags.pipeline.file;
+  for (const auto& [flag, value] :
+       {std::pair{"--cluster", &flags.cluster}, std::pair{"--workers", &flags.workers},
+        std::pair{"--network", &flags.network}, std::pair{"--per-node", &flags.per_node},
+        std::pair{"--inside", &flags.inside}, std::pair{"--servers", &flags.servers},
+        std::pair{"--device-memory", &flags.device_memory}, std::pair{"--collective", &flags.collective},
+        std::pair{"--slow-worker", &flags.slow_worker}, std::pair{"--late-worker", &flags.late_worker},
+        std::pair{"--degraded-link", &flags.degraded_link}, std::pair{"--jitter", &flags.jitter},
+        std::pair{"--loss", &flags.loss}, std::pair{"--stalls", &flags.stalls}, std::pair{"--rto", &flags.rto},
+        std::pair{"--overlay", &flags.overlay}, std::pair{"--iterations", &flags.iterations},
+        std::pair{"--switch", &flags.aggregation}, std::pair{"--input", &pipeline}})
     if (!value->empty())
       throw InputError(flag, "either equal devices, or --devices", "both", "the file of --devices has the links");
 }
@@ -24,6 +33,10 @@ struct Subject {
   double batch = 0;  ///< samples, of the trace
 };
 Answer<Subject> subject_of(const InputFlags& input, const ClusterFlags& cluster) {
+  if (!cluster.what.empty())
+    throw InputError("--what", "equal devices", "--devices", "'stepcast whatif -o' writes the profile after a change");
+  if (is_described(input) && !cluster.faster_compute.empty())
+    throw InputError("--faster-compute", "a trace, whose times it changes", "a described model");
   if (is_described(input)) return Subject{workload_of(model_shape_of(input.model), device_of_description(input)), 0};
   const Profile profile = profile_on(Cluster{}, input_of(input).profile, cluster);
   const std::optional<Device> device = roofline_of(input, profile);
@@ -34,6 +47,8 @@ Answer<Subject> subject_of(const InputFlags& input, const ClusterFlags& cluster)
 
 std::int64_t batch_of(const InputFlags& input, const LayoutFlags& flags, double traced) {
   constexpr std::int64_t most = 1'000'000'000;
+  if (!flags.global_batch.empty() && !input.batch.empty())
+    throw InputError("--batch", "either the samples of a step, or --global-batch", "both");
   if (!flags.global_batch.empty()) return integer_of(flags.global_batch, "--global-batch", 1, most);
   if (!input.batch.empty()) return integer_of(input.batch, "--batch", 1, most);
   if (traced >= 1) return static_cast<std::int64_t>(traced);
@@ -52,7 +67,41 @@ PlacementOptions placement_options_of(const LayoutFlags& flags, const LayoutSpac
   return options;
 }
 
+std::vector<std::string> inputs_of(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags) {
+  std::vector<std::string> files = files_of(input, cluster);
+  files.push_back(flags.devices);
+  return files;
+}
+
 }  // namespace
+
+ExitCode predict_placement(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags,
+                           const std::string& text, const OutputFlags& output, const std::string& timeline) {
+  const PlacementPlan plan = placement_plan_of(text);
+  if (flags.devices.empty())
+    throw InputError("--devices", "the unequal devices that the placement counts", "nothing", "name their file");
+  refuse_cluster_flags(cluster);
+  check_outputs(output, timeline, inputs_of(input, cluster, flags));
+  const UnequalCluster devices = unequal_cluster_of_json(FileBytes(flags.devices).text(), shown_name(flags.devices));
+  const Answer<Subject> subject = subject_of(input, cluster);
+  if (!subject) return refuse_layout(text, subject.reason(), output);
+  const std::int64_t batch = batch_of(input, flags, subject->batch);
+  const Answer<PlacementChoice> choice = given_placement(subject->workload, devices, batch, plan);
+  if (!choice) return refuse_layout(text, choice.reason(), output);
+  if (!timeline.empty()) {
+    const Answer<PlacementTimeline> detail = placement_timeline(choice->placement, choice->options);
+    if (!detail) throw InputError("--timeline", "a placement with a timeline", detail.reason());
+    write_output(timeline, [&](std::ostream& out) {
+      report_named("perfetto")
+          ->placement_timeline(out,
+                               {subject->workload, devices, *detail, plan_of(*choice), choice->placement.iteration});
+    });
+  }
+  write_output(output.path, [&](std::ostream& out) {
+    report_of(output).placement(out, {subject->workload, devices, batch, *choice});
+  });
+  return answered;
+}
 
 ExitCode recommend_placement(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags,
                              const OutputFlags& output) {
@@ -60,9 +109,7 @@ ExitCode recommend_placement(const InputFlags& input, const ClusterFlags& cluste
   refuse_search_flags(flags, "--devices", {"--schedule", "--micro-batch"});
   const LayoutSpace space = space_of(flags);
   const PlacementOptions options = placement_options_of(flags, space);
-  std::vector<std::string> files = files_of(input, cluster);
-  files.push_back(flags.devices);
-  refuse_overwriting(output.path, files);
+  refuse_overwriting(output.path, inputs_of(input, cluster, flags));
   const UnequalCluster devices = unequal_cluster_of_json(FileBytes(flags.devices).text(), shown_name(flags.devices));
   const Answer<Subject> subject = subject_of(input, cluster);
   if (!subject) return refuse_layout("a pipeline over unequal devices", subject.reason(), output);

@@ -1,6 +1,7 @@
 // Ranking of plans or of layouts, as the flags ask.
 #include "rank.hpp"
 
+#include "asked.hpp"
 #include "described.hpp"
 #include "files.hpp"
 #include "layouts.hpp"
@@ -12,6 +13,8 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 namespace stepcast::cli {
 namespace {
@@ -28,50 +31,62 @@ bool names_layouts(const RankFlags& flags) {
          (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout));
 }
 
-/// The same flags without --what, whose changes the question makes.
-ClusterFlags unchanged(ClusterFlags flags) {
-  flags.what.clear();
-  return flags;
+/// Flags that a comparison of plans without layouts would ignore.
+void refuse_flags_of_comparison(const RankFlags& flags, const RankOptions& options) {
+  if (!flags.search.empty() && !options.tune)
+    throw InputError("--search", "--tune beside it, since options are not tuned otherwise", "none");
+  if (!flags.allow.empty() && !flags.plans.empty())
+    throw InputError("--allow", "a comparison of all plans", "--plan, which may name any");
+  if (!flags.layout.global_batch.empty())
+    throw InputError("--global-batch", "plans that share it out", "none", "name them: --plan 'layout(tp=2)/ddp'");
 }
 
 ExitCode compare_divided(const RankFlags& flags) {
   for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Answer<LayoutInput> input =
-      layout_input_of(flags.input, unchanged(flags.cluster), flags.layout, changes_of(flags.cluster));
-  if (!input) return refuse_layout(flags.plans.front(), input.reason(), flags.output);
-  return compare_layouts(*input, flags.plans, flags.output);
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = true});
+  return compare_layouts(PreparedQuestion(asked.question), asked.check, flags.plans, flags.output);
 }
 
-ExitCode recommend_divided(const RankFlags& flags) {
+ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
+  if (by_step)
+    throw InputError("--all", "a ranking without layouts", "a search over layouts", "whose list is by step time");
   if (!flags.allow.empty())
     throw InputError("--allow", "a ranking without layouts", "a search over layouts",
                      "whose gradients travel by exact strategies only");
-  if (flags.layout.unit_frontier) refuse_search_flags(flags.layout, "--unit-frontier");
-  (void)space_of(flags.layout), (void)search_options_of(flags.layout);
+  if (iterations_of(flags.cluster) > 0)
+    throw InputError("--iterations", "a ranking without layouts", "a search over layouts",
+                     "whose plans have no warm-up: a run takes the iterations times the step");
+  if (!flags.cluster.aggregation.empty() && flags.cluster.collective.empty())
+    throw InputError("--switch", "an all-reduce that runs on it", "a search over layouts, whose gradients do not",
+                     "name it: --collective switchml");
+  const std::vector<std::int64_t> counts = device_counts_of(flags.layout);
+  if (flags.layout.unit_frontier) {
+    refuse_search_flags(flags.layout, "--unit-frontier", {"--objective", "--target-step"});
+    if (!flags.search.empty())
+      throw InputError("--search", "plans with options to tune", "--unit-frontier", "whose gradients travel by ddp");
+    (void)unit_options_of(flags.layout);
+  } else {
+    (void)space_of(flags.layout), (void)search_options_of(flags.layout);
+  }
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Answer<LayoutInput> input =
-      layout_input_of(flags.input, unchanged(flags.cluster), flags.layout, changes_of(flags.cluster));
-  if (!input) return refuse_layout("layout/ddp", input.reason(), flags.output);
-  if (flags.layout.unit_frontier) return recommend_units(*input, flags.output);
-  return recommend_layout(*input, flags.layout, search_of(flags.search), flags.output, "");
+  ClusterFlags cluster = flags.cluster;
+  if (!counts.empty()) cluster = flags_over_workers(cluster, counts.back());
+  const Asked asked = asked_of(flags.input, cluster, flags.layout, {.layouts = true});
+  const PreparedQuestion question(asked.question);
+  if (flags.layout.unit_frontier) return recommend_units(question, asked.check, flags.layout, flags.output);
+  return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, "");
 }
 
-/// What to search instead when data parallelism does not fit into the devices' memory, as far as that is known.
-struct Misfit {
-  LayoutInput input;
-  std::string reason;
-};
-std::optional<Misfit> misfit_of(const RankFlags& flags, const Cluster& cluster, const Input& traced) {
-  if (traced.profile.batch_samples <= 0 && flags.input.batch.empty()) return std::nullopt;
-  Answer<LayoutInput> input = layout_input_of(flags.input, cluster, traced, flags.layout);
-  if (!input || input->options.memory_cap == Bytes(0)) return std::nullopt;
-  LayoutEvaluator evaluator(input->workload, input->cluster, input->options);
+/// Why data parallelism does not fit into the devices' memory; empty where it does, or where that is not known.
+std::string misfit_of(const PreparedQuestion& question) {
+  const LayoutOptions options = question.layout_options();
+  if (!(options.global_batch > 0) || options.memory_cap == Bytes(0) || !question.workload()) return {};
+  LayoutEvaluator evaluator(*question.workload(), question.cluster(), options);
   const Answer<LayoutEvaluator::Quick> ddp = evaluator.quick(layout_plan_of("ddp"));
-  if (!ddp || ddp->memory <= input->options.memory_cap) return std::nullopt;
-  const Bytes cap = input->options.memory_cap;
-  return Misfit{*std::move(input), "searched because DDP needs " + percent(ddp->memory / cap) + " of the " +
-                                       text_of(cap) + " that a device has"};
+  if (!ddp || ddp->memory <= options.memory_cap) return {};
+  return "searched because DDP needs " + percent(ddp->memory / options.memory_cap) + " of the " +
+         text_of(options.memory_cap) + " that a device has";
 }
 
 }  // namespace
@@ -80,6 +95,8 @@ RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions&
   RecommendOptions out;
   out.tune = options.tune;
   out.sensitivity = options.advice;
+  out.by_step = options.by_step;
+  out.iterations = iterations_of(flags.cluster);
   out.search = search_of(flags.search);
   for (const std::string& plan : flags.plans) out.plans.push_back(plan_spec_of(plan));
   out.allow_lossy = out.allow_stale = out.allow_periodic = options.all;
@@ -97,31 +114,50 @@ void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
   add_cluster_flags(app, flags.cluster);
   add_change_flag(app, flags.cluster);
+  add_iterations_flag(app, flags.cluster);
   app.add_option("--allow", flags.allow, "Other plans too: lossy,stale,periodic");
   app.add_option("--search", flags.search,
-                 "How options are tuned: grid (default), or bayesian, as a run-time tuner with 15 trials would");
+                 "How options are tuned: grid (default), or bayesian, as a run-time tuner would in 10 or 15 trials");
   add_output_flags(app, flags.output);
 }
 
 ExitCode rank(const RankFlags& flags, const RankOptions& options) {
+  if (options.advice && options.by_step && !flags.layout.devices.empty())
+    throw InputError("--all", "equal devices", "--devices");
+  for (const auto& [flag, given] :
+       {std::pair{"--allow", !flags.allow.empty()}, std::pair{"--search", !flags.search.empty()},
+        std::pair{"--layouts", flags.layout.layouts}, std::pair{"--memory", !flags.layout.memory.empty()}})
+    if (given && !flags.layout.devices.empty()) throw InputError(flag, "equal devices", "--devices");
+  if (!flags.layout.devices.empty() && iterations_of(flags.cluster) > 0)
+    throw InputError("--iterations", "equal devices", "--devices");
   if (!flags.layout.devices.empty()) return recommend_placement(flags.input, flags.cluster, flags.layout, flags.output);
   if (!flags.layout.adatopk.empty())
     throw InputError("--adatopk", "a pipeline over --devices, whose links it compresses", "none");
-  if (names_layouts(flags)) return compare_divided(flags);
+  if (!options.advice) {
+    std::vector<Plan> plans;
+    for (const std::string& plan : flags.plans) plans.push_back(plan_of(plan));
+    refuse_unused_flags(flags.cluster, plans);
+  }
+  if (names_layouts(flags)) {
+    for (const auto& [flag, given] : {std::pair{"--allow", !flags.allow.empty()},
+                                      std::pair{"--search", !flags.search.empty()}, std::pair{"--tune", options.tune}})
+      if (given) throw InputError(flag, "plans without layouts", "layouts, whose plans are compared as they are named");
+    return compare_divided(flags);
+  }
   const bool described = is_described(flags.input);
-  if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags);
+  if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
+  if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
   const RecommendOptions how = recommend_options_of(flags, options);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Cluster cluster = cluster_for(flags.input, flags.cluster);
-  Input input = input_of(flags.input, cluster);
-  input.profile = profile_on(cluster, std::move(input.profile), flags.cluster);
-  const Profile& profile = input.profile;
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout);
+  const PreparedQuestion question(asked.question);
+  const Profile profile = changed_profile(question, asked.question.changes);
   if (options.advice)
-    if (const std::optional<Misfit> misfit = misfit_of(flags, cluster, input))
-      return recommend_layout(misfit->input, flags.layout, search_of(flags.search), flags.output, misfit->reason);
-  const Ranking ranking = recommended(profile, cluster, how);
+    if (const std::string reason = misfit_of(question); !reason.empty())
+      return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
+  const Ranking ranking = recommended(profile, question.cluster(), how);
   write_output(flags.output.path, [&](std::ostream& out) {
-    report_of(flags.output).ranking(out, {profile, cluster, input.check, ranking, options.advice});
+    report_of(flags.output).ranking(out, {profile, question.cluster(), asked.check, ranking, options.advice});
   });
   return ranking.exact.empty() && ranking.others.empty() ? answer_is_no : answered;
 }

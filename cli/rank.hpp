@@ -26,7 +26,8 @@ void add_rank_flags(CLI::App&, RankFlags&);
 struct RankOptions {
   bool advice = true;  ///< say what to run and how far the answer holds
   bool tune = true;
-  bool all = false;  ///< plans of every fidelity
+  bool all = false;      ///< plans of every fidelity
+  bool by_step = false;  ///< whatever they need besides PyTorch and workers
 };
 /// What --allow, --search and the plans ask for. Throws InputError.
 [[nodiscard]] RecommendOptions recommend_options_of(const RankFlags&, const RankOptions&);

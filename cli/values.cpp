@@ -101,9 +101,17 @@ std::span<const Named> table() {
                               {"late-worker", time},
                               {"degraded-link", share},
                               {"jitter", {.name = "SPREAD"}},
-                              {"switch", one_of(+[] {
-                                 return Words{"switchml", "atp", "sa_atp"};
-                               })},
+                              {"iterations", number},
+                              {"loss", share},
+                              {"stalls", share},
+                              {"rto", time},
+                              {"switch",
+                               {.name = "PROGRAM[:SHARE]",
+                                .words =
+                                    +[] {
+                                      return Words{"switchml", "atp", "sa_atp:"};
+                                    }}},
+                              {"overlay", file},
                               {"faster-compute", factor},
                               // what feeds it
                               {"input", file},

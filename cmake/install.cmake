@@ -24,6 +24,7 @@ set(stepcast_public_headers
   profiles/stepcast/profile/blocks.hpp
   profiles/stepcast/profile/pass_cost.hpp
   profiles/stepcast/profile/profile.hpp
+  profiles/stepcast/profile/training_memory.hpp
   profiles/stepcast/profile/profile_whatif.hpp
   profiles/stepcast/roofline/device.hpp
   profiles/stepcast/roofline/model_shape.hpp
@@ -41,6 +42,7 @@ set(stepcast_public_headers
   model/stepcast/cluster/collective.hpp
   model/stepcast/cluster/device_match.hpp
   model/stepcast/cluster/fit.hpp
+  model/stepcast/cluster/overlay.hpp
   model/stepcast/launch/launch_settings.hpp
   model/stepcast/layout/layout.hpp
   model/stepcast/layout/process_group.hpp
@@ -57,11 +59,13 @@ set(stepcast_public_headers
   model/stepcast/plan/modifier.hpp
   model/stepcast/plan/strategy.hpp
   model/stepcast/prediction/model.hpp
+  model/stepcast/prediction/pacing_cycle.hpp
   model/stepcast/prediction/prediction.hpp
   model/stepcast/prediction/recommend.hpp
   model/stepcast/prediction/tuning.hpp
   model/stepcast/question/question.hpp
   model/stepcast/question/whatif_rows.hpp
+  model/stepcast/replay/edits/task_edits.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
   model/stepcast/replay/self_check.hpp
@@ -70,11 +74,13 @@ set(stepcast_public_headers
   model/stepcast/report/inspection_report.hpp
   model/stepcast/report/layout_report.hpp
   model/stepcast/report/placement_report.hpp
+  model/stepcast/report/replay_edits_report.hpp
   model/stepcast/report/report.hpp
   model/stepcast/report/sweep_report.hpp
   model/stepcast/report/text/table.hpp
   model/stepcast/report/validation_report.hpp
   model/stepcast/report/whatif_report.hpp
+  model/stepcast/schedule/critical_cycle.hpp
   model/stepcast/schedule/graph_whatif.hpp
   model/stepcast/schedule/lower.hpp
   model/stepcast/schedule/plan_flaw.hpp

@@ -138,7 +138,9 @@ typedef struct stepcast_cluster stepcast_cluster;
  *   servers=4            machines that may serve parameters
  *   collective=ring      all-reduce algorithm of plans that name none
  *   device-memory=40GiB  of one device
- *   slow-worker=1.3, late-worker=5 ms, degraded-link=0.5, jitter=0.05, switch=switchml   what is out of the ordinary */
+ *   slow-worker=1.3, late-worker=5 ms, degraded-link=0.5, jitter=0.05, switch=switchml   what is out of the ordinary
+ *   loss=0.001, stalls=1e-6, rto=200 ms   share of the packets that are lost, time-outs per packet, the first one
+ */
 STEPCAST_API stepcast_status stepcast_cluster_of_settings(const char* const* settings, stepcast_cluster** cluster,
                                                           stepcast_error* error);
 /* The cluster in `json` (of `size` bytes, called `name` in messages), changed by settings as above. */
@@ -161,7 +163,9 @@ typedef struct stepcast_model stepcast_model;
  *   same-device=yes      keep the traced compute times (yes or no)
  *   faster-compute=2     divide them by this factor
  * And what is asked of the job:
- *   what=amp             what-ifs in order, made before anything is predicted: "batch(to=64)+amp"
+ *   what=amp             what-ifs in order, made before anything is predicted: "batch(to=64)+amp", or what feeds the
+ *                        steps: "input(dataset=146GB, samples=1281167, storage=530MB/s, prep=199, workers=24)"
+ *   iterations=100000    of a run whose duration predictions tell, too, the plan's warm-up among them
  *   global-batch=512     samples a step on all devices, shared out by layouts; without it the worker's batch times the
  *                        workers */
 STEPCAST_API stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcast_cluster* cluster,
@@ -185,7 +189,7 @@ STEPCAST_API stepcast_status stepcast_model_iteration(const stepcast_model* mode
                                                       stepcast_error* error);
 /* The step times of `count` plans; NaN for those that cannot run here. A text that is no plan is an input error whose
  * `where` starts with its position ("plans[3]"), and no time is written. `threads`: 0 for as many as there are cores.
- * The times do not depend on their number. */
+ * The times do not depend on their number; plans that divide the model are answered one after the other. */
 STEPCAST_API stepcast_status stepcast_model_iterations(const stepcast_model* model, const char* const* plans,
                                                        size_t count, double* iteration_s, unsigned threads,
                                                        stepcast_error* error);
@@ -206,17 +210,24 @@ typedef struct stepcast_prediction {
   double iteration_s;
   double interval_low_s, interval_high_s; /* 80 % interval of the mean step */
   double step_spread_s;                   /* standard deviation from step to step */
+  double step_p50_s, step_p99_s;          /* the steps that half and 99 of 100 do not exceed */
   double compute_s;                       /* layers, update, host time that the device waits for */
   double exposed_communication_s;         /* compute waits for a transfer */
   double hidden_communication_s;          /* transfers under compute: outside the sum */
   double codec_s;                         /* compressing and decompressing */
   double input_stall_s;                   /* waiting for the batch */
   double bubble_s;                        /* of a pipeline */
-  double idle_s;                          /* the rest: timers */
+  double idle_s;                          /* the rest: timers, a late start */
   double throughput_samples_per_s;        /* of all workers; 0 when the batch is unknown */
-  double memory_bytes;                    /* activations, weights and gradients of a worker; 0 when unknown */
+  double memory_bytes;                    /* of a worker: parameters, gradients, optimizer, activations, buffers */
   int64_t messages;                       /* transfers a step */
   int64_t steady;                         /* 1: the steps have settled to this time; 0: they still change */
+  double run_s;                           /* of the model's iterations, warm-up included; 0 when none were given */
+  double warm_up_s;                       /* of these, where gradients travel in another way at first */
+  double prep_stall_s;                    /* waiting for the preparation of batches; 0 where nothing feeds the step */
+  double fetch_stall_s;                   /* the same for storage and network */
+  double sufficient_cache;                /* share of the data set from which on more cache does not help */
+  int64_t sufficient_workers;             /* loader workers of a machine from which on more do not help */
 } stepcast_prediction;
 
 STEPCAST_API stepcast_status stepcast_model_predict(const stepcast_model* model, const char* plan,
@@ -229,8 +240,10 @@ STEPCAST_API stepcast_status stepcast_model_prediction_json(const stepcast_model
  *   allow=lossy,stale,periodic   plans that change the arithmetic of training, too
  *   plan=TEXT                    exactly this plan instead of all; may be given several times
  *   tune=no                      leave options as they are (yes or no)
- *   search=bayesian              tune as a run-time tuner with 15 trials would (grid or bayesian)
- *   sensitivity=no               leave out how far the answer holds (yes or no) */
+ *   search=bayesian              tune as a run-time tuner would, in 10 or 15 trials (grid or bayesian)
+ *   sensitivity=no               leave out how far the answer holds (yes or no)
+ *   by-step=yes                  one list by step time, whatever a plan needs besides PyTorch and workers (yes or no)
+ *   iterations=100000            rank by the duration of so many, warm-up included */
 STEPCAST_API stepcast_status stepcast_model_recommendation_json(const stepcast_model* model,
                                                                 const char* const* settings, stepcast_text** json,
                                                                 stepcast_error* error);

@@ -57,7 +57,7 @@ void vary(PlanSpec& plan, int i) {
   plan.options[0] = option.tune_low * std::pow(option.tune_high / option.tune_low, share);
 }
 
-// Allocations of `plans` evaluations after as many others; -1 where the plan cannot run.
+// Allocations of evaluations of plans that were seen before, in another order; -1 where the plan cannot run.
 long allocations_of(const Model& model, const Model& other, PlanSpec plan, Model::Scratch& scratch) {
   constexpr int plans = 40;
   if (!model.iteration(plan, scratch)) return -1;
@@ -75,11 +75,12 @@ long allocations_of(const Model& model, const Model& other, PlanSpec plan, Model
       if (!model.iteration(plan, scratch)) std::abort();
     }
   }
-  evaluate(model, 0, plans);
-  evaluate(other, 0, plans);
+  // Queues may be longest for plans in between, so that all are seen once; then nothing grows, whatever their order.
+  evaluate(model, 0, 2 * plans);
+  evaluate(other, 0, 2 * plans);
   const long before = allocations;
   evaluate(model, plans, 2 * plans);
-  evaluate(other, plans, 2 * plans);
+  evaluate(other, 0, plans);
   return allocations - before;
 }
 

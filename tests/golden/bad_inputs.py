@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -115,6 +116,8 @@ def bad_flags() -> list[list[str]]:
     predict = ["predict", example, *CLUSTER]
     recommend = ["recommend", example]
     return [
+        [*recommend, *CLUSTER, "--collective", ""], [*recommend, *CLUSTER, "-o", ""], [*recommend, *CLUSTER, "--what", ""],
+        ["predict", "", *CLUSTER, "--plan", "ddp"], ["list", ""],
         [], ["frobnicate"], ["recomend", example], ["--nonsense"], ["recommend"], ["predict", example, *CLUSTER],
         ["recommend", "/nonexistent/trace.json", *CLUSTER], ["recommend", str(ROOT), *CLUSTER],
         recommend,
@@ -212,17 +215,95 @@ def bad_sweeps() -> list[list[str]]:
     ]
 
 
-def is_interrupted_cleanly(program: pathlib.Path, folder: pathlib.Path) -> bool:
+def is_interrupted_cleanly(program: pathlib.Path, folder: pathlib.Path, by: signal.Signals) -> bool:
     """A program that is told to stop while it writes leaves nothing of the file."""
     running = subprocess.Popen([program, "sweep", str(EXAMPLE), "--plan", "ddp", "--workers", "4", "--network", "10GbE",
                                 "--over", "bandwidth=1Gb/s..8Gb/s:9000000", "-o", str(folder / "rows.csv")],
-                               stderr=subprocess.DEVNULL)
+                               stderr=subprocess.DEVNULL, restore_signals=True,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
     end = time.monotonic() + 60
     while running.poll() is None and not list(folder.glob("rows.csv*")) and time.monotonic() < end:
         time.sleep(0.02)
     begun = bool(list(folder.glob("rows.csv.part*")))
-    running.terminate()
-    return running.wait() == -signal.SIGTERM and begun and not list(folder.glob("rows.csv*"))
+    running.send_signal(by)
+    return running.wait() == -by and begun and not list(folder.glob("rows.csv*"))
+
+
+def faults_of_outputs(program: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    """What is wrong with outputs under odd names, and with what reaches the terminal."""
+    faults = []
+
+    def run(*arguments, **more):
+        return subprocess.run([program, *map(str, arguments)], capture_output=True, timeout=60, **more)
+
+    target, link, dangling = folder / "target.json", folder / "link.json", folder / "dangling.json"
+    for name in (link, dangling):
+        name.symlink_to(target.name)
+        run("profile", EXAMPLE, "-o", name)
+        if not name.is_symlink() or not json.loads(target.read_bytes())["layers"]:
+            faults.append("a symbolic link was replaced, or leads nowhere")
+        target.unlink(missing_ok=True)
+    link.unlink(), dangling.unlink()
+    # Nobody's own file that he may not write to, in a folder where he may: root may do everything.
+    target.write_text("kept"), target.chmod(0o444)
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    os.chmod(folder, 0o777)
+    if nobody:
+        os.chown(target, 65534, 65534)
+    try:
+        done = run("list", "strategies", "--json", "-o", target, **nobody)
+        if (done.returncode, target.read_text(), len(done.stderr.splitlines())) != (2, "kept", 1):
+            faults.append(f"a read-only file was replaced: {done}")
+    except PermissionError:
+        print("not tried: nobody may run the program here")
+    target.unlink()
+    for flag in ("--help", "--version"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([program, flag], stdout=full, stderr=subprocess.PIPE, timeout=60)
+        if done.returncode != 2 or len(done.stderr.splitlines()) != 1:
+            faults.append(f"{flag} to a full device: exit code {done.returncode}")
+    # Names that set the title of a terminal, ring its bell, or are no text.
+    table, cluster = folder / "names.csv", folder / "names.json"
+    evil = b"e\x1b]0;evil\x07\xc2\x9b31m\x9b\xff"
+    table.write_bytes(b"# model: " + evil + b"\nname,forward_ms,backward_ms,bytes\n" + evil + b",1,1,4000000\ny,1,1,9\n")
+    cluster.write_text(json.dumps(json.loads((EXAMPLE.parent.parent / "clusters" / "8x4-pcie-10gbe.json").read_text())
+                                  | {"name": evil[:-2].decode()}), encoding="utf-8")
+    on = ["--cluster", cluster, "--same-device"]
+    for arguments in (["profile", table], ["recommend", table, *on], ["compare", table, *on], ["inspect", table],
+                      ["predict", table, *on, "--plan", "ddp"], ["whatif", table, "--what", "amp", *on],
+                      ["recommend", table, *on, "--plan", evil.decode("utf-8", "surrogateescape")],
+                      ["sweep", table, *on, "--over", "bandwidth=1Gb/s..2Gb/s", "--plan", "ddp"],
+                      ["predict", table, *on, "--plan", "layout()/ddp"], ["replay", table]):
+        done = run(*arguments)
+        text = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if done.returncode not in (0, 1, 2) or "\ufffd" in text or not text.replace("\n", "").isprintable():
+            faults.append(f"{arguments[0]}: exit code {done.returncode}, or bytes that steer a terminal: {text[:200]!r}")
+    table.unlink(), cluster.unlink()
+    # Without memory for the stacks of threads, the answer is the same.
+    def no_threads():
+        resource.setrlimit(resource.RLIMIT_STACK, (3 * 10**9, 3 * 10**9))
+        resource.setrlimit(resource.RLIMIT_AS, (5 * 10**9, 5 * 10**9))
+
+    largest = max(EXAMPLE.parent.glob("*.trace.json.gz"), key=lambda trace: trace.stat().st_size)
+    for arguments in (["profile", largest, "--json"], ["recommend", *GPT, *CLUSTER, "--layouts", "--global-batch", "64"]):
+        answers = [run(*arguments), run(*arguments, preexec_fn=no_threads)]
+        if b"AddressSanitizer failed to allocate" in answers[1].stderr:  # its shadow takes terabytes of addresses
+            continue
+        if answers[0].returncode != 0 or answers[0].stdout != answers[1].stdout:
+            faults.append(f"{arguments[0]} without threads: {answers[1].stderr[:200]!r}")
+    # A trace that becomes shorter while it is mapped.
+    growing = folder / "growing.json"
+    whole = gzip.decompress(EXAMPLE.read_bytes())
+    for tries in range(40):
+        growing.write_bytes(whole)
+        reading = subprocess.Popen([program, "profile", growing], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(0.001 * (tries % 20))
+        os.truncate(growing, 100)
+        lines = reading.communicate()[1].splitlines()
+        if reading.returncode not in (0, 2) or len(lines) > 1 and reading.returncode == 2:
+            faults.append(f"a trace that was cut: exit code {reading.returncode}, {lines[:3]}")
+    growing.unlink()
+    return faults
 
 
 class Checker:
@@ -320,11 +401,17 @@ def main() -> int:
         if DEVICE.read_bytes() != device:
             checker.failed += 1
             print("an input was overwritten")
-        if is_interrupted_cleanly(checker.program, pathlib.Path(folder)):
-            checker.passed += 1
-        else:
-            checker.failed += 1
-            print("interrupted: the unfinished file stayed, or was never begun")
+        for by in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXCPU):
+            if is_interrupted_cleanly(checker.program, pathlib.Path(folder), by):
+                checker.passed += 1
+            else:
+                checker.failed += 1
+                print(f"{by.name}: the unfinished file stayed, or was never begun")
+        with tempfile.TemporaryDirectory() as other:
+            faults = faults_of_outputs(checker.program, pathlib.Path(other))
+        print("\n".join(faults), end="\n" if faults else "")
+        checker.failed += len(faults)
+        checker.passed += not faults
         path = pathlib.Path(folder) / "measured"
         for name, content in {"empty": b"", "text": b"hello\n", "a header only": b"size,time_s\n",
                               "words": b"size,time_s\nbig,long\n", "negative": b"size,time_s\n1024,-1\n2048,1\n",

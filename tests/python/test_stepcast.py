@@ -308,13 +308,71 @@ def test_the_page_is_one_file(profile, cluster):
 def test_the_stubs_list_the_fields_of_results_and_every_field_is_explained():
     stubs = ast.parse((pathlib.Path(stepcast.__file__).parent / "__init__.pyi").read_text())
     classes = {node.name: node for node in stubs.body if isinstance(node, ast.ClassDef)}
-    for name in ("Prediction", "RankedPlan", "StragglerEffect"):
+    for name in ("Prediction", "RankedPlan", "StragglerEffect", "InputDiagnosis", "TrainingRun"):
         is_property = lambda node: any(getattr(d, "id", "") == "property" for d in node.decorator_list)
         listed = {node.name for node in classes[name].body if isinstance(node, ast.FunctionDef) and is_property(node)}
         there = {key: value for key, value in vars(getattr(stepcast, name)).items() if isinstance(value, property)}
         assert listed == set(there), name
         by_hand = {"profile", "cluster", "prediction", "standard"}
         assert all(there[key].__doc__ for key in listed - by_hand), name
+
+
+LOADER = "input(dataset=146GB, samples=1281167, storage=5MB/s, prep=199, workers=8, cache=0.4)"
+
+
+def test_an_input_pipeline_is_a_text(profile, cluster):
+    fed = stepcast.predict(profile, cluster, "ddp", whatif=LOADER)
+    assert fed.input.synthetic_s + fed.input.prep_stall_s + fed.input.fetch_stall_s == pytest.approx(fed.iteration_s)
+    assert fed.input.fetch_stall_s > 0 and 0 < fed.input.sufficient_cache <= 1 and fed.input.sufficient_workers >= 1
+    assert json.loads(fed.to_json())["input"]["fetch_stall_s"] == fed.input.fetch_stall_s
+    assert stepcast.predict(profile, cluster, "ddp").input is None
+    better = stepcast.predict(profile, cluster, "ddp", whatif=LOADER + "+input(policy=never-evict)")
+    assert better.iteration_s < fed.iteration_s
+    divided = stepcast.predict(profile, cluster, "layout(pp=2)/ddp", whatif=LOADER)
+    assert divided.input.fetch_stall_s > 0
+    again = pickle.loads(pickle.dumps(divided))
+    assert again == divided and again.input.cached_s == divided.input.cached_s
+    for ranking in (stepcast.compare(profile, cluster, ["ddp", "dear"], whatif=LOADER),
+                    stepcast.recommend(profile, cluster, plans=["ddp"], whatif=LOADER)):
+        step = ranking[0].prediction
+        assert step.iteration_s == stepcast.predict(profile, cluster, step.plan, whatif=LOADER).iteration_s
+    sweep = stepcast.sweep(profile, cluster, ["ddp"], over={"input.cache": [0.4, 1]}, whatif=LOADER)
+    assert list(sweep.to_numpy()[:, 0]) == [
+        stepcast.predict(profile, cluster, "ddp", whatif=LOADER + f"+input(cache={x})").iteration_s for x in (0.4, 1)]
+    page = stepcast.report(profile, cluster, validation=False, whatif=LOADER)
+    assert "waits for" in page or "for fetching" in page
+    with pytest.raises(stepcast.Inapplicable, match="dataset="):
+        stepcast.recommend(profile, cluster, whatif="input(cache=1)")
+
+
+def test_a_whole_run_has_its_warm_up(profile):
+    cluster = stepcast.Cluster(workers=4, network="10GbE", servers=4)
+    step = stepcast.predict(profile, cluster, "cd_sgd", iterations=100000)
+    slow = stepcast.predict(profile, cluster, "dist_sync").iteration_s
+    assert step.run.warm_up_iterations == 1000 and step.run.iterations == 100000
+    assert step.run.duration_s == pytest.approx(1000 * slow + 99000 * step.iteration_s)
+    assert json.loads(step.to_json())["run"]["duration_s"] == step.run.duration_s
+    assert stepcast.predict(profile, cluster, "cd_sgd").run is None
+    assert pickle.loads(pickle.dumps(step)).run.duration_s == step.run.duration_s
+    plans = ["cd_sgd", "ssd_sgd", "od_sgd"]
+    for ranking in (stepcast.recommend(profile, cluster, plans=plans, iterations=700),
+                    stepcast.compare(profile, cluster, plans, iterations=700),
+                    stepcast.Model(profile, cluster).recommend(plans=plans, iterations=700)):
+        runs = [plan.prediction.run.duration_s for plan in ranking]
+        assert len(runs) == 3 and runs == sorted(runs)
+    for wrong in (-1, 0.5, float("nan"), "many"):
+        with pytest.raises((stepcast.InputError, TypeError)):
+            stepcast.predict(profile, cluster, "ddp", iterations=wrong)
+
+
+def test_a_sweep_of_a_cluster_with_servers_is_each_prediction(profile):
+    cluster = stepcast.Cluster(workers=4, network="1GbE", servers=1)
+    sweep = stepcast.sweep(profile, cluster, ["bytescheduler_ps", "wfbp_ps"], over={"workers": [4, 16]})
+    for row, workers in zip(sweep.to_numpy(), (4, 16)):
+        there = stepcast.Cluster(workers=workers, network="1GbE", servers=1)
+        assert list(row) == [stepcast.predict(profile, there, plan).iteration_s for plan in sweep.plans]
+        resized = cluster.replace(workers=workers)
+        assert list(row) == [stepcast.predict(profile, resized, plan).iteration_s for plan in sweep.plans]
 
 
 def test_slow_workers_are_told(profile):
@@ -398,6 +456,35 @@ def test_odd_values_are_input_errors(profile, cluster, tmp_path):
     assert stepcast.read(pathlib.Path(os.fsdecode(named))).model == stepcast.read(TRACE).model
 
 
+def test_searches_say_what_the_command_line_says():
+    """Layouts, the frontier of units and placements: the same documents, whose plans can be predicted."""
+    model = "gpt:hidden=256,layers=2,heads=4,seq=128"
+    flags = ["--model", model, "--device", "A100", "--global-batch", "8", "--per-node", "4", "--network", "25GbE"]
+    profile = stepcast.describe(model, "A100", batch=2)
+    cluster = stepcast.Cluster(workers=4, per_node=4, network="25GbE")
+    found = stepcast.unit_frontier(profile, cluster, workers=[2, 4], memory="20 GB", global_batch=8)
+    assert [count["devices"] for count in found["counts"]] == [2, 4]
+    told = json.loads(said("recommend", *flags, "--unit-frontier", "--over", "workers=2,4", "--memory", "20 GB", "--json"))
+    assert found["counts"] == told["counts"]
+    for count in found["counts"]:
+        there = cluster.replace(workers=count["devices"])
+        for point in count["frontier"][:: max(1, len(count["frontier"]) // 4)]:
+            again = stepcast.predict(profile, there, point["plan"], global_batch=8)
+            assert again.iteration_s == pytest.approx(point["iteration_s"], rel=1e-3)
+            assert again.memory_bytes == pytest.approx(point["memory_bytes"], rel=1e-3)
+    layouts = stepcast.layouts(profile, cluster, global_batch=8)
+    told = json.loads(said("recommend", *flags, "--workers", "4", "--json"))
+    assert [one["plan"] for one in layouts["best"]] == [one["plan"] for one in told["best"]]
+    devices = json.dumps({"schema": "stepcast.devices/1", "name": "two", "groups": [
+        {"name": "a", "devices": 1, "speed": 1}, {"name": "b", "devices": 1, "speed": 0.5}],
+        "other_links": {"latency": "10 us", "bandwidth": "1 GB/s"}}).encode()
+    best = stepcast.place(profile, devices, global_batch=8)
+    assert stepcast.place(profile, devices, best["plan"], global_batch=8)["iteration_s"] == best["iteration_s"]
+    with pytest.raises(stepcast.InputError): stepcast.place(profile, devices, "placement(devices=0+0, units=2+2)", global_batch=8)
+    with pytest.raises(stepcast.Inapplicable): stepcast.place(profile, devices, "placement(devices=0+5, units=2+2)", global_batch=8)
+    with pytest.raises(stepcast.InputError): stepcast.unit_frontier(profile, cluster, objective="cost", global_batch=8)
+
+
 def test_one_question_with_a_layout_a_whatif_and_a_strategy():
     """The command line and Python answer the same question to the last digit."""
     trace = str(ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz")
@@ -419,6 +506,6 @@ def test_one_question_with_a_layout_a_whatif_and_a_strategy():
     copy = pickle.loads(pickle.dumps(rows))
     assert (copy.to_numpy() == rows.to_numpy()).all()
     page = stepcast.report(profile, cluster, validation=False, plans=[plan])
-    assert 'id="layouts"' in page
+    assert 'id="asked"' in page
     with pytest.raises(stepcast.InputError):
         stepcast.predict(profile, cluster, "layout(tp=2)/nonsense")

@@ -1,9 +1,12 @@
 #pragma once
 // Bindings: what stands behind the Python objects, and how C++ values become Python's.
 //
-// Every object is a shared, immutable C++ value; the parts of a result point to the profile and the cluster that they
-// were asked of, so that each can write the same record as the command line. Calls that compute release the GIL and
-// touch no Python object meanwhile. Tables, pictures and files are made in Python (results.py, files.py).
+// Every object is a shared, immutable C++ value (a CommPlan grows; who computes with one takes a copy); the parts of a
+// result point to the profile and the cluster that they were asked of, so that each can write the same record as the
+// command line. Calls that compute release the GIL and touch no Python object meanwhile. Tables, pictures and files are
+// made in Python (results.py, files.py).
+#include "interpreter.hpp"
+
 #include <stepcast/base/error.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/plan/comm_plan.hpp>
@@ -41,16 +44,23 @@ struct TracedProfile {
   SelfCheck check;
   std::vector<std::string> notes{};
   std::string assumed_device{};  ///< the caller said what to assume on a cluster with this device
+  std::string described{};       ///< the description of the model, which layouts divide; empty: a trace
 };
 using ProfilePtr = std::shared_ptr<TracedProfile>;
 using ClusterPtr = std::shared_ptr<Cluster>;
 /// Throws InputError where compute times would be carried over to another device in silence.
 void refuse_other_device(const TracedProfile&, const Cluster&);
+/// The question that all functions ask. Throws InputError as above.
+[[nodiscard]] Question question_of(const TracedProfile&, const Cluster&, double global_batch);
+/// The profile after what-ifs of the step ("": none). Throws InputError where they cannot be made, or change the plan.
+[[nodiscard]] ProfilePtr changed_profile(const ProfilePtr&, const Cluster&, const std::string& whatif);
+/// `iterations` of a run, 0 for none. Throws InputError for what is no such number.
+[[nodiscard]] double run_iterations(double iterations);
 
 /// What was asked beside profile and cluster, as it was written: enough to ask again.
 struct AskedPlan {
   std::string plan, whatif;
-  double global_batch = 0;
+  double global_batch = 0, iterations = 0;
 };
 struct PredictionResult {
   Prediction prediction;
@@ -59,6 +69,7 @@ struct PredictionResult {
   /// Where the plan divides the model: the question and its words.
   std::shared_ptr<const PreparedQuestion> question{};
   AskedPlan asked{};
+  ProfilePtr before{};  ///< before the what-ifs; of `question`
 };
 using PredictionPtr = std::shared_ptr<PredictionResult>;
 /// With the caution of the profile's self-check among its warnings, as the command line has it.
@@ -71,8 +82,17 @@ struct OwnPlan {
   std::string name;
   ProfilePtr profile;
   CommPlan plan;
+  /// What the channels of the plan are called, for as long as a copy of it lives.
+  std::vector<std::shared_ptr<const std::string>> channel_names{};
 };
 using OwnPlanPtr = std::shared_ptr<OwnPlan>;
+/// `compute(own)` without the interpreter: of a copy, since other threads may add to the plan meanwhile.
+template <class Compute>
+auto of_copy(const OwnPlan& own, const Compute& compute) {
+  const OwnPlan copy = own;
+  const WithoutGil release;
+  return compute(copy);
+}
 
 struct RankedResult {
   RankedPlan plan;
@@ -91,7 +111,8 @@ using RankingPtr = std::shared_ptr<RankingResult>;
 RankingPtr result_of(Ranking, const ProfilePtr&, const ClusterPtr&, bool advice);
 /// allow: "lossy", "stale", "periodic".
 RecommendOptions recommend_options(const std::vector<std::string>& allow, const std::vector<std::string>& plans,
-                                   bool tune, const std::string& search, bool sensitivity);
+                                   bool tune, const std::string& search, bool sensitivity, bool by_step,
+                                   double iterations);
 
 /// What `write` writes.
 template <class Write>
@@ -118,6 +139,14 @@ py::tuple tuple_of(const std::vector<T>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) out[i] = py::cast(values[i]);
   return out;
 }
+/// A text that UTF-8 can write; throws InputError for all else.
+inline std::string text_of_python(const py::object& value, const char* where = "text") {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_Check(value.ptr()) ? PyUnicode_AsUTF8AndSize(value.ptr(), &size) : nullptr;
+  if (text) return {text, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  return py::module_::import("stepcast.files").attr("text_of")(value, where).cast<std::string>();  // which throws
+}
 /// A method that is written in Python: `name` of stepcast.results, called with the same arguments.
 inline auto in_python(const char* name) {
   return [name](py::object self, py::args args, py::kwargs kwargs) -> py::object {
@@ -135,17 +164,21 @@ void bind_model(py::module_&);
 void bind_comm_plan(py::module_&);
 void bind_reports(py::module_&);
 void bind_page(py::module_&);
+void bind_search(py::module_&);
 
 }  // namespace stepcast::python
 
 namespace pybind11::detail {
 
-/// A profile or a cluster that has to be given: of pybind11's, None would become a null pointer. Where None has a
-/// meaning, parameters are a std::optional of these.
+/// A profile or a cluster that has to be given: of pybind11's, None would become a null pointer, and anything else an
+/// error that prints all arguments. Where None has a meaning, parameters are a std::optional of these.
 template <class T>
 struct Given : copyable_holder_caster<T, std::shared_ptr<T>> {
   bool load(handle source, bool convert) {
-    return !source.is_none() && copyable_holder_caster<T, std::shared_ptr<T>>::load(source, convert);
+    using Caster = copyable_holder_caster<T, std::shared_ptr<T>>;
+    if (!source.is_none() && Caster::load(source, convert)) return true;
+    throw type_error("expected a stepcast." + std::string(str(type::of<T>().attr("__name__"))) + ", found " +
+                     std::string(str(type::of(source).attr("__name__"))));
   }
 };
 template <>

@@ -1,5 +1,6 @@
 // Clusters: described in a few words, read, written and replaced.
 #include "bindings.hpp"
+#include "packed.hpp"
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
@@ -34,7 +35,10 @@ ClusterPtr described(const Texts& words, const std::optional<std::string>& json)
                                   .late_worker = said("late_worker"),
                                   .degraded_link = said("degraded_link"),
                                   .jitter = said("jitter"),
-                                  .aggregation = said("switch")},
+                                  .aggregation = said("switch"),
+                                  .loss = said("loss"),
+                                  .stalls = said("stalls"),
+                                  .rto = said("rto")},
                                  base, "");
     const std::optional<Device> device = shipped_device_like(cluster.device);
     return std::make_shared<Cluster>(with_device(std::move(cluster), device));
@@ -77,8 +81,12 @@ void bind_cluster(py::module_& module) {
   py::class_<Cluster, ClusterPtr>(module, "Cluster",
                                   "Machines, their links, and what is known of the collectives on them.")
       .def(py::init([](py::args args, py::kwargs kwargs) {
-        return py::module_::import("stepcast.files").attr("cluster_of")(*args, **kwargs).cast<ClusterPtr>();
-      }))
+             return py::module_::import("stepcast.files").attr("cluster_of")(*args, **kwargs).cast<ClusterPtr>();
+           }),
+           "Cluster(cluster='', *, workers=0, per_node=0, network='', inside='', servers=0, device_memory='', "
+           "collective='', slow_worker='', late_worker='', degraded_link='', jitter='', switch='', "
+           "loss='', stalls='', rto=''): a shipped name or a "
+           "JSON file, or what the flags of the same names say on the command line. network is a nominal rate.")
       .def_readonly("name", &Cluster::name)
       .def_property_readonly("workers", &Cluster::workers)
       .def_readonly("nodes", &Cluster::nodes)
@@ -95,20 +103,16 @@ void bind_cluster(py::module_& module) {
       .def_property_readonly("provenance", [](const Cluster& c) { return tuple_of(c.provenance); })
       .def_static(
           "from_json",
-          [](const std::string& text, const std::string& source) {
-            return std::make_shared<Cluster>(cluster_of_json(text, source));
+          [](const py::object& text, const std::string& source) {
+            return std::make_shared<Cluster>(cluster_of_json(text_of_python(text), source));
           },
           py::arg("text"), py::arg("source") = "cluster")
       .def("to_json", [](const Cluster& c) { return json_of(c) + "\n"; })
-      .def(
-          "replace",
-          [](const Cluster& c, const py::object& network, const py::object& latency, std::optional<std::int64_t> n) {
-            const py::module_ files = py::module_::import("stepcast.files");
-            return replaced(c, files.attr("bandwidth_text")(network).cast<std::string>(),
-                            files.attr("time_text")(latency).cast<std::string>(), n);
-          },
-          py::kw_only(), py::arg("network") = py::none(), py::arg("latency") = py::none(),
-          py::arg("workers") = py::none())
+      .def("_replaced", &replaced)
+      .def("replace", in_python("replaced_cluster"),
+           "replace(*, network=None, latency=None, workers=None): the same cluster with another network or size. "
+           "network is the rate of the link itself, as network_bytes_per_s tells it and sweeps take it; the nominal "
+           "rates that Cluster(network=...) takes are higher.")
       .def("__repr__", in_python("cluster_repr"))
       .def("__eq__",
            [](const Cluster& a, const py::object& b) {
@@ -117,7 +121,8 @@ void bind_cluster(py::module_& module) {
       .def("__hash__", [](const Cluster& c) { return py::hash(py::str(json_of(c))); })
       .def(py::pickle([](const Cluster& c) { return py::make_tuple(json_of(c)); },
                       [](const py::tuple& state) {
-                        return std::make_shared<Cluster>(cluster_of_json(state[0].cast<std::string>(), "pickle"));
+                        return std::make_shared<Cluster>(
+                            cluster_of_json(parts_of(state, 1)[0].cast<std::string>(), "pickle"));
                       }));
   module.def("described_cluster", &described);
   module.def("exact_size", [](double b) { return exact_text_of(Bytes(b)); });

@@ -6,8 +6,6 @@
 #include <stepcast/schedule/plan_flaw.hpp>
 
 #include <array>
-#include <mutex>
-#include <set>
 #include <string_view>
 
 namespace stepcast::python {
@@ -37,12 +35,9 @@ Operation operation_of(const std::string& word) {
   return one_of<Operation>(words, word, "operation");
 }
 
-/// Channels refer to their names, which outlive every plan.
-std::string_view kept(const std::string& name) {
-  static std::mutex change;
-  static std::set<std::string> names;
-  const std::lock_guard lock(change);
-  return *names.insert(name).first;
+void push_channel(OwnPlan& own, std::string name, Discipline discipline, Bytes credit) {
+  own.channel_names.push_back(std::make_shared<const std::string>(std::move(name)));
+  own.plan.channels.push_back({*own.channel_names.back(), discipline, credit});
 }
 
 template <class T>
@@ -52,9 +47,9 @@ T within(std::int64_t value, std::int64_t end, const char* where) {
   return static_cast<T>(value);
 }
 
-OwnPlanPtr empty_plan(const std::string& name, const ProfilePtr& profile, const std::string& update,
+OwnPlanPtr empty_plan(const py::object& name, const ProfilePtr& profile, const std::string& update,
                       std::int64_t period) {
-  auto own = std::make_shared<OwnPlan>(OwnPlan{name, profile, {}});
+  auto own = std::make_shared<OwnPlan>(OwnPlan{text_of_python(name, "name"), profile, {}});
   own->plan.update = one_of<UpdatePlace>(update_places, update, "update");
   constexpr std::int64_t longest = 4096;  // iterations, each of which is written down
   if (period < 1 || period > longest)
@@ -67,7 +62,7 @@ std::size_t add_channel(OwnPlan& own, const std::string& name, const std::string
   constexpr std::size_t most = 256;
   if (own.plan.channels.size() >= most) throw InputError("channel", "at most 256 channels", "another one");
   if (!(credit >= 0)) throw InputError("credit", "a size", std::to_string(credit));
-  own.plan.channels.push_back({kept(name), one_of<Discipline>(disciplines, discipline, "discipline"), Bytes(credit)});
+  push_channel(own, name, one_of<Discipline>(disciplines, discipline, "discipline"), Bytes(credit));
   return own.plan.channels.size() - 1;
 }
 
@@ -132,17 +127,36 @@ py::tuple state_of(const OwnPlan& own) {
   return py::make_tuple(own.name, own.profile, static_cast<int>(own.plan.update), own.plan.period, channels,
                         packed(own.plan.transfers), packed(own.plan.edges), own.plan.uncovered);
 }
-OwnPlanPtr plan_of_state(const py::tuple& s) {
+bool is_within(const OwnPlan& own, const Node& node) {
+  const Profile& profile = own.profile->profile;
+  const std::size_t bound = node.kind == NodeKind::transfer ? own.plan.transfers.size()
+                            : node.kind == NodeKind::update ? 1
+                                                            : profile.layers.size();
+  return node.index < bound && node.phase < own.plan.period;
+}
+/// What methods refuse to add is in no pickle of theirs.
+void refuse_unless_whole(const OwnPlan& own) {
+  const std::size_t tensors = own.profile->profile.tensors.size();
+  bool whole = own.plan.period >= 1 && own.plan.channels.size() <= 256;
+  for (const Transfer& t : own.plan.transfers)
+    whole = whole && t.channel < own.plan.channels.size() && t.first_tensor < tensors && t.tensors >= 1 &&
+            t.tensors <= tensors - t.first_tensor;
+  for (const Edge& e : own.plan.edges) whole = whole && is_within(own, e.from) && is_within(own, e.to);
+  if (!whole) refuse_pickle();
+}
+OwnPlanPtr plan_of_state(const py::tuple& state) {
+  const py::tuple& s = parts_of(state, 8);
   auto own = std::make_shared<OwnPlan>(OwnPlan{s[0].cast<std::string>(), s[1].cast<ProfilePtr>(), {}});
-  own->plan.update = static_cast<UpdatePlace>(s[2].cast<int>());
+  own->plan.update = unpacked<UpdatePlace>(py::object(s[2]));
   own->plan.period = s[3].cast<std::uint32_t>();
   for (const py::handle channel : s[4]) {
     const auto [name, discipline, credit] = channel.cast<std::tuple<std::string, int, double>>();
-    own->plan.channels.push_back({kept(name), static_cast<Discipline>(discipline), Bytes(credit)});
+    push_channel(*own, name, unpacked<Discipline>(py::int_(discipline)), Bytes(credit));
   }
   own->plan.transfers = unpacked<std::vector<Transfer>>(py::object(s[5]));
   own->plan.edges = unpacked<std::vector<Edge>>(py::object(s[6]));
   own->plan.uncovered = s[7].cast<std::string>();
+  refuse_unless_whole(*own);
   return own;
 }
 
@@ -157,19 +171,14 @@ void bind_comm_plan(py::module_& module) {
       .def_readonly("profile", &OwnPlan::profile)
       .def_property(
           "uncovered", [](const OwnPlan& own) { return own.plan.uncovered; },
-          [](OwnPlan& own, std::string why) { own.plan.uncovered = std::move(why); })
+          [](OwnPlan& own, const py::object& why) { own.plan.uncovered = text_of_python(why, "uncovered"); })
       .def_property_readonly("messages", [](const OwnPlan& own) { return own.plan.transfers.size(); })
-      .def(
-          "channel",
-          [](OwnPlan& own, const std::string& name, const std::string& discipline, const py::object& credit) {
-            const double bytes = py::module_::import("stepcast.files").attr("size_of")(credit, "credit").cast<double>();
-            return add_channel(own, name, discipline, bytes);
-          },
-          py::arg("name"), py::arg("discipline") = "fifo", py::arg("credit") = 0)
+      .def("_channel", &add_channel)
+      .def("channel", in_python("add_channel"))
       .def("_transfer", &add_transfer)
       .def("transfer", in_python("add_transfer"))
-      .def("edge", &add_edge, py::arg("source"), py::arg("target"), py::kw_only(), py::arg("lag") = 0,
-           py::arg("source_phase") = 0, py::arg("target_phase") = 0)
+      .def("_edge", &add_edge)
+      .def("edge", in_python("add_edge"))
       .def_property_readonly("flaw", [](const OwnPlan& own) { return flaw_of(own.plan, own.profile->profile); })
       .def("__repr__", in_python("comm_plan_repr"))
       .def(py::pickle(&state_of, &plan_of_state));

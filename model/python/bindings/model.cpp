@@ -1,7 +1,9 @@
 // Models: a profile on a cluster, prepared once and asked for thousands of plans.
 #include "bindings.hpp"
+#include "packed.hpp"
 
 #include <stepcast/base/helping_threads.hpp>
+#include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/prediction/model.hpp>
@@ -47,10 +49,10 @@ void refuse_open_options(const PlanSpec& plan, const std::string& where) {
   for (const ModifierSpec& modifier : plan.modifiers) refuse(modifier.modifier->options, modifier.options);
 }
 
-/// Calls `run(first, last)` for consecutive blocks of [0, count) on so many threads (0: one a core). Of several
-/// failures the one of the first block is thrown, whoever came first.
+/// Calls `run(first, last)` for consecutive blocks of [0, count) on so many threads (0: one a core), unless Python is
+/// interrupted. Of several failures the one of the first block is thrown, whoever came first.
 template <class Run>
-void in_blocks(std::size_t count, unsigned threads, const Run& run) {
+void in_blocks(WithoutGil& released, std::size_t count, unsigned threads, const Run& run) {
   constexpr std::size_t block = 64;
   const std::size_t blocks = (count + block - 1) / block;
   std::atomic<std::size_t> next{0};
@@ -61,6 +63,7 @@ void in_blocks(std::size_t count, unsigned threads, const Run& run) {
     for (std::size_t b = next++; b < blocks; b = next++) {
       try {
         run(b * block, std::min(count, (b + 1) * block));
+        released.heed_signals();
       } catch (...) {
         const std::lock_guard lock(change);
         if (b < failed) failed = b, failure = std::current_exception();
@@ -112,8 +115,8 @@ py::array_t<double> of_texts(const PreparedModel& model, const py::object& plans
   const Texts texts(plans);
   py::array_t<double> out(static_cast<py::ssize_t>(texts.views.size()));
   double* seconds = out.mutable_data();
-  const py::gil_scoped_release release;
-  in_blocks(texts.views.size(), threads, [&](std::size_t first, std::size_t last) {
+  WithoutGil released;
+  in_blocks(released, texts.views.size(), threads, [&](std::size_t first, std::size_t last) {
     thread_local Model::Scratch scratch;
     for (std::size_t i = first; i < last; ++i) {
       const Answer<Seconds> answer = model.model.iteration(plan_at(texts.views[i], i), scratch);
@@ -139,31 +142,29 @@ double* place_of(PlanSpec& plan, const std::string& name, const OptionSpec** spe
   throw InputError(name, "an option of '" + text_of(plan) + "'", in_quotes(name), did_you_mean(name, names));
 }
 
-void evaluate(const Model& model, const PlanSpec& plan, std::span<const VariedOption> options,
+void evaluate(WithoutGil& released, const Model& model, const PlanSpec& plan, std::span<const VariedOption> options,
               std::span<double> seconds, unsigned threads) {
   PlanSpec probe = plan;
   for (const VariedOption& option : options) *place_of(probe, option.name, nullptr) = 0;
   refuse_open_options(probe, "plan");
-  if (options.size() == 1) {
-    const std::size_t position =
-        static_cast<std::size_t>(place_of(probe, options[0].name, nullptr) - probe.options.data());
-    if (position < plan.strategy->options.size()) {
-      model.iterations(plan, position, options[0].values, seconds, threads);
-      return;
-    }
-  }
-  in_blocks(seconds.size(), threads, [&](std::size_t first, std::size_t last) {
+  in_blocks(released, seconds.size(), threads, [&](std::size_t first, std::size_t last) {
     thread_local Model::Scratch scratch;
     PlanSpec here = plan;
+    std::vector<std::pair<double*, const OptionSpec*>> places;
+    for (const VariedOption& option : options) {
+      const OptionSpec* spec = nullptr;
+      double* place = place_of(here, option.name, &spec);
+      places.emplace_back(place, spec);
+    }
     for (std::size_t i = first; i < last; ++i) {
-      bool inside = true;
-      for (const VariedOption& option : options) {
-        const OptionSpec* spec = nullptr;
-        *place_of(here, option.name, &spec) = option.values[i];
-        inside = inside && option.values[i] >= spec->low && option.values[i] <= spec->high;
+      bool all_are_values = true;
+      for (std::size_t o = 0; o < options.size(); ++o) {
+        const auto [place, spec] = places[o];
+        *place = options[o].values[i];
+        all_are_values = all_are_values && is_value_of(*spec, *place);
       }
       seconds[i] = none;
-      if (!inside) continue;
+      if (!all_are_values) continue;
       if (const Answer<Seconds> answer = model.iteration(here, scratch)) seconds[i] = answer->value();
     }
   });
@@ -181,33 +182,40 @@ py::array_t<double> of_template(const PreparedModel& model, const std::string& p
   const Numbers& shaped = options.front().second;
   py::array_t<double> out(std::vector<py::ssize_t>(shaped.shape(), shaped.shape() + shaped.ndim()));
   const std::span<double> seconds(out.mutable_data(), static_cast<std::size_t>(out.size()));
-  const py::gil_scoped_release release;
-  evaluate(model.model, spec, varied, seconds, threads);
+  WithoutGil released;
+  evaluate(released, model.model, spec, varied, seconds, threads);
   return out;
 }
 
-double iteration(const PreparedModel& model, const std::string& text) {
-  const PlanSpec plan = plan_spec_of(text);
+double iteration(const PreparedModel& model, const py::object& text) {
+  const std::string asked = text_of_python(text, "plan");
+  const WithoutGil released;
+  const PlanSpec plan = plan_spec_of(asked);
   refuse_open_options(plan, "plan");
   thread_local Model::Scratch scratch;
   return answered(model.model.iteration(plan, scratch)).value();
 }
 
 PredictionPtr prediction(const PreparedModel& model, const std::string& plan, const std::string& whatif,
-                         double global_batch) {
-  if (has_layout(plan) || !whatif.empty() || global_batch != 0)
-    return prediction_of(model.profile, model.cluster, {plan, whatif, global_batch});
+                         double global_batch, double iterations) {
+  if (has_layout(plan) || !whatif.empty() || global_batch != 0 || iterations != 0)
+    return prediction_of(model.profile, model.cluster, {plan, whatif, global_batch, iterations});
   return result_of(model.model.prediction(plan_spec_of(plan)), model.profile, model.cluster);
 }
 PredictionPtr own_prediction(const PreparedModel& model, const OwnPlan& own) {
-  return result_of(predicted(model.profile->profile, *model.cluster, own.plan, own.name), model.profile, model.cluster);
+  return of_copy(own, [&](const OwnPlan& plan) {
+    return result_of(predicted(model.profile->profile, *model.cluster, plan.plan, plan.name), model.profile,
+                     model.cluster);
+  });
 }
 
 RankingPtr recommendation(const PreparedModel& model, const std::vector<std::string>& allow,
                           const std::optional<std::vector<std::string>>& plans, bool tune, const std::string& search,
-                          bool sensitivity) {
-  const RecommendOptions options =
-      recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search, sensitivity);
+                          bool sensitivity, bool by_step, double iterations) {
+  WithoutGil released;
+  RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
+                                               sensitivity, by_step, iterations);
+  options.heed = [&] { released.heed_signals(); };
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   return result_of(model.model.recommendation(options), model.profile, model.cluster, true);
 }
@@ -215,35 +223,40 @@ RankingPtr recommendation(const PreparedModel& model, const std::vector<std::str
 }  // namespace
 
 void bind_model(py::module_& module) {
-  using Free = py::call_guard<py::gil_scoped_release>;
   py::class_<PreparedModel, ModelPtr>(module, "Model", "A profile on a cluster, prepared once.")
       .def(py::init([](const py::object& profile, const ClusterPtr& cluster) {
              const ProfilePtr traced =
                  py::module_::import("stepcast.files").attr("profile_of")(profile).cast<ProfilePtr>();
-             const py::gil_scoped_release release;
+             const WithoutGil release;
              return prepared(traced, cluster);
            }),
-           py::arg("profile"), py::arg("cluster"))
+           py::arg("profile"), py::arg("cluster"),
+           "Model(profile, cluster): a profile, or the trace that has it, on a cluster.")
       .def_readonly("profile", &PreparedModel::profile)
       .def_readonly("cluster", &PreparedModel::cluster)
-      .def("iteration_s", &iteration, py::arg("plan"), Free(), "Seconds of a step under a plan, and nothing else.")
+      .def("iteration_s", &iteration, py::arg("plan"), "Seconds of a step under a plan, and nothing else.")
       .def("_of_texts", &of_texts)
       .def("_of_template", &of_template)
       .def("predict_many", in_python("predict_many"),
            "predict_many(plans, *, threads=1, **option): seconds of a step, NaN where a plan cannot run (predict says "
            "why): of a list of plans, or of one plan with options set to the values of arrays.")
-      .def("predict", &prediction, py::arg("plan"), py::kw_only(), py::arg("whatif") = "", py::arg("global_batch") = 0,
-           Free(),
-           "All that is known of a step under a plan; raises Inapplicable, with the reason, where it cannot run.")
-      .def("predict", &own_prediction, py::arg("plan"), Free())
-      .def("_recommend", &recommendation, Free())
+      .def("_predict", &prediction, Free())
+      .def("_predict_own", &own_prediction)
+      .def("predict", in_python("predict_by"),
+           "predict(plan, *, whatif='', global_batch=0, iterations=0): all that is known of a step under a plan; "
+           "raises Inapplicable, "
+           "with the reason, where it cannot run.")
+      .def("_recommend", &recommendation)
       .def("recommend", in_python("recommend_by"),
            "recommend(**options): every plan that the cluster can run, tuned, best first; options as of recommend.")
       .def("on", &prepared_on, py::arg("cluster"), Free(),
            "The same profile on another cluster; what the cluster does not change is not computed again.")
       .def("__repr__", in_python("model_repr"))
       .def(py::pickle([](const PreparedModel& m) { return py::make_tuple(m.profile, m.cluster); },
-                      [](const py::tuple& s) { return prepared(s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>()); }));
+                      [](const py::tuple& state) {
+                        const py::tuple& s = parts_of(state, 2);
+                        return prepared(s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>());
+                      }));
 }
 
 }  // namespace stepcast::python

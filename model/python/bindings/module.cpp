@@ -1,6 +1,8 @@
 // The module stepcast._stepcast: errors, and what the other files of this folder bind.
 #include "bindings.hpp"
 
+#include <stepcast/base/printable.hpp>
+
 namespace stepcast::python {
 namespace {
 
@@ -15,7 +17,12 @@ void translate(std::exception_ptr thrown) {
     std::rethrow_exception(thrown);
   } catch (const InputError& e) {
     raise("InputError", py::make_tuple(e.where, e.expected, e.found, e.hint));
-  } catch (const NoAnswer& e) { raise("Inapplicable", py::make_tuple(e.reason)); }
+  } catch (const NoAnswer& e) {
+    raise("Inapplicable", py::make_tuple(printable(e.reason)));
+  } catch (const py::cast_error&) {  // of pybind11, whose text is for those who compile
+    PyErr_SetString(PyExc_TypeError, "an argument or a part of one has a type that does not belong there");
+  } catch (const Interrupted&) {  // Python's exception is set
+  }
 }
 
 }  // namespace
@@ -41,7 +48,6 @@ PYBIND11_MODULE(_stepcast, module) {
   bind_model(module);
   bind_reports(module);
   bind_page(module);
-  // Where they are imported from: in reprs and pickles.
-  for (const auto& [name, value] : module.attr("__dict__").cast<py::dict>())
-    if (py::isinstance<py::type>(value)) value.attr("__module__") = "stepcast";
+  bind_search(module);
+  guard_classes(module);
 }

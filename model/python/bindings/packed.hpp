@@ -15,7 +15,7 @@ namespace stepcast::python {
 
 template <class A>
 void fields(A& a, Step& s) {
-  a(s.number, s.start_ns, s.end_ns, s.distorted);
+  a(s.number, s.start_ns, s.end_ns, s.distorted, s.stalled);
 }
 template <class A>
 void fields(A& a, Replay& r) {
@@ -28,7 +28,7 @@ void fields(A& a, TracedRank& r) {
 }
 template <class A>
 void fields(A& a, SelfCheck& c) {
-  a(c.ranks, c.missing, c.together, c.lateness);
+  a(c.ranks, c.missing, c.together, c.lateness, c.cautions);
 }
 template <class A>
 void fields(A& a, Node& n) {
@@ -43,6 +43,36 @@ void fields(A& a, Transfer& t) {
   a(t.operation, t.channel, t.carries_gradient, t.priority, t.size, t.dense, t.delay, t.overhead, t.first_tensor,
     t.tensors);
 }
+
+template <class A>
+void fields(A& a, PassCost& c) {
+  a(c.host, c.device);
+  for (Seconds& time : c.part) a(time);
+}
+template <class A>
+void fields(A& a, Layer& l) {
+  a(l.name, l.forward, l.backward, l.input_shape, l.input_dtype, l.kept);
+}
+template <class A>
+void fields(A& a, Tensor& t) {
+  a(t.name, t.shape, t.dtype, t.size, t.layer);
+}
+
+/// The last of the values of an enumeration.
+template <class Enum>
+inline constexpr Enum last_of = Enum::no_such_value;
+template <>
+inline constexpr Fidelity last_of<Fidelity> = Fidelity::periodic;
+template <>
+inline constexpr DataType last_of<DataType> = DataType::f8;
+template <>
+inline constexpr NodeKind last_of<NodeKind> = NodeKind::transfer;
+template <>
+inline constexpr UpdatePlace last_of<UpdatePlace> = UpdatePlace::on_server;
+template <>
+inline constexpr Discipline last_of<Discipline> = Discipline::parallel;
+template <>
+inline constexpr Operation last_of<Operation> = static_cast<Operation>(operation_count - 1);
 
 [[noreturn]] inline void refuse_pickle() { throw py::value_error("a pickle of another version of stepcast"); }
 
@@ -109,7 +139,9 @@ py::object packed(const T& value) {
 template <class T>
 T unpacked(const py::object& from) {
   if constexpr (std::is_enum_v<T>) {
-    return static_cast<T>(from.cast<int>());
+    const int value = from.cast<int>();
+    if (value < 0 || value > static_cast<int>(last_of<T>)) refuse_pickle();
+    return static_cast<T>(value);
   } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
     return from.cast<T>();
   } else if constexpr (is_quantity<T>) {
@@ -146,6 +178,12 @@ T unpacked(const py::object& from) {
     if (unpacker.next != unpacker.in.size()) refuse_pickle();
     return out;
   }
+}
+
+/// The parts of a state; throws where there are not so many.
+inline const py::tuple& parts_of(const py::tuple& state, std::size_t count) {
+  if (state.size() != count) refuse_pickle();
+  return state;
 }
 
 template <class... T>

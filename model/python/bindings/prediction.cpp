@@ -4,12 +4,42 @@
 #include "properties.hpp"
 
 #include <stepcast/cluster/device_match.hpp>
-#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/report/report.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <cmath>
 
 namespace stepcast::python {
+
+Question question_of(const TracedProfile& traced, const Cluster& cluster, double global_batch) {
+  refuse_other_device(traced, cluster);
+  Question question{.profile = traced.profile, .cluster = cluster};
+  if (!traced.described.empty()) {
+    question.shape = model_shape_of(traced.described);
+    question.device = device_named(traced.profile.device);
+  }
+  question.global_batch = global_batch;
+  return question;
+}
+
+double run_iterations(double iterations) {
+  if (iterations >= 0 && iterations <= 1e12 && iterations == std::floor(iterations)) return iterations;
+  throw InputError("iterations", "a whole number of iterations", std::to_string(iterations));
+}
+
+ProfilePtr changed_profile(const ProfilePtr& profile, const Cluster& cluster, const std::string& whatif) {
+  if (whatif.empty()) return profile;
+  Question question = question_of(*profile, cluster, 0);
+  question.changes = scenario_of(whatif);
+  if (!plan_after(question.changes, PlanSpec{}).collective.empty())
+    throw InputError("whatif", "changes of the step", "one of the collective",
+                     "name the collective behind each plan: 'ddp@ring'");
+  const PreparedQuestion prepared(std::move(question));
+  if (!prepared.profile()) throw NoAnswer{prepared.profile().reason()};
+  const ProfilePtr after = std::make_shared<TracedProfile>(*profile);
+  after->profile = *prepared.profile();
+  return after;
+}
 
 PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, const ClusterPtr& cluster) {
   auto out = std::make_shared<PredictionResult>(PredictionResult{answered(std::move(answer)), profile, cluster});
@@ -20,23 +50,18 @@ PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, co
 
 PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& cluster, const AskedPlan& asked) {
   const Plan plan = plan_of(asked.plan);
-  Question question{.profile = profile->profile, .cluster = *cluster};
+  Question question = question_of(*profile, *cluster, asked.global_batch);
   if (!asked.whatif.empty()) question.changes = scenario_of(asked.whatif);
-  if (!(asked.global_batch >= 0) || !std::isfinite(asked.global_batch))
-    throw InputError("global_batch", "samples a step on all devices", std::to_string(asked.global_batch));
-  question.global_batch = asked.global_batch;
-  refuse_other_device(*profile, *cluster);
-  question.device = shipped_device_like(profile->profile.device);
-  const bool divides = plan.layout || asked.global_batch > 0;
-  if (divides) question.cluster = with_device(*cluster, question.device);
+  question.iterations = run_iterations(asked.iterations);
   const bool changed = !question.changes.empty();
   const PreparedQuestion prepared(std::move(question));
+  const bool divides = prepared.divides(plan);
   Answer<Prediction> answer = prepared.answer(plan);
   if (!answer || (!divides && !changed)) return result_of(std::move(answer), profile, cluster);
   const ProfilePtr after = changed ? std::make_shared<TracedProfile>(*profile) : profile;
   if (changed) after->profile = *prepared.profile();
   const PredictionPtr out = result_of(std::move(answer), after, cluster);
-  if (divides) out->question = std::make_shared<const PreparedQuestion>(prepared);
+  if (divides) out->question = std::make_shared<const PreparedQuestion>(prepared), out->before = profile;
   out->asked = asked;
   return out;
 }
@@ -46,24 +71,23 @@ namespace {
 /// The document of `stepcast predict --json`.
 void write_json(std::ostream& out, const PredictionResult& r) {
   if (!r.question) {
-    report_named("json")->prediction(out, {r.profile->profile, *r.cluster, r.profile->check, r.prediction});
+    const Profile& profile = r.profile->profile;
+    report_named("json")->prediction(out, {profile, *r.cluster, r.profile->check, r.prediction,
+                                           pacing_cycle_of(profile, *r.cluster, r.prediction.plan)});
     return;
   }
-  const LayoutOptions options = r.question->layout_options();
-  const Workload& workload = *r.question->workload();
-  report_named("json")->layout(
-      out, {{workload, r.question->cluster(), r.profile->check, options.global_batch, options.memory_cap},
-            *r.prediction.layout,
-            launch_settings(workload, *r.prediction.layout)});
+  report_named("json")->layout(out, layout_report_of(*r.question, r.profile->check, *r.prediction.layout));
 }
 
 PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan,
-                      const std::string& whatif, double global_batch) {
-  return prediction_of(profile, cluster, {plan, whatif, global_batch});
+                      const std::string& whatif, double global_batch, double iterations) {
+  return prediction_of(profile, cluster, {plan, whatif, global_batch, iterations});
 }
 PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
   refuse_other_device(*profile, *cluster);
-  return result_of(predicted(profile->profile, *cluster, own.plan, own.name), profile, cluster);
+  return of_copy(own, [&](const OwnPlan& plan) {
+    return result_of(predicted(profile->profile, *cluster, plan.plan, plan.name), profile, cluster);
+  });
 }
 
 std::string timeline_text(const Profile& profile, const DetailedTimeline& detail, const PlanSpec& plan) {
@@ -79,20 +103,39 @@ std::string timeline(const ProfilePtr& profile, const ClusterPtr& cluster, const
 }
 std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
   refuse_other_device(*profile, *cluster);
-  return timeline_text(profile->profile, answered(detailed_timeline(profile->profile, *cluster, own.plan)),
-                       spec_named(own.name, {}));
+  return of_copy(own, [&](const OwnPlan& plan) {
+    return timeline_text(profile->profile, answered(detailed_timeline(profile->profile, *cluster, plan.plan)),
+                         spec_named(plan.name, {}));
+  });
+}
+
+/// A class of values that are only looked at.
+template <HasFields T>
+void def_result(py::module_& module, const char* name, const char* summary) {
+  py::class_<T> result(module, name, summary);
+  def_fields<T>(result, [](const T& value) -> const T& { return value; });
+  result.def(py::pickle([](const T& value) { return py::dict(packed(value)); },
+                        [](const py::dict& state) { return unpacked<T>(state); }));
 }
 
 /// A plan with a layout is asked again, of the same values; all else is kept as it is.
 py::tuple state_of(const PredictionResult& r) {
-  if (r.question) return py::make_tuple(r.profile, r.cluster, r.asked.plan, r.asked.global_batch);
+  if (r.question)
+    return py::make_tuple(r.before, r.cluster, r.asked.plan, r.asked.whatif, r.asked.global_batch, r.asked.iterations);
   return py::make_tuple(r.profile, r.cluster, packed(r.prediction));
 }
+/// The same text for the same answer to the same question.
+std::string identity_of(const PredictionResult& r) {
+  return json_of(r.profile->profile) + json_of(*r.cluster) + r.asked.plan + std::string(py::repr(packed(r.prediction)));
+}
 PredictionPtr result_of_state(const py::tuple& state) {
+  if (state.size() != 3 && state.size() != 6) refuse_pickle();
   const auto profile = state[0].cast<ProfilePtr>();
   const auto cluster = state[1].cast<ClusterPtr>();
-  if (state.size() == 4)  // the profile is that after the what-ifs
-    return prediction_of(profile, cluster, {state[2].cast<std::string>(), "", state[3].cast<double>()});
+  if (state.size() == 6)
+    return prediction_of(
+        profile, cluster,
+        {state[2].cast<std::string>(), state[3].cast<std::string>(), state[4].cast<double>(), state[5].cast<double>()});
   return std::make_shared<PredictionResult>(
       PredictionResult{unpacked<Prediction>(py::object(state[2])), profile, cluster});
 }
@@ -101,10 +144,9 @@ PredictionPtr result_of_state(const py::tuple& state) {
 
 void bind_prediction(py::module_& module) {
   module.attr("breakdown_names") = names_of<Breakdown>();
-  py::class_<StragglerEffect> effect(module, "StragglerEffect", "What slow and irregular workers cost.");
-  def_fields<StragglerEffect>(effect, [](const StragglerEffect& e) -> const StragglerEffect& { return e; });
-  effect.def(py::pickle([](const StragglerEffect& e) { return py::dict(packed(e)); },
-                        [](const py::dict& state) { return unpacked<StragglerEffect>(state); }));
+  def_result<StragglerEffect>(module, "StragglerEffect", "What slow and irregular workers cost.");
+  def_result<InputDiagnosis>(module, "InputDiagnosis", "What feeds the step, and how long the step waits for it.");
+  def_result<TrainingRun>(module, "TrainingRun", "A whole training run, its warm-up included.");
   py::class_<PredictionResult, PredictionPtr> prediction(module, "Prediction",
                                                          "The step time of one plan on one cluster, and why it is so.");
   def_fields<Prediction>(prediction, [](const PredictionResult& r) -> const Prediction& { return r.prediction; });
@@ -117,12 +159,16 @@ void bind_prediction(py::module_& module) {
       .def("to_dict", in_python("dict_of"))
       .def("__repr__", in_python("prediction_repr"))
       .def("_repr_html_", in_python("prediction_html"))
+      .def("__eq__",
+           [](const PredictionResult& a, const py::object& b) {
+             return py::isinstance<PredictionResult>(b) && identity_of(a) == identity_of(b.cast<PredictionResult&>());
+           })
+      .def("__hash__", [](const PredictionResult& r) { return py::hash(py::str(identity_of(r))); })
       .def(py::pickle(&state_of, &result_of_state));
-  using Free = py::call_guard<py::gil_scoped_release>;
   module.def("predict", &predict, Free());
-  module.def("predict", &predict_own, Free());
+  module.def("predict", &predict_own);
   module.def("timeline", &timeline, Free());
-  module.def("timeline", &timeline_own, Free());
+  module.def("timeline", &timeline_own);
 }
 
 }  // namespace stepcast::python

@@ -47,23 +47,27 @@ using Files = std::vector<std::pair<std::string, py::buffer>>;
 ProfilePtr read(const Files& files, const std::string& model, double batch, const Files& kernels, bool strict,
                 bool check) {
   const Buffers buffers(files), rules(kernels);
-  const py::gil_scoped_release release;
+  WithoutGil released;
   if (buffers.sources.empty()) throw InputError("read", "a trace or more, or a profile", "none");
   const ProfileOptions options = profile_options_of(model, batch, "model");
-  const Documents documents = documents_of(buffers.sources, {.strict = strict, .progress = {}},
-                                           rules.sources.empty() ? Source{} : rules.sources.front());
+  const Documents documents =
+      documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }},
+                   rules.sources.empty() ? Source{} : rules.sources.front());
   auto out = std::make_shared<TracedProfile>();
   out->profile = profile_of(documents, options);
-  out->check = check ? self_check_of(documents) : SelfCheck{.ranks = {}, .missing = "the self-check was left out"};
+  out->check =
+      check ? self_check_of(documents, out->profile)
+            : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out->profile.cautions};
   out->notes = documents.notes;
   return out;
 }
 
 SelfCheck replay(const Files& files, bool strict) {
   const Buffers buffers(files);
-  const py::gil_scoped_release release;
+  WithoutGil released;
   if (buffers.sources.empty()) throw InputError("replay", "a trace or more", "none");
-  const Documents documents = documents_of(buffers.sources, {.strict = strict, .progress = {}});
+  const Documents documents =
+      documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }});
   if (is_pipelined(documents.traces))
     throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
                      "'stepcast replay' on the command line rebuilds them");
@@ -74,7 +78,10 @@ ProfilePtr describe(const std::string& model, const std::string& device, double 
   if (!(batch > 0) || !(batch <= 1e12)) throw InputError("batch", "a number of samples above 0", std::to_string(batch));
   return std::make_shared<TracedProfile>(
       TracedProfile{described_profile(model_shape_of(model), device_named(device), batch),
-                    {.ranks = {}, .missing = "the model is described, not traced"}});
+                    {.ranks = {}, .missing = "the model is described, not traced"},
+                    {},
+                    {},
+                    model});
 }
 
 ProfilePtr replaced(const TracedProfile& from, std::optional<double> batch, std::optional<std::string> model) {
@@ -89,10 +96,11 @@ ProfilePtr replaced(const TracedProfile& from, std::optional<double> batch, std:
 }
 
 /// The profile as it would be on the cluster's device.
-ProfilePtr on_device(const TracedProfile& from, const Cluster& cluster, bool same, double faster) {
+ProfilePtr on_device(const TracedProfile& from, const ClusterPtr& cluster, bool same, double faster) {
   auto out = std::make_shared<TracedProfile>(from);
-  out->profile = profile_on(cluster, from.profile, {same, faster}, "");
-  out->assumed_device = cluster.device;
+  out->profile = profile_on(*cluster, from.profile, {same, faster}, "");
+  out->assumed_device = cluster->device;
+  if (faster != 0) out->described.clear();  // its device would give other times
   return out;
 }
 
@@ -103,14 +111,25 @@ void bind_parts(py::module_& module) {
       .def_property_readonly("dtype", [](const Tensor& t) { return std::string(name_of(t.dtype)); })
       .def_property_readonly("bytes", [](const Tensor& t) { return t.size.value(); })
       .def_readonly("layer", &Tensor::layer)
-      .def("__repr__", in_python("tensor_repr"));
+      .def("__repr__", in_python("tensor_repr"))
+      .def(py::pickle([](const Tensor& t) { return py::tuple(packed(t)); },
+                      [](const py::tuple& state) { return unpacked<Tensor>(state); }));
   py::class_<Layer>(module, "Layer", "What one layer costs in a step.")
       .def_readonly("name", &Layer::name)
       .def_property_readonly("forward_host_s", [](const Layer& l) { return l.forward.host.value(); })
       .def_property_readonly("forward_device_s", [](const Layer& l) { return l.forward.device.value(); })
       .def_property_readonly("backward_host_s", [](const Layer& l) { return l.backward.host.value(); })
       .def_property_readonly("backward_device_s", [](const Layer& l) { return l.backward.device.value(); })
-      .def("__repr__", in_python("layer_repr"));
+      .def("__repr__", in_python("layer_repr"))
+      .def(py::pickle([](const Layer& l) { return py::tuple(packed(l)); },
+                      [](const py::tuple& state) { return unpacked<Layer>(state); }));
+}
+
+/// Each step has its times.
+SelfCheck whole(SelfCheck check) {
+  for (const Replay& r : check.ranks)
+    if (r.step_times.size() != r.steps.size() || r.rebuilt.size() != r.steps.size()) refuse_pickle();
+  return check;
 }
 
 void bind_check(py::module_& module) {
@@ -125,8 +144,9 @@ void bind_check(py::module_& module) {
       .def_property_readonly("step_times_s", [](const Replay& r) { return numbers_of(r.step_times); })
       .def_property_readonly("rebuilt_s", [](const Replay& r) { return numbers_of(r.rebuilt); })
       .def("__repr__", in_python("rank_replay_repr"))
-      .def(py::pickle([](const Replay& r) { return py::tuple(packed(r)); },
-                      [](const py::tuple& state) { return unpacked<Replay>(state); }));
+      .def(py::pickle(
+          [](const Replay& r) { return py::tuple(packed(r)); },
+          [](const py::tuple& state) { return whole({.ranks = {unpacked<Replay>(state)}, .missing = {}}).ranks[0]; }));
   py::class_<SelfCheck, std::shared_ptr<SelfCheck>>(module, "SelfCheck", "How well the trace itself is reproduced.")
       .def_property_readonly("ranks", [](const SelfCheck& c) { return tuple_of(c.ranks); })
       .def_readonly("missing", &SelfCheck::missing)
@@ -138,16 +158,23 @@ void bind_check(py::module_& module) {
       .def("to_pandas", in_python("check_frame"))
       .def("__repr__", in_python("check_repr"))
       .def(py::pickle([](const SelfCheck& c) { return py::tuple(packed(c)); },
-                      [](const py::tuple& state) { return unpacked<SelfCheck>(state); }));
+                      [](const py::tuple& state) { return whole(unpacked<SelfCheck>(state)); }));
 }
 
 py::tuple state_of(const TracedProfile& t) {
-  return py::make_tuple(json_of(t.profile), packed(t.check), packed(t.notes), t.assumed_device);
+  return py::make_tuple(json_of(t.profile), packed(t.check), packed(t.notes), t.assumed_device, t.described);
 }
-ProfilePtr profile_of_state(const py::tuple& state) {
-  return std::make_shared<TracedProfile>(
-      TracedProfile{profile_of_json(state[0].cast<std::string>(), "pickle"), unpacked<SelfCheck>(py::object(state[1])),
-                    unpacked<std::vector<std::string>>(py::object(state[2])), state[3].cast<std::string>()});
+/// The same text for the same profile.
+std::string identity_of(const TracedProfile& t) {
+  const auto text = [](const py::object& part) { return std::string(py::repr(part)); };
+  return json_of(t.profile) + text(packed(t.check)) + text(packed(t.notes)) + t.assumed_device + t.described;
+}
+ProfilePtr profile_of_state(const py::tuple& given) {
+  const py::tuple& state = parts_of(given, 5);
+  return std::make_shared<TracedProfile>(TracedProfile{profile_of_json(state[0].cast<std::string>(), "pickle"),
+                                                       whole(unpacked<SelfCheck>(py::object(state[1]))),
+                                                       unpacked<std::vector<std::string>>(py::object(state[2])),
+                                                       state[3].cast<std::string>(), state[4].cast<std::string>()});
 }
 
 }  // namespace
@@ -178,9 +205,9 @@ void bind_profile(py::module_& module) {
       .def_property_readonly("check", [](const ProfilePtr& t) { return std::shared_ptr<SelfCheck>(t, &t->check); })
       .def_static(
           "from_json",
-          [](const std::string& text, const std::string& source) {
+          [](const py::object& text, const std::string& source) {
             return std::make_shared<TracedProfile>(
-                TracedProfile{profile_of_json(text, source),
+                TracedProfile{profile_of_json(text_of_python(text), source),
                               {.ranks = {}, .missing = "the input is a profile, which has no events to replay"}});
           },
           py::arg("text"), py::arg("source") = "profile")
@@ -189,11 +216,19 @@ void bind_profile(py::module_& module) {
              return written([&](std::ostream& out) { report_named("json")->profile(out, t.profile); });
            })
       .def("to_pandas", in_python("profile_frame"))
-      .def("replace", replaced, py::kw_only(), py::arg("batch_samples") = py::none(), py::arg("model") = py::none())
-      .def("on", on_device, py::arg("cluster"), py::kw_only(), py::arg("same_device") = false,
-           py::arg("faster_compute") = 0.0)
+      .def("_replaced", &replaced)
+      .def("replace", in_python("replaced_profile"),
+           "replace(*, batch_samples=None, model=None): the same costs under another name, or of another batch.")
+      .def("_on", &on_device)
+      .def("on", in_python("profile_on"),
+           "on(cluster, *, same_device=False, faster_compute=0): the profile as it would be on the cluster's device.")
       .def("__repr__", in_python("profile_repr"))
       .def("_repr_html_", in_python("profile_html"))
+      .def("__eq__",
+           [](const TracedProfile& a, const py::object& b) {
+             return py::isinstance<TracedProfile>(b) && identity_of(a) == identity_of(b.cast<TracedProfile&>());
+           })
+      .def("__hash__", [](const TracedProfile& t) { return py::hash(py::str(identity_of(t))); })
       .def(py::pickle(&state_of, &profile_of_state));
   module.def("read", &read);
   module.def("replay", &replay);

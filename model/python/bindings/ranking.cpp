@@ -11,7 +11,8 @@
 namespace stepcast::python {
 
 RecommendOptions recommend_options(const std::vector<std::string>& allow, const std::vector<std::string>& plans,
-                                   bool tune, const std::string& search, bool sensitivity) {
+                                   bool tune, const std::string& search, bool sensitivity, bool by_step,
+                                   double iterations) {
   RecommendOptions out;
   for (const std::string& word : allow) {
     if (word == name_of(Fidelity::lossy)) out.allow_lossy = true;
@@ -24,6 +25,8 @@ RecommendOptions recommend_options(const std::vector<std::string>& allow, const 
   if (search == "bayesian") out.search = Search::bayesian;
   else if (search != "grid") throw InputError("search", "grid or bayesian", in_quotes(search));
   out.sensitivity = sensitivity;
+  out.by_step = by_step;
+  out.iterations = run_iterations(iterations);
   return out;
 }
 
@@ -52,49 +55,53 @@ namespace {
 
 RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& cluster, const std::vector<std::string>& allow,
                      const std::optional<std::vector<std::string>>& plans, bool tune, const std::string& search,
-                     bool sensitivity) {
-  const RecommendOptions options =
-      recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search, sensitivity);
+                     bool sensitivity, bool by_step, const std::string& whatif, double iterations) {
+  WithoutGil released;
+  RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
+                                               sensitivity, by_step, iterations);
+  options.heed = [&] { released.heed_signals(); };
   refuse_other_device(*profile, *cluster);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
-  return result_of(recommended(profile->profile, *cluster, options), profile, cluster, true);
+  const ProfilePtr after = changed_profile(profile, *cluster, whatif);
+  return result_of(recommended(after->profile, *cluster, options), after, cluster, true);
 }
 
 /// Plans of one's own take their places among the others.
-void add_own(Ranking& ranking, const Profile& profile, const Cluster& cluster, const OwnPlan& own) {
+void add_own(Ranking& ranking, const Profile& profile, const Cluster& cluster, const OwnPlan& own, double iterations) {
   Answer<Prediction> answer = predicted(profile, cluster, own.plan, own.name);
   if (!answer) {
     ranking.inapplicable.push_back({own.name, answer.reason()});
     return;
   }
+  if (iterations > 0)  // it has no warm-up
+    answer->run = TrainingRun{iterations, 0, Seconds(0), iterations * answer->iteration};
   RankedPlan plan{*answer, *answer, ranking.baseline.iteration / answer->iteration, "", cluster.nodes};
   const auto slower = std::find_if(ranking.exact.begin(), ranking.exact.end(), [&](const RankedPlan& other) {
-    return other.prediction.iteration > answer->iteration;
+    return other.prediction.iteration > answer->iteration || !(ranking.by_step || other.is_at_hand());
   });
   ranking.exact.insert(slower, std::move(plan));
 }
 
 RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
-                   const std::optional<std::vector<std::string>>& plans, const std::vector<OwnPlanPtr>& own, bool all) {
+                   const std::optional<std::vector<std::string>>& plans, const std::vector<OwnPlanPtr>& given, bool all,
+                   const std::string& whatif, double iterations) {
+  std::vector<OwnPlan> own;  // copies: other threads may add to the plans meanwhile
+  for (const OwnPlanPtr& plan : given) own.push_back(*plan);
+  WithoutGil released;
   std::vector<std::string> allow;
   if (all) allow = {"lossy", "stale", "periodic"};
   const bool only_own = plans && plans->empty() && !own.empty();
   if (plans && plans->empty() && own.empty()) throw InputError("plans", "a plan or more", "none");
-  RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), false, "grid", false);
+  RecommendOptions options =
+      recommend_options(allow, plans.value_or(std::vector<std::string>()), false, "grid", false, true, iterations);
+  options.heed = [&] { released.heed_signals(); };
   if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
   refuse_other_device(*profile, *cluster);
-  Ranking ranking = recommended(profile->profile, *cluster, options);
+  const ProfilePtr after = changed_profile(profile, *cluster, whatif);
+  Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();
-  for (const OwnPlanPtr& plan : own) add_own(ranking, profile->profile, *cluster, *plan);
-  return result_of(std::move(ranking), profile, cluster, false);
-}
-
-std::shared_ptr<RankedResult> item(const RankingResult& r, py::ssize_t i) {
-  const auto exact = static_cast<py::ssize_t>(r.exact.size());
-  const auto size = exact + static_cast<py::ssize_t>(r.others.size());
-  if (i < 0) i += size;
-  if (i < 0 || i >= size) throw py::index_error("a ranking of " + std::to_string(size) + " plans");
-  return i < exact ? r.exact[i] : r.others[i - exact];
+  for (const OwnPlan& plan : own) add_own(ranking, after->profile, *cluster, plan, options.iterations);
+  return result_of(std::move(ranking), after, cluster, false);
 }
 
 py::dict refused(const RankingResult& r) {
@@ -115,7 +122,8 @@ void bind_ranking(py::module_& module) {
           [](const RankedResult& r) {
             return py::make_tuple(r.prediction->profile, r.prediction->cluster, packed(r.plan));
           },
-          [](const py::tuple& s) {
+          [](const py::tuple& state) {
+            const py::tuple& s = parts_of(state, 3);
             return result_of(unpacked<RankedPlan>(py::object(s[2])), s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>());
           }));
   py::class_<RankingResult, RankingPtr>(module, "Ranking", "Plans, best first.")
@@ -126,7 +134,7 @@ void bind_ranking(py::module_& module) {
                              [](const RankingResult& r) {
                                if (r.exact.empty() && r.others.empty())
                                  throw NoAnswer{"no plan can run on this cluster"};
-                               return item(r, 0);
+                               return r.exact.empty() ? r.others.front() : r.exact.front();
                              })
       .def_property_readonly("exact", [](const RankingResult& r) { return tuple_of(r.exact); })
       .def_property_readonly("others", [](const RankingResult& r) { return tuple_of(r.others); })
@@ -155,20 +163,19 @@ void bind_ranking(py::module_& module) {
       .def("__repr__", in_python("ranking_repr"))
       .def("_repr_html_", in_python("ranking_html"))
       .def("__len__", [](const RankingResult& r) { return r.exact.size() + r.others.size(); })
-      .def("__getitem__", &item)
       .def("__getitem__",
-           [](const py::object& self, const py::slice& slice) {
-             return py::tuple(self.attr("exact") + self.attr("others")).attr("__getitem__")(slice);
+           [](const py::object& self, const py::object& place) {
+             return py::tuple(self.attr("exact") + self.attr("others")).attr("__getitem__")(place);
            })
       .def(py::pickle(
           [](const RankingResult& r) { return py::make_tuple(r.profile, r.cluster, r.advice, packed(r.ranking)); },
-          [](const py::tuple& s) {
+          [](const py::tuple& state) {
+            const py::tuple& s = parts_of(state, 4);
             return result_of(unpacked<Ranking>(py::object(s[3])), s[0].cast<ProfilePtr>(), s[1].cast<ClusterPtr>(),
                              s[2].cast<bool>());
           }));
-  using Free = py::call_guard<py::gil_scoped_release>;
-  module.def("recommend", &recommend, Free());
-  module.def("compare", &compare, Free());
+  module.def("recommend", &recommend);
+  module.def("compare", &compare);
 }
 
 }  // namespace stepcast::python

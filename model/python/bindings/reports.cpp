@@ -1,5 +1,6 @@
 // What the program knows (strategies, modifiers, clusters, ...), how it does against measurements, and calibration.
 #include "bindings.hpp"
+#include "packed.hpp"
 
 #include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
@@ -36,22 +37,40 @@ Listed listed_of(const auto& record, Fidelity fidelity, std::string usual_base) 
           std::vector<OptionSpec>(record.options.begin(), record.options.end())};
 }
 
-py::tuple listed_strategies() {
+std::vector<Listed> listed_strategies() {
   std::vector<Listed> out;
   for (const Strategy& s : strategies()) out.push_back(listed_of(s, s.fidelity, ""));
-  return tuple_of(out);
+  return out;
 }
-py::tuple listed_modifiers() {
+std::vector<Listed> listed_modifiers() {
   std::vector<Listed> out;
   for (const Modifier& m : modifiers()) out.push_back(listed_of(m, m.fidelity, std::string(m.usual_base)));
-  return tuple_of(out);
+  return out;
 }
-py::tuple listed_collectives() {
+std::vector<Listed> listed_collectives() {
   std::vector<Listed> out;
   for (const CollectiveAlgorithm& a : collective_algorithms())
     out.push_back(
         {std::string(a.name), std::string(a.name), std::string(a.summary), std::string(a.reference), "exact", "", {}});
-  return tuple_of(out);
+  return out;
+}
+
+/// The record that a pickle names; its texts are the program's.
+Listed listed_of_state(const std::string& name, const std::string& summary) {
+  for (const std::vector<Listed>& family : {listed_strategies(), listed_modifiers(), listed_collectives()})
+    for (const Listed& record : family)
+      if (record.name == name && record.summary == summary) return record;
+  refuse_pickle();
+}
+py::tuple state_of(const OptionSpec& o) {
+  return py::make_tuple(std::string(o.name), std::string(o.summary), o.standard, o.low, o.high);
+}
+OptionSpec option_of_state(const py::tuple& state) {
+  for (const std::vector<Listed>& family : {listed_strategies(), listed_modifiers()})
+    for (const Listed& record : family)
+      for (const OptionSpec& option : record.options)
+        if (state.equal(state_of(option))) return option;
+  refuse_pickle();
 }
 template <class Records>
 py::tuple names_of(const Records& records) {
@@ -61,6 +80,7 @@ py::tuple names_of(const Records& records) {
 }
 
 std::vector<SuiteResult> validated_suites(std::vector<std::string> names, const std::string& root) {
+  WithoutGil released;
   if (names.empty()) names = shipped_suite_names();
   std::vector<ValidationSuite> suites;
   for (const std::string& name : names) suites.push_back(shipped_suite(name));
@@ -70,16 +90,13 @@ std::vector<SuiteResult> validated_suites(std::vector<std::string> names, const 
     if (!file) return std::nullopt;
     return std::move(std::ostringstream() << file.rdbuf()).str();
   };
+  options.progress = [&](double) { released.heed_signals(); };
   return validated(std::move(suites), options);
 }
 
 /// One row a case: suite, case, source, split, plan, outcome, predicted, measured, relative error, low, high, reason.
 py::list validation_rows(const std::vector<std::string>& names, const std::string& root) {
-  std::vector<SuiteResult> suites;
-  {
-    const py::gil_scoped_release release;
-    suites = validated_suites(names, root);
-  }
+  const std::vector<SuiteResult> suites = validated_suites(names, root);
   const auto known = [](bool is, double value) -> py::object {
     return is ? py::object(py::float_(value)) : py::none();
   };
@@ -132,7 +149,7 @@ py::tuple calibrate(const std::vector<std::pair<std::string, std::string>>& file
                     const std::string& name, const std::string& collective) {
   Calibration c;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     c = calibrated_files(files, per_node, name, collective);
   }
   py::list rows;
@@ -167,7 +184,8 @@ void bind_lists(py::module_& module) {
           "tune_low", [](const OptionSpec& o) { return o.tune_low == 0 && o.tune_high == 0 ? o.low : o.tune_low; })
       .def_property_readonly(
           "tune_high", [](const OptionSpec& o) { return o.tune_low == 0 && o.tune_high == 0 ? o.high : o.tune_high; })
-      .def("__repr__", in_python("option_repr"));
+      .def("__repr__", in_python("option_repr"))
+      .def(py::pickle(&state_of, &option_of_state));
   py::class_<Listed>(module, "Listed", "A strategy, a modifier or a collective.")
       .def_readonly("name", &Listed::name)
       .def_readonly("title", &Listed::title)
@@ -176,10 +194,15 @@ void bind_lists(py::module_& module) {
       .def_readonly("fidelity", &Listed::fidelity)
       .def_readonly("usual_base", &Listed::usual_base)
       .def_property_readonly("options", [](const Listed& l) { return tuple_of(l.options); })
-      .def("__repr__", in_python("listed_repr"));
-  module.def("strategies", &listed_strategies);
-  module.def("modifiers", &listed_modifiers);
-  module.def("collectives", &listed_collectives);
+      .def("__repr__", in_python("listed_repr"))
+      .def(py::pickle([](const Listed& l) { return py::make_tuple(l.name, l.summary); },
+                      [](const py::tuple& state) {
+                        const py::tuple& s = parts_of(state, 2);
+                        return listed_of_state(s[0].cast<std::string>(), s[1].cast<std::string>());
+                      }));
+  module.def("strategies", [] { return tuple_of(listed_strategies()); });
+  module.def("modifiers", [] { return tuple_of(listed_modifiers()); });
+  module.def("collectives", [] { return tuple_of(listed_collectives()); });
   module.def("clusters", [] { return names_of(shipped_clusters()); });
   module.def("devices", [] { return names_of(shipped_devices()); });
   module.def("models", [] { return names_of(shipped_models()); });

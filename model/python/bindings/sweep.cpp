@@ -3,7 +3,6 @@
 #include "packed.hpp"
 
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/device_match.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
@@ -62,12 +61,9 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
                           const std::optional<std::vector<std::string>>& plans, const std::vector<AskedAxis>& axes,
                           bool tune, const std::string& whatif, double global_batch) {
   SweepQuestion question;
-  question.profile = profile->profile;
-  question.cluster = *cluster;
+  static_cast<Question&>(question) = question_of(*profile, *cluster, global_batch);
   question.tune = tune;
-  question.device = shipped_device_like(profile->profile.device);
   if (!whatif.empty()) question.changes = scenario_of(whatif);
-  question.global_batch = global_batch;
   if (plans)
     for (const std::string& plan : *plans) question.plans.push_back(plan_of(plan));
   for (const AskedAxis& axis : axes)
@@ -80,18 +76,20 @@ SweepPtr sweep(const ProfilePtr& profile, const ClusterPtr& cluster,
                const std::optional<std::vector<std::string>>& plans, const py::list& over, bool tune, unsigned threads,
                std::size_t first, std::optional<std::size_t> last, const std::string& whatif, double global_batch) {
   const std::vector<AskedAxis> axes = asked_axes(over);
-  const py::gil_scoped_release release;
-  refuse_other_device(*profile, *cluster);
+  WithoutGil released;
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   auto out = std::make_shared<SweepResult>(profile, cluster,
                                            question_of(profile, cluster, plans, axes, tune, whatif, global_batch));
-  out->rows = swept(out->question, {.threads = threads, .first = first, .last = last.value_or(SIZE_MAX)});
+  out->rows = swept(out->question,
+                    {.threads = threads, .first = first, .last = last.value_or(SIZE_MAX), .progress = [&](double) {
+                       released.heed_signals();
+                     }});
   return out;
 }
 
 py::tuple crossings(const SweepResult& s) {
   {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     std::call_once(s.crossed, [&] {
       if (s.whole()) s.cross_overs = cross_overs_of(s.question, s.rows);
     });
@@ -128,7 +126,17 @@ py::tuple state_of(const SweepResult& s) {
   return py::make_tuple(s.profile, s.cluster, texts_of(s.question.plans), axes, s.question.tune, packed(s.rows), whatif,
                         s.question.global_batch);
 }
-SweepPtr sweep_of_state(const py::tuple& s) {
+/// Rows of consecutive points of the grid, all plans of each.
+bool are_of(const SweepResult& s) {
+  const std::size_t plans = s.plans.size();
+  bool whole = plans > 0 && s.rows.size() % plans == 0;
+  for (std::size_t r = 0; r < s.rows.size() && whole; ++r)
+    whole = s.rows[r].point == s.rows[0].point + r / plans && s.rows[r].point < s.question.points() &&
+            s.rows[r].values.size() == s.question.axes.size();
+  return whole;
+}
+SweepPtr sweep_of_state(const py::tuple& state) {
+  const py::tuple& s = parts_of(state, 8);
   const auto profile = s[0].cast<ProfilePtr>();
   const auto cluster = s[1].cast<ClusterPtr>();
   SweepQuestion question =
@@ -136,6 +144,7 @@ SweepPtr sweep_of_state(const py::tuple& s) {
                   s[4].cast<bool>(), s[6].cast<std::string>(), s[7].cast<double>());
   auto out = std::make_shared<SweepResult>(profile, cluster, std::move(question));
   out->rows = unpacked<std::vector<SweepRow>>(py::object(s[5]));
+  if (!are_of(*out)) refuse_pickle();
   return out;
 }
 
@@ -168,20 +177,20 @@ void bind_sweep(py::module_& module) {
           [](const SweepResult& s, bool header) {
             return written([&](std::ostream& out) { write_sweep_csv(out, s.question, s.rows, header); });
           },
-          py::kw_only(), py::arg("header") = true, py::call_guard<py::gil_scoped_release>())
+          py::kw_only(), py::arg("header") = true, Free())
       .def(
           "to_json_lines",
           [](const SweepResult& s) {
             return written([&](std::ostream& out) { write_sweep_json_lines(out, s.question, s.rows); });
           },
-          py::call_guard<py::gil_scoped_release>())
+          Free())
       .def(
           "to_svg",
           [](const SweepResult& s) {
             if (!s.whole()) throw InputError("to_svg", "the whole grid", "a range of its points");
             return written([&](std::ostream& out) { write_sweep_svg(out, s.question, s.rows); });
           },
-          py::call_guard<py::gil_scoped_release>())
+          Free())
       .def("to_pandas", in_python("sweep_frame"))
       .def("to_numpy", &step_times)
       .def("__len__", [](const SweepResult& s) { return s.rows.size(); })

@@ -1,5 +1,6 @@
 // What-ifs: the step after changes that somebody considers making.
 #include "bindings.hpp"
+#include "packed.hpp"
 
 #include <stepcast/report/report.hpp>
 #include <stepcast/report/whatif_report.hpp>
@@ -27,10 +28,8 @@ WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scen
   std::vector<Scenario> read;
   for (const std::string& text : scenarios) read.push_back(scenario_of(text));
   const ClusterPtr cluster = given.value_or(nullptr);
-  if (cluster) refuse_other_device(*profile, *cluster);
   auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_of(plan), scenarios, {}, global_batch});
-  Question question{.profile = profile->profile, .cluster = cluster ? *cluster : Cluster{}};
-  question.global_batch = global_batch;
+  const Question question = question_of(*profile, cluster ? *cluster : Cluster{}, global_batch);
   out->rows = whatif_rows(question, read, cluster ? std::optional<Plan>(out->plan) : std::nullopt);
   return out;
 }
@@ -66,11 +65,12 @@ void bind_whatif(py::module_& module) {
           [](const WhatIfResult& w) {
             return py::make_tuple(w.profile, w.cluster, text_of(w.plan), w.scenarios, w.global_batch);
           },
-          [](const py::tuple& s) {
+          [](const py::tuple& state) {
+            const py::tuple& s = parts_of(state, 5);
             return whatif(s[0].cast<ProfilePtr>(), s[3].cast<std::vector<std::string>>(),
                           s[1].cast<std::optional<ClusterPtr>>(), s[2].cast<std::string>(), s[4].cast<double>());
           }));
-  module.def("whatif", &whatif, py::call_guard<py::gil_scoped_release>());
+  module.def("whatif", &whatif, Free());
 }
 
 }  // namespace stepcast::python

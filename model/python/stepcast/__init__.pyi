@@ -3,8 +3,8 @@
 Quantities are plain SI floats with the unit in the name (`iteration_s`, `memory_bytes`, `bandwidth_bytes_per_s`). Where
 an argument takes a quantity, a text with its unit ("25 Gb/s", "64 MiB", "5 us") is as good. Bad input raises
 `InputError`; a plan that cannot run on a cluster raises `Inapplicable` where one plan was asked for, and is listed with
-its reason where several were. Work that takes long releases the GIL. Objects are immutable, may be shared by threads,
-pickled, and copied.
+its reason where several were. Work that takes long releases the GIL and is interrupted by Ctrl-C. Objects may be shared
+by threads, pickled and copied; all are immutable but `CommPlan`, which grows: a call sees it as it was when it began.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ __version__: str
 
 File = str | PathLike[str] | bytes | bytearray | memoryview
 Quantity = float | str
+_Change = Literal["lossy", "stale", "periodic"]
 
 class InputError(ValueError):
     """What is wrong with an input: one line, and its parts."""
@@ -135,6 +136,7 @@ class Profile:
     def from_json(text: str, source: str = "profile") -> Profile: ...
     def to_json(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
+    def _repr_html_(self) -> str: ...
     def replace(self, *, batch_samples: float | None = None, model: str | None = None) -> Profile: ...
     def on(self, cluster: Cluster, *, same_device: bool = False, faster_compute: float = 0) -> Profile:
         """The profile as it would be on the cluster's device, where that is not the traced one: keep the traced compute
@@ -183,14 +185,46 @@ class Cluster:
     def provenance(self) -> tuple[str, ...]: ...
     def __init__(self, cluster: str | PathLike[str] = "", *, workers: int = 0, per_node: int = 0,
                  network: Quantity = "", inside: Quantity = "", servers: int = 0, device_memory: Quantity = "",
-                 collective: str = "", slow_worker: str = "", late_worker: str = "", degraded_link: str = "",
-                 jitter: str = "", switch: str = "") -> None:
-        """A shipped name or a JSON file, or what the flags of the same names say on the command line."""
+                 collective: str = "", slow_worker: Quantity = "", late_worker: Quantity = "",
+                 degraded_link: Quantity = "", jitter: Quantity = "", switch: str = "", loss: Quantity = "",
+                 stalls: Quantity = "", rto: Quantity = "") -> None:
+        """A shipped name or a JSON file, or what the flags of the same names say on the command line. `network` is a
+        nominal rate, of which the link carries 94 %."""
     @staticmethod
     def from_json(text: str, source: str = "cluster") -> Cluster: ...
     def to_json(self) -> str: ...
     def replace(self, *, network: Quantity | None = None, latency: Quantity | None = None,
-                workers: int | None = None) -> Cluster: ...
+                workers: int | None = None) -> Cluster:
+        """The same cluster with another network or size. `network` is the rate of the link itself, as
+        `network_bytes_per_s` tells it and sweeps take it, not a nominal one."""
+
+class InputDiagnosis:
+    """What feeds the step, and how long the step waits for it."""
+
+    @property
+    def synthetic_s(self) -> float: ...
+    @property
+    def cached_s(self) -> float: ...
+    @property
+    def prep_stall_s(self) -> float: ...
+    @property
+    def fetch_stall_s(self) -> float: ...
+    @property
+    def sufficient_cache(self) -> float: ...
+    @property
+    def sufficient_workers(self) -> int: ...
+
+class TrainingRun:
+    """A whole training run, its warm-up included."""
+
+    @property
+    def iterations(self) -> float: ...
+    @property
+    def warm_up_iterations(self) -> float: ...
+    @property
+    def warm_up_s(self) -> float: ...
+    @property
+    def duration_s(self) -> float: ...
 
 class StragglerEffect:
     """What slow and irregular workers cost."""
@@ -219,6 +253,10 @@ class Prediction:
     def interval_high_s(self) -> float: ...
     @property
     def step_spread_s(self) -> float: ...
+    @property
+    def step_p50_s(self) -> float: ...
+    @property
+    def step_p99_s(self) -> float: ...
     @property
     def compute_s(self) -> float: ...
     @property
@@ -253,8 +291,13 @@ class Prediction:
     def requires(self) -> tuple[str, ...]: ...
     @property
     def stragglers(self) -> StragglerEffect | None: ...
+    @property
+    def input(self) -> InputDiagnosis | None: ...
+    @property
+    def run(self) -> TrainingRun | None: ...
     def to_json(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
+    def _repr_html_(self) -> str: ...
 
 class RankedPlan:
     @property
@@ -267,9 +310,16 @@ class RankedPlan:
     def settings(self) -> str: ...
     @property
     def machines(self) -> int: ...
+    @property
+    def elsewhere(self) -> str:
+        """What it needs that PyTorch on this cluster does not have: "MXNet, servers"; empty: nothing."""
+    @property
+    def as_good_as_any(self) -> bool:
+        """Within the interval of the fastest plan that needs nothing else."""
 
 class Ranking(Sequence[RankedPlan]):
-    """Plans, best first: the exact ones, then those that change the arithmetic, if allowed (`others`)."""
+    """Plans, best first: what PyTorch runs as it is, what needs more (`elsewhere`), then those that change the
+    arithmetic, if allowed (`others`)."""
 
     @property
     def profile(self) -> Profile: ...
@@ -294,6 +344,7 @@ class Ranking(Sequence[RankedPlan]):
     def to_json(self) -> str: ...
     def to_text(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
+    def _repr_html_(self) -> str: ...
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: int, /) -> RankedPlan: ...
@@ -324,6 +375,7 @@ class Sweep:
     def to_pandas(self) -> pd.DataFrame: ...
     def to_numpy(self) -> npt.NDArray[np.float64]:
         """Step times of shape (values of axis 1, ..., values of axis n, plans); NaN where a plan cannot run."""
+    def _repr_html_(self) -> str: ...
 
 class WhatIf:
     def to_json(self) -> str: ...
@@ -333,24 +385,43 @@ class WhatIf:
     def profiles(self) -> Mapping[str, Profile]: ...
 
 Traced = Profile | File
+_Objective = Literal["step", "memory", "devices", "cost"]
 
-def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0) -> Prediction:
-    """The step under a plan, which may have a layout in front ("layout(tp=2)/ddp"), after what-ifs ("amp+batch(to=64)").
-    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers."""
-def compare(profile: Traced, cluster: Cluster, plans: Iterable[str | CommPlan] | None = None, *, all: bool = False) -> Ranking: ...
-def recommend(profile: Traced, cluster: Cluster, *, allow: Iterable[Literal["lossy", "stale", "periodic"]] = (),
+def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0,
+            iterations: float = 0) -> Prediction:
+    """The step under a plan, which may have a layout in front ("layout(tp=2)/ddp"), after what-ifs ("amp+batch(to=64)",
+    "input(dataset=146GB, samples=1281167, storage=530MB/s, prep=199, workers=24)").
+    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers.
+    `iterations`: of a run whose duration is told, too (`run`), the plan's warm-up among them."""
+def compare(profile: Traced, cluster: Cluster, plans: str | CommPlan | Iterable[str | CommPlan] | None = None, *,
+            all: bool = False, whatif: str = "", iterations: float = 0) -> Ranking:
+    """`whatif`: of the step, before anything is predicted; `iterations`: rank by the duration of so many."""
+def recommend(profile: Traced, cluster: Cluster, *, allow: _Change | Iterable[_Change] = (),
               plans: Iterable[str] | None = None, tune: bool = True, search: Literal["grid", "bayesian"] = "grid",
-              sensitivity: bool = True) -> Ranking: ...
+              sensitivity: bool = True, by_step: bool = False, whatif: str = "", iterations: float = 0) -> Ranking:
+    """`by_step`: one list by step time, whatever a plan needs besides PyTorch and workers; `whatif` and `iterations`: as
+    of compare."""
 def sweep(profile: Traced, cluster: Cluster, plans: Iterable[str] | None = None, *,
-          over: Mapping[str, str | Sequence[Quantity] | npt.NDArray[np.float64]], tune: bool = False,
+          over: Mapping[str, Quantity | Sequence[Quantity] | npt.NDArray[np.generic]], tune: bool = False,
           threads: int = 0, first: int = 0, last: int | None = None, whatif: str = "",
           global_batch: float = 0) -> Sweep:
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
+def layouts(profile: Traced, cluster: Cluster, *, objective: _Objective = "step", target_step: float = 0, price: float = 0,
+            memory: Quantity = 0, frontier: bool = False, global_batch: float = 0) -> dict[str, Any]:
+    """The best ways to divide a model and its batch over the devices: the document of `stepcast recommend --layouts`.
+    `memory`: of a device; 0: all of it. `frontier`: with the proved frontier of time and memory."""
+def unit_frontier(profile: Traced, cluster: Cluster, *, workers: int | Iterable[int] = (),
+                  objective: Literal["step", "memory", "devices"] = "step", target_step: float = 0,
+                  memory: Quantity = 0, global_batch: float = 0) -> dict[str, Any]:
+    """What a device can trade between memory and time where each unit of the model chooses its tensor degree, ZeRO stage
+    and recomputation (TensorOpt), on each number of workers; every point is a plan that `predict` takes."""
+def place(profile: Traced, devices: File, plan: str = "", *, adatopk: float = 1, global_batch: float = 0) -> dict[str, Any]:
+    """A pipeline over unequal devices: of a plan ("placement(devices=0+1, units=4+3)"), or the best one (FusionLLM)."""
 def replay(*files: File, strict: bool = False) -> SelfCheck: ...
 def whatif(profile: Traced, scenarios: str | Iterable[str], *, cluster: Cluster | None = None, plan: str = "ddp",
            global_batch: float = 0) -> WhatIf: ...
 def report(profile: Traced, cluster: Cluster, *, validation: bool = True, plans: Iterable[str] = (),
-           global_batch: float = 0) -> str:
+           global_batch: float = 0, whatif: str = "", iterations: float = 0) -> str:
     """The page of `stepcast report`: one self-contained HTML document. `plans`: shown beside the ranking, with layouts."""
 def timeline(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> str:
     """The timeline of a plan as Chrome trace events (JSON, for ui.perfetto.dev)."""
@@ -365,13 +436,16 @@ class Model:
     def __init__(self, profile: Traced, cluster: Cluster) -> None: ...
     def iteration_s(self, plan: str) -> float: ...
     @overload
-    def predict_many(self, plans: Sequence[str], *, threads: int = 1) -> npt.NDArray[np.float64]:
+    def predict_many(self, plans: Iterable[str], *, threads: int = 1) -> npt.NDArray[np.float64]:
         """Step times in seconds, NaN where a plan cannot run (`predict` says why): of a list of plans, or of one plan with
         options set to the values of arrays: `model.predict_many("dear", bucket=np.geomspace(1e6, 1e8, 1000))`."""
     @overload
     def predict_many(self, plans: str, *, threads: int = 1, **option: npt.ArrayLike) -> npt.NDArray[np.float64]: ...
-    def predict(self, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0) -> Prediction: ...
-    def recommend(self, **options: Any) -> Ranking: ...
+    def predict(self, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0,
+                iterations: float = 0) -> Prediction: ...
+    def recommend(self, *, allow: _Change | Iterable[_Change] = (), plans: Iterable[str] | None = None, tune: bool = True,
+                  search: Literal["grid", "bayesian"] = "grid", sensitivity: bool = True,
+                  by_step: bool = False, iterations: float = 0) -> Ranking: ...
     def on(self, cluster: Cluster) -> Model: ...
 
 class CommPlan:
@@ -406,7 +480,7 @@ class Option:
     @property
     def name(self) -> str: ...
     @property
-    def kind(self) -> Literal["size", "duration", "count", "number", "choice"]: ...
+    def kind(self) -> Literal["size", "duration", "count", "number", "choice", "rate", "layers"]: ...
     @property
     def summary(self) -> str: ...
     @property

@@ -139,7 +139,9 @@ CLUSTER_FLAGS = {  # as on the command line of `stepcast`
     "device-memory": "memory of a device: 80GB", "collective": "all-reduce algorithm",
     "slow-worker": "one worker computes this many times as long", "late-worker": "one worker starts later: '5 ms'",
     "degraded-link": "one worker has this share of its link", "jitter": "random slowness, relative to compute",
-    "switch": "a switch that adds up: switchml, atp or sa_atp"}
+    "switch": "a switch that adds up: switchml, atp or sa_atp:0.3",
+    "loss": "share of the packets that the network loses", "stalls": "time-outs per packet sent",
+    "rto": "the first time-out: '200 ms'"}
 
 
 def _flags(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,9 +1,18 @@
-"""What people pass in, as the compiled module takes it: files as named bytes, quantities as exact texts."""
+"""What people pass in, as the compiled module takes it: files as named bytes, quantities as exact texts.
+
+Whatever is no such thing is an `InputError` that names the argument. Nothing is guessed: truth values, bytes and complex
+numbers are no numbers, although Python would convert them.
+"""
 
 from __future__ import annotations
 
-import mmap
+import collections.abc
+import decimal
+import itertools
+import numbers
+import operator
 import os
+import stat
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +20,101 @@ from . import _stepcast
 from .errors import InputError
 
 _SUFFIXES = (".json",)
+_BYTES: Any = (bytes, bytearray, memoryview)
+_MOST_VALUES = 10_000_001  # of an axis: one more than the rows of any sweep
+
+
+def shown(value: Any) -> str:
+    """What was found, in a few words."""
+    plain = value is None or isinstance(value, (str, bytes, bool, int, float, complex))
+    try:
+        text = repr(value) if plain else type(value).__name__
+    except ValueError:  # an integer of thousands of digits
+        text = type(value).__name__
+    return text if len(text) <= 80 else text[:80] + "..."
+
+
+def text_of(value: Any, where: str) -> str:
+    """A text that UTF-8 can write."""
+    if not isinstance(value, str):
+        raise InputError(where, "a text", shown(value))
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(where, "a text in Unicode", shown(value)) from None
+    return value
+
+
+def number_of(value: Any, where: str, expected: str = "a number") -> float:
+    """A real number of any type, also of NumPy's."""
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except (ValueError, OverflowError):
+            pass
+    raise InputError(where, expected, shown(value))
+
+
+def count_of(value: Any, where: str, least: int = 0) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    is_truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
+    if count is None or is_truth or not least <= count < 2**63:
+        raise InputError(where, f"a whole number from {least}" if least > -2**31 else "a whole number", shown(value))
+    return count
+
+
+def flag_of(value: Any, where: str) -> bool:
+    is_one = isinstance(value, int) or (getattr(value, "ndim", None) == 0 and value.dtype.kind == "b")
+    if not is_one or value not in (0, 1):
+        raise InputError(where, "True or False", shown(value))
+    return bool(value)
+
+
+def plans_of(plans: Any, own: Any = ()) -> Any:
+    """A list of plans, of which those of the class `own` need no text; None stays. A text alone is one plan."""
+    if plans is None:
+        return None
+    if isinstance(plans, (str, _stepcast.CommPlan)):
+        plans = [plans]
+    if not isinstance(plans, Iterable):
+        raise InputError("plans", "a plan or a list of plans", shown(plans))
+    return [plan if isinstance(plan, own) else text_of(plan, f"plans[{i}]") for i, plan in enumerate(plans)]
+
+
+def texts_of(texts: Any, where: str) -> list[str]:
+    if isinstance(texts, str):
+        texts = [texts]
+    if not isinstance(texts, Iterable):
+        raise InputError(where, "a text or a list of texts", shown(texts))
+    return [text_of(text, where) for text in texts]
+
+
+def axes_of(over: Any) -> list[tuple[str, Any]]:
+    """Names of axes, and their values: a text, or numbers in SI units."""
+    try:
+        axes = dict(over)
+    except (TypeError, ValueError):
+        raise InputError("over", "axes and their values, such as {'bandwidth': '1Gb/s..10Gb/s'}", shown(over)) from None
+    return [(text_of(name, "over"), _values_of(values, f"axis {name!r}")) for name, values in axes.items()]
+
+
+def _values_of(values: Any, where: str) -> Any:
+    if isinstance(values, str):
+        return text_of(values, where)
+    if isinstance(values, (*_BYTES, collections.abc.Mapping, collections.abc.Set)):
+        raise InputError(where, "a text, or numbers in SI units", shown(values))
+    is_one = not isinstance(values, Iterable) or getattr(values, "ndim", None) == 0
+    each = [values] if is_one else list(itertools.islice(values, _MOST_VALUES))
+    if not any(isinstance(value, str) for value in each):
+        return [number_of(value, where, "a text, or numbers in SI units") for value in each]
+    exact = {"axis 'bandwidth'": _stepcast.exact_rate, "axis 'latency'": _stepcast.exact_time}.get(where, repr)
+    return ",".join(text_of(value, where) if isinstance(value, str) else exact(number_of(value, where))
+                    for value in each)
 
 
 def shown_name(path: str | bytes) -> str:
@@ -19,8 +123,9 @@ def shown_name(path: str | bytes) -> str:
 
 
 def named(file: Any, position: int = 0) -> tuple[str, Any]:
-    """A file, mapped where possible, or the bytes themselves, with the name to use in messages."""
-    if isinstance(file, (bytes, bytearray, memoryview)):
+    """The bytes of a file, or those given, with the name to use in messages. A file is not mapped: one that is cut
+    meanwhile would end the interpreter."""
+    if isinstance(file, _BYTES):
         name = f"bytes {position + 1}" if position else "bytes"
         try:
             view = memoryview(file)
@@ -34,10 +139,9 @@ def named(file: Any, position: int = 0) -> tuple[str, Any]:
     name = shown_name(path)
     try:
         with open(path, "rb") as opened:
-            try:
-                return name, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-            except (ValueError, OSError):  # empty, or no regular file
-                return name, opened.read()
+            if stat.S_ISCHR(os.fstat(opened.fileno()).st_mode) and not opened.isatty():
+                raise InputError(name, "a readable file", "a device")  # some never end
+            return name, opened.read()
     except IsADirectoryError:
         raise InputError(name, "a readable file", "a folder") from None
     except (OSError, ValueError) as error:
@@ -55,13 +159,11 @@ def text_of_file(file: Any) -> tuple[str, str]:
 
 def read(files: Iterable[Any], model: str, batch: float, kernels: Any, strict: bool, check: bool) -> Any:
     """The profile that the files hold or that their traces give."""
+    samples = number_of(batch, "batch", "a number of samples")
+    model = text_of(model, "model")
     sources = [named(file, i) for i, file in enumerate(files)]
     rules = [] if kernels is None else [named(kernels)]
-    try:
-        samples = float(batch)
-    except (TypeError, ValueError):
-        raise InputError("batch", "a number of samples", repr(batch)) from None
-    return _stepcast.read(sources, model, samples, rules, strict, check)
+    return _stepcast.read(sources, model, samples, rules, flag_of(strict, "strict"), flag_of(check, "check"))
 
 
 def profile_of(traced: Any) -> Any:
@@ -73,46 +175,71 @@ def _quantity(value: Any, exact: Any, where: str) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value
-    try:
-        return exact(float(value))
-    except (TypeError, ValueError):
-        raise InputError(where, "a number, or a text with a unit", repr(value)) from None
+        return text_of(value, where)
+    return exact(number_of(value, where, "a number, or a text with a unit"))
 
 
-def bandwidth_text(value: Any) -> str:
-    return _quantity(value, _stepcast.exact_rate, "network")
+def _factor(value: Any, where: str) -> str:
+    """Of a number without a unit, or a text."""
+    return _quantity(value, repr, where)
 
 
-def time_text(value: Any) -> str:
-    return _quantity(value, _stepcast.exact_time, "latency")
+def _count(value: Any, where: str) -> str:
+    """Nothing for 0, which is as if not given."""
+    if isinstance(value, str):
+        return text_of(value, where)
+    count = 0 if value is None else count_of(value, where, -2**63)
+    return str(count) if count else ""
 
 
 def size_of(value: Any, where: str) -> float:
-    try:
-        return _stepcast.size_of(value, where) if isinstance(value, str) else float(value)
-    except TypeError:
-        raise InputError(where, "a number, or a text with a unit", repr(value)) from None
+    if isinstance(value, str):
+        return _stepcast.size_of(text_of(value, where), where)
+    return number_of(value, where, "a number, or a text with a unit")
 
 
-def cluster_of(cluster: Any = "", *, workers: int = 0, per_node: int = 0, network: Any = "", inside: Any = "",
-               servers: int = 0, device_memory: Any = "", collective: str = "", slow_worker: Any = "",
-               late_worker: Any = "", degraded_link: Any = "", jitter: Any = "", switch: str = "") -> Any:
+def replaced_cluster(cluster: Any, *, network: Any = None, latency: Any = None, workers: Any = None) -> Any:
+    """The cluster with other links or another number of machines."""
+    return cluster._replaced(_quantity(network, _stepcast.exact_rate, "network"),
+                             _quantity(latency, _stepcast.exact_time, "latency"),
+                             None if workers is None else count_of(workers, "workers"))
+
+
+def replaced_profile(profile: Any, *, batch_samples: Any = None, model: Any = None) -> Any:
+    """The profile under another name, or of another batch."""
+    return profile._replaced(None if batch_samples is None else number_of(batch_samples, "batch_samples"),
+                             None if model is None else text_of(model, "model"))
+
+
+def profile_on(profile: Any, cluster: Any, *, same_device: Any = False, faster_compute: Any = 0) -> Any:
+    """The profile as it would be on the cluster's device."""
+    return profile._on(cluster, flag_of(same_device, "same_device"), number_of(faster_compute, "faster_compute"))
+
+
+def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, network: Any = "", inside: Any = "",
+               servers: Any = 0, device_memory: Any = "", collective: str = "", slow_worker: Any = "",
+               late_worker: Any = "", degraded_link: Any = "", jitter: Any = "", switch: str = "", loss: Any = "",
+               stalls: Any = "", rto: Any = "") -> Any:
     """The cluster that these words describe."""
     words = {
-        "workers": str(workers) if workers else "",
-        "per_node": str(per_node) if per_node else "",
+        "workers": _count(workers, "workers"),
+        "per_node": _count(per_node, "per_node"),
         "network": _quantity(network, _stepcast.exact_rate, "network"),
         "inside": _quantity(inside, _stepcast.exact_rate, "inside"),
-        "servers": str(servers) if servers else "",
+        "servers": _count(servers, "servers"),
         "device_memory": _quantity(device_memory, _stepcast.exact_size, "device_memory"),
-        "collective": collective,
-        "slow_worker": str(slow_worker),
+        "collective": text_of(collective, "collective"),
+        "slow_worker": _factor(slow_worker, "slow_worker"),
         "late_worker": _quantity(late_worker, _stepcast.exact_time, "late_worker"),
-        "degraded_link": str(degraded_link),
-        "jitter": str(jitter),
-        "switch": switch,
+        "degraded_link": _factor(degraded_link, "degraded_link"),
+        "jitter": _factor(jitter, "jitter"),
+        "switch": text_of(switch, "switch"),
+        "loss": _factor(loss, "loss"),
+        "stalls": _factor(stalls, "stalls"),
+        "rto": _quantity(rto, _stepcast.exact_time, "rto"),
     }
+    if not isinstance(cluster, (str, bytes, os.PathLike)):
+        raise InputError("cluster", "the name of a shipped cluster, or a path", shown(cluster))
     name = shown_name(os.fspath(cluster))
     if not name:
         return _stepcast.described_cluster(words, None)

@@ -13,7 +13,9 @@ import numpy as np
 
 from . import _stepcast
 from .errors import InputError
-from .files import size_of
+from .files import (  # noqa: F401: methods of compiled classes are looked up here
+    count_of, flag_of, number_of, plans_of, profile_on, replaced_cluster, replaced_profile, shown, size_of, text_of,
+    texts_of)
 
 _time, _size, _rate = _stepcast.time_text, _stepcast.size_text, _stepcast.rate_text
 
@@ -251,6 +253,12 @@ def whatif_frame(w: Any) -> Any:
     return frame.rename(columns=lambda name: name.removeprefix("prediction."))
 
 
+# ---- searches ----
+
+def document(text: str) -> dict[str, Any]:
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
 # ---- models ----
 
 def model_repr(m: Any) -> str:
@@ -258,27 +266,51 @@ def model_repr(m: Any) -> str:
 
 
 def predict_many(model: Any, plans: Any, *, threads: int = 1, **option: Any) -> Any:
-    if threads < 0:
-        raise InputError("threads", "a number of threads, or 0 for all cores", str(threads))
+    threads = min(count_of(threads, "threads"), 2**31)
+    if not isinstance(plans, Iterable):
+        raise InputError("plans", "a plan or a list of plans", shown(plans))
     if not isinstance(plans, str):
         if option:
             raise InputError(next(iter(option)), "one plan for the values of an option", "a list of plans")
         return model._of_texts(plans, threads)
     if not option:
         return model._of_texts([plans], threads)
+    text_of(plans, "plans")
+    for name in option:
+        text_of(name, "an option")
     try:
         given = [np.asarray(values) for values in option.values()]
-        if any(values.dtype.kind in "cmM" for values in given):  # which would lose what they mean
-            raise ValueError("complex numbers or dates")
+        if any(values.dtype.kind not in "biufO" for values in given):  # which would lose what they mean
+            raise ValueError("complex numbers, dates or texts")
         arrays = np.broadcast_arrays(*(values.astype(np.float64, copy=False) for values in given))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(", ".join(option), "numbers in SI units, in arrays of one shape", str(error)) from None
     return model._of_template(plans, list(zip(option, arrays)), threads)
 
 
 def recommend_by(model: Any, *, allow: Iterable[str] = (), plans: Iterable[str] | None = None, tune: bool = True,
-                 search: str = "grid", sensitivity: bool = True) -> Any:
-    return model._recommend(list(allow), None if plans is None else list(plans), tune, search, sensitivity)
+                 search: str = "grid", sensitivity: bool = True, by_step: bool = False, iterations: float = 0) -> Any:
+    return model._recommend(texts_of(allow, "allow"), plans_of(plans), flag_of(tune, "tune"), text_of(search, "search"),
+                            flag_of(sensitivity, "sensitivity"), flag_of(by_step, "by_step"),
+                            number_of(iterations, "iterations"))
+
+
+def predict_by(model: Any, plan: Any, *, whatif: str = "", global_batch: float = 0, iterations: float = 0) -> Any:
+    if isinstance(plan, _stepcast.CommPlan):
+        refuse_beside_own_plan(whatif, global_batch, iterations)
+        return model._predict_own(plan)
+    return model._predict(text_of(plan, "plan"), text_of(whatif, "whatif"), number_of(global_batch, "global_batch"),
+                          number_of(iterations, "iterations"))
+
+
+def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any) -> None:
+    """A plan of one's own names the layers and tensors of one profile, which what-ifs and layouts change."""
+    if text_of(whatif, "whatif"):
+        raise InputError("whatif", "nothing beside a CommPlan", shown(whatif), "ask of the profile after the what-ifs")
+    if number_of(global_batch, "global_batch"):
+        raise InputError("global_batch", "nothing beside a CommPlan", shown(global_batch))
+    if number_of(iterations, "iterations"):
+        raise InputError("iterations", "nothing beside a CommPlan", shown(iterations), "it has no warm-up")
 
 
 # ---- plans of one's own, and lists ----
@@ -293,9 +325,27 @@ def add_transfer(plan: Any, operation: str, tensors: Any, *, channel: int = 0, p
         try:
             first, count = operator.index(tensors), 1
         except TypeError:
-            raise InputError("tensors", "a run of tensors, range(first, end), or one number", repr(tensors)) from None
+            raise InputError("tensors", "a run of tensors, range(first, end), or one number", shown(tensors)) from None
     number = None if size is None else size_of(size, "size")
-    return plan._transfer(operation, first, count, channel, priority, number, carries_gradient, delay, overhead)
+    urgency = count_of(priority, "priority", -2**31)
+    if not -2**31 <= min(first, urgency) or not max(first, urgency) < 2**31:
+        raise InputError("tensors or priority", "numbers of 32 bits", shown(max(first, urgency, key=abs)))
+    return plan._transfer(text_of(operation, "operation"), first, count, count_of(channel, "channel"), urgency, number,
+                          flag_of(carries_gradient, "carries_gradient"), number_of(delay, "delay"),
+                          number_of(overhead, "overhead"))
+
+
+def add_channel(plan: Any, name: str, discipline: str = "fifo", credit: Any = 0) -> int:
+    return plan._channel(text_of(name, "channel"), text_of(discipline, "discipline"), size_of(credit, "credit"))
+
+
+def add_edge(plan: Any, source: Any, target: Any, *, lag: int = 0, source_phase: int = 0,
+             target_phase: int = 0) -> None:
+    try:
+        plan._edge(source, target, lag, source_phase, target_phase)
+    except TypeError:
+        found = ", ".join(shown(part) for part in (source, target, lag, source_phase, target_phase))
+        raise InputError("edge", "two ends, such as ('backward', 0), and whole numbers", found) from None
 
 
 def comm_plan_repr(plan: Any) -> str:

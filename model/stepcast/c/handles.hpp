@@ -39,10 +39,9 @@ struct stepcast_cluster {
   stepcast::Cluster cluster;
 };
 struct stepcast_model {
-  stepcast::Model model;                             ///< of the profile after the changes
+  stepcast::PreparedQuestion question;               ///< answers every plan
+  stepcast::Model model;                             ///< its profile after the changes, for the hot loop
   std::shared_ptr<const stepcast::SelfCheck> check;  ///< of the profile before them
-  stepcast::Scenario changes{};
-  double global_batch = 0;  ///< samples a step on all devices; 0: the worker's batch times the workers
 };
 struct stepcast_scratch {
   stepcast::Model::Scratch scratch;

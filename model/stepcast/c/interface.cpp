@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::string_view profile_keys[] = {"model", "batch", "strict", "check", "kernels"};
 constexpr std::string_view cluster_keys[] = {
-    "cluster",       "workers",     "per-node",    "network",       "inside", "servers", "collective",
-    "device-memory", "slow-worker", "late-worker", "degraded-link", "jitter", "switch"};
+    "cluster",     "workers",     "per-node",      "network", "inside", "servers", "collective", "device-memory",
+    "slow-worker", "late-worker", "degraded-link", "jitter",  "switch", "loss",    "stalls",     "rto"};
 
 std::span<const std::byte> bytes_at(const void* data, std::size_t size, const char* name) {
   if (size > 0) (void)c_needed(static_cast<const std::byte*>(data), name);
@@ -49,7 +49,8 @@ stepcast_profile profile_of_sources(std::span<const Source> sources, const CSett
   const Documents documents = documents_of(sources, reading, {"kernels", std::as_bytes(std::span(kernels)), {}});
   stepcast_profile out{profile_of(documents, options), {}, {}, {}};
   out.check = std::make_shared<const SelfCheck>(
-      check ? self_check_of(documents) : SelfCheck{.ranks = {}, .missing = "the self-check was left out"});
+      check ? self_check_of(documents, out.profile)
+            : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out.profile.cautions});
   out.caution = out.check->caution();
   for (const std::string& note : documents.notes) out.notes += note + '\n';
   return out;
@@ -71,6 +72,9 @@ stepcast_cluster cluster_of_settings(const char* const* list, std::optional<Clus
       .degraded_link = said.text("degraded-link"),
       .jitter = said.text("jitter"),
       .aggregation = said.text("switch"),
+      .loss = said.text("loss"),
+      .stalls = said.text("stalls"),
+      .rto = said.text("rto"),
   };
   if (base) {
     if (!description.cluster.empty())

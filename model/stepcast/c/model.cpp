@@ -19,8 +19,9 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view model_keys[] = {"same-device", "faster-compute", "what", "global-batch"};
-constexpr std::string_view recommendation_keys[] = {"allow", "plan", "tune", "search", "sensitivity"};
+constexpr std::string_view model_keys[] = {"same-device", "faster-compute", "what", "global-batch", "iterations"};
+constexpr std::string_view recommendation_keys[] = {"allow",       "plan",    "tune",      "search",
+                                                    "sensitivity", "by-step", "iterations"};
 
 const char* needed_text(const char* text, const char* name) { return &c_needed(text, name); }
 
@@ -30,35 +31,13 @@ std::span<T> needed_span(T* first, std::size_t count, const char* name) {
   return count == 0 ? std::span<T>() : std::span<T>(&c_needed(first, name), count);
 }
 
-PlanSpec plan_at(const char* text, const std::string& name) {
+Plan plan_at(const char* text, const std::string& name) {
   try {
-    return plan_spec_of(needed_text(text, "plan"));
+    return plan_of(needed_text(text, "plan"));
   } catch (const InputError& error) {
     if (name.empty()) throw;
     throw InputError(name + (error.where.empty() ? "" : ": " + error.where), error.expected, error.found, error.hint);
   }
-}
-
-/// The question that a model asks; its changes are made already.
-PreparedQuestion question_of(const stepcast_model& asked) {
-  Question question{.profile = asked.model.profile(), .cluster = asked.model.cluster()};
-  question.device = shipped_device_like(question.profile.device);
-  question.global_batch = asked.global_batch;
-  return PreparedQuestion(std::move(question));
-}
-
-/// The answer for a plan with or without a layout.
-struct CAnswer {
-  PreparedQuestion question;
-  Answer<Prediction> prediction;
-};
-CAnswer answer_of(const stepcast_model& asked, const char* text) {
-  Plan plan = plan_of(needed_text(text, "plan"));
-  plan.strategy = plan_after(asked.changes, plan.strategy);
-  PreparedQuestion question = question_of(asked);
-  Answer<Prediction> prediction =
-      question.divides(plan) ? question.answer(plan) : asked.model.prediction(plan.strategy);
-  return {std::move(question), std::move(prediction)};
 }
 
 /// The position of an option among those of the plan's strategy. Throws InputError.
@@ -96,6 +75,18 @@ void refuse_other_devices(const Model& model, const Cluster& other) {
   }
 }
 
+/// A ranking is of plans that divide the batch only, each over the collective that it names.
+void refuse_ranking(const PreparedQuestion& question) {
+  if (question.divides(plan_of("ddp")))
+    throw InputError("model", "one without global-batch, which layouts share out", "one with it",
+                     "ask stepcast_model_iterations for layouts by name");
+  if (!question.after_changes(PlanSpec{}).collective.empty())
+    throw InputError("model", "what-ifs of the step", "one of the collective",
+                     "name the collective behind each plan: 'ddp@ring'");
+}
+
+double step_or_nan(const Answer<Prediction>& answer) { return answer ? answer->iteration.value() : std::nan(""); }
+
 /// The name of a field, for templates.
 template <std::size_t size>
 struct Name {
@@ -122,11 +113,15 @@ auto value_of(const T& result) {
 
 stepcast_prediction plain(const Prediction& p) {
   const Breakdown& b = p.breakdown;
+  const TrainingRun run = p.run.value_or(TrainingRun{});
+  const InputDiagnosis input = p.input.value_or(InputDiagnosis{});
   return {.struct_size = sizeof(stepcast_prediction),
           .iteration_s = value_of<"iteration_s">(p),
           .interval_low_s = value_of<"interval_low_s">(p),
           .interval_high_s = value_of<"interval_high_s">(p),
           .step_spread_s = value_of<"step_spread_s">(p),
+          .step_p50_s = value_of<"step_p50_s">(p),
+          .step_p99_s = value_of<"step_p99_s">(p),
           .compute_s = value_of<"compute_s">(b),
           .exposed_communication_s = value_of<"exposed_communication_s">(b),
           .hidden_communication_s = value_of<"hidden_communication_s">(b),
@@ -137,7 +132,13 @@ stepcast_prediction plain(const Prediction& p) {
           .throughput_samples_per_s = value_of<"throughput_samples_per_s">(p),
           .memory_bytes = value_of<"memory_bytes">(p),
           .messages = value_of<"messages">(p),
-          .steady = value_of<"steady">(p)};
+          .steady = value_of<"steady">(p),
+          .run_s = value_of<"duration_s">(run),
+          .warm_up_s = value_of<"warm_up_s">(run),
+          .prep_stall_s = value_of<"prep_stall_s">(input),
+          .fetch_stall_s = value_of<"fetch_stall_s">(input),
+          .sufficient_cache = value_of<"sufficient_cache">(input),
+          .sufficient_workers = value_of<"sufficient_workers">(input)};
 }
 
 /// Sizes of the structure that a caller may have: from that of the first version to what no version will reach.
@@ -168,6 +169,11 @@ DeviceAssumption assumption_of(const CSettings& said) {
   return assumption;
 }
 
+double iterations_of(const CSettings& said) {
+  const std::string text = said.text("iterations");
+  return text.empty() ? 0 : static_cast<double>(integer_of(text, "iterations", 1, 1'000'000'000'000));
+}
+
 RecommendOptions recommend_options_of(const CSettings& said) {
   RecommendOptions options;
   std::istringstream allowed(said.text("allow"));
@@ -180,6 +186,8 @@ RecommendOptions recommend_options_of(const CSettings& said) {
   for (const std::string& plan : said.texts("plan")) options.plans.push_back(plan_spec_of(plan));
   options.tune = said.yes("tune", true);
   options.sensitivity = said.yes("sensitivity", true);
+  options.by_step = said.yes("by-step", false);
+  options.iterations = iterations_of(said);
   const std::string search = said.text("search");
   if (search == "bayesian") options.search = Search::bayesian;
   else if (!search.empty() && search != "grid") throw InputError("search", "grid or bayesian", in_quotes(search));
@@ -199,12 +207,12 @@ stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcas
     const CSettings said(settings, model_keys);
     Question question{.profile = profile_on(machines, traced.profile, assumption_of(said), ""), .cluster = machines};
     if (const std::string what = said.text("what"); !what.empty()) question.changes = scenario_of(what);
-    const std::string batch = said.text("global-batch");
-    const double shared = batch.empty() ? 0 : static_cast<double>(integer_of(batch, "global-batch", 1, 1'000'000'000));
-    const Scenario changes = question.changes;
-    const PreparedQuestion changed(std::move(question));
-    if (!changed.profile()) return Inapplicable{changed.profile().reason()};
-    return stepcast_model{Model(*changed.profile(), machines), traced.check, changes, shared};
+    if (const std::string batch = said.text("global-batch"); !batch.empty())
+      question.global_batch = static_cast<double>(integer_of(batch, "global-batch", 1, 1'000'000'000));
+    question.iterations = iterations_of(said);
+    const PreparedQuestion asked(std::move(question));
+    if (!asked.profile()) return Inapplicable{asked.profile().reason()};
+    return stepcast_model{asked, Model(*asked.profile(), asked.cluster()), traced.check};
   });
 }
 stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cluster* cluster, stepcast_model** other,
@@ -213,7 +221,8 @@ stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cl
     const stepcast_model& here = c_needed(model, "model");
     const Cluster& machines = c_needed(cluster, "cluster").cluster;
     refuse_other_devices(here.model, machines);
-    return stepcast_model{here.model.on(machines), here.check, here.changes, here.global_batch};
+    const PreparedQuestion there = here.question.on(machines);
+    return stepcast_model{there, here.model.on(there.cluster()), here.check};
   });
 }
 void stepcast_model_free(stepcast_model* model) { delete model; }
@@ -228,18 +237,18 @@ void stepcast_scratch_free(stepcast_scratch* scratch) { delete scratch; }
 stepcast_status stepcast_model_iteration(const stepcast_model* model, const char* plan, stepcast_scratch* scratch,
                                          double* iteration_s, stepcast_error* error) {
   return c_status_of(error, [&]() -> CRefusal {
-    const stepcast_model& whole = c_needed(model, "model");
-    const Model& asked = whole.model;
+    const stepcast_model& asked = c_needed(model, "model");
     double& out = c_needed(iteration_s, "iteration_s");
-    if (has_layout(needed_text(plan, "plan")) || whole.global_batch > 0) {
-      const CAnswer answer = answer_of(whole, plan);
-      if (!answer.prediction) return Inapplicable{answer.prediction.reason()};
-      out = answer.prediction->iteration.value();
+    const Plan read = plan_at(plan, {});
+    if (asked.question.divides(read)) {
+      const Answer<Prediction> answer = asked.question.answer(read);
+      if (!answer) return Inapplicable{answer.reason()};
+      out = answer->iteration.value();
       return std::nullopt;
     }
-    const PlanSpec spec = plan_after(whole.changes, refuse_open_options(plan_at(plan, {}), "plan"));
+    const PlanSpec spec = asked.question.after_changes(refuse_open_options(read.strategy, "plan"));
     const auto answer_with = [&](Model::Scratch& own) -> CRefusal {
-      const Answer<Seconds> answer = asked.iteration(spec, own);
+      const Answer<Seconds> answer = asked.model.iteration(spec, own);
       if (!answer) return Inapplicable{answer.reason()};
       out = answer->value();
       return std::nullopt;
@@ -253,15 +262,19 @@ stepcast_status stepcast_model_iteration(const stepcast_model* model, const char
 stepcast_status stepcast_model_iterations(const stepcast_model* model, const char* const* plans, size_t count,
                                           double* iteration_s, unsigned threads, stepcast_error* error) {
   return c_status_of(error, [&]() -> CRefusal {
-    const Model& asked = c_needed(model, "model").model;
+    const stepcast_model& asked = c_needed(model, "model");
     const std::span<double> out = needed_span(iteration_s, count, "iteration_s");
-    std::vector<PlanSpec> specs;
-    specs.reserve(count);
+    std::vector<Plan> read;
+    std::vector<PlanSpec> specs;  // the hot loop takes those of plans that divide the model as if they did not
+    read.reserve(count), specs.reserve(count);
     for (const char* plan : needed_span(plans, count, "plans")) {
-      const std::string where = "plans[" + std::to_string(specs.size()) + "]";
-      specs.push_back(refuse_open_options(plan_at(plan, where), where));
+      const std::string where = "plans[" + std::to_string(read.size()) + "]";
+      read.push_back(plan_at(plan, where));
+      specs.push_back(asked.question.after_changes(refuse_open_options(read.back().strategy, where)));
     }
-    asked.iterations(specs, out, threads);
+    asked.model.iterations(specs, out, threads);
+    for (std::size_t i = 0; i < count; ++i)
+      if (asked.question.divides(read[i])) out[i] = step_or_nan(asked.question.answer(read[i]));
     return std::nullopt;
   });
 }
@@ -270,12 +283,22 @@ stepcast_status stepcast_model_iterations_over(const stepcast_model* model, cons
                                                const double* values, size_t count, double* iteration_s,
                                                unsigned threads, stepcast_error* error) {
   return c_status_of(error, [&]() -> CRefusal {
-    const Model& asked = c_needed(model, "model").model;
+    const stepcast_model& asked = c_needed(model, "model");
     const std::span<double> out = needed_span(iteration_s, count, "iteration_s");
-    const PlanSpec spec = plan_at(plan, {});
-    const std::size_t varied = option_of(spec, needed_text(option, "option"));
-    refuse_open_options(spec, "plan", varied);
-    asked.iterations(spec, varied, needed_span(values, count, "values"), out, threads);
+    Plan read = plan_at(plan, {});
+    const std::size_t varied = option_of(read.strategy, needed_text(option, "option"));
+    refuse_open_options(read.strategy, "plan", varied);
+    const std::span<const double> settings = needed_span(values, count, "values");
+    if (!asked.question.divides(read)) {
+      asked.model.iterations(asked.question.after_changes(read.strategy), varied, settings, out, threads);
+      return std::nullopt;
+    }
+    const OptionSpec& range = read.strategy.strategy->options[varied];
+    for (std::size_t i = 0; i < count; ++i) {
+      read.strategy.options[varied] = settings[i];
+      const bool within = settings[i] >= range.low && settings[i] <= range.high;
+      out[i] = within ? step_or_nan(asked.question.answer(read)) : std::nan("");
+    }
     return std::nullopt;
   });
 }
@@ -286,9 +309,9 @@ stepcast_status stepcast_model_predict(const stepcast_model* model, const char* 
     const stepcast_model& asked = c_needed(model, "model");
     stepcast_prediction& out = c_needed(prediction, "prediction");
     check_size(out);
-    const CAnswer answer = answer_of(asked, plan);
-    if (!answer.prediction) return Inapplicable{answer.prediction.reason()};
-    write_prediction(*answer.prediction, out);
+    const Answer<Prediction> answer = asked.question.answer(plan_at(plan, {}));
+    if (!answer) return Inapplicable{answer.reason()};
+    write_prediction(*answer, out);
     return std::nullopt;
   });
 }
@@ -297,21 +320,16 @@ stepcast_status stepcast_model_prediction_json(const stepcast_model* model, cons
                                                stepcast_error* error) {
   return c_made(json, "json", error, [&]() -> Answer<stepcast_text> {
     const stepcast_model& asked = c_needed(model, "model");
-    CAnswer whole = answer_of(asked, plan);
-    Answer<Prediction>& answer = whole.prediction;
+    Answer<Prediction> answer = asked.question.answer(plan_at(plan, {}));
     if (!answer) return Inapplicable{answer.reason()};
     if (answer->layout) {
-      const Workload& workload = *whole.question.workload();
-      const LayoutOptions options = whole.question.layout_options();
-      const LayoutReport report{
-          {workload, whole.question.cluster(), *asked.check, options.global_batch, options.memory_cap},
-          *answer->layout,
-          launch_settings(workload, *answer->layout)};
+      const LayoutReport report = layout_report_of(asked.question, *asked.check, *answer->layout);
       return c_text_of([&](std::ostream& out) { report_named("json")->layout(out, report); });
     }
     if (const std::string caution = asked.check->caution(); !caution.empty())
       answer->warnings.push_back(caution + ": this prediction is doubtful");
-    const PredictionReport report{asked.model.profile(), asked.model.cluster(), *asked.check, *answer};
+    const PredictionReport report{asked.model.profile(), asked.model.cluster(), *asked.check, *answer,
+                                  pacing_cycle_of(asked.model.profile(), asked.model.cluster(), answer->plan)};
     return c_text_of([&](std::ostream& out) { report_named("json")->prediction(out, report); });
   });
 }
@@ -323,6 +341,7 @@ stepcast_status stepcast_model_recommendation_json(const stepcast_model* model, 
     const stepcast_model& asked = c_needed(model, "model");
     stepcast_text*& place = c_needed(json, "json");
     const RecommendOptions options = recommend_options_of(CSettings(settings, recommendation_keys, "plan"));
+    refuse_ranking(asked.question);
     const Ranking ranking = asked.model.recommendation(options);
     const RankingReport report{asked.model.profile(), asked.model.cluster(), *asked.check, ranking};
     place = new stepcast_text(c_text_of([&](std::ostream& out) { report_named("json")->ranking(out, report); }));

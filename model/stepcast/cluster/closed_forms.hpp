@@ -6,6 +6,7 @@
 // step and inverse bandwidth beta. The time of the reduction itself (gamma) is folded into a fitted beta. All are zero
 // for P = 1, linear in alpha and beta, and monotone in the message size. Members of collectives/ put them together.
 #include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/transport.hpp>
 
 #include <bit>
 #include <cstdint>
@@ -47,9 +48,9 @@ constexpr CostLine on_part(CostLine line, std::int64_t k) {
 // The links of the worker that has the least of them: every pattern here waits for all of its ranks in every step, so
 // that the slowest link sets the pace.
 
-/// One network card of a machine.
+/// One network card of a machine, with what its transport leaves of it.
 inline Link network_link(const Cluster& c) {
-  return {c.network.latency, c.network.bandwidth * c.stragglers.least_link_share()};
+  return {c.network.latency, c.network.bandwidth * (c.stragglers.least_link_share() * usable_share(c.transport))};
 }
 /// Between the devices of one machine. A degraded link is one between machines, if there are several.
 inline Link inside_link(const Cluster& c) {

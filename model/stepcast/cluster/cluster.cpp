@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -99,6 +100,20 @@ void check_stragglers(const Place& place, const Stragglers& s, std::int64_t work
     place.at("jitter").refuse("a relative spread above 0, at most 0.5", std::to_string(s.jitter.relative));
 }
 
+void check_transport(const Place& place, const Transport& t) {
+  constexpr double most = 0.9;  // beyond it no transport makes progress
+  for (const auto& [key, share] : {std::pair{"loss", t.loss}, std::pair{"stalls", t.stalls}})
+    if (!(share >= 0 && share <= most)) place.at(key).refuse("a share from 0 to 0.9", std::to_string(share));
+  if (!(t.timeout > Seconds(0) && t.timeout <= Seconds(3600)))
+    place.at("rto").refuse("a time above zero, at most an hour", text_of(t.timeout));
+  if (!(t.packet.value() >= 64 && t.packet.value() <= 1e6))
+    place.at("packet").refuse("a size from 64 B to 1 MB", std::to_string(t.packet.value()));
+  if (!(t.oversubscription >= 0.01 && t.oversubscription <= 1000))
+    place.at("oversubscription").refuse("a factor from 0.01 to 1000", std::to_string(t.oversubscription));
+  for (const auto& [key, count] : {std::pair{"flows", t.flows}, std::pair{"paths", t.paths}})
+    if (count < 1 || count > 1000) place.at(key).refuse("a whole number from 1 to 1000", std::to_string(count));
+}
+
 bool is_operation(std::string_view name) {
   for (std::size_t i = 0; i < operation_count; ++i) {
     if (name_of(static_cast<Operation>(i)) == name) return true;
@@ -158,7 +173,15 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_factor(contention.at("latency_under_compute"), cluster.contention.latency_under_compute);
   check_factor(contention.at("compute_under_communication"), cluster.contention.compute_under_communication);
   if (cluster.aggregation) check_aggregation(top.at("aggregation"), *cluster.aggregation);
+  if (cluster.overlay) {
+    cluster.overlay = checked(*std::move(cluster.overlay), std::string(source) + "#/overlay");
+    const auto agents = static_cast<std::int64_t>(cluster.overlay->agents.size());
+    if (agents != cluster.workers())
+      top.at("overlay").at("agents").refuse("one agent for each worker (" + std::to_string(cluster.workers()) + ")",
+                                            std::to_string(agents));
+  }
   check_stragglers(top.at("stragglers"), cluster.stragglers, cluster.workers());
+  check_transport(top.at("transport"), cluster.transport);
   if (!std::isfinite(cluster.relative_error) || cluster.relative_error < 0) {
     top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));
   }
@@ -194,6 +217,9 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
                         std::to_string(workers)};
   }
   if (workers == cluster.workers()) return cluster;
+  if (cluster.overlay)
+    return Inapplicable{"its overlay connects " + counted(cluster.workers(), "agent") + ", which no other number of " +
+                        "workers fits"};
   const std::int64_t per_node = cluster.devices_per_node;
   if (workers > per_node && workers % per_node != 0) {
     return Inapplicable{std::to_string(workers) + " workers are no whole number of machines with " +
@@ -209,8 +235,8 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
     left -= s.workers;
   }
   std::erase_if(cluster.stragglers.slow, [](const SlowWorkers& s) { return s.workers == 0; });
-  // Extra server machines come per worker machine, as they do in the deployments that have them.
-  if (cluster.servers > 0) {
+  // Extra server machines come per worker machine, as in the deployments that have them, unless somebody counted them.
+  if (cluster.servers > 0 && !cluster.servers_stay) {
     const double per_machine = static_cast<double>(cluster.servers) / static_cast<double>(nodes_before);
     cluster.servers = std::max<std::int64_t>(1, std::llround(per_machine * static_cast<double>(cluster.nodes)));
   }
@@ -248,6 +274,7 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
     cluster.network = {microseconds(fast ? 5 : 10), nominal * goodput_of_tcp};
     cluster.inside = {microseconds(5), BytesPerSecond(20e9)};
     cluster.message_overhead = microseconds(20);
+    cluster.server_sum_rate = BytesPerSecond(33e9);
     cluster.all_reduce = "ring_or_tree";
     cluster.provenance = {"network: " + std::string(network) +
                               " as given; assumed: goodput 94 % of nominal (TCP over 1500-byte frames), " +
@@ -255,6 +282,7 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
                           "network cards: assumed one a machine",
                           "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)",
                           "message overhead: assumed 20 us a collective (launch)",
+                          "server_sum_rate: assumed 33 GB/s (two reads and a write at 100 GB/s of a socket's memory)",
                           "all-reduce: assumed the faster of ring and tree at each size",
                           "relative error: assumed 15 %, for links that nobody measured"};
     cluster.relative_error = 0.15;

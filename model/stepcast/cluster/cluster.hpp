@@ -16,12 +16,14 @@
 // shared by all devices of its node unless `nics_per_node` says that there are several. Measured size -> time tables,
 // if present, take precedence over closed forms. Invariants: counts >= 1, bandwidths > 0, latencies >= 0; every number
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
-// that adds up gradients is there only if `aggregation` says so. Not modelled: routing, congestion between jobs,
-// machines with different numbers of devices.
+// that adds up gradients is there only if `aggregation` says so; packets are lost if `transport` says so. Not modelled:
+// routing (but for the strategy overlay: overlay.hpp), congestion between jobs, machines with different numbers of
+// devices.
 //
 // Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
+#include <stepcast/cluster/overlay.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -67,6 +69,9 @@ struct Aggregation {
   double hit_fraction = 1;    ///< atp: share of the packets that find an aggregator; the others go on to the server
   std::int64_t racks = 1;     ///< whose own switches add up first
   double absorbed_share = 0;  ///< sa_atp: share of a straggler's remaining traffic that leaders take over
+  /// sa_atp: what a machine sends, in units of its own gradients, where helpers are predicted apart from the one that
+  /// they help (prediction/leaders.hpp): below 1 of the latter, above 1 of a leader. Never read from a file.
+  double carried = 1;
 };
 
 /// Workers that are slower than the others, all in the same way.
@@ -75,6 +80,20 @@ struct SlowWorkers {
   double compute_factor = 1;  ///< on every compute time
   Seconds delay;              ///< how much later each step starts
   double link_share = 1;      ///< the share of a healthy link's bandwidth: between machines, or inside the only one
+};
+
+/// How packets fare between machines. Nothing is lost by default. A machine's own counters tell the first two
+/// (`nstat`): TcpRetransSegs and TcpExtTCPTimeouts, each over TcpOutSegs.
+struct Transport {
+  double loss = 0;              ///< share of the packets that are lost and sent again
+  double stalls = 0;            ///< time-outs per packet sent: losses that nothing but the sender's clock repairs
+  Seconds timeout{0.2};         ///< the wait for the first of them (Linux: at least 200 ms); doubles each time
+  Bytes packet{1500};           ///< as the network carries it
+  double oversubscription = 1;  ///< bandwidth of all hosts over that of all uplinks
+  std::int64_t flows = 1;       ///< that carry one message of a machine at the same time
+  std::int64_t paths = 1;       ///< equal uplinks among which flows are spread
+  bool spraying = false;        ///< packet by packet over all paths; false: each flow is hashed to one
+  bool operator==(const Transport&) const = default;
 };
 
 /// Random slowness of every worker in every step, independent of one another.
@@ -101,8 +120,9 @@ struct Cluster {
   Link inside;          ///< between devices of one node
   Link network;         ///< between nodes, per network card
   std::int64_t nics_per_node = 1;
-  Link server_link;          ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
-  std::int64_t servers = 0;  ///< extra server machines that may be used; 0 = none
+  Link server_link;           ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
+  std::int64_t servers = 0;   ///< extra server machines that may be used; 0 = none
+  bool servers_stay = false;  ///< as many for any number of machines; else so many for each
   /// Bus bandwidth of the reduction (and broadcast) inside a machine before a push (after a pull); 0 = that of
   /// `inside`.
   BytesPerSecond server_local_rate;
@@ -113,7 +133,9 @@ struct Cluster {
   std::vector<MeasuredCollective> tables;
   Contention contention;
   std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
+  std::optional<OverlayNetwork> overlay;   ///< who mixes models with whom, over which network (strategy overlay)
   Stragglers stragglers;
+  Transport transport;                  ///< what the network does to the packets of every plan (transport.hpp)
   double relative_error = 0;            ///< rms residual of the fit behind the numbers, 0 = unknown; widens intervals
   std::vector<std::string> provenance;  ///< one line per source
 

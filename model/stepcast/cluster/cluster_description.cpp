@@ -33,6 +33,23 @@ Jitter jitter_of(std::string text) {
   return jitter;
 }
 
+/// "switchml", "atp", or "sa_atp:0.3" with the share that leaders take over.
+Aggregation aggregation_of(std::string text, Aggregation a) {
+  constexpr const char* share = "the share of a straggler's traffic that leaders take over, as in 'sa_atp:0.3'";
+  const auto colon = text.find(':');
+  if (colon != std::string::npos) {
+    const std::string number = text.substr(colon + 1);
+    if (text.substr(0, colon) != "sa_atp")
+      throw InputError("--switch", "a share with sa_atp only", in_quotes(text), "leave out ':" + number + "'");
+    a.absorbed_share = number_within(number, "--switch", 1e-9, 1, "a share above 0, at most 1");
+    text.erase(colon);
+  }
+  a.program = text;
+  if (a.program == "sa_atp" && a.absorbed_share == 0)
+    throw InputError("--switch", share, in_quotes(text), "it is not published; without it sa_atp is atp");
+  return a;
+}
+
 /// The cluster with what is out of the ordinary, on top of what it says itself.
 Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
   SlowWorkers slow;  // the same one has all faults
@@ -44,10 +61,21 @@ Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
   if (slow.compute_factor != 1 || slow.delay != Seconds(0) || slow.link_share != 1)
     cluster.stragglers.slow.push_back(slow);
   if (!said.jitter.empty()) cluster.stragglers.jitter = jitter_of(said.jitter);
-  if (!said.aggregation.empty()) {
-    if (!cluster.aggregation) cluster.aggregation = Aggregation{};
-    cluster.aggregation->program = said.aggregation;
+  Transport& transport = cluster.transport;
+  constexpr const char* share = "a share of the packets, 0 to 0.9";
+  if (!said.loss.empty()) transport.loss = number_within(said.loss, "--loss", 0, 0.9, share);
+  if (!said.stalls.empty()) transport.stalls = number_within(said.stalls, "--stalls", 0, 0.9, share);
+  if (!said.rto.empty()) {
+    transport.timeout = seconds_of(said.rto, "--rto");
+    if (transport.stalls == 0 && said.stalls.empty())
+      throw InputError("--rto", "a network on which packets wait for it", in_quotes(said.rto),
+                       "give --stalls, the time-outs per packet sent");
   }
+  if (transport != Transport{} && cluster.nodes == 1 && !(said.loss + said.stalls).empty())
+    throw InputError(said.loss.empty() ? "--stalls" : "--loss", "a network between machines", "one machine",
+                     "packets are lost between machines; give --per-node");
+  if (!said.aggregation.empty())
+    cluster.aggregation = aggregation_of(said.aggregation, cluster.aggregation.value_or(Aggregation{}));
   return checked(std::move(cluster), "flags");
 }
 
@@ -113,7 +141,10 @@ void set_collective(Cluster& cluster, const std::string& name) {
 /// With the messages of the command line.
 Cluster described_cluster(const ClusterDescription& said, const std::optional<Cluster>& base) {
   Cluster cluster = base || !said.cluster.empty() ? cluster_of_name(said, base) : cluster_of_links(said);
-  if (!said.servers.empty()) cluster.servers = integer_of(said.servers, "--servers", 0, most_machines);
+  if (!said.servers.empty()) {
+    cluster.servers = integer_of(said.servers, "--servers", 0, most_machines);
+    cluster.servers_stay = true;
+  }
   if (!said.device_memory.empty()) cluster.device_memory = memory_of(said.device_memory, "--device-memory");
   cluster = with_disturbances(std::move(cluster), said);
   if (!said.collective.empty()) set_collective(cluster, said.collective);

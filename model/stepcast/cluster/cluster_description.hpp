@@ -18,6 +18,8 @@ struct ClusterDescription {
   std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
   /// What is out of the ordinary: "1.3", "5 ms", "0.5", "0.05", "switchml".
   std::string slow_worker{}, late_worker{}, degraded_link{}, jitter{}, aggregation{};
+  /// What the network does to packets: shares "0.001" and "1e-6", and "200 ms".
+  std::string loss{}, stalls{}, rto{};
 };
 
 /// Throws InputError. `base`: the cluster itself, where it did not come with the program.

@@ -3,6 +3,7 @@
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/fit.hpp>
+#include <stepcast/cluster/transport.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -71,14 +72,27 @@ Seconds CommunicationCost::measured(std::size_t i, Bytes m) const {
   return overhead_ + table_scale_[i] * tables_[i](m);
 }
 
+double CommunicationCost::sprayed_over_hashed() const {
+  Transport sprayed = transport_;
+  sprayed.spraying = true;
+  return path_factor(sprayed) / path_factor(transport_);
+}
+
+Seconds CommunicationCost::repair_time(Operation op, Bytes m, double tolerated) const {
+  return round_trip_ * repair_rounds(packets(op, m), transport_.loss, tolerated);
+}
+
 // --- Costs of one cluster -------------------------------------------------------------------------------------------
 
 namespace {
 
 /// The link of a healthy worker machine, or of a server machine, for parameter-server traffic.
 Link server_link(const Cluster& c) {
-  if (c.server_link.bandwidth.value() > 0) return c.server_link;
-  return {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
+  Link link = c.server_link;
+  if (link.bandwidth.value() == 0)
+    link = {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
+  link.bandwidth *= usable_share(c.transport);
+  return link;
 }
 
 /// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
@@ -102,7 +116,8 @@ CostLine server_sum(const Cluster& c) {
 /// at least what one worker's connection delivers (`server_link`, which the worker's end may limit).
 CostLine server_card(const Cluster& c) {
   if (c.nodes == 1 || c.servers == 0) return {};
-  const BytesPerSecond network = c.network.bandwidth * static_cast<double>(c.nics_per_node);
+  const BytesPerSecond network =
+      c.network.bandwidth * (static_cast<double>(c.nics_per_node) * usable_share(c.transport));
   const BytesPerSecond card = std::max(network, server_link(c).bandwidth);
   return {Seconds(0), static_cast<double>(c.nodes) / card.value()};
 }
@@ -136,6 +151,16 @@ Cluster under_compute(Cluster c) {
     c.aggregation->round_trip *= c.contention.latency_under_compute;
   }
   return c;
+}
+
+/// Bytes that an operation on m bytes puts on the links of all machines, over m. A server's card is loaded by the same
+/// bytes as the links of its workers, which count them.
+std::array<double, operation_count> network_volumes(const Cluster& c) {
+  if (c.nodes == 1) return {};
+  const double n = static_cast<double>(c.nodes), others = n - 1, devices = static_cast<double>(c.devices_per_node);
+  const double served = c.servers == 0 ? others : n;
+  //      all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, send, push, pull, sum, and inside
+  return {2 * others, others, others, others, devices * others, n, served, served, 0, 0, 0, 0};
 }
 
 using LineOf = CostLine (*)(const Cluster&);
@@ -173,12 +198,13 @@ CostLine line_of(const ScaledTable& t) {
   return {line.start_up * t.scale, line.seconds_per_byte * t.scale};
 }
 
-/// The table as it would be with the slowest worker's links: measured on healthy ones, each time grows as the closed
-/// form `line` does.
+/// The table as it would be with the slowest worker's links and with losses: measured on healthy ones, each time grows
+/// as the closed form `line` does.
 MeasuredCollective on_slowest_link(MeasuredCollective table, LineOf line, const Cluster& c) {
-  if (c.stragglers.least_link_share() == 1 || !line) return table;
+  if ((c.stragglers.least_link_share() == 1 && usable_share(c.transport) == 1) || !line) return table;
   Cluster healthy = c;
   healthy.stragglers.slow.clear();
+  healthy.transport = {};
   const CostLine slow = line(c), free = line(healthy);
   for (std::size_t i = 0; i < table.sizes.size(); ++i)
     if (free(table.sizes[i]) > Seconds(0)) table.times[i] *= slow(table.sizes[i]) / free(table.sizes[i]);
@@ -220,6 +246,10 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
   cost.algorithm_ = from_table ? std::string_view("table") : forms->name;
   const bool alone = cluster.workers() == 1;
   if (!alone) cost.overhead_ = cluster.message_overhead;
+  if (cluster.nodes > 1) cost.transport_ = cluster.transport;
+  cost.round_trip_ = 2 * cluster.network.latency;
+  cost.packets_per_byte_ = network_volumes(cluster);
+  for (double& packets : cost.packets_per_byte_) packets /= cluster.transport.packet.value();
 
   const auto line_functions = forms_of(*forms);
   for (std::size_t i = 0; i < operation_count; ++i) {
@@ -237,6 +267,10 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     const Cluster slow = under_compute(cluster);
     for (std::size_t i = 0; i < operation_count; ++i)
       if (cost.lines_[i] != CostLine{}) cost.slow_lines_[i] = line_functions[i](slow) + CostLine{cost.overhead_, 0};
+    const bool two = forms->other_all_reduce != nullptr;
+    const auto other = [&](const Cluster& c) { return forms->other_all_reduce(c) + CostLine{cost.overhead_, 0}; };
+    cost.other_form_ = two ? other(cluster) : cost.form_lines_[0];
+    cost.other_slow_ = two ? other(slow) : cost.slow_lines_[0];
   }
   cost.other_lines_ = cost.lines_;
   if (forms->other_all_reduce && !alone) {

@@ -74,6 +74,7 @@ struct CollectiveAlgorithm {
   CostLine (*other_all_reduce)(const Cluster&) = nullptr;
   bool needs_switch = false;   ///< one that adds up gradients (Cluster::aggregation)
   bool needs_servers = false;  ///< server machines
+  bool leaders_help = false;   ///< workers that are ready take over from those that are not (prediction/leaders.hpp)
 
   /// Time of an all-reduce without message overhead. Requires that the algorithm defines it.
   [[nodiscard]] Seconds all_reduce_time(const Cluster& cluster, Bytes m) const {
@@ -117,9 +118,25 @@ class CommunicationCost {
   [[nodiscard]] double slow_down(Operation op, Bytes m) const {
     if (!contended_) return 1;
     const auto i = static_cast<std::size_t>(op);
-    const double free = form_lines_[i](m).value();
-    return free > 0 ? slow_lines_[i](m).value() / free : 1;
+    const bool other = op == Operation::all_reduce && other_form_(m) < form_lines_[i](m);
+    const double free = (other ? other_form_ : form_lines_[i])(m).value();
+    return free > 0 ? (other ? other_slow_ : slow_lines_[i])(m).value() / free : 1;
   }
+  /// True where lost packets of that operation are sent again: it arrives later than its last byte was sent.
+  [[nodiscard]] bool repairs(Operation op) const { return transport_.loss > 0 && between_machines(op); }
+  /// How much later that is, in the mean, if all but the share `tolerated` has to arrive.
+  [[nodiscard]] Seconds repair_time(Operation op, Bytes m, double tolerated = 0) const;
+  /// Time on the links of packets that are sprayed over all paths, over that of the network's own flows: at most 1.
+  [[nodiscard]] double sprayed_over_hashed() const;
+  /// Packets of the operation on all links between machines; 0 where it stays inside of them.
+  [[nodiscard]] double packets(Operation op, Bytes m) const {
+    return packets_per_byte_[static_cast<std::size_t>(op)] * m.value();
+  }
+  [[nodiscard]] bool between_machines(Operation op) const {
+    return packets_per_byte_[static_cast<std::size_t>(op)] > 0;
+  }
+  /// Of the network between machines; ideal on one machine.
+  [[nodiscard]] const Transport& transport() const { return transport_; }
   [[nodiscard]] std::string_view algorithm() const { return algorithm_; }
   /// Every operation takes no time: for checking a plan's structure.
   [[nodiscard]] static CommunicationCost free_of_charge() {
@@ -137,6 +154,10 @@ class CommunicationCost {
   std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
   std::array<bool, operation_count> defined_{};
   std::array<CostLine, operation_count> form_lines_{}, slow_lines_{};  ///< closed forms, on free and on slow links
+  std::array<double, operation_count> packets_per_byte_{};
+  Transport transport_;
+  Seconds round_trip_;                ///< in which a lost packet is noticed and sent again
+  CostLine other_form_, other_slow_;  ///< of the all-reduce's second form; the same lines unless there is one
   bool contended_ = false;
   Seconds overhead_;  ///< Cluster::message_overhead; part of the lines, added to table values
   std::string_view algorithm_;

@@ -19,7 +19,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] std::optional<Device> shipped_device_like(std::string_view name);
 /// The same for a name that somebody gave. Throws InputError naming `where`, with a suggestion.
 [[nodiscard]] Device device_named(std::string_view name, std::string_view where = "device");
-/// The cluster with what the device tells and it leaves open: its name and its memory.
+/// The cluster with what the device tells and it leaves open: its name, its memory, and that what goes to servers is
+/// copied between device and host.
 [[nodiscard]] Cluster with_device(Cluster, const std::optional<Device>&);
 
 /// What to assume where the cluster's device is not the traced one.

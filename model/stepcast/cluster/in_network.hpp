@@ -33,9 +33,10 @@ struct PacketFormat {
 /// `between` machines, after a reduce-scatter and before an all-gather among the devices of each.
 [[nodiscard]] CostLine with_local_stages(const Cluster&, CostLine between);
 
-/// All-reduce by ATP: packets that find no aggregator go on to the servers, which also return every result.
-/// `slow_wire`: bytes that the worker with the smallest share of a link moves for each byte that the others do. (Lao et
-/// al. 2021.)
-[[nodiscard]] CostLine best_effort_aggregation(const Cluster&, double slow_wire);
+/// All-reduce by ATP: packets that find no aggregator go on to the servers, which also return every result (Lao et al.
+/// 2021). `absorbed`: the largest share of the traffic of machines with a slow link that the other machines take over,
+/// evenly, on their own links and hosts; they stop where they would be later than the one that they help. With
+/// Aggregation::carried, of a machine that sends so much.
+[[nodiscard]] CostLine best_effort_aggregation(const Cluster&, double absorbed);
 
 }  // namespace stepcast

@@ -1,14 +1,19 @@
-// The JSON form of a cluster, schema "stepcast.cluster/1": unit strings for quantities, SI arrays for tables.
+// The JSON forms of a cluster, schema "stepcast.cluster/1", and of an overlay, schema "stepcast.overlay/1": unit
+// strings for quantities, SI arrays for tables.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/encodings/json_node.hpp>
+
+#include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
 
 using Json = JsonNode::Json;
 constexpr std::string_view schema = "stepcast.cluster/1";
+constexpr std::string_view overlay_schema = "stepcast.overlay/1";
 
 Link link_of(const JsonNode& node) {
   static const std::vector<std::string> known{"latency", "bandwidth"};
@@ -93,6 +98,75 @@ Stragglers stragglers_of(const JsonNode& node) {
   return stragglers;
 }
 
+Transport transport_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"loss",  "stalls", "rto",     "packet", "oversubscription",
+                                              "flows", "paths",  "spraying"};
+  node.require_keys(known);
+  Transport t;
+  if (node.has("loss")) t.loss = node.at("loss").number();
+  if (node.has("stalls")) t.stalls = node.at("stalls").number();
+  if (node.has("rto")) t.timeout = node.at("rto").seconds();
+  if (node.has("packet")) t.packet = node.at("packet").bytes();
+  if (node.has("oversubscription")) t.oversubscription = node.at("oversubscription").number();
+  if (node.has("flows")) t.flows = node.at("flows").integer();
+  if (node.has("paths")) t.paths = node.at("paths").integer();
+  if (node.has("spraying")) t.spraying = node.at("spraying").boolean();
+  return t;
+}
+
+// The two ends of a link or an edge.
+std::pair<std::string, std::string> ends_of(const JsonNode& node) {
+  const std::vector<JsonNode> ends = node.elements("an array of two names");
+  if (ends.size() != 2) node.refuse("an array of two names");
+  return {ends[0].text(), ends[1].text()};
+}
+
+OverlayNetwork overlay_of(const JsonNode& node, std::string_view source) {
+  static const std::vector<std::string> known{"schema", "name", "agents", "relays", "links", "overlay", "provenance"};
+  static const std::vector<std::string> link_keys{"between", "capacity", "latency"};
+  static const std::vector<std::string> edge_keys{"between", "route"};
+  node.require_keys(known);
+  if (node.at("schema").text() != overlay_schema) node.at("schema").refuse(in_quotes(overlay_schema));
+  OverlayNetwork o;
+  o.name = node.at("name").text();
+  for (const JsonNode& n : node.at("agents").elements("an array of names")) o.agents.push_back(n.text());
+  o.relays = node.texts("relays", "an array of names");
+  for (const JsonNode& n : node.at("links").elements("an array of links")) {
+    n.require_keys(link_keys);
+    const auto [a, b] = ends_of(n.at("between"));
+    o.links.push_back({a, b, n.at("capacity").bandwidth(), n.has("latency") ? n.at("latency").seconds() : Seconds(0)});
+  }
+  for (const JsonNode& n : node.at("overlay").elements("an array of edges")) {
+    n.require_keys(edge_keys);
+    const auto [a, b] = ends_of(n.at("between"));
+    o.edges.push_back({a, b, n.texts("route", "an array of names")});
+  }
+  for (const JsonNode& n : node.at("provenance").elements("an array of strings")) o.provenance.push_back(n.text());
+  return checked(std::move(o), source);
+}
+
+Json json_value_of(const OverlayNetwork& o) {
+  Json json{{"schema", overlay_schema}, {"name", o.name}, {"agents", o.agents}};
+  if (!o.relays.empty()) json["relays"] = o.relays;
+  json["links"] = Json::array();
+  for (const OverlayNetwork::Link& l : o.links) {
+    Json link;
+    link["between"] = Json::array({l.a, l.b});
+    link["capacity"] = exact_text_of(l.capacity);
+    if (l.latency > Seconds(0)) link["latency"] = exact_text_of(l.latency);
+    json["links"].push_back(std::move(link));
+  }
+  json["overlay"] = Json::array();
+  for (const OverlayNetwork::Edge& e : o.edges) {
+    Json edge;
+    edge["between"] = Json::array({e.a, e.b});
+    if (!e.route.empty()) edge["route"] = e.route;
+    json["overlay"].push_back(std::move(edge));
+  }
+  json["provenance"] = o.provenance;
+  return json;
+}
+
 Json json_of(const Link& link) {
   return {{"latency", exact_text_of(link.latency)}, {"bandwidth", exact_text_of(link.bandwidth)}};
 }
@@ -119,6 +193,17 @@ Json json_of(const Aggregation& a) {
   return json;
 }
 
+Json json_of(const Transport& t) {
+  return {{"loss", t.loss},
+          {"stalls", t.stalls},
+          {"rto", exact_text_of(t.timeout)},
+          {"packet", exact_text_of(t.packet)},
+          {"oversubscription", t.oversubscription},
+          {"flows", t.flows},
+          {"paths", t.paths},
+          {"spraying", t.spraying}};
+}
+
 Json json_of(const Stragglers& stragglers) {
   Json json{{"slow", Json::array()}};
   for (const SlowWorkers& s : stragglers.slow)
@@ -135,28 +220,12 @@ Json json_of(const Stragglers& stragglers) {
 }  // namespace
 
 Cluster cluster_of_json(std::string_view text, std::string_view source) {
-  static const std::vector<std::string> known{"schema",
-                                              "name",
-                                              "nodes",
-                                              "devices_per_node",
-                                              "device",
-                                              "device_memory",
-                                              "inside",
-                                              "network",
-                                              "nics_per_node",
-                                              "server_link",
-                                              "servers",
-                                              "server_sum_rate",
-                                              "server_local_rate",
-                                              "server_staging_rate",
-                                              "message_overhead",
-                                              "all_reduce",
-                                              "tables",
-                                              "contention",
-                                              "aggregation",
-                                              "stragglers",
-                                              "relative_error",
-                                              "provenance"};
+  static const std::vector<std::string> known{
+      "schema",           "name",         "nodes",           "devices_per_node",  "device",
+      "device_memory",    "inside",       "network",         "nics_per_node",     "server_link",
+      "servers",          "servers_stay", "server_sum_rate", "server_local_rate", "server_staging_rate",
+      "message_overhead", "all_reduce",   "tables",          "contention",        "aggregation",
+      "overlay",          "stragglers",   "transport",       "relative_error",    "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -173,6 +242,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("nics_per_node")) c.nics_per_node = top.at("nics_per_node").integer();
   if (top.has("server_link")) c.server_link = link_of(top.at("server_link"));
   if (top.has("servers")) c.servers = top.at("servers").integer();
+  if (top.has("servers_stay")) c.servers_stay = top.at("servers_stay").boolean();
   if (top.has("server_local_rate")) c.server_local_rate = top.at("server_local_rate").bandwidth();
   if (top.has("server_staging_rate")) c.server_staging_rate = top.at("server_staging_rate").bandwidth();
   if (top.has("server_sum_rate")) c.server_sum_rate = top.at("server_sum_rate").bandwidth();
@@ -183,7 +253,9 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   }
   if (top.has("contention")) c.contention = contention_of(top.at("contention"));
   if (top.has("aggregation")) c.aggregation = aggregation_of(top.at("aggregation"));
+  if (top.has("overlay")) c.overlay = overlay_of(top.at("overlay"), top.place("overlay"));
   if (top.has("stragglers")) c.stragglers = stragglers_of(top.at("stragglers"));
+  if (top.has("transport")) c.transport = transport_of(top.at("transport"));
   if (top.has("relative_error")) c.relative_error = top.at("relative_error").number();
   for (const JsonNode& node : top.at("provenance").elements("an array of strings")) c.provenance.push_back(node.text());
   if (c.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");
@@ -199,6 +271,7 @@ std::string json_of(const Cluster& c) {
   json["nics_per_node"] = c.nics_per_node;
   if (c.server_link.bandwidth.value() > 0) json["server_link"] = json_of(c.server_link);
   json["servers"] = c.servers;
+  if (c.servers_stay && c.servers > 0) json["servers_stay"] = true;
   if (c.server_local_rate.value() > 0) json["server_local_rate"] = exact_text_of(c.server_local_rate);
   if (c.server_staging_rate.value() > 0) json["server_staging_rate"] = exact_text_of(c.server_staging_rate);
   if (c.server_sum_rate.value() > 0) json["server_sum_rate"] = exact_text_of(c.server_sum_rate);
@@ -213,10 +286,21 @@ std::string json_of(const Cluster& c) {
                         {"latency_under_compute", c.contention.latency_under_compute},
                         {"compute_under_communication", c.contention.compute_under_communication}};
   if (c.aggregation) json["aggregation"] = json_of(*c.aggregation);
+  if (c.overlay) json["overlay"] = json_value_of(*c.overlay);
   if (!c.stragglers.none()) json["stragglers"] = json_of(c.stragglers);
+  if (c.transport != Transport{}) json["transport"] = json_of(c.transport);
   if (c.relative_error > 0) json["relative_error"] = c.relative_error;
   json["provenance"] = c.provenance.empty() ? Json::array({"not stated"}) : Json(c.provenance);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+OverlayNetwork overlay_of_json(std::string_view text, std::string_view source) {
+  const Json json = parsed_json(text, source);
+  return overlay_of(JsonNode(json, std::string(source) + "#"), std::string(source) + "#");
+}
+
+std::string json_of(const OverlayNetwork& o) {
+  return json_value_of(o).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace stepcast

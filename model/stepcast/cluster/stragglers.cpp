@@ -59,7 +59,7 @@ class Interpolation {
 Profile slowed(Profile profile, double factor, Seconds delay) {
   for_each_cost(profile, [&](PassCost& cost) { cost *= factor; });
   for (Seconds& step : profile.step_times) step *= factor;
-  profile.input += delay;
+  profile.late += delay;
   return profile;
 }
 
@@ -152,6 +152,8 @@ StepDistribution step_distribution(const LargestFactor& largest, const std::func
   out.deviation = Seconds(all > 0 ? std::sqrt(std::max(0.0, square / all - mean / all * mean / all)) : 0);
   out.p10 = Seconds(step(largest.quantile(0.1)));
   out.p90 = Seconds(step(largest.quantile(0.9)));
+  constexpr int samples = 200;
+  for (int i = 0; i < samples; ++i) out.equally_likely.emplace_back(step(largest.quantile((i + 0.5) / samples)));
   out.typical_factor = step.place_of(out.mean.value());
   return out;
 }

@@ -24,7 +24,8 @@
 
 namespace stepcast {
 
-/// The same training step where all compute takes `factor` times as long and each step starts `delay` later.
+/// The same training step where all compute takes `factor` times as long and each step starts `delay` later, on the
+/// host and on the device: no run-ahead of the host makes up for it.
 [[nodiscard]] Profile slowed(Profile, double factor, Seconds delay = {});
 
 /// Compute factor and delay of the worker that all others wait for, before jitter: 1 and 0 without slow workers.
@@ -59,7 +60,8 @@ class LargestFactor {
 struct StepDistribution {
   Seconds mean, deviation;
   Seconds p10, p90;
-  double typical_factor = 1;  ///< the compute factor whose step takes the mean
+  double typical_factor = 1;            ///< the compute factor whose step takes the mean
+  std::vector<Seconds> equally_likely;  ///< steps at evenly spaced probabilities, in increasing order
 };
 /// `step_at(factor)`: the step time at a compute factor, not decreasing; asked about twenty times.
 [[nodiscard]] StepDistribution step_distribution(const LargestFactor&, const std::function<Seconds(double)>& step_at);

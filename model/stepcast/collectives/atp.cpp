@@ -12,7 +12,7 @@
 namespace stepcast::collective::atp {
 namespace {
 
-CostLine all_reduce(const Cluster& c) { return with_local_stages(c, best_effort_aggregation(c, 1)); }
+CostLine all_reduce(const Cluster& c) { return with_local_stages(c, best_effort_aggregation(c, 0)); }
 
 }  // namespace
 

@@ -1,11 +1,16 @@
 // Ring or double tree, whichever is faster at each size: what NCCL's tuning chooses for an all-reduce.
 //
-//   all-reduce                   min(ring, double_tree)
+//   all-reduce                   min(ring, double_tree with beta_tree = max(beta_tree, 1 / 65 GB/s))
 //   reduce-scatter, all-gather   ring: NCCL has no tree for them
 //   broadcast, all-to-all        as `chain` and `pairwise`
 //
-// NCCL >= 2.4 (tuning.cc). Bounds: those of its two forms. The line of MG-WFBP's merge rule is the tree's.
+// NCCL >= 2.4 (tuning.cc), which credits a tree over A100s with no more than 130 GB/s of bus bandwidth on two machines,
+// half as much of payload: with a fast card for every device the ring stays ahead. Bounds: those of its two forms; on
+// two machines with several devices to a slow card the tree, elsewhere the ring for long messages. The line of
+// MG-WFBP's merge rule is the tree's. Not modelled: that other generations of devices have other limits.
 #include <stepcast/cluster/closed_forms.hpp>
+
+#include <algorithm>
 
 namespace stepcast::collective {
 
@@ -22,7 +27,13 @@ extern const CollectiveAlgorithm record;
 namespace ring_or_tree {
 namespace {
 
-CostLine smaller_latency(const Cluster& c) { return double_tree::record.all_reduce(c); }
+constexpr BytesPerSecond most_of_tree(65e9);
+
+CostLine smaller_latency(const Cluster& c) {
+  CostLine tree = double_tree::record.all_reduce(c);
+  if (c.workers() > 1) tree.seconds_per_byte = std::max(tree.seconds_per_byte, 1 / most_of_tree.value());
+  return tree;
+}
 CostLine larger_bandwidth(const Cluster& c) { return ring::record.all_reduce(c); }
 CostLine half(const Cluster& c) { return ring::record.reduce_scatter(c); }
 CostLine broadcast(const Cluster& c) { return chain::record.broadcast(c); }

@@ -1,10 +1,14 @@
 // SA-ATP: ATP in which leading workers take over a share x of what a worker with a slow link still has to send.
 //
-//   V = m 308/248;  all-reduce   2t + max(V/B, (1-x) V / (share B), V (q R + (1-q) n) / (S B))
+//   V = m 308/248;  all-reduce   2t + max((1 + x' s/l) V/B, (1-x') V / (share B), V (q R + (1-q) n) / (S B))
 //
-// Li et al., IEEE/ACM ToN 32(6), 2024. x (Aggregation::absorbed_share) is not published: calibrate it. A worker that
-// starts late is helped, too, which needs to know how late; here every exchange
-// starts when the last worker is ready. Bounds: never slower than ATP, equal at x = 0 and without slow links.
+// Li et al., IEEE/ACM ToN 32(6), 2024. s machines have a slow link, the l others lead, and carry what they take over on
+// their own links. x' = x (Aggregation::absorbed_share, not published: calibrate it), or less where leaders would be
+// later than the one that they help: x' <= (1 - share) / (1 + share s/l). Bounds: never slower than ATP, equal at x =
+// 0, without slow links and without leaders; never faster than the sum of all links, n V / ((l + s share) B). Who
+// starts late or computes slowly is helped as well, from the moment at which the leaders are ready: there the step
+// decides, and this line is asked for the traffic of either side (prediction/leaders.hpp). Not modelled: leaders that
+// run out of memory.
 #include <stepcast/cluster/in_network.hpp>
 
 namespace stepcast::collective::sa_atp {
@@ -12,7 +16,7 @@ namespace {
 
 CostLine all_reduce(const Cluster& c) {
   const double absorbed = c.aggregation ? c.aggregation->absorbed_share : 0;
-  return with_local_stages(c, best_effort_aggregation(c, 1 - absorbed));
+  return with_local_stages(c, best_effort_aggregation(c, absorbed));
 }
 
 }  // namespace
@@ -28,6 +32,7 @@ extern constinit const CollectiveAlgorithm record{
     .all_to_all = nullptr,
     .unsuitable = no_switch_or_server,
     .needs_switch = true,
-    .needs_servers = true};
+    .needs_servers = true,
+    .leaders_help = true};
 
 }  // namespace stepcast::collective::sa_atp

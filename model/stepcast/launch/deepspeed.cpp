@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 std::string why_not_deepspeed(const LaunchInput& in) {
   const Layout& l = in.layout;
+  if (std::string why = units_differ(l); !why.empty()) return why;
   if (l.tensor > 1)
     return "its configuration has no tensor parallelism for training; Megatron-DeepSpeed takes Megatron-LM's";
   if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";

@@ -34,6 +34,10 @@ double LaunchInput::bucket_elements() const {
   return 0;
 }
 
+std::string units_differ(const Layout& l) {
+  return l.unit_choices.empty() ? "" : "its options are those of all layers, and these units are divided differently";
+}
+
 std::string own_way_of(const LaunchInput& in, std::string_view framework) {
   const PlanSpec& plan = in.prediction.plan.gradients;
   if (plan.strategy == nullptr || in.layout.data == 1 || in.layout.zero > 1) return {};
@@ -45,6 +49,8 @@ std::string own_way_of(const LaunchInput& in, std::string_view framework) {
 LaunchSettings horovod_settings(const LaunchInput& in) {
   LaunchSettings out{"Horovod", {}, {}};
   const Layout& l = in.layout;
+  out.cannot = units_differ(l);
+  if (!out.cannot.empty()) return out;
   if (l.tensor * l.context * l.pipeline > 1) out.cannot = "it replicates the whole model on every device";
   else if (l.expert > 1) out.cannot = "it does not spread experts";
   else if (l.zero > 0) out.cannot = "it does not divide parameters, gradients or optimizer state";

@@ -26,6 +26,8 @@ struct LaunchInput {
   [[nodiscard]] double bucket_elements() const;
 };
 
+/// Why a framework whose options are those of all layers alike cannot; empty where no unit chooses for itself.
+[[nodiscard]] std::string units_differ(const Layout&);
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
 [[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
 

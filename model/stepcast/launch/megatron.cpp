@@ -9,6 +9,7 @@ namespace {
 
 std::string why_not_megatron(const LaunchInput& in) {
   const Layout& l = in.layout;
+  if (std::string why = units_differ(l); !why.empty()) return why;
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")

@@ -3,7 +3,10 @@
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
@@ -41,10 +44,42 @@ std::string accumulation_lines(const LaunchInput& in) {
          (divided ? "  # without no_sync(), which would hold whole gradients" : "") + overlap + "\noptimizer.step()";
 }
 
+/// Units that choose for themselves, module by module; why not behind `cannot`.
+LaunchSettings settings_of_units(const LaunchInput& in) {
+  LaunchSettings out{"PyTorch FSDP", {}, {}};
+  const std::vector<UnitChoice>& choices = in.layout.unit_choices;
+  const auto any = [&](auto test) { return std::any_of(choices.begin(), choices.end(), test); };
+  if (any([](const UnitChoice& c) { return c.tensor > 1; }))
+    out.cannot = "tensor parallelism needs a plan for the model's own modules (torch.distributed.tensor.parallel)";
+  else if (any([](const UnitChoice& c) { return c.zero == 1; }))
+    out.cannot = "fully_shard has no mode that divides the optimizer state of some modules alone";
+  if (!out.cannot.empty()) return out;
+  out.text = "# units: the model's parts in forward order, " + std::to_string(in.workload.units.size()) + " of them\n";
+  std::uint32_t first = 0;
+  for (const UnitChoice& c : choices) {
+    const std::string from = std::to_string(first), to = std::to_string(first + c.units);
+    out.text += "for module in units[" + from + ":" + to + "]:\n";
+    if (c.recomputation != Recomputation::none)
+      out.text += c.recomputation == Recomputation::full
+                      ? "    checkpoint(module)  # torch.distributed._composable\n"
+                      : "    checkpoint(module.core_attention)  # torch.distributed._composable\n";
+    out.text += c.zero == 0   ? "    replicate(module)  # torch.distributed._composable\n"
+                : c.zero == 2 ? "    fully_shard(module, reshard_after_forward=False)\n"
+                              : "    fully_shard(module, reshard_after_forward=True)\n";
+    first += c.units;
+  }
+  const std::string samples = counted(in.layout.micro_batch, "sample");
+  out.text += in.micro_batches == 1
+                  ? "# batches of " + samples + " a device"
+                  : "# " + std::to_string(in.micro_batches) + " batches a step, of " + samples + " a device";
+  return out;
+}
+
 }  // namespace
 
 LaunchSettings ddp_settings(const LaunchInput& in) {
   LaunchSettings out{"PyTorch DDP", {}, beyond_data_parallel(in.layout)};
+  if (std::string why = units_differ(in.layout); !why.empty()) out.cannot = std::move(why);
   if (out.cannot.empty() && in.layout.zero > 1)
     out.cannot = "it does not divide gradients or parameters (FullyShardedDataParallel does)";
   if (!out.cannot.empty()) return out;
@@ -60,6 +95,7 @@ LaunchSettings ddp_settings(const LaunchInput& in) {
 }
 
 LaunchSettings fsdp_settings(const LaunchInput& in) {
+  if (!in.layout.unit_choices.empty()) return settings_of_units(in);
   LaunchSettings out{"PyTorch FSDP", {}, beyond_data_parallel(in.layout)};
   const Layout& l = in.layout;
   if (out.cannot.empty() && l.zero == 0) out.cannot = "nothing is divided (zero=0): DistributedDataParallel does that";
@@ -87,7 +123,8 @@ LaunchSettings torch_pipeline_settings(const LaunchInput& in) {
                          : in.schedule() == "1f1b"        ? "Schedule1F1B"
                          : in.schedule() == "interleaved" ? "ScheduleInterleaved1F1B"
                                                           : "";
-  if (l.pipeline == 1) out.cannot = "the layout has no pipeline";
+  if (std::string why = units_differ(l); !why.empty()) out.cannot = std::move(why);
+  else if (l.pipeline == 1) out.cannot = "the layout has no pipeline";
   else if (schedule.empty()) out.cannot = "it has no schedule " + std::string(in.schedule());
   else if (l.tensor > 1) out.cannot = "its stages here would need a plan for tensor parallelism of the model's modules";
   else if (l.context > 1 || l.expert > 1) out.cannot = "context and expert parallelism need the model's own modules";

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace stepcast {
 
@@ -50,6 +49,38 @@ std::string number_flaw(const Layout& l) {
   return {};
 }
 
+// Empty, or what units that choose for themselves leave no room for. Fills in the least tensor degree.
+std::string fill_choices(Layout& l, std::int64_t devices) {
+  if (l.unit_choices.empty()) return {};
+  std::int64_t least = most_devices;
+  for (const UnitChoice& c : l.unit_choices) {
+    if (c.tensor < 1 || devices % c.tensor != 0)
+      return "units=" + text_of(c) + ": a tensor degree of " + text(c.tensor) + " does not divide " + text(devices) +
+             " devices";
+    least = std::min(least, c.tensor);
+  }
+  if (l.zero != 0 || l.recomputation != Recomputation::none || (l.tensor != 1 && l.tensor != least))
+    return "units= says tp, zero and recompute of every unit; leave them out beside it";
+  const bool alone = l.pipeline == 1 && l.context == 1 && l.expert == 1 && l.chunks == 1 && l.depth == 1 &&
+                     !l.sequence_parallel && l.stage_units.empty() && l.order == Layout{}.order &&
+                     (l.scheme == nullptr || l.scheme->name == "1d");
+  if (!alone)
+    return "units that choose for themselves are divided by data and 1-D tensor parallelism alone, in the standard "
+           "order; leave pp, cp, ep, chunks, sp, scheme, stages and order out beside units=";
+  l.tensor = least;
+  return {};
+}
+
+// Empty, or which unit cannot divide the samples of a micro-batch among its replicas.
+std::string division_of_samples(const Layout& l) {
+  for (const UnitChoice& c : l.unit_choices)
+    if (const std::int64_t replicas = l.devices() / c.tensor; (l.micro_batch * l.data) % replicas != 0)
+      return "the " + text(l.micro_batch * l.data) +
+             " samples of a micro-batch on all devices do not divide into the " + text(replicas) +
+             " replicas of units=" + text_of(c);
+  return {};
+}
+
 // The product of the degrees without data; 0 when it exceeds every machine.
 std::int64_t devices_of_a_replica(const Layout& l) {
   std::int64_t product = l.tensor;
@@ -80,17 +111,14 @@ std::string fill_degrees(Layout& l, std::int64_t devices) {
 }
 
 // Empty, or why the global batch does not divide. Fills in the micro-batch.
-std::string fill_micro_batch(Layout& l, double global_batch, double traced_batch) {
+std::string fill_micro_batch(Layout& l, double global_batch) {
   if (!(global_batch >= 1) || global_batch != std::floor(global_batch) || global_batch > 1e15)
     return "a global batch is a whole number of samples";
   const auto batch = static_cast<std::int64_t>(global_batch);
   if (batch % l.data != 0)
     return "a global batch of " + text(batch) + " does not divide into " + text(l.data) + " data-parallel parts";
   const std::int64_t share = batch / l.data;
-  if (l.micro_batch == 0) {
-    const bool traced = traced_batch >= 1 && traced_batch == std::floor(traced_batch) && traced_batch <= 1e15;
-    l.micro_batch = traced ? std::gcd(share, static_cast<std::int64_t>(traced_batch)) : 1;
-  }
+  if (l.micro_batch == 0) l.micro_batch = share;
   if (share % l.micro_batch != 0)
     return "the " + text(share) + " samples of each data-parallel part do not divide into micro-batches of " +
            text(l.micro_batch);
@@ -138,14 +166,35 @@ std::string fill_schedule(Layout& l, double global_batch) {
 
 }  // namespace
 
-Answer<Layout> resolved(Layout layout, std::int64_t devices, double global_batch, double traced_batch) {
+Answer<Layout> resolved(Layout layout, std::int64_t devices, double global_batch) {
   std::string why = number_flaw(layout);
+  if (why.empty()) why = fill_choices(layout, devices);
   if (why.empty()) why = fill_degrees(layout, devices);
-  if (why.empty()) why = fill_micro_batch(layout, global_batch, traced_batch);
+  if (why.empty()) why = fill_micro_batch(layout, global_batch);
+  if (why.empty()) why = division_of_samples(layout);
   if (why.empty()) why = fill_scheme(layout);
   if (why.empty()) why = fill_schedule(layout, global_batch);
   if (!why.empty()) return Inapplicable{std::move(why)};
   return layout;
+}
+
+std::vector<std::int64_t> micro_batch_choices(Layout layout, std::int64_t devices, double global_batch) {
+  const bool works = layout.micro_batch == 0 && number_flaw(layout).empty() && fill_choices(layout, devices).empty() &&
+                     fill_degrees(layout, devices).empty() && fill_micro_batch(layout, global_batch).empty();
+  if (!works) return {};
+  const std::int64_t samples = layout.micro_batch;
+  std::vector<std::int64_t> most, least;
+  for (std::int64_t parts = 1; parts <= samples / parts; ++parts) {
+    if (samples % parts != 0) continue;
+    most.push_back(samples / parts);
+    if (parts != samples / parts) least.push_back(parts);
+  }
+  most.insert(most.end(), least.rbegin(), least.rend());
+  std::erase_if(most, [&](std::int64_t micro_batch) {
+    layout.micro_batch = micro_batch;
+    return !division_of_samples(layout).empty();
+  });
+  return most;
 }
 
 std::int64_t micro_batches(const Layout& layout, double global_batch) {

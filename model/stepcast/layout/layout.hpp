@@ -12,7 +12,7 @@
 // of devices, the number of micro-batches from the global batch, unless they are stated. Experts are spread over the
 // data dimension (`ep` divides dp). Invariants (checked by `flaw_of`): degrees >= 1 and multiply to the number of
 // devices; the global batch divides into whole micro-batches. Not modelled: layouts that differ from stage to stage,
-// except for the number of units.
+// except for the number of units, and, without a pipeline, for what each unit chooses (UnitChoice).
 //
 // Layouts as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
@@ -36,11 +36,23 @@ enum class Recomputation : std::uint8_t { none, selective, full };
 [[nodiscard]] std::string_view name_of(Dimension);  ///< "tp", "cp", "dp", "pp"
 [[nodiscard]] std::string_view name_of(Recomputation);
 
+/// What neighbouring units choose for themselves, as TensorOpt's operators do: `units=tp4+16*tp1-zero3-full`. Their
+/// data degree is what their tensor degree leaves of the devices.
+struct UnitChoice {
+  std::uint32_t units = 1;  ///< how many
+  std::int64_t tensor = 1;
+  int zero = 0;
+  Recomputation recomputation = Recomputation::none;
+  bool operator==(const UnitChoice&) const = default;
+};
+/// "tp1-zero3-full": the choice of a unit, without how many.
+[[nodiscard]] std::string text_of(const UnitChoice&);
+
 struct Layout {
   std::int64_t tensor = 1, context = 1, data = 0, pipeline = 1;  ///< data 0: what is left of the devices
   std::int64_t expert = 1;                                       ///< divides `data`
   std::int64_t chunks = 1;           ///< parts of the model that a stage holds, apart from one another (interleaving)
-  std::int64_t micro_batch = 0;      ///< samples; 0: the traced batch, or 1
+  std::int64_t micro_batch = 0;      ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
   int zero = 0;                      ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
   Recomputation recomputation = Recomputation::none;
@@ -55,6 +67,9 @@ struct Layout {
   std::array<Dimension, dimension_count> order = {Dimension::tensor, Dimension::context, Dimension::data,
                                                   Dimension::pipeline};
   std::vector<std::uint32_t> stage_units;  ///< units of each stage (chunk by chunk); empty: balanced by time
+  /// In forward order, neighbours different; empty: all units as `tensor`, `zero` and `recomputation` say. Else those
+  /// are left as they are, `tensor` is resolved to the least of the units', and there is no other way of dividing.
+  std::vector<UnitChoice> unit_choices;
 
   [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
   [[nodiscard]] std::int64_t degree(Dimension) const;
@@ -84,10 +99,13 @@ struct LayoutField {
 /// a value that the field does not take.
 [[nodiscard]] Layout with_field(Layout, std::string_view name, std::string_view value);
 
-/// The layout with everything spelled out for `devices` and a global batch: data degree, micro-batch, schedule and
-/// scheme. Inapplicable with the reason (degrees that do not multiply, a batch that does not divide, a schedule that
-/// does not work for these numbers).
-[[nodiscard]] Answer<Layout> resolved(Layout, std::int64_t devices, double global_batch, double traced_batch);
+/// The layout with everything spelled out for `devices` and a global batch: data degree, schedule and scheme; an open
+/// micro-batch is all samples of a data-parallel part. Inapplicable with the reason (degrees that do not multiply, a
+/// batch that does not divide, a schedule that does not work for these numbers).
+[[nodiscard]] Answer<Layout> resolved(Layout, std::int64_t devices, double global_batch);
+/// What a layout of an open micro-batch may take, most samples first: all that divide the samples of a data-parallel
+/// part. Empty where the micro-batch is said, or degrees or batch do not work.
+[[nodiscard]] std::vector<std::int64_t> micro_batch_choices(Layout, std::int64_t devices, double global_batch);
 /// Micro-batches per pipeline and step of a resolved layout.
 [[nodiscard]] std::int64_t micro_batches(const Layout&, double global_batch);
 

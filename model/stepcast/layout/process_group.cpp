@@ -1,4 +1,5 @@
 // How the members of a group lie on machines follows from the rank order and the degrees inside of theirs.
+#include <stepcast/cluster/transport.hpp>
 #include <stepcast/layout/process_group.hpp>
 
 #include <algorithm>
@@ -138,7 +139,8 @@ Link stage_link(const Cluster& cluster, const Layout& layout) {
   // The ranks of a stage that lie on one machine send to the next stage together; one pair has one card at most.
   const double pairs = static_cast<double>(std::min(axis.stride, machine));
   const double cards = static_cast<double>(cluster.nics_per_node);
-  return {cluster.network.latency, cluster.network.bandwidth * std::min(1.0, cards / pairs)};
+  return {cluster.network.latency,
+          cluster.network.bandwidth * (std::min(1.0, cards / pairs) * usable_share(cluster.transport))};
 }
 
 }  // namespace stepcast

@@ -1,7 +1,7 @@
 // The text form of a layout before a plan:
 //
 //   layout plan = [ "layout" [ "(" field { "," field } ")" ] "/" ] plan
-//   field       = "tp=8" | "order=tp-dp-pp" | "stages=3+4+4+3" | "sp=on" | ...
+//   field       = "tp=8" | "order=tp-dp-pp" | "stages=3+4+4+3" | "sp=on" | "units=tp4+16*tp1-zero3-full" | ...
 //
 // A dimension that `order` leaves out stays right of its left neighbour in the standard order. What is written as the
 // default ("scheme=1d") reads as nothing, so that a text has one value and a value one text.
@@ -104,14 +104,70 @@ std::string stages_text(const Layout& l) {
   return out;
 }
 
-constexpr std::array<Field, 19> fields{{
+/// "zero3-full" after "16*": what each of some units chooses, every word once.
+UnitChoice choice_of_units(std::string_view text, const SpecPlace& place) {
+  UnitChoice choice;
+  std::array<bool, 3> said{};
+  for_each_part(text, place, '-', [&](std::string_view word, const SpecPlace& here) {
+    const auto once = [&](std::size_t i) {
+      if (said[i]) throw InputError(here.column(), "tensor degree, ZeRO stage and recomputation once", quoted(word));
+      said[i] = true;
+    };
+    if (word.starts_with("tp") && word.size() > 2) {
+      once(0);
+      choice.tensor = integer_of(word.substr(2), here.where(), 1, most);
+    } else if (word.starts_with("zero") && word.size() > 4) {
+      once(1);
+      choice.zero = static_cast<int>(integer_of(word.substr(4), here.where(), 0, 3));
+    } else if (word == "selective" || word == "full") {
+      once(2);
+      choice.recomputation = word == "full" ? Recomputation::full : Recomputation::selective;
+    } else {
+      throw InputError(here.column(), "words such as tp2, zero3, selective, full with '-' between them", quoted(word));
+    }
+  });
+  return choice;
+}
+
+/// Neighbours that choose the same are one.
+std::vector<UnitChoice> choices_of(std::string_view value, const SpecPlace& place) {
+  std::vector<UnitChoice> all;
+  for_each_part(value, place, '+', [&](std::string_view part, const SpecPlace& here) {
+    const std::size_t star = part.find('*');
+    SpecPlace behind = here;
+    std::string_view words = part;
+    std::uint32_t units = 1;
+    if (star != std::string_view::npos) {
+      units = static_cast<std::uint32_t>(integer_of(trimmed(part.substr(0, star)), here.where(), 1, most));
+      words = trimmed(part.substr(star + 1));
+      behind.at += words.empty() ? star : static_cast<std::size_t>(words.data() - part.data());
+    }
+    UnitChoice choice = choice_of_units(words, behind);
+    choice.units = units;
+    const bool same = !all.empty() && text_of(all.back()) == text_of(choice);
+    if (same && std::uint64_t{all.back().units} + units > static_cast<std::uint64_t>(most))
+      throw InputError(here.column(), "at most " + std::to_string(most) + " units", "more");
+    if (same) all.back().units += units;
+    else all.push_back(choice);
+  });
+  return all;
+}
+
+std::string choices_text(const Layout& l) {
+  std::string out;
+  for (const UnitChoice& c : l.unit_choices)
+    out += (out.empty() ? "" : "+") + (c.units > 1 ? std::to_string(c.units) + "*" : "") + text_of(c);
+  return out;
+}
+
+constexpr std::array<Field, 20> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
     count<&Layout::pipeline, 1>("pp", "pipeline stages; 1"),
     count<&Layout::expert, 1>("ep", "expert parallelism: devices that divide the experts; divides dp; 1"),
     count<&Layout::chunks, 1>("chunks", "parts of the model that each stage holds (interleaving); 1"),
-    count<&Layout::micro_batch, 0>("mb", "samples of a micro-batch; the traced batch, or 1"),
+    count<&Layout::micro_batch, 0>("mb", "samples of a micro-batch; the traced batch, or what is fastest and fits"),
     {"schedule", "order of a pipeline's passes (list schedules); 1f1b, with chunks interleaved",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
        l.schedule = &pipeline_schedules()[choice_of(value, place, names_of(pipeline_schedules()))];
@@ -154,6 +210,9 @@ constexpr std::array<Field, 19> fields{{
        });
      },
      stages_text},
+    {"units", "what each unit chooses, in forward order, such as tp4+16*tp1-zero3-full+tp2; all as tp, zero, recompute",
+     [](Layout& l, std::string_view value, const SpecPlace& place) { l.unit_choices = choices_of(value, place); },
+     choices_text},
 }};
 
 /// Reads what stands before the slash; `end` is where the plan begins.
@@ -173,6 +232,13 @@ Layout layout_of(std::string_view text, std::size_t& end) {
 }
 
 }  // namespace
+
+std::string text_of(const UnitChoice& c) {
+  std::string text = "tp" + std::to_string(c.tensor);
+  if (c.zero > 0) text += "-zero" + std::to_string(c.zero);
+  if (c.recomputation != Recomputation::none) text += "-" + std::string(name_of(c.recomputation));
+  return text;
+}
 
 bool has_layout(std::string_view text) {
   text = trimmed(text);

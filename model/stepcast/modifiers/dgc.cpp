@@ -22,7 +22,13 @@ constexpr OptionSpec options[] = {fraction_option(0.001, "share of the elements 
                                    .high = 1e6,
                                    .summary = "of training, from 0: the first four send more"},
                                   speed_option,
-                                  overlap_option(0)};
+                                  overlap_option(0),
+                                  {.name = "warmup",
+                                   .kind = OptionKind::count,
+                                   .standard = 0,
+                                   .low = 0,
+                                   .high = 1e9,
+                                   .summary = "iterations of a run's first four epochs together, which send more"}};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace threshold{v100_ns(175.8), 3.8}, kept_element{v100_ns(252.5) / 9, 2.7};
 constexpr double warm_up[] = {0.25, 0.0625, 0.0156, 0.004};
@@ -59,6 +65,7 @@ extern constinit const Modifier record{
     .caution =
         "270 to 600 x less volume [secondary] is not less time: selection remains; without the warm-up of the sparsity "
         "accuracy suffers [recalled]",
+    .warm_up = {.option = "warmup", .stage = "epoch", .stages = 4},
 };
 
 }  // namespace stepcast::modifier::dgc

@@ -33,7 +33,13 @@ constexpr OptionSpec options[] = {{.name = "rank",
                                    .high = 1e6,
                                    .summary = "by which a matrix has to shrink (min_compression_rate)"},
                                   speed_option,
-                                  overlap_option(1)};
+                                  overlap_option(1),
+                                  {.name = "warmup",
+                                   .kind = OptionKind::count,
+                                   .standard = 1000,
+                                   .low = 0,
+                                   .high = 1e9,
+                                   .summary = "dense iterations at the start of a run (start_powerSGD_iter)"}};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 constexpr Pace residual{v100_ns(12.0), 0.76}, products{v100_ns(7.25), 1.8};
 
@@ -58,11 +64,11 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  char text[200];
+  char text[240];
   std::snprintf(text, sizeof text,
                 "model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=%.0f, "
-                "min_compression_rate=%.4g), powerSGD_hook.powerSGD_hook)",
-                v[named("rank")], v[named("least_saving")]);
+                "min_compression_rate=%.4g, start_powerSGD_iter=%.0f), powerSGD_hook.powerSGD_hook)",
+                v[named("rank")], v[named("least_saving")], v[named("warmup")]);
   return text;
 }
 
@@ -81,6 +87,7 @@ extern constinit const Modifier record{
     .caution =
         "the rank has to be tuned, and the first 1,000 steps run dense in PyTorch (start_powerSGD_iter); on hosts its "
         "products cost more than they save on fast links [measured in the project's lab]",
+    .warm_up = {.option = "warmup"},
 };
 
 }  // namespace stepcast::modifier::powersgd

@@ -18,10 +18,10 @@ constexpr OptionSpec options[] = {{.name = "kept",
                                   speed_option,
                                   overlap_option(0)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
-constexpr Pace comparison{v100_ns(23) / 9, 2.8}, kept_element{v100_ns(285.7) / 9, 2.7};
+constexpr Pace comparison{v100_ns(23) / 9, 2.8};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const Selection above{in.options[named("kept")], Bytes(4), comparison, kept_element};
+  const Selection above{in.options[named("kept")], Bytes(4), comparison, top_k_element};
   return selection_gathered(std::move(plan), in, above, in.options[named("speed")], in.options[named("overlap")] != 0);
 }
 

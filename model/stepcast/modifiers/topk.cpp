@@ -16,22 +16,13 @@
 namespace stepcast::modifier::topk {
 namespace {
 
-constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements that is sent"),
-                                  {.name = "index",
-                                   .kind = OptionKind::choice,
-                                   .standard = 0,
-                                   .low = 0,
-                                   .high = 1,
-                                   .summary = "integers that say which elements are sent",
-                                   .choices = {"int32", "int64"}},
-                                  speed_option,
-                                  overlap_option(0)};
+constexpr OptionSpec options[] = {fraction_option(0.01, "share of the elements that is sent"), index_option,
+                                  speed_option, overlap_option(0)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
-constexpr Pace selection{v100_ns(261.1), 20.3}, kept_element{v100_ns(285.7) / 9, 2.7};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
-  const Selection largest{in.options[named("fraction")], Bytes(in.options[named("index")] == 0 ? 4 : 8), selection,
-                          kept_element};
+  const Selection largest{in.options[named("fraction")], Bytes(in.options[named("index")] == 0 ? 4 : 8),
+                          top_k_selection, top_k_element};
   return selection_gathered(std::move(plan), in, largest, in.options[named("speed")],
                             in.options[named("overlap")] != 0);
 }
@@ -57,7 +48,8 @@ extern constinit const Modifier record{
     .caution =
         "needs the residual (error feedback); end-to-end gains of compression are often below 1.2 x and sometimes "
         "negative "
-        "[secondary]; selection on a V100 takes longer than a dense exchange at 10 Gb/s and 8 workers [derived from "
+        "[secondary]; top_k_selection on a V100 takes longer than a dense exchange at 10 Gb/s and 8 workers [derived "
+        "from "
         "GRACE]",
 };
 

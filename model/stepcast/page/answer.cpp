@@ -16,24 +16,25 @@ constexpr std::string_view baseline_name = "DDP with 25 MiB buckets";
 
 bool are_equal(double ratio) { return ratio < 1 + indifference && ratio > 1 / (1 + indifference); }
 
-/// "; this holds on networks of 816.5 Mb/s and more".
+/// "it stays best on networks of 816.5 Mb/s and more", or as good as the best as far as the answer can tell.
 std::string holding_text(const Range& range) {
   const std::string low = text_of(range.low), high = text_of(range.high);
-  if (!range.below.empty() && !range.above.empty()) return "it stays best on networks of " + low + " to " + high;
-  if (!range.below.empty()) return "it stays best on networks of " + low + " and more";
-  if (!range.above.empty()) return "it stays best on networks of up to " + high;
-  return "it stays best on every network that was tried, " + low + " to " + high;
+  const std::string stays =
+      range.tolerance > indifference ? "it stays within " + percent(range.tolerance) + " of the best" : "it stays best";
+  if (!range.below.empty() && !range.above.empty()) return stays + " on networks of " + low + " to " + high;
+  if (!range.below.empty()) return stays + " on networks of " + low + " and more";
+  if (!range.above.empty()) return stays + " on networks of up to " + high;
+  return stays + " on every network that was tried, " + low + " to " + high;
 }
 
-/// The plans that are as fast as the best one to within half a per cent, apart from it and from the baseline.
+/// The plans that this answer cannot tell from the best one, apart from it and from the baseline.
 std::vector<std::string> equals_of_best(const Ranking& ranking) {
   std::vector<std::string> names;
-  const Prediction& best = ranking.exact.front().prediction;
   const std::string baseline = text_of(ranking.baseline.plan);
   for (const RankedPlan& plan : ranking.exact) {
-    const double ratio = plan.prediction.iteration / best.iteration;
     const std::string name = text_of(plan.prediction.plan);
-    if (&plan != &ranking.exact.front() && are_equal(ratio) && name != baseline) names.push_back(name);
+    const bool equal = plan.is_at_hand() && plan.as_good_as_any;
+    if (&plan != &ranking.exact.front() && equal && name != baseline) names.push_back(name);
   }
   return names;
 }
@@ -41,7 +42,7 @@ std::vector<std::string> equals_of_best(const Ranking& ranking) {
 std::string equals_sentence(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   std::string text = names.size() == 1 ? names[0] + " is" : counted(std::ssize(names), "other plan") + " are";
-  text += " as fast to within 0.5 %";
+  text += " as fast as far as this answer can tell";
   if (names.size() > 1) { text += ", " + names[0] + (names.size() == 2 ? " and " + names[1] : " first among them"); }
   return text + ": what is simplest to run was put first.";
 }
@@ -56,7 +57,7 @@ std::string keep_sentence(const ReportPage& page) {
   const Prediction& baseline = page.ranking.baseline;
   std::string text = "Keep " + std::string(baseline_name) + ": a step takes " + text_of(baseline.iteration) +
                      " (80 % interval " + interval_text(baseline) +
-                     "), and no plan that leaves the arithmetic as it is "
+                     "), and no plan that leaves the arithmetic as it is and needs nothing else "
                      "gains more than 0.5 %";
   if (page.ranking.holds && text_of(best.prediction.plan) == text_of(baseline.plan))
     text += "; " + holding_text(*page.ranking.holds);
@@ -93,6 +94,7 @@ Terms facts_of(const ReportPage& page) {
                                         certainty_text(probability_of_gain(p, ranking.baseline)) +
                                         ", if the errors of both predictions were independent; they share most "
                                         "causes, so that it is rather more");
+  if (p.run) facts.emplace_back("run", html(run_text(*p.run)));
   if (best.standard.iteration > p.iteration)
     facts.emplace_back("tuning", "with its default options " + html(text_of(best.standard.iteration)));
   if (p.throughput_samples_per_s > 0)

@@ -124,7 +124,7 @@ void write_report_page(std::ostream& out, const ReportPage& page) {
   write_answer_section(out, page);
   write_contents(out, page);
   write_ranking_section(out, page);
-  write_layouts_section(out, page);
+  write_asked_section(out, page);
   write_other_plans_section(out, page);
   write_timelines_section(out, page);
   write_sweeps_section(out, page);

@@ -1,5 +1,6 @@
 // The plans of a report page: ranked, with what a step of each is made of; those that change the arithmetic apart;
 // those that cannot run.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/page/sections.hpp>
@@ -58,10 +59,11 @@ void write_bar(std::ostream& out, const Prediction& p, Seconds longest) {
 void write_row(std::ostream& out, const RankedPlan& plan, std::size_t number, Seconds longest, bool is_baseline) {
   const Prediction& p = plan.prediction;
   out << "<tr><td>" << number << "</td><th scope=\"row\">" << plan_html(p.plan);
-  for (const std::string_view need : requirements_of(p.plan)) out << "<small>needs " << html(need) << "</small>";
+  if (!plan.is_at_hand()) out << "<small>needs " << html(plan.elsewhere) << "</small>";
   if (is_baseline) out << "<small>the baseline</small>";
-  out << "</th><td>" << html(text_of(p.iteration)) << "</td><td>" << fixed(plan.speed_up, 2)
-      << "&times;</td><td class=\"bars\">";
+  out << "</th><td>" << html(text_of(p.iteration))
+      << (p.run ? ", " + html(duration_text(p.run->duration)) + " in all" : std::string()) << "</td><td>"
+      << fixed(plan.speed_up, 2) << "&times;</td><td class=\"bars\">";
   write_bar(out, p, longest);
   out << "</td><td>" << html(text_of(p.breakdown.exposed_communication)) << "</td><td>"
       << html(text_of(p.breakdown.hidden_communication)) << "</td><td>" << html(interval_text(p)) << "</td><td>"
@@ -132,14 +134,16 @@ void write_ranking_section(std::ostream& out, const ReportPage& page) {
   write_hatching(out);
   if (plans.empty()) return;
   open_section(out, "ranking", "Ranking");
-  out << "<p>Plans that leave the arithmetic as it is, with their options tuned, best first; of plans within 0.5 % of "
-         "the fastest the simplest one comes first. Gain is over DDP with 25 MiB buckets, "
+  out << "<p>Plans that leave the arithmetic as it is, with their options tuned: first what PyTorch runs as it is, "
+         "then "
+         "what needs other software or servers, each by step. Of plans within the interval of the fastest the simplest "
+         "one comes first. Gain is over DDP with 25 MiB buckets, "
       << html(text_of(page.ranking.baseline.iteration)) << " a step.</p>\n";
   write_legend(out, plans);
-  write_table(out, plans, page.ranking.baseline, "Exact plans by predicted step time");
+  write_table(out, plans, page.ranking.baseline, "Exact plans by what they need and predicted step time");
   constexpr std::size_t shown = 3;
   for (std::size_t i = 1; i < std::min(shown, plans.size()); ++i) {
-    if (plans[i].settings.empty()) continue;
+    if (plans[i].settings.empty() || plans[i].speed_up < 1 + indifference) continue;
     const std::string id = "settings-" + std::to_string(i + 1);
     out << "<h3>Settings of " << plan_html(plans[i].prediction.plan) << "</h3>\n";
     write_to_paste(out, id, "settings of " + text_of(plans[i].prediction.plan), plans[i].settings);

@@ -64,8 +64,15 @@ double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& 
       return profile.batch_samples;
     case SweepQuantity::compute:
       return 1;
+    case SweepQuantity::loss:
+      return cluster.transport.loss;
+    case SweepQuantity::stalls:
+      return cluster.transport.stalls;
+    case SweepQuantity::jitter:
+      return cluster.stragglers.jitter.relative;
     case SweepQuantity::layout:
     case SweepQuantity::option:
+    case SweepQuantity::change:
       break;
   }
   return std::nan("");  // plans differ in their options
@@ -99,21 +106,16 @@ void add_timeline(ReportPage& page, const PlanSpec& plan) {
     page.timelines.push_back({plan, *std::move(detail)});
 }
 
-/// A plan that divides the model, on the same profile and cluster.
-void add_divided(ReportPage& page, const Plan& plan, const ReportPageOptions& options) {
-  Question question = options.question;
-  question.profile = page.profile;
-  question.cluster = page.cluster;
-  const PreparedQuestion asked(std::move(question));
-  PageLayout& shown = page.divided.emplace_back();
+void add_asked(ReportPage& page, const Plan& plan, const PreparedQuestion& question) {
+  PageAsked& shown = page.asked.emplace_back();
   shown.plan = text_of(plan);
-  const Answer<Prediction> answer = asked.answer(plan);
+  const Answer<Prediction> answer = question.answer(plan);
   if (!answer) {
     shown.inapplicable = answer.reason();
     return;
   }
   shown.prediction = *answer;
-  if (answer->layout) shown.settings = launch_settings(*asked.workload(), *answer->layout);
+  if (answer->layout) shown.settings = launch_settings(*question.workload(), *answer->layout);
 }
 
 /// The cases by which the model is judged; those that its inputs were fitted to tell nothing.
@@ -128,10 +130,11 @@ std::vector<ValidationSuite> held_out_suites() {
 
 }  // namespace
 
-ReportPage report_page_of(Profile profile, Cluster cluster, SelfCheck check, const ReportPageOptions& options) {
+ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, const ReportPageOptions& options) {
+  if (!question.profile()) throw InputError("what-ifs", "changes that this step can take", question.profile().reason());
   ReportPage page;
-  page.profile = std::move(profile);
-  page.cluster = std::move(cluster);
+  page.profile = *question.profile();
+  page.cluster = question.cluster();
   page.check = std::move(check);
   // Shares of the work by experience; the bar need not be exact.
   const double ranked = 0.3, drawn = options.validation ? 0.6 : 1;
@@ -139,7 +142,7 @@ ReportPage report_page_of(Profile profile, Cluster cluster, SelfCheck check, con
     if (options.progress) options.progress(share);
   };
   page.ranking = recommended(page.profile, page.cluster, options.recommend);
-  for (const Plan& plan : options.divided) add_divided(page, plan, options);
+  for (const Plan& plan : options.asked) add_asked(page, plan, question);
   tell(ranked);
   add_timeline(page, page.ranking.baseline.plan);
   if (!page.ranking.exact.empty()) {

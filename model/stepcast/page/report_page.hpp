@@ -45,8 +45,8 @@ struct PageSweep {
   double here = 0;  ///< the value of the cluster or the batch that was asked for
 };
 
-/// A plan that divides the model, beside those of the ranking, which divide the batch.
-struct PageLayout {
+/// A plan that somebody asked for, beside those of the ranking.
+struct PageAsked {
   std::string plan;                      ///< as asked
   std::optional<Prediction> prediction;  ///< with the layout spelled out
   std::string inapplicable;              ///< why there is no prediction
@@ -58,7 +58,7 @@ struct ReportPage {
   Cluster cluster;
   SelfCheck check;
   Ranking ranking;
-  std::vector<PageLayout> divided;      ///< plans with a layout, in the order in which they were named
+  std::vector<PageAsked> asked;         ///< in the order in which they were named
   std::vector<PageTimeline> timelines;  ///< baseline, then the best plan, where they differ
   std::vector<PageSweep> sweeps;
   std::vector<SuiteResult> validation;  ///< held-out figures of the shipped suites; empty: not run
@@ -67,15 +67,15 @@ struct ReportPage {
 
 struct ReportPageOptions {
   RecommendOptions recommend{};
-  std::vector<Plan> divided{};    ///< plans with a layout to show beside the ranking
-  Question question{};            ///< what layouts ask beside profile and cluster: batch, memory, a described model
+  std::vector<Plan> asked{};      ///< plans to show beside the ranking: with a layout, or by name
   std::vector<SweepAxis> axes{};  ///< to sweep; empty: bandwidth, workers and batch around what was asked for
   bool validation = true;
   unsigned threads = 0;
   std::function<void(double)> progress{};
 };
-/// Computes what is shown. Throws InputError; a ranking without plans gives a page that says so.
-[[nodiscard]] ReportPage report_page_of(Profile, Cluster, SelfCheck, const ReportPageOptions& = {});
+/// Computes what is shown of the step after the question's changes. Throws InputError, also for changes that cannot be
+/// made; a ranking without plans gives a page that says so.
+[[nodiscard]] ReportPage report_page_of(const PreparedQuestion&, SelfCheck, const ReportPageOptions& = {});
 
 void write_report_page(std::ostream&, const ReportPage&);
 

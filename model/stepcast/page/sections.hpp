@@ -6,7 +6,7 @@
 // sweeps.cpp: step time against bandwidth, workers and batch. input.cpp: memory, trace and cluster. accuracy.cpp: how
 // the model does against measurements.
 //
-// layouts.cpp writes the plans that divide the model.
+// asked.cpp writes the plans that were asked for by name.
 // Every name comes from a trace or a file and is not to be trusted: text passes through `html`, documents through
 // `json_in_html`. Lengths within pictures are shares of a width that only the browser knows (SVG percentages), so that
 // the page needs no script to fit a telephone.
@@ -54,7 +54,7 @@ void write_to_paste(std::ostream&, std::string_view id, std::string_view name, s
 void write_answer_section(std::ostream&, const ReportPage&);
 void write_ranking_section(std::ostream&, const ReportPage&);
 void write_other_plans_section(std::ostream&, const ReportPage&);
-void write_layouts_section(std::ostream&, const ReportPage&);
+void write_asked_section(std::ostream&, const ReportPage&);
 void write_rejected_section(std::ostream&, const ReportPage&);
 void write_timelines_section(std::ostream&, const ReportPage&);
 void write_sweeps_section(std::ostream&, const ReportPage&);

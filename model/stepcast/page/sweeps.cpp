@@ -28,8 +28,16 @@ std::string title_of(const PageSweep& sweep) {
       return "Batch of a worker";
     case SweepQuantity::compute:
       return "Faster compute";
+    case SweepQuantity::loss:
+      return "Packets lost";
+    case SweepQuantity::stalls:
+      return "Time-outs per packet";
+    case SweepQuantity::jitter:
+      return "Jitter";
     case SweepQuantity::layout:
       return "Layout, " + axis_of(sweep).name;
+    case SweepQuantity::change:
+      return "What-if " + axis_of(sweep).name;
     case SweepQuantity::option:
       break;
   }

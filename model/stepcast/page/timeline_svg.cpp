@@ -36,7 +36,9 @@ Look look_of(TaskKind kind) {
       return {"issue", 4, 14};
     case TaskKind::input:
     case TaskKind::load:
+    case TaskKind::late:
       return {"waits", 4, 14};
+    case TaskKind::arrival:
     case TaskKind::timer:
       return {"waits", 4, 14};
     case TaskKind::codec:

@@ -1,10 +1,14 @@
 // Gradients by the plan's strategy are a prediction of their own; those of ZeRO are a sharded pass.
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pace/stalls.hpp>
 #include <stepcast/parallelism/gradients.hpp>
+#include <stepcast/parallelism/sharded_messages.hpp>
 #include <stepcast/parallelism/sharded_pass.hpp>
 #include <stepcast/prediction/alike.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 
 namespace stepcast {
@@ -16,37 +20,77 @@ constexpr std::uint32_t pieces = 4;
 /// A tensor as its share of the unit's gradients, in the order in which they become ready.
 struct PieceTensor {
   double share = 0;
-  std::uint32_t piece = 0;  // of the unit, in forward order
+  std::uint32_t piece = 0;               // of the unit, in forward order
+  std::vector<std::int64_t> shape = {};  // of what a device holds; empty when only the size is known
 };
 
-/// Of a described unit: its parameters, dealt to the pieces; equal pieces where they are not known.
-std::vector<PieceTensor> described_tensors(const UnitKind& kind) {
-  std::vector<double> sizes;
+/// How a layout divides the extents of a tensor.
+class Extents {
+ public:
+  explicit Extents(const Layout& l) : tensor_(static_cast<double>(l.tensor)), expert_(static_cast<double>(l.expert)) {
+    if (l.scheme == nullptr || l.scheme->name == "1d") return;
+    if (const Answer<TensorGrid> grid = l.scheme->grid(l.tensor, l.depth)) side_ = static_cast<double>(grid->side);
+  }
+  /// One extent, or on a grid rows and columns; the last part of a padded tensor counts like the others.
+  [[nodiscard]] std::vector<std::int64_t> of(std::vector<std::int64_t> shape, std::optional<std::size_t> divided,
+                                             bool expert) const {
+    const auto divide = [&](std::size_t extent, double parts) {
+      if (extent < shape.size())
+        shape[extent] = std::max<std::int64_t>(1, std::llround(std::ceil(static_cast<double>(shape[extent]) / parts)));
+    };
+    if (expert) divide(0, expert_);
+    if (!divided) return shape;
+    divide(*divided, side_ > 0 ? side_ : tensor_);
+    if (side_ > 0 && shape.size() > 1) divide(*divided == 0 ? 1 : 0, side_);
+    return shape;
+  }
+
+ private:
+  double tensor_, expert_, side_ = 0;
+};
+
+/// Of a described unit: its parameters, dealt to the pieces; equal pieces where they are not known. `part`: what a
+/// device holds of divided ones.
+std::vector<PieceTensor> described_tensors(const UnitKind& kind, double part, const Layout& l) {
+  struct Sized {
+    double elements;
+    std::vector<std::int64_t> shape;
+  };
+  const Extents extents(l);
+  std::vector<Sized> sizes;
   double sum = 0;
   if (kind.shape)
-    for (const ParameterShape& p : kind.shape->parameters) sum += sizes.emplace_back(p.elements());
+    for (const ParameterShape& p : kind.shape->parameters) {
+      const double held = p.elements() * (p.divided ? part : 1) / (p.expert ? static_cast<double>(l.expert) : 1);
+      sum += held;
+      const auto extent = p.divided ? std::optional<std::size_t>(p.divided_extent) : std::nullopt;
+      sizes.push_back({held, extents.of(p.shape, extent, p.expert)});
+    }
   if (!(sum > 0)) {
-    sizes.assign(pieces, 1);
+    sizes.assign(pieces, {1, {}});
     sum = pieces;
   }
   std::vector<PieceTensor> out;
   for (std::size_t t = sizes.size(); t-- > 0;)
-    out.push_back({sizes[t] / sum, static_cast<std::uint32_t>(t * pieces / sizes.size())});
+    out.push_back(
+        {sizes[t].elements / sum, static_cast<std::uint32_t>(t * pieces / sizes.size()), std::move(sizes[t].shape)});
   return out;
 }
 
-/// Of a traced unit: its own tensors, of which tensor parallelism leaves a device `parameters` elements.
-std::vector<PieceTensor> tensors_of(const UnitKind& kind, double parameters) {
-  const double divided = kind.divided_parameters;
-  const double part = divided > 0 ? std::max(0.0, (parameters - kind.other_parameters) / divided) : 1;
+/// Of a unit: its own tensors, of which tensor parallelism leaves a device `parameters` elements.
+std::vector<PieceTensor> tensors_of(const UnitKind& kind, const PricedUnit& priced, const Layout& l) {
+  const double divided = kind.divided_parameters, dense = priced.parameters - priced.expert_parameters;
+  const double part = divided > 0 ? std::max(0.0, (dense - kind.other_parameters) / divided) : 1;
+  const Extents extents(l);
   std::vector<PieceTensor> out;
   double sum = 0;
   for (const TracedTensor& t : kind.inside.tensors) {
-    out.push_back({t.divided * part + t.other, t.layer});
+    out.push_back({t.divided * part + t.other, t.layer,
+                   t.divided > t.other ? extents.of(t.shape, std::size_t{t.divided_extent}, false) : t.shape});
     sum += out.back().share;
   }
   if (!(sum > 0)) {
-    out = described_tensors(kind);
+    out = described_tensors(kind, part, l);
     const auto layers = static_cast<std::uint32_t>(kind.inside.layers.size());
     if (layers > 0)
       for (PieceTensor& t : out) t.piece = t.piece * layers / pieces;
@@ -96,7 +140,7 @@ Answer<Seconds> not_overlapped(const Profile& profile, const PricedGroup& group,
     if (!cost.defines(t.operation))
       return Inapplicable{"the collective '" + std::string(cost.algorithm()) + "' does not define " +
                           std::string(name_of(t.operation))};
-    sum += cost(t.operation, t.size) + t.overhead;
+    sum += cost(t.operation, t.size) + t.overhead + arrival_wait(t, cost);
   }
   for (const Codec& c : plan->codecs) sum += c.time;
   return sum / static_cast<double>(plan->period);
@@ -120,84 +164,224 @@ Bytes bucket_of(const PlanSpec& spec) {
   return i < spec.strategy->options.size() && !std::isnan(spec.options[i]) ? Bytes(spec.options[i]) : mebibytes(25);
 }
 
-/// Reduce-scatter of buckets under the backward pass of the last micro-batch.
-Seconds scattered(const Profile& profile, const PricedGroup& group, const Layout& l, Bytes bucket) {
-  std::vector<ShardedUnit> passes;
-  ShardedUnit open;
-  Bytes filled;
-  Seconds compute, transfers;
-  auto tensor = profile.tensors.begin();
+/// The buckets of the backward pass: what is computed until each one is full.
+struct Buckets {
+  std::vector<TensorRun> runs;
+  std::vector<Seconds> compute;
+};
+Buckets buckets_of(const Profile& profile, Bytes bucket) {
+  Buckets out;
+  TensorRun open;
+  Seconds compute;
   for (const std::uint32_t layer : profile.backward_order) {
-    open.compute += profile.layers[layer].backward.device;
     compute += profile.layers[layer].backward.device;
-    while (tensor != profile.tensors.end() && tensor->layer == layer) filled += tensor++->size;
-    if (filled < bucket && layer != profile.backward_order.back()) continue;
-    open.reduce = exchange(group, Operation::reduce_scatter, filled, l.overlap_gradients);
-    transfers += open.reduce;
-    passes.push_back(open);
-    open = {};
-    filled = Bytes(0);
+    while (open.first + open.tensors < profile.tensors.size() &&
+           profile.tensors[open.first + open.tensors].layer == layer)
+      open.size += profile.tensors[open.first + open.tensors++].size;
+    if (open.size < bucket && layer != profile.backward_order.back()) continue;
+    out.runs.push_back(open);
+    out.compute.push_back(compute);
+    open = {open.first + open.tensors, 0, Bytes(0)};
+    compute = Seconds(0);
   }
-  return l.overlap_gradients ? sharded_pass(passes, 1) - compute : transfers;
+  return out;
 }
 
-/// What ZeRO takes the place of: all-reduces of gradients as they are.
+/// Reduce-scatter of buckets under the backward pass of the last micro-batch.
+Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, const Layout& l, const PlanSpec& spec) {
+  const Buckets buckets = buckets_of(profile, bucket_of(spec));
+  const Answer<std::vector<ModifiedMessage>> messages =
+      modified_messages(spec, profile, group, Operation::reduce_scatter, buckets.runs);
+  if (!messages) return Inapplicable{messages.reason()};
+  std::vector<ShardedUnit> passes;
+  Seconds compute, in_a_row;
+  for (std::size_t b = 0; b < buckets.runs.size(); ++b) {
+    const ModifiedMessage& m = (*messages)[b];
+    const Seconds sent =
+        exchange(group, Operation::reduce_scatter, buckets.runs[b].size * m.share, l.overlap_gradients);
+    const Seconds reduce = sent > Seconds(0) ? sent + m.overhead : sent;
+    passes.push_back({{}, buckets.compute[b] + m.codec, reduce});
+    compute += buckets.compute[b];
+    in_a_row += m.codec + reduce;
+  }
+  return l.overlap_gradients ? sharded_pass(passes, 1) - compute : in_a_row;
+}
+
+/// All-gather of the updated parameters of the `units` whose gradients travel over `split`, as large as the gradients
+/// where those have the parameters' type. `of`: the split that the units are numbered in.
+Answer<Seconds> gathered(const Workload& w, const PricedSplit& of, const PricedSplit& split, const PlanSpec& spec,
+                         std::span<const std::uint32_t> units, const Profile& profile) {
+  double dense = 0, expert = 0;
+  for (const std::uint32_t unit : units) {
+    dense += of.units[unit].parameters - of.units[unit].expert_parameters;
+    expert += of.units[unit].expert_parameters;
+  }
+  const TensorRun all{0, static_cast<std::uint32_t>(profile.tensors.size()),
+                      Bytes((dense + expert) * w.bytes_of_weight)};
+  const Answer<std::vector<ModifiedMessage>> message =
+      modified_messages(spec, profile, split.data, Operation::all_gather, {&all, 1});
+  if (!message) return Inapplicable{message.reason()};
+  const double bytes = w.bytes_of_weight * message->front().share;
+  return exchange(split.data, Operation::all_gather, Bytes(dense * bytes), false) +
+         exchange(split.expert_data, Operation::all_gather, Bytes(expert * bytes), false) + message->front().overhead;
+}
+
+/// What ZeRO takes the place of: all-reduces of every step's gradients.
 std::string unsuitable_for_zero(const PlanSpec& spec) {
-  if (spec.modifiers.empty() && fidelity_of(spec) == Fidelity::exact) return {};
-  return "ZeRO reduces and scatters gradients as they are; " + text_of(spec) +
-         " sends something else (zero=0 allows it)";
+  if (spec.strategy->fidelity == Fidelity::exact) return {};
+  return "ZeRO sums up the gradients of every step; " + std::string(spec.strategy->name) +
+         " does something else with them (zero=0 allows it)";
 }
 
 Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                         std::span<const std::uint32_t> units, const Profile& profile) {
   if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
   Seconds time;
-  if (l.zero == 1) time += scattered(profile, split.data, l, bucket_of(spec));
-  if (l.zero == 3) return time;
-  double dense = 0, expert = 0;
-  for (const std::uint32_t kind : units) {
-    dense += split.units[kind].parameters - split.units[kind].expert_parameters;
-    expert += split.units[kind].expert_parameters;
+  if (l.zero == 1) {
+    const Answer<Seconds> reduced = scattered(profile, split.data, l, spec);
+    if (!reduced) return reduced;
+    time = *reduced;
   }
-  return time + exchange(split.data, Operation::all_gather, Bytes(dense * w.bytes_of_weight), false) +
-         exchange(split.expert_data, Operation::all_gather, Bytes(expert * w.bytes_of_weight), false);
+  if (l.zero == 3) return time;
+  const Answer<Seconds> spread = gathered(w, split, split, spec, units, profile);
+  if (!spread) return spread;
+  return time + *spread;
 }
+
+/// Units that choose for themselves: how their gradients travel when not all do so in the same way.
+class ChosenGradients {
+ public:
+  ChosenGradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
+                  std::span<const std::uint32_t> units)
+      : workload_(w), split_(split), layout_(l), spec_(spec), units_(units) {}
+
+  Answer<Seconds> exposed(HotLoop& loop) {
+    std::vector<std::uint32_t> layers_to;
+    Profile profile = stage_profile(workload_, split_, layout_, units_, &layers_to);
+    if (any([](int zero) { return zero > 0; }))
+      if (std::string why = unsuitable_for_zero(spec_); !why.empty()) return Inapplicable{std::move(why)};
+    const Answer<Seconds> spread = gathered_by_group(profile);
+    if (!spread) return spread;
+    const Answer<Seconds> reduced = reduced_after_passes(std::move(profile), layers_to, loop);
+    if (!reduced) return reduced;
+    return *reduced + *spread;
+  }
+
+ private:
+  [[nodiscard]] int zero(std::uint32_t unit) const { return split_.layout(unit, layout_).zero; }
+  [[nodiscard]] bool any(bool (*test)(int)) const {
+    return std::any_of(units_.begin(), units_.end(), [&](std::uint32_t unit) {
+      return split_.own(unit).data.members > 1 && split_.units[unit].parameters > 0 && test(zero(unit));
+    });
+  }
+
+  /// After the update, of stages 1 and 2.
+  [[nodiscard]] Answer<Seconds> gathered_by_group(const Profile& profile) const {
+    std::vector<std::pair<const PricedSplit*, std::vector<std::uint32_t>>> groups;
+    for (const std::uint32_t unit : units_) {
+      const PricedSplit* own = &split_.own(unit);
+      if ((zero(unit) != 1 && zero(unit) != 2) || own->data.members == 1) continue;
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == own; });
+      if (group == groups.end()) group = groups.insert(group, {own, {}});
+      group->second.push_back(unit);
+    }
+    Seconds sum;
+    for (const auto& [own, units] : groups) {
+      const Answer<Seconds> time = gathered(workload_, split_, *own, spec_, units, profile);
+      if (!time) return time;
+      sum += *time;
+    }
+    return sum;
+  }
+
+  /// Of stages 0 and 1: over the group that most of them travel over; the others as the bytes that take as long there.
+  Answer<Seconds> reduced_after_passes(Profile profile, std::span<const std::uint32_t> layers_to, HotLoop& loop) const {
+    const PricedGroup* group = widest();
+    if (group == nullptr) return Seconds(0);
+    const bool scatters = !any([](int zero) { return zero == 0; });
+    const Operation how = scatters ? Operation::reduce_scatter : Operation::all_reduce;
+    std::vector<double> scale;
+    for (const std::uint32_t unit : units_) scale.push_back(scale_of(unit, *group, how));
+    std::size_t unit = units_.size() - 1;  // tensors come backward
+    for (Tensor& t : profile.tensors) {
+      while (unit > 0 && t.layer < layers_to[unit - 1]) --unit;
+      if (scale[unit] != 1) t.shape.clear();
+      t.size = t.size * scale[unit];
+    }
+    std::erase_if(profile.tensors, [](const Tensor& t) { return !(t.size > Bytes(0)); });
+    if (profile.tensors.empty()) return Seconds(0);
+    if (scatters) return scattered(profile, *group, layout_, spec_);
+    return by_strategy(std::move(profile), *group, layout_, spec_, loop);
+  }
+  [[nodiscard]] const PricedGroup* widest() const {
+    std::vector<std::pair<const PricedGroup*, double>> groups;
+    for (const std::uint32_t unit : units_) {
+      const PricedGroup* own = &split_.own(unit).data;
+      if (zero(unit) > 1 || own->members == 1 || split_.units[unit].parameters == 0) continue;
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == own; });
+      if (group == groups.end()) group = groups.insert(group, {own, 0});
+      group->second += split_.units[unit].parameters;
+    }
+    const auto most = std::max_element(groups.begin(), groups.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == groups.end() ? nullptr : most->first;
+  }
+  /// What a byte of the unit's gradients counts in `group`; 0: they do not travel after the passes.
+  [[nodiscard]] double scale_of(std::uint32_t unit, const PricedGroup& group, Operation how) const {
+    const PricedSplit& own = split_.own(unit);
+    if (zero(unit) > 1 || own.data.members == 1) return 0;
+    const Operation operation = zero(unit) == 1 ? Operation::reduce_scatter : Operation::all_reduce;
+    if (&own.data == &group && operation == how) return 1;
+    const Bytes bytes(split_.units[unit].parameters * workload_.bytes_of_gradient);
+    const Seconds there = exchange(group, how, bytes, false);
+    return there > Seconds(0) ? exchange(own.data, operation, bytes, false) / there : 0;
+  }
+
+  const Workload& workload_;
+  const PricedSplit& split_;
+  const Layout& layout_;
+  const PlanSpec& spec_;
+  std::span<const std::uint32_t> units_;
+};
 
 }  // namespace
 
-Profile stage_profile(const Workload& w, const PricedSplit& split, Recomputation r,
-                      std::span<const std::uint32_t> units) {
+Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout& l,
+                      std::span<const std::uint32_t> units, std::vector<std::uint32_t>* layers_to) {
   Profile p;
   p.model = w.name;
   p.device = "device";
   std::vector<std::uint32_t> first(units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
     first[u] = static_cast<std::uint32_t>(p.layers.size());
-    add_layers(p, w.kinds[units[u]].inside, unit_passes(split.units[units[u]], r));
+    add_layers(p, w.kinds[split.kind(units[u])].inside,
+               unit_passes(split.units[units[u]], split.layout(units[u], l).recomputation));
+    if (layers_to != nullptr) layers_to->push_back(static_cast<std::uint32_t>(p.layers.size()));
   }
   p.backward_order.reserve(p.layers.size());
-  std::vector<std::vector<PieceTensor>> of_kind(w.kinds.size());
+  std::vector<std::vector<PieceTensor>> of_kind(split.units.size());
   for (std::size_t u = units.size(); u-- > 0;) {
-    const UnitKind& kind = w.kinds[units[u]];
+    const UnitKind& kind = w.kinds[split.kind(units[u])];
     const PricedUnit& priced = split.units[units[u]];
     std::vector<PieceTensor>& tensors = of_kind[units[u]];
-    if (tensors.empty()) tensors = tensors_of(kind, priced.parameters);
+    if (tensors.empty()) tensors = tensors_of(kind, priced, split.layout(units[u], l));
     if (kind.inside.layers.empty())
       for (std::uint32_t i = pieces; i-- > 0;) p.backward_order.push_back(first[u] + i);
     for (const std::uint32_t layer : kind.inside.backward_order) p.backward_order.push_back(first[u] + layer);
-    const Bytes size = gradient_bytes(w, split, priced);
+    const Bytes size = gradient_bytes(w, split.own(units[u]), priced);
     for (const PieceTensor& t : tensors)
       if (size * t.share > Bytes(0))
         p.tensors.push_back(
-            {.name = {}, .shape = {}, .dtype = w.dtype, .size = size * t.share, .layer = first[u] + t.piece});
+            {.name = {}, .shape = t.shape, .dtype = w.dtype, .size = size * t.share, .layer = first[u] + t.piece});
   }
   return p;
 }
 
 Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                                   std::span<const std::uint32_t> units, HotLoop& loop) {
+  if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
   if (split.data.members == 1) return Seconds(0);
-  Profile profile = stage_profile(w, split, l.recomputation, units);
+  Profile profile = stage_profile(w, split, l, units);
   if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
   if (profile.tensors.empty()) return Seconds(0);
   return by_strategy(std::move(profile), split.data, l, spec, loop);

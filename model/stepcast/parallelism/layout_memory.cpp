@@ -6,8 +6,6 @@
 namespace stepcast {
 namespace {
 
-constexpr Bytes bucket = mebibytes(25);  // PyTorch DDP's standard; Megatron-LM's and DeepSpeed's are of that order
-
 /// Elements that one device holds of a stage's parameters after dividing them over the replicas, or undivided.
 struct Held {
   double whole, divided;
@@ -20,32 +18,48 @@ Held held_of(const Layout& l, const StageMemoryInput& in) {
   return {in.parameters, dense / replicas + in.expert_parameters * static_cast<double>(l.expert) / replicas};
 }
 
-Bytes buffers_of(const Workload& w, const Layout& l, const StageMemoryInput& in) {
-  Bytes sum;
+/// What all parts of a device hold together; every one's largest counts where only one is at work.
+struct Buffers {
+  double bucketed = 0;  ///< elements whose gradients travel in buckets
+  Bytes divided;        ///< the largest unit's gathered parameters and its gradients
+  Bytes received;
+};
+void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
   if (l.data * l.context > 1) {
-    // Two buckets: one is filled while the other one travels. ZeRO gathers updated parameters the same way.
-    sum += 2 * std::min(bucket, Bytes(in.parameters * w.bytes_of_gradient));
-    if (l.zero == 2 || l.zero == 3) sum += Bytes(in.largest_unit * w.bytes_of_gradient);
-    if (l.zero == 3) sum += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
+    // ZeRO gathers updated parameters in buckets, too.
+    b.bucketed += in.parameters;
+    Bytes divided;
+    if (l.zero == 2 || l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_gradient);
+    if (l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
+    b.divided = std::max(b.divided, divided);
   }
   // One activation arrives while the one before is read, in each direction.
-  if (l.pipeline > 1) sum += 4 * in.boundary;
-  return sum;
+  if (l.pipeline > 1) b.received += 4 * in.boundary;
 }
 
 }  // namespace
 
+MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {
+  HeldParameters parameters;
+  Buffers buffers;
+  Bytes kept, working;
+  for (const auto& [l, in] : parts) {
+    const Held held = held_of(l, in);
+    parameters.weights += held.at(l.zero >= 3);
+    parameters.gradients += held.at(l.zero >= 2);
+    parameters.optimizer += held.at(l.zero >= 1);
+    add(buffers, w, l, in);
+    kept += in.kept_per_micro_batch * in.micro_batches_kept;
+    working = std::max(working, in.working);
+  }
+  const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
+  return memory_use(parameters, {w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state}, kept + working,
+                    buckets + buffers.divided + buffers.received, options);
+}
+
 MemoryUse memory_of(const Workload& w, const Layout& l, const StageMemoryInput& in, const MemoryOptions& options) {
-  const Held held = held_of(l, in);
-  const double bytes_of_optimizer = std::max(0.0, w.bytes_of_state - w.bytes_of_weight - w.bytes_of_gradient);
-  MemoryUse use;
-  use.parameters = Bytes(held.at(l.zero >= 3) * w.bytes_of_weight);
-  use.gradients = Bytes(held.at(l.zero >= 2) * w.bytes_of_gradient);
-  use.optimizer = Bytes(held.at(l.zero >= 1) * bytes_of_optimizer);
-  use.activations = in.kept_per_micro_batch * in.micro_batches_kept + in.working;
-  use.buffers = buffers_of(w, l, in);
-  use.margin = options.framework + use.total() * options.fragmentation;
-  return use;
+  const DividedMemory all{l, in};
+  return memory_of(w, {&all, 1}, options);
 }
 
 }  // namespace stepcast

@@ -1,32 +1,20 @@
 #pragma once
-// Memory of one device under a layout: parameters, gradients, optimizer state, activations, buffers and a margin.
+// Memory of one device under a layout: what it divides of the parts that every worker holds (training_memory.hpp).
 //
 // Activations follow the schedule: what a device holds at most is the number of micro-batches (in chunks) between their
 // forward and backward pass times what a chunk keeps of one under the recomputation chosen, plus the transient of the
 // unit at work. ZeRO divides optimizer state (1), gradients (2) and parameters (3) over the data group (Rajbhandari et
 // al. 2020, table 1); stage 3 adds the gathered units. Buffers: gradient buckets, all-gather outputs, pipeline
-// receives. `margin` is what a caching allocator loses to fragmentation and what the framework itself holds.
-// Invariant: the parts sum to `total`. Not modelled: the order in which an allocator serves requests; offloading.
-#include <stepcast/base/result_fields.hpp>
+// receives. Invariant: the layout of degree one holds what a worker without a layout does. Not modelled: offloading.
 #include <stepcast/base/units.hpp>
 #include <stepcast/layout/layout.hpp>
+#include <stepcast/profile/training_memory.hpp>
 #include <stepcast/workload/workload.hpp>
 
 #include <span>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
-
-/// The fields are listed at the end.
-struct MemoryUse {
-  Bytes parameters, gradients, optimizer, activations, buffers, margin;
-  [[nodiscard]] Bytes total() const { return parameters + gradients + optimizer + activations + buffers + margin; }
-};
-
-struct MemoryOptions {
-  double fragmentation = 0.05;  ///< as a share of everything else (measured caching allocators lose 2 to 10 %)
-  Bytes framework{1.0e9};       ///< context, libraries, workspaces
-};
 
 /// What a stage holds, summed over its units.
 struct StageMemoryInput {
@@ -40,19 +28,12 @@ struct StageMemoryInput {
 /// Where a device holds several copies of the model (bidirectional schedules), its sums are over all of them.
 [[nodiscard]] MemoryUse memory_of(const Workload&, const Layout& resolved, const StageMemoryInput&,
                                   const MemoryOptions& = {});
-
-}  // namespace stepcast
-
-namespace stepcast {
-
-template <>
-inline constexpr auto result_fields<MemoryUse> =
-    std::tuple{ResultField{"total_bytes", &MemoryUse::total, "the sum"},
-               ResultField{"parameters_bytes", &MemoryUse::parameters, "weights"},
-               ResultField{"gradients_bytes", &MemoryUse::gradients, "as they are kept"},
-               ResultField{"optimizer_bytes", &MemoryUse::optimizer, "state of the optimizer"},
-               ResultField{"activations_bytes", &MemoryUse::activations, "of the micro-batches in flight"},
-               ResultField{"buffers_bytes", &MemoryUse::buffers, "of communication"},
-               ResultField{"margin_bytes", &MemoryUse::margin, "fragmentation and the framework itself"}};
+/// Units of a stage that are divided alike.
+struct DividedMemory {
+  Layout layout;  ///< resolved
+  StageMemoryInput input;
+};
+/// Of a device whose units are divided in several ways: parameters and activations add up, one unit works at a time.
+[[nodiscard]] MemoryUse memory_of(const Workload&, std::span<const DividedMemory>, const MemoryOptions& = {});
 
 }  // namespace stepcast

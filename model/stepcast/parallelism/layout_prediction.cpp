@@ -22,6 +22,7 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std:
   b.expert = device.parts.expert * passes;
   b.gradients = gradients + device.parts.sharding * passes;
   b.update = state.update(e.layout, device);
+  b.input = e.input;
   b.other = state.workload.step_overhead + state.delay;
   // What the stage waits for: the same pipeline with free transfers tells bubble from sends.
   const Seconds last = e.pipeline->last_backward[d];
@@ -51,7 +52,7 @@ std::vector<StageSummary> summaries_of(LayoutTables& state, const EvaluatedLayou
     }
     s.last_backward = e.pipeline->last_backward[d];
     s.end = s.last_backward + *state.gradients(e, plan, device) + state.update(e.layout, device);
-    s.memory = memory_of(state.workload, e.layout, device.memory, state.options.memory);
+    s.memory = state.memory(e.layout, device);
     out.push_back(s);
   }
   return out;
@@ -98,6 +99,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.interval_high = p.iteration + half;
   p.bound = bound_of(p, state.cluster);
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
+  if (std::string text = micro_batch_text(state, e); !text.empty()) p.assumed.push_back(std::move(text));
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   return p;
 }

@@ -3,7 +3,7 @@
 //
 //   workload, layout, cluster -> priced split -> stages -> pipeline + gradients -> step and memory
 //
-// It may include base, cluster, schedule, pipeline, layout, workload and prediction.
+// It may include base, profile, cluster, plan, schedule, pipeline, layout, workload, prediction and pace.
 //
 // Layout prediction: the step time and the memory of one layout of one workload on one cluster.
 //
@@ -12,8 +12,10 @@
 // times into a step (pipeline.hpp), and the gradients of each stage travel in its data-parallel group by the plan's
 // strategy: that is the existing prediction (prediction.hpp) of a profile made of the stage's last micro-batch, on the
 // group's cluster; what it exposes is added to the end of that stage's last backward pass. ZeRO adds its gathers. The
-// step ends when the last stage's gradients and update do. The parts of the breakdown sum to the step, said of the
-// device that ends last. Not modelled: compute that is slowed by pipeline sends; jitter between stages.
+// step ends when the last stage's gradients and update do. It takes no less than the input pipeline of a machine takes
+// for the samples of the replicas that it feeds; the first device of a replica loads for all of them. The parts of the
+// breakdown sum to the step, said of the device that ends last. Not modelled: compute that is slowed by pipeline sends;
+// jitter between stages.
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/layout_memory.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
@@ -31,7 +33,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 // What each field of a result is stands in its list at the end.
 
 struct LayoutBreakdown {
-  Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, update, other;
+  Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, update, input, other;
 };
 
 struct StageSummary {
@@ -51,6 +53,8 @@ struct LayoutPrediction {
   double model_flops_utilization = 0;
   std::string bound;
   std::vector<std::string> assumed, warnings;
+  std::optional<InputDiagnosis> input{};  ///< where an input pipeline feeds the step
+  std::optional<TrainingRun> run{};       ///< where somebody asked for so many iterations
 };
 
 struct LayoutOptions {
@@ -107,6 +111,7 @@ inline constexpr auto result_fields<LayoutBreakdown> = std::tuple{
     ResultField{"bubble_s", &LayoutBreakdown::bubble, "stages without work"},
     ResultField{"gradients_s", &LayoutBreakdown::gradients, "their exposed communication, with ZeRO's gathers"},
     ResultField{"update_s", &LayoutBreakdown::update, "of the parameters"},
+    ResultField{"input_s", &LayoutBreakdown::input, "waiting for the samples"},
     ResultField{"other_s", &LayoutBreakdown::other, "what every step has besides"}};
 
 template <>
@@ -148,6 +153,8 @@ inline constexpr auto result_fields<LayoutPrediction> = std::tuple{
     ResultField{"stages", &LayoutPrediction::stages,
                 "an entry for each device of a pipeline, its first chunk's numbering"},
     ResultField{"assumed", &LayoutPrediction::assumed, "what nobody said"},
-    ResultField{"warnings", &LayoutPrediction::warnings, "what to know before believing it"}};
+    ResultField{"warnings", &LayoutPrediction::warnings, "what to know before believing it"},
+    ResultField{"input", &LayoutPrediction::input, "waits for batches, and what would end them", ShownAs::if_any},
+    ResultField{"run", &LayoutPrediction::run, "the whole run", ShownAs::if_any}};
 
 }  // namespace stepcast

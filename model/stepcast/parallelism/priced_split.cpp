@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace stepcast {
 namespace {
@@ -110,8 +111,9 @@ PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const
   for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
     const Answer<UnitCost> cost = unit_cost(workload, kind, split);
     if (!cost) {
-      out.unsuitable = cost.reason();
-      return out;
+      out.units.emplace_back().unsuitable = cost.reason();
+      if (out.unsuitable.empty()) out.unsuitable = cost.reason();
+      continue;
     }
     out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
   }
@@ -123,6 +125,72 @@ PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const
   const RankAxis stages = rank_axis(l, Dimension::pipeline);
   const RankAxis ends{stages.stride * std::max<std::int64_t>(1, l.pipeline - 1), l.pipeline > 1 ? 2 : 1};
   out.ends = out.mirror = prices.group({ends});
+  return out;
+}
+
+std::span<const std::uint32_t> PricedSplit::sequence(const Workload& w) const {
+  return variants.empty() ? w.units : variant_of;
+}
+
+Layout layout_of_choice(const Layout& l, const UnitChoice& choice) {
+  Layout own = l;
+  own.unit_choices.clear();
+  own.data = l.devices() / choice.tensor;
+  own.micro_batch = l.micro_batch * l.data / own.data;
+  own.tensor = choice.tensor;
+  own.zero = choice.zero;
+  own.recomputation = choice.recomputation;
+  return own;
+}
+
+UnitChange unit_change(const Cluster& cluster, const Layout& from, const Layout& to, Bytes sample) {
+  if (from.data == to.data) return {};
+  GroupPrices prices(cluster, from);
+  const std::int64_t common = std::gcd(from.data, to.data);
+  const Bytes part = sample * (static_cast<double>(from.micro_batch * from.data) / static_cast<double>(common));
+  const auto gathered = [&](const Layout& side) {
+    const RankAxis axis{side.tensor, side.data / common};
+    return prices.sum({{Operation::all_gather, axis.degree, part, 1, 1}}, axis);
+  };
+  return {gathered(from), gathered(to)};
+}
+
+PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l,
+                         std::span<const PricedSplit* const> own) {
+  PricedSplit out;
+  const GroupPrices prices(cluster, l);
+  out.data = out.expert_data = prices.group({rank_axis(l, Dimension::context), rank_axis(l, Dimension::data)});
+  out.ends = out.mirror = prices.group({RankAxis{1, 1}});
+  // Variants by kind, choice and the variant before: few, as the layers of a model are alike.
+  std::map<std::array<std::uint32_t, 4>, std::uint32_t> known;
+  std::uint32_t before = 0, choice_before = 0, unit = 0;
+  for (std::uint32_t c = 0; c < l.unit_choices.size(); ++c)
+    for (std::uint32_t i = 0; i < l.unit_choices[c].units; ++i, ++unit) {
+      const std::uint32_t kind = workload.units[unit];
+      const PricedUnit& priced = own[c]->units[kind];
+      if (!priced.unsuitable.empty()) {
+        out.unsuitable =
+            "units=" + text_of(l.unit_choices[c]) + " for '" + workload.kinds[kind].name + "': " + priced.unsuitable;
+        return out;
+      }
+      const std::uint32_t kind_before = unit > 0 ? out.variants[before].kind : kind;
+      const auto [found, added] = known.try_emplace({kind, c, kind_before, unit > 0 ? choice_before : c},
+                                                    static_cast<std::uint32_t>(out.units.size()));
+      if (added) {
+        out.units.push_back(priced);
+        out.variants.push_back({kind, layout_of_choice(l, l.unit_choices[c]), own[c]});
+        if (unit > 0) {
+          const UnitVariant& from = out.variants[before];
+          const Bytes sample = out.units[before].boundary / static_cast<double>(from.layout.micro_batch);
+          const UnitChange change = unit_change(cluster, from.layout, out.variants.back().layout, sample);
+          out.units.back().change_forward = change.forward;
+          out.units.back().change_backward = change.backward;
+        }
+      }
+      out.variant_of.push_back(found->second);
+      before = found->second;
+      choice_before = c;
+    }
   return out;
 }
 

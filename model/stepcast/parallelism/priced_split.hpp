@@ -8,6 +8,8 @@
 #include <stepcast/workload/workload.hpp>
 
 #include <array>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,18 +37,55 @@ struct PricedUnit {
   std::array<Bytes, 3> kept{};
   bool checkpointed = true;
   Bytes working, boundary;
-  Seconds send;  ///< sending its boundary to the next stage, with the gathering at the other end
+  /// Of units that choose for themselves: gathers before the forward and behind the backward pass where the unit before
+  /// is divided otherwise.
+  Seconds change_forward, change_backward;
+  std::string unsuitable;  ///< why this kind cannot be split so; empty: it can
+  Seconds send;            ///< sending its boundary to the next stage, with the gathering at the other end
 };
 
+struct PricedSplit;
+/// Units of one kind that choose the same behind units that choose the same.
+struct UnitVariant {
+  std::uint32_t kind = 0;
+  Layout layout;                     ///< resolved, as if all units chose this
+  const PricedSplit* own = nullptr;  ///< the split of that layout: what gradients of this variant travel over
+};
 struct PricedSplit {
-  std::string unsuitable;         ///< why the split does not work; empty: it does
-  std::vector<PricedUnit> units;  ///< one for each kind
-  PricedGroup data;               ///< context x data: what sums gradients
-  PricedGroup expert_data;        ///< replicas of an expert
-  PricedGroup ends;               ///< first and last stage: tied parameters
-  PricedGroup mirror;             ///< two copies of a stage on the devices of one pipeline
+  std::string unsuitable;                 ///< why the split does not work; empty: it does
+  std::vector<PricedUnit> units;          ///< one for each kind, or for each variant
+  std::vector<UnitVariant> variants;      ///< beside `units`, of units that choose for themselves; else empty
+  std::vector<std::uint32_t> variant_of;  ///< by unit, where there are variants
+  PricedGroup data;                       ///< context x data: what sums gradients
+  PricedGroup expert_data;                ///< replicas of an expert
+  PricedGroup ends;                       ///< first and last stage: tied parameters
+  PricedGroup mirror;                     ///< two copies of a stage on the devices of one pipeline
+
+  /// For each unit of the workload its index in `units`.
+  [[nodiscard]] std::span<const std::uint32_t> sequence(const Workload&) const;
+  [[nodiscard]] std::uint32_t kind(std::uint32_t unit) const { return variants.empty() ? unit : variants[unit].kind; }
+  /// What the unit is divided by; `all` where none chooses for itself.
+  [[nodiscard]] const Layout& layout(std::uint32_t unit, const Layout& all) const {
+    return variants.empty() ? all : variants[unit].layout;
+  }
+  [[nodiscard]] const PricedSplit& own(std::uint32_t unit) const {
+    return variants.empty() ? *this : *variants[unit].own;
+  }
 };
 /// Of a resolved layout.
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
+
+/// The layout that all units would have if they chose as `choice`, of a resolved one.
+[[nodiscard]] Layout layout_of_choice(const Layout& resolved, const UnitChoice& choice);
+/// Times of the gathers between two units of which `from` hands on `sample` bytes of each sample, undivided: from d to
+/// e parts of the batch, what the consumer's part needs and the producer does not have comes from the devices that
+/// share it in gcd(d, e) parts; gradients the same with the roles exchanged.
+struct UnitChange {
+  Seconds forward, backward;
+};
+[[nodiscard]] UnitChange unit_change(const Cluster&, const Layout& from, const Layout& to, Bytes sample);
+/// Of a layout whose units choose for themselves; `own`: the split of each of its choices, which has to outlive it.
+[[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved,
+                                       std::span<const PricedSplit* const> own);
 
 }  // namespace stepcast

@@ -14,10 +14,19 @@ namespace {
 
 /// " between machines" or " inside machines": where the collectives of a dimension run.
 std::string where(const Cluster& cluster, const Layout& l, Dimension d) {
-  return group_shape(cluster, l, d).nodes > 1 ? " between machines" : " inside machines";
+  Layout widest = l;  // where units choose for themselves, the one with the largest tensor group
+  for (const UnitChoice& c : l.unit_choices)
+    if (d == Dimension::tensor && c.tensor > widest.tensor) {
+      widest.data = l.devices() / c.tensor;
+      widest.tensor = c.tensor;
+    }
+  return group_shape(cluster, widest, d).nodes > 1 ? " between machines" : " inside machines";
 }
 
+std::string whole_text(double number) { return std::to_string(std::llround(number)); }
+
 std::string hint_for_memory(const Layout& l, const MemoryUse& m) {
+  if (!l.unit_choices.empty()) return "zero3 and full in units= keep less (recommend --unit-frontier shows what fits)";
   if (m.activations > m.parameters + m.gradients + m.optimizer) {
     if (l.recomputation != Recomputation::full) return "recompute=full keeps fewer activations";
     return "a smaller micro-batch or more tensor parallelism with sp=on keeps fewer activations";
@@ -54,6 +63,7 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
       {"sends between stages", b.pipeline},
       {"recomputation", b.recomputation},
       {"optimizer update", b.update},
+      {"waiting for input", b.input},
       {"work of every step outside the model", b.other}};
   const auto* largest = std::max_element(std::begin(parts), std::end(parts),
                                          [](const auto& x, const auto& y) { return x.second < y.second; });
@@ -73,12 +83,27 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
     out.push_back("stages send a part of the activations per device and gather them (Megatron-LM's scatter-gather)");
   if (l.overlap_tensor && l.tensor > 1 && !w.shape)
     out.push_back("overlap_tp hides nothing: a trace does not tell the weight gradients of single products");
+  if (!l.unit_choices.empty()) {
+    out.push_back("between units of other degrees the activations, and backward their gradients, are gathered");
+    const auto differs = [&](const UnitChoice& c) {
+      return c.tensor != l.unit_choices.front().tensor || (c.zero > 0) != (l.unit_choices.front().zero > 0);
+    };
+    if (std::any_of(l.unit_choices.begin(), l.unit_choices.end(), differs))
+      out.push_back(
+          "gradients of other groups or by reduce-scatter count as the bytes that take as long in the plan's");
+  }
   if (l.zero == 1 && !plan.strategy->name.starts_with("ddp"))
     out.push_back("zero=1 sends buckets of " + std::string(plan.strategy->name) +
                   "'s size by reduce-scatter and all-gather");
   if (l.zero >= 2)
     out.push_back("zero=" + std::to_string(l.zero) +
                   " reduces gradients unit by unit in every micro-batch; the plan's buckets play no part");
+  const bool gathers_plain = std::any_of(plan.modifiers.begin(), plan.modifiers.end(),
+                                         [](const ModifierSpec& m) { return !m.modifier->of_parameters; });
+  if (l.zero >= 1 && l.data * l.context > 1 && gathers_plain)
+    out.push_back("ZeRO's gathered parameters travel as they are: compression is of gradients");
+  if (w.input > Seconds(0) || w.input_period > Seconds(0))
+    out.push_back("the loaders of a machine are shared by the replicas that it feeds; the first device of each loads");
   if (l.pipeline > 1 && l.stage_units.empty() && stages.size() > 1) {
     const auto [least, most] = std::minmax_element(stages.begin(), stages.end(),
                                                    [](const auto& a, const auto& b) { return a.units < b.units; });
@@ -89,6 +114,24 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
   return out;
 }
 
+std::string micro_batch_text(const LayoutTables& tables, const EvaluatedLayout& e) {
+  const std::string size = "micro-batches of " + counted(e.layout.micro_batch, "sample");
+  const std::string samples = whole_text(tables.global_batch / static_cast<double>(e.layout.data));
+  switch (e.micro_batch_by) {
+    case MicroBatchBy::layout:
+      return {};
+    case MicroBatchBy::trace:
+      return e.micro_batches > 1 ? size + ", as traced; mb= says otherwise" : "";
+    case MicroBatchBy::time:
+      return size + ", of those that divide the " + samples + " of a replica" +
+             (tables.memory_cap() > Bytes(0) ? " and fit" : "") + " the fastest; mb= says otherwise";
+    case MicroBatchBy::nearness:
+      return size + ", of those that divide the " + samples + " of a replica the nearest to the traced batch of " +
+             whole_text(tables.workload.traced_batch) + "; mb= says otherwise";
+  }
+  return {};
+}
+
 std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const PlanSpec& plan,
                                      Bytes memory_cap) {
   std::vector<std::string> out;
@@ -96,12 +139,19 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
   if (cluster.relative_error == 0 && cluster.workers() > 1)
     out.push_back("cluster '" + cluster.name +
                   "' has no fitted error: the interval does not include that of its links");
-  if (!w.activations_known) out.push_back("the memory of activations is not known and not counted");
+  if (!w.activations_known) out.emplace_back(activations_not_counted);
   if (memory_cap == Bytes(0)) out.push_back("the memory of a device is not known: layouts of any size are accepted");
   if (!cluster.stragglers.none())
     out.push_back("every stage is taken to be as slow as the slowest worker; jitter is left out of layouts");
+  if (cluster.nodes > 1 && cluster.transport.stalls > 0)
+    out.push_back(
+        "time-outs hold up gradients and sharded parameters; messages of tensor parallelism and of pipelines "
+        "are taken to have none");
   if (!plan.strategy->caution.empty())
     out.push_back(std::string(plan.strategy->name) + ": " + std::string(plan.strategy->caution));
+  for (const ModifierSpec& m : plan.modifiers)
+    if (!m.modifier->caution.empty())
+      out.push_back(std::string(m.modifier->name) + ": " + std::string(m.modifier->caution));
   return out;
 }
 

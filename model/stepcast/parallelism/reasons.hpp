@@ -2,6 +2,7 @@
 // Layout words: why a layout takes as long as it does, why it does not fit, what was assumed. Internal to the layout
 // prediction.
 #include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/parallelism/tables.hpp>
 
 #include <span>
 #include <string>
@@ -15,6 +16,8 @@ namespace stepcast {
 [[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&);
 [[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Layout&, const PlanSpec&,
                                                       std::span<const StageSummary>);
+/// Who chose the micro-batch, and how; empty where the layout says it, or there is one.
+[[nodiscard]] std::string micro_batch_text(const LayoutTables&, const EvaluatedLayout&);
 [[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const PlanSpec&, Bytes memory_cap);
 
 }  // namespace stepcast

@@ -34,7 +34,8 @@ PassParts parts_of(const PricedUnit& u, Recomputation r) {
   const Again a = again(u, r);
   return {u.forward + u.input_gradient + u.weight_gradient,
           a.compute,
-          u.forward_exchanges.tensor + u.backward_exchanges.tensor + a.exchanges.tensor,
+          u.forward_exchanges.tensor + u.backward_exchanges.tensor + a.exchanges.tensor + u.change_forward +
+              u.change_backward,
           u.forward_exchanges.context + u.backward_exchanges.context + a.exchanges.context,
           u.forward_exchanges.expert + u.backward_exchanges.expert + a.exchanges.expert,
           {}};
@@ -43,20 +44,29 @@ PassParts parts_of(const PricedUnit& u, Recomputation r) {
 /// Gathers and reductions of the units of one virtual stage, in forward order.
 class Sharding {
  public:
-  Sharding(const Workload& w, const PricedSplit& split, const Layout& l)
-      : workload_(w),
-        split_(split),
-        layout_(l),
-        gathers_(l.zero == 3 && split.data.members > 1),
-        reduces_(l.zero >= 2 && split.data.members > 1) {}
+  Sharding(const Workload& w, const PricedSplit& split, const Layout& l, const ShardedMessages& messages)
+      : workload_(w), split_(split), layout_(l), messages_(messages), any_(divides_gradients(split, l)) {}
 
-  [[nodiscard]] bool any() const { return gathers_ || reduces_; }
-  void add(const PricedUnit& u) {
-    const UnitPasses passes = unit_passes(u, layout_.recomputation);
-    const Seconds gather = gathers_ ? time(Operation::all_gather, u, workload_.bytes_of_weight) : Seconds(0);
-    const Seconds reduce = reduces_ ? time(Operation::reduce_scatter, u, workload_.bytes_of_gradient) : Seconds(0);
+  [[nodiscard]] bool any() const { return any_; }
+  void add(std::uint32_t number, std::uint32_t unit) {
+    const PricedUnit& u = split_.units[unit];
+    const Layout& l = split_.layout(unit, layout_);
+    const PricedSplit& own = split_.own(unit);
+    const bool gathers = l.zero == 3 && own.data.members > 1, reduces = l.zero >= 2 && own.data.members > 1;
+    const bool hidden = l.overlap_gradients && (l.units_in_flight > 1 || !gathers);
+    const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
+      if (u.parameters == 0) return {};
+      const double sent = bytes * message.share;
+      return exchange(own.data, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
+             exchange(own.expert_data, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead;
+    };
+    const UnitPasses passes = unit_passes(u, l.recomputation);
+    const ModifiedMessage up = messages_.reduce.empty() ? ModifiedMessage{} : messages_.reduce[number];
+    const ModifiedMessage down = messages_.gather.empty() ? ModifiedMessage{} : messages_.gather[number];
+    const Seconds gather = gathers ? time(Operation::all_gather, workload_.bytes_of_weight, down) : Seconds(0);
+    const Seconds reduce = reduces ? time(Operation::reduce_scatter, workload_.bytes_of_gradient, up) : Seconds(0);
     forward_.push_back({gather, passes.forward, {}});
-    backward_.push_back({gather, passes.backward, reduce});
+    backward_.push_back({gather, passes.backward + (reduces ? up.codec : Seconds(0)), reduce});
   }
   [[nodiscard]] Seconds forward() const { return end_of(forward_); }
   [[nodiscard]] Seconds backward() {
@@ -65,11 +75,6 @@ class Sharding {
   }
 
  private:
-  [[nodiscard]] Seconds time(Operation op, const PricedUnit& u, double bytes) const {
-    const bool hidden = layout_.overlap_gradients && (layout_.units_in_flight > 1 || !gathers_);
-    return exchange(split_.data, op, Bytes((u.parameters - u.expert_parameters) * bytes), hidden) +
-           exchange(split_.expert_data, op, Bytes(u.expert_parameters * bytes), hidden);
-  }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
     if (layout_.overlap_gradients) return sharded_pass(units, layout_.units_in_flight);
     Seconds sum;
@@ -80,7 +85,8 @@ class Sharding {
   const Workload& workload_;
   const PricedSplit& split_;
   const Layout& layout_;
-  bool gathers_, reduces_;
+  const ShardedMessages& messages_;
+  bool any_;
   std::vector<ShardedUnit> forward_, backward_;
 };
 
@@ -94,10 +100,11 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
   }
   std::vector<Seconds> of_kind, time;
   for (const PricedUnit& u : split.units) {
-    const UnitPasses passes = unit_passes(u, l.recomputation);
+    const auto unit = static_cast<std::uint32_t>(of_kind.size());
+    const UnitPasses passes = unit_passes(u, split.layout(unit, l).recomputation);
     of_kind.push_back(passes.forward + passes.backward);
   }
-  for (const std::uint32_t kind : workload.units) time.push_back(of_kind[kind]);
+  for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
   return stage_division(time, virtual_stages);
 }
 
@@ -105,6 +112,8 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
 Bytes transient(const PricedUnit& u, Recomputation r) {
   return std::max(Bytes(0), u.working - u.kept[static_cast<std::size_t>(r)]);
 }
+
+}  // namespace
 
 void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputation r) {
   const UnitPasses passes = unit_passes(u, r);
@@ -121,8 +130,6 @@ void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputat
   stage.boundary = u.boundary;
 }
 
-}  // namespace
-
 void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.parameters += stage.parameters;
   device.expert_parameters += stage.expert_parameters;
@@ -132,10 +139,17 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.boundary = std::max(device.boundary, stage.boundary);
 }
 
+bool divides_gradients(const PricedSplit& split, const Layout& l) {
+  for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
+    if (split.layout(unit, l).zero >= 2 && split.own(unit).data.members > 1) return true;
+  return false;
+}
+
 UnitPasses unit_passes(const PricedUnit& u, Recomputation r) {
   const Again a = again(u, r);
-  return {u.forward + u.forward_exchanges.sum(),
-          u.input_gradient + u.weight_gradient + u.backward_exchanges.sum() + a.compute + a.exchanges.sum()};
+  return {u.forward + u.forward_exchanges.sum() + u.change_forward, u.input_gradient + u.weight_gradient +
+                                                                        u.backward_exchanges.sum() + a.compute +
+                                                                        a.exchanges.sum() + u.change_backward};
 }
 
 Seconds exchange(const PricedGroup& group, Operation op, Bytes bytes, bool hidden) {
@@ -144,8 +158,9 @@ Seconds exchange(const PricedGroup& group, Operation op, Bytes bytes, bool hidde
 }
 
 StagedSplit staged_split(const Workload& workload, const PricedSplit& split, const Layout& l,
-                         std::uint32_t virtual_stages) {
+                         std::uint32_t virtual_stages, const ShardedMessages& messages) {
   const std::vector<std::uint32_t> first = division(workload, split, l, virtual_stages);
+  const std::span<const std::uint32_t> units = split.sequence(workload);
   StagedSplit out;
   out.stages.resize(virtual_stages);
   out.chunks.resize(virtual_stages);
@@ -154,11 +169,11 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     ChunkTimes& times = out.chunks[v];
     stage.first = first[v];
     stage.units = first[v + 1] - first[v];
-    Sharding sharding(workload, split, l);
+    Sharding sharding(workload, split, l, messages);
     for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) {
-      const PricedUnit& unit = split.units[workload.units[u]];
-      add(stage, times, unit, l.recomputation);
-      if (sharding.any()) sharding.add(unit);
+      const std::uint32_t unit = units[u];
+      add(stage, times, split.units[unit], split.layout(unit, l).recomputation);
+      if (sharding.any()) sharding.add(u, unit);
     }
     if (sharding.any()) {
       const Seconds forward = sharding.forward() - times.forward;
@@ -167,8 +182,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       times.input_gradient += backward;
       stage.parts.sharding = forward + backward;
     }
-    if (v > 0) times.send_backward = split.units[workload.units[first[v] - 1]].send;
-    if (v + 1 < virtual_stages) times.send_forward = split.units[workload.units[first[v + 1] - 1]].send;
+    if (v > 0) times.send_backward = split.units[units[first[v] - 1]].send;
+    if (v + 1 < virtual_stages) times.send_forward = split.units[units[first[v + 1] - 1]].send;
   }
   return out;
 }

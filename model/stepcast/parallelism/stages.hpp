@@ -6,9 +6,11 @@
 // prediction.
 #include <stepcast/parallelism/layout_memory.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
+#include <stepcast/parallelism/sharded_messages.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace stepcast {
@@ -24,9 +26,12 @@ struct VirtualStage {
   double parameters = 0, expert_parameters = 0, tied_parameters = 0, largest_unit = 0;
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
 };
+/// Adds a unit to what a stage holds and takes.
+void add(VirtualStage&, ChunkTimes&, const PricedUnit&, Recomputation);
 /// Adds what a stage holds to what its device does.
 void add(StageMemoryInput& device, const VirtualStage&);
 struct StagedSplit {
+  std::string unsuitable;  ///< why the plan does not go with sharding; empty: it does
   std::vector<VirtualStage> stages;
   std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline
 };
@@ -36,12 +41,14 @@ struct UnitPasses {
   Seconds forward, backward;
 };
 [[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation);
+/// Whether some unit's gradients are reduced in every micro-batch (ZeRO-2 and 3).
+[[nodiscard]] bool divides_gradients(const PricedSplit&, const Layout& resolved);
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.
 [[nodiscard]] Seconds exchange(const PricedGroup&, Operation, Bytes, bool hidden);
 
 /// Requires that the split is suitable and at most as many virtual stages as units; `layout.stage_units`, if there,
 /// fit.
 [[nodiscard]] StagedSplit staged_split(const Workload&, const PricedSplit&, const Layout& resolved,
-                                       std::uint32_t virtual_stages);
+                                       std::uint32_t virtual_stages, const ShardedMessages& = {});
 
 }  // namespace stepcast

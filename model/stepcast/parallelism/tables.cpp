@@ -38,6 +38,12 @@ std::uint32_t virtual_stages_of(const Layout& l) { return static_cast<std::uint3
 std::string division_flaw(const Layout& l, std::size_t units) {
   if (static_cast<std::size_t>(l.pipeline * l.chunks) > units)
     return std::to_string(units) + " units do not fill " + std::to_string(l.pipeline * l.chunks) + " stages";
+  if (!l.unit_choices.empty()) {
+    std::uint64_t chosen = 0;
+    for (const UnitChoice& c : l.unit_choices) chosen += c.units;
+    if (chosen == units) return {};
+    return "units= chooses for " + std::to_string(chosen) + " units, the model has " + std::to_string(units);
+  }
   if (l.stage_units.empty()) return {};
   std::uint64_t sum = 0;
   bool empty = false;
@@ -65,7 +71,7 @@ Bytes LayoutTables::memory_cap() const {
 }
 
 Answer<Layout> LayoutTables::resolved(const Layout& l) const {
-  Answer<Layout> out = stepcast::resolved(l, cluster.workers(), global_batch, workload.traced_batch);
+  Answer<Layout> out = stepcast::resolved(l, cluster.workers(), global_batch);
   if (!out) return out;
   if (std::string why = division_flaw(*out, workload.units.size()); !why.empty()) return Inapplicable{std::move(why)};
   return out;
@@ -81,7 +87,31 @@ void LayoutTables::forget_if_full() {
   evaluated_passes_ = held_stages_ = 0;
 }
 
+std::uint64_t LayoutTables::choices_number(const Layout& l) {
+  if (l.unit_choices.empty()) return 0;
+  std::vector<std::int64_t> key;
+  for (const UnitChoice& c : l.unit_choices)
+    key.insert(key.end(), {c.units, c.tensor, c.zero, static_cast<std::int64_t>(c.recomputation)});
+  return choices_.try_emplace(std::move(key), choices_.size() + 1).first->second;
+}
+
 const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout& l) {
+  if (!l.unit_choices.empty()) {
+    constexpr std::uint64_t chosen = std::uint64_t{1} << 63;
+    const TableKey key{word(l.tensor, l.data),
+                       choices_number(l),
+                       static_cast<std::uint64_t>(l.micro_batch),
+                       static_cast<std::uint64_t>(l.units_in_flight),
+                       static_cast<std::uint64_t>(l.overlap_gradients),
+                       0,
+                       0,
+                       chosen | static_cast<std::uint64_t>(l.overlap_tensor) << 1};
+    return splits_(key, [&] {
+      std::vector<const PricedSplit*> own;
+      for (const UnitChoice& c : l.unit_choices) own.push_back(&split_entry(layout_of_choice(l, c)).value);
+      return priced_split(workload, cluster, l, own);
+    });
+  }
   const TableKey key{word(l.tensor, l.context),
                      word(l.data, l.pipeline),
                      word(l.expert, l.depth),
@@ -106,13 +136,12 @@ PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, con
   return &*entry.value;
 }
 
-std::uint64_t LayoutTables::content_of(const std::vector<VirtualStage>& stages,
+std::uint64_t LayoutTables::content_of(std::span<const std::uint32_t> units, const std::vector<VirtualStage>& stages,
                                        const std::vector<std::uint32_t>& held) {
   StageContent& content = scratch_content_;
   content.clear();
   for (const std::uint32_t v : held)
-    content.insert(content.end(), workload.units.begin() + stages[v].first,
-                   workload.units.begin() + stages[v].first + stages[v].units);
+    content.insert(content.end(), units.begin() + stages[v].first, units.begin() + stages[v].first + stages[v].units);
   // Neighbouring stages are mostly alike.
   if (!content_list_.empty() && *content_list_[last_content_] == content) return last_content_;
   auto found = contents_.find(content);
@@ -146,7 +175,32 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
     if (last > 0 && first_held != last_held) device.tied_parameters = tied;
     device.parameters = memory.parameters;
     device.update_share = parameters > 0 ? memory.parameters / parameters : 0;
-    device.content = content_of(stages, device.virtual_stages);
+    device.content = content_of(e.split->sequence(workload), stages, device.virtual_stages);
+    divide(e, device);
+  }
+}
+
+// Units that choose for themselves have no pipeline: the one device holds them all.
+void LayoutTables::divide(const EvaluatedLayout& e, PipelineDevice& device) const {
+  const PricedSplit& split = *e.split;
+  if (split.variants.empty()) return;
+  const Layout& base = e.layout;
+  device.update_share = 0;
+  for (const UnitChoice& c : base.unit_choices) {
+    const Layout own = layout_of_choice(base, c);
+    const auto same = [&](const DividedMemory& d) { return d.layout == own; };
+    if (std::none_of(device.divided.begin(), device.divided.end(), same)) device.divided.push_back({own, {}});
+  }
+  for (const std::uint32_t unit : split.variant_of) {
+    const Layout& own = split.variants[unit].layout;
+    const auto part = std::find_if(device.divided.begin(), device.divided.end(),
+                                   [&](const DividedMemory& d) { return d.layout == own; });
+    VirtualStage alone;
+    ChunkTimes unused;
+    add(alone, unused, split.units[unit], own.recomputation);
+    add(part->input, alone);
+    const double share = parameters > 0 ? split.units[unit].parameters / parameters : 0;
+    device.update_share += own.zero > 0 ? share / static_cast<double>(own.data) : share;
   }
 }
 
@@ -160,30 +214,39 @@ PipelineOutcome LayoutTables::outcome_of(const EvaluatedLayout& e) {
   describe_devices(e, out);
   const PipelineTimes& times = (*pipeline)(e.staged->chunks, l.overlap_pipeline);
   out.last_backward = times.last_backward;
-  for (std::uint32_t d = 0; d < out.shape.stages; ++d)
+  for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
     out.devices[d].memory.micro_batches_kept = times.kept[d] / out.shape.chunks;
+    for (DividedMemory& part : out.devices[d].divided)
+      part.input.micro_batches_kept = out.devices[d].memory.micro_batches_kept;
+  }
   return out;
 }
 
-const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(EvaluatedLayout& e) {
+const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(EvaluatedLayout& e, const PlanSpec& plan) {
   const Layout& l = e.layout;
   const auto& split = split_entry(l);
   e.split = &split.value;
   if (!e.split->unsuitable.empty()) return nullptr;
-  const bool sharded = l.zero >= 2 && l.data * l.context > 1;
+  const bool sharded = divides_gradients(*e.split, l);
   std::uint64_t division = 0;
   if (!l.stage_units.empty()) division = divisions_.try_emplace(l.stage_units, divisions_.size() + 1).first->second;
-  const TableKey staged_key{split.number,
-                            virtual_stages_of(l),
-                            static_cast<std::uint64_t>(l.recomputation),
-                            sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
-                            sharded && l.zero == 3 ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
-                            division};
+  const TableKey staged_key{
+      split.number,
+      virtual_stages_of(l),
+      static_cast<std::uint64_t>(l.recomputation),
+      sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
+      sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
+      division,
+      sharded ? plan_number(plan) : 0};
   const auto& staged = staged_(staged_key, [&] {
     held_stages_ += virtual_stages_of(l);
-    return staged_split(workload, *e.split, l, virtual_stages_of(l));
+    if (!sharded) return staged_split(workload, *e.split, l, virtual_stages_of(l));
+    const Answer<ShardedMessages> messages = sharded_messages(workload, *e.split, l, plan);
+    if (!messages) return StagedSplit{messages.reason(), {}, {}};
+    return staged_split(workload, *e.split, l, virtual_stages_of(l), *messages);
   });
   e.staged = &staged.value;
+  if (!e.staged->unsuitable.empty()) return nullptr;
   const TableKey key{staged.number, word(l.schedule), static_cast<std::uint64_t>(e.micro_batches),
                      static_cast<std::uint64_t>(l.chunks << 1 | int{l.overlap_pipeline})};
   return &pipelines_(key, [&] { return outcome_of(e); });
@@ -217,20 +280,103 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
   return time;
 }
 
+namespace {
+
+/// Samples that the machine with the most replicas loads for a step, over what every machine loaded in the trace.
+double loaded(const Layout& l, double global_batch, double traced_batch, std::int64_t ranks) {
+  // The replicas' first devices are so many ranks apart.
+  std::int64_t apart = 1;
+  for (const Dimension d : l.order) {
+    if (d == Dimension::data) break;
+    apart *= l.degree(d);
+  }
+  const double replicas = static_cast<double>(std::min(l.data, (ranks + apart - 1) / apart));
+  return replicas * (global_batch / static_cast<double>(l.data)) / (traced_batch * static_cast<double>(ranks));
+}
+
+}  // namespace
+
+LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) const {
+  const Seconds busy = work + workload.step_overhead + delay;
+  if (workload.input == Seconds(0) && workload.input_period == Seconds(0)) return {busy, Seconds(0)};
+  const Layout loading = l.unit_choices.empty() ? l : layout_of_choice(l, l.unit_choices.front());
+  const double share = loaded(loading, global_batch, workload.traced_batch, cluster.devices_per_node);
+  const Seconds iteration = std::max(busy + workload.input * share, workload.input_period * share);
+  return {iteration, iteration - busy};
+}
+
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
+  if (!l.unit_choices.empty()) return workload.update * device.update_share;
   const double replicas = l.zero > 0 ? static_cast<double>(l.data * l.context) : 1;
   return workload.update * (device.update_share / replicas);
 }
 
+MemoryUse LayoutTables::memory(const Layout& l, const PipelineDevice& device) const {
+  if (!device.divided.empty()) return memory_of(workload, device.divided, options.memory);
+  return memory_of(workload, l, device.memory, options.memory);
+}
+
 Answer<EvaluatedLayout> LayoutTables::evaluated(const LayoutPlan& plan) {
+  if (plan.layout.micro_batch != 0) return evaluated_as_said(plan);
+  const std::vector<std::int64_t> choices = micro_batch_choices(plan.layout, cluster.workers(), global_batch);
+  if (choices.empty()) return evaluated_as_said(plan);
+  const MicroBatch chosen = micro_batch_of(plan, choices);
+  LayoutPlan said = plan;
+  said.layout.micro_batch = chosen.samples;
+  Answer<EvaluatedLayout> out = evaluated_as_said(said);
+  if (out && choices.size() > 1) out->micro_batch_by = chosen.by;
+  return out;
+}
+
+bool LayoutTables::fits(const Answer<EvaluatedLayout>& e) const {
+  return e && (memory_cap() == Bytes(0) || e->memory.total() <= memory_cap());
+}
+
+// What ran once is what is run again, where it divides and fits.
+LayoutTables::MicroBatch LayoutTables::micro_batch_of(LayoutPlan plan, const std::vector<std::int64_t>& choices) {
+  const double traced = workload.traced_batch;
+  for (const std::int64_t samples : choices) {
+    if (static_cast<double>(samples) != traced) continue;
+    plan.layout.micro_batch = samples;
+    if (fits(evaluated_as_said(plan))) return {samples, MicroBatchBy::trace};
+  }
+  if (traced == 0 || memory_is_known()) return {fastest(std::move(plan), choices), MicroBatchBy::time};
+  const auto distance = [&](std::int64_t samples) { return std::abs(std::log(static_cast<double>(samples) / traced)); };
+  return {*std::min_element(choices.begin(), choices.end(),
+                            [&](std::int64_t a, std::int64_t b) { return distance(a) < distance(b); }),
+          MicroBatchBy::nearness};
+}
+
+// Where none fits, the one that needs the least memory tells by how much.
+std::int64_t LayoutTables::fastest(LayoutPlan plan, const std::vector<std::int64_t>& choices) {
+  std::int64_t best = 0, smallest = choices.front();
+  Seconds time;
+  Bytes least;
+  for (const std::int64_t samples : choices) {
+    plan.layout.micro_batch = samples;
+    const Answer<EvaluatedLayout> e = evaluated_as_said(plan);
+    if (!e) continue;
+    if (least == Bytes(0) || e->memory.total() < least) {
+      least = e->memory.total();
+      smallest = samples;
+    }
+    // Of equals the one with the fewest micro-batches; sums in another order differ in the last digits.
+    if (!fits(e) || (best > 0 && e->iteration >= time * (1 - 1e-9))) continue;
+    time = e->iteration;
+    best = samples;
+  }
+  return best > 0 ? best : smallest;
+}
+
+Answer<EvaluatedLayout> LayoutTables::evaluated_as_said(const LayoutPlan& plan) {
   forget_if_full();
   Answer<Layout> layout = resolved(plan.layout);
   if (!layout) return Inapplicable{layout.reason()};
   EvaluatedLayout e;
   e.layout = std::move(*layout);
   e.micro_batches = micro_batches(e.layout, global_batch);
-  const auto* pipeline = pipeline_entry(e);
-  if (!pipeline) return Inapplicable{e.split->unsuitable};
+  const auto* pipeline = pipeline_entry(e, plan.gradients);
+  if (!pipeline) return Inapplicable{e.staged ? e.staged->unsuitable : e.split->unsuitable};
   if (!pipeline->value.unsuitable.empty()) return Inapplicable{pipeline->value.unsuitable};
   e.pipeline = &pipeline->value;
   for (std::uint32_t d = 0; d < e.pipeline->shape.stages; ++d) {
@@ -242,13 +388,15 @@ Answer<EvaluatedLayout> LayoutTables::evaluated(const LayoutPlan& plan) {
       e.iteration = end;
       e.last_device = d;
     }
-    const MemoryUse memory = memory_of(workload, e.layout, device.memory, options.memory);
+    const MemoryUse memory = this->memory(e.layout, device);
     if (d == 0 || memory.total() > e.memory.total()) {
       e.memory = memory;
       e.fullest_device = d;
     }
   }
-  e.iteration += workload.step_overhead + delay;
+  const WholeStep whole = whole_step(e.iteration, e.layout);
+  e.iteration = whole.iteration;
+  e.input = whole.input;
   return e;
 }
 

@@ -53,8 +53,9 @@ struct PipelineDevice {
   PassParts parts;                            ///< the parts of one micro-batch through each of its virtual stages
   double parameters = 0;                      ///< elements, tied ones included where it holds a copy
   double tied_parameters = 0;                 ///< whose gradients it sums with the other end of the pipeline
-  double update_share = 0;                    ///< its share of the workload's parameters
+  double update_share = 0;  ///< its share of the workload's parameters; of units that choose, after dividing them
   StageMemoryInput memory;
+  std::vector<DividedMemory> divided;  ///< of units that choose for themselves: `memory` by choice
 };
 struct PipelineOutcome {
   std::string unsuitable;
@@ -63,15 +64,25 @@ struct PipelineOutcome {
   std::vector<Seconds> last_backward;
 };
 
+/// Who chose the samples of a micro-batch.
+enum class MicroBatchBy : std::uint8_t {
+  layout,   ///< it says so, or there is no choice
+  trace,    ///< as many as were traced
+  time,     ///< of those that divide a replica's samples and fit into the memory, the fastest
+  nearness  ///< of those that divide, the one nearest to what was traced, because the memory is not known
+};
+
 /// A layout on its way to a prediction. Pointers are valid until the next evaluation.
 struct EvaluatedLayout {
   Layout layout;
   std::int64_t micro_batches = 1;
+  MicroBatchBy micro_batch_by = MicroBatchBy::layout;
   const PricedSplit* split = nullptr;
   const StagedSplit* staged = nullptr;
   const PipelineOutcome* pipeline = nullptr;
   std::uint32_t last_device = 0;  ///< the one that ends last
   Seconds iteration;
+  Seconds input;     ///< the part of `iteration` that waits for samples
   MemoryUse memory;  ///< the memory of the fullest device
   std::uint32_t fullest_device = 0;
 };
@@ -90,18 +101,37 @@ struct LayoutTables {
   [[nodiscard]] Answer<EvaluatedLayout> evaluated(const LayoutPlan&);
   /// Collectives after the last backward pass of a device: exposed gradients, tied ones, those of copies.
   [[nodiscard]] Answer<Seconds> gradients(const EvaluatedLayout&, const PlanSpec&, const PipelineDevice&);
+  /// Passes, gradients and update with what a step takes besides: overhead, a late start, and waiting for input.
+  struct WholeStep {
+    Seconds iteration, input;
+  };
+  [[nodiscard]] WholeStep whole_step(Seconds work, const Layout& resolved) const;
   [[nodiscard]] Seconds update(const Layout&, const PipelineDevice&) const;
+  [[nodiscard]] MemoryUse memory(const Layout&, const PipelineDevice&) const;
   /// 0: no cap.
   [[nodiscard]] Bytes memory_cap() const;
   [[nodiscard]] const PricedSplit& split_of(const Layout& resolved) { return split_entry(resolved).value; }
+  [[nodiscard]] bool memory_is_known() const { return memory_cap() > Bytes(0) && workload.activations_known; }
   PipelineEvaluator* evaluator(const PipelineSchedule&, const PipelineShape&, std::string& why);
 
  private:
+  /// Of a layout that names its micro-batch.
+  [[nodiscard]] Answer<EvaluatedLayout> evaluated_as_said(const LayoutPlan&);
+  [[nodiscard]] bool fits(const Answer<EvaluatedLayout>&) const;
+  struct MicroBatch {
+    std::int64_t samples = 0;
+    MicroBatchBy by = MicroBatchBy::layout;
+  };
+  [[nodiscard]] MicroBatch micro_batch_of(LayoutPlan, const std::vector<std::int64_t>& choices);
+  [[nodiscard]] std::int64_t fastest(LayoutPlan, const std::vector<std::int64_t>& choices);
   const NumberedTable<PricedSplit>::Entry& split_entry(const Layout&);
-  const NumberedTable<PipelineOutcome>::Entry* pipeline_entry(EvaluatedLayout&);
+  const NumberedTable<PipelineOutcome>::Entry* pipeline_entry(EvaluatedLayout&, const PlanSpec&);
   PipelineOutcome outcome_of(const EvaluatedLayout&);
   void describe_devices(const EvaluatedLayout&, PipelineOutcome&);
-  std::uint64_t content_of(const std::vector<VirtualStage>&, const std::vector<std::uint32_t>&);
+  void divide(const EvaluatedLayout&, PipelineDevice&) const;
+  std::uint64_t choices_number(const Layout&);
+  std::uint64_t content_of(std::span<const std::uint32_t> units, const std::vector<VirtualStage>&,
+                           const std::vector<std::uint32_t>&);
   std::uint64_t plan_number(const PlanSpec&);
   void forget_if_full();
 
@@ -121,6 +151,7 @@ struct LayoutTables {
   StageContent scratch_content_;
   std::uint64_t last_content_ = 0;
   std::map<std::vector<std::uint32_t>, std::uint64_t> divisions_;
+  std::map<std::vector<std::int64_t>, std::uint64_t> choices_;
   std::vector<PlanSpec> plans_;
   std::size_t last_plan_ = 0;
   HotLoop loop_;

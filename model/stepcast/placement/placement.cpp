@@ -239,6 +239,16 @@ Answer<Placement> placement_of(std::span<const PlacedUnit> units, const UnequalC
   Answer<PipelineEvaluator> pipeline = PipelineEvaluator::of(schedule_of(options), shape);
   if (!pipeline) return Inapplicable{pipeline.reason()};
   out.iteration = (*pipeline)(chunk, true).iteration;
+  out.chunks = std::move(chunk);
+  return out;
+}
+
+Answer<PlacementTimeline> placement_timeline(const Placement& placement, const PlacementOptions& options) {
+  const PipelineShape shape{static_cast<std::uint32_t>(placement.chunks.size()), 1, options.micro_batches};
+  Answer<TaskGraph> graph = lowered(schedule_of(options), shape, placement.chunks, true);
+  if (!graph) return Inapplicable{graph.reason()};
+  PlacementTimeline out{std::move(*graph), {}, shape};
+  out.timeline = schedule(out.graph);
   return out;
 }
 

@@ -4,7 +4,7 @@
 //   units  0 1 2 3 4 5 | 6 7 8 9 | 10 11 12 13
 //   device     A100    |   3090  |    2080       cuts where the links between devices carry the least
 //
-// It may include base, encodings, cluster, pipeline and workload.
+// It may include base, encodings, cluster, schedule, pipeline and workload.
 //
 // Placement: pipelines over unequal devices and links (FusionLLM, Tang et al., arXiv 2410.12707).
 //
@@ -16,14 +16,16 @@
 // the same share of forward and backward passes. Not modelled: what sparsified activations do to convergence, the time
 // to choose the values, links that several pairs of devices share.
 //
-// Unequal clusters as JSON are read in json.cpp.
+// Unequal clusters as JSON are read in json.cpp, placements as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/schedule/schedule.hpp>
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -69,14 +71,16 @@ struct Placement {
   std::vector<double> ratio;          ///< AdaTopK's compression on the link after each stage; 1: none
   std::vector<Seconds> compute;       ///< C of each stage: forward and backward pass of a micro-batch
   std::vector<Seconds> send;          ///< R of each stage: activations to the next one, and their gradients back
+  std::vector<ChunkTimes> chunks;     ///< passes and sends of each stage, for the task graph
   Seconds iteration;                  ///< the step by the task graph
   Seconds closed_form;                ///< sum(C + R) + (m - 1) max(C, R)
   std::vector<std::string> notes;
 };
 struct PlacementOptions {
   std::uint32_t micro_batches = 8;
-  double ratio = 1;  ///< AdaTopK on the slowest link: values kept are 1 / ratio; 1: no compression
-  double bytes_per_value = 4, bytes_per_index = 8;
+  double ratio = 1;            ///< AdaTopK on the slowest link: values kept are 1 / ratio; 1: no compression
+  double bytes_per_value = 4;  ///< of what is sent; a workload says it (placement_report.hpp)
+  double bytes_per_index = 8;
   const PipelineSchedule* schedule = nullptr;  ///< a schedule of one chunk a device; null: gpipe
 };
 /// The step when `units[i]` units run on `device[i]`, i = 0, 1, ... Inapplicable when they do not fit into its memory
@@ -89,5 +93,28 @@ struct PlacementOptions {
 /// by the closed form; devices may stay out. Inapplicable when the units do not fit into the devices' memories.
 [[nodiscard]] Answer<Placement> placed(std::span<const PlacedUnit>, const UnequalCluster&,
                                        const PlacementOptions& = {});
+
+/// A placement as it is written: `placement(devices=2+0+1, units=4+3+5, mb=2, adatopk=50, schedule=1f1b)`: the devices
+/// of the stages in pipeline order, counted from 0 as their file names them, and the units of each.
+struct PlacementPlan {
+  std::vector<std::uint32_t> device, units;
+  std::int64_t micro_batch = 0;                ///< samples; 0: what is fastest of those that divide the batch
+  double ratio = 1;                            ///< AdaTopK; 1: no compression
+  const PipelineSchedule* schedule = nullptr;  ///< null: gpipe
+  bool operator==(const PlacementPlan&) const = default;
+};
+[[nodiscard]] bool has_placement(std::string_view text);
+/// Throws InputError with column and suggestion.
+[[nodiscard]] PlacementPlan placement_plan_of(std::string_view text);
+/// Reads back to the same value, where "gpipe" counts as none.
+[[nodiscard]] std::string text_of(const PlacementPlan&);
+
+/// The task graph of a placement and its timeline; tasks in the order of `pipeline_task_name`.
+struct PlacementTimeline {
+  TaskGraph graph;
+  Timeline timeline;
+  PipelineShape shape;
+};
+[[nodiscard]] Answer<PlacementTimeline> placement_timeline(const Placement&, const PlacementOptions&);
 
 }  // namespace stepcast

@@ -68,7 +68,7 @@ enum class UpdatePlace : std::uint8_t {
 enum class Discipline : std::uint8_t {
   fifo,      ///< by ready time, ties by priority, then by index
   in_order,  ///< strictly by priority within an iteration; the head blocks the rest (DDP's bucket order)
-  priority,  ///< smallest priority first; a transfer is never pre-empted; `credit` bounds the bytes issued ahead
+  priority,  ///< smallest priority first, pre-empted only if `preemptive`; `credit` bounds the bytes issued ahead
   parallel,  ///< no queue: every ready transfer runs at once (timers)
 };
 
@@ -80,6 +80,9 @@ struct Channel {
   /// (ByteScheduler). Issued transfers are served in the order of issue, so that a huge credit is fifo. 0: nothing is
   /// issued ahead, each transfer is chosen when the channel becomes free.
   Bytes credit{0};
+  /// `priority` without credit only: a more urgent transfer interrupts the one in service, packet by packet, and that
+  /// one goes on when nothing more urgent waits (queues of a network that serve by tag).
+  bool preemptive = false;
 };
 
 /// One message: an operation on a run of bytes.
@@ -92,6 +95,8 @@ struct Transfer {
   Bytes dense;                   ///< gradient bytes that `size` stands for, where it is encoded; 0: `size` itself
   Seconds delay;                 ///< timer transfers: how long they take (Horovod's tick); else 0
   Seconds overhead;              ///< added to the operation's time: host work per message
+  Seconds after;                 ///< how much later than its last byte left the channel it has arrived
+  bool may_lose = false;         ///< bounded loss: it waits for no repair but `after`, and for no time-out
   std::uint32_t first_tensor = 0,
                 tensors = 0;  ///< run of CommPlan::tensor that it carries (part of one, if partitioned)
 };
@@ -125,6 +130,8 @@ struct CommPlan {
   std::vector<Codec> codecs;
   std::uint32_t period = 1;  ///< iterations after which the plan repeats
   Coding coding = Coding::none;
+  /// > 0: its messages are differences that so many neighbours get from every worker, which may be compressed.
+  std::uint32_t neighbours = 0;
   bool one_update = false;  ///< only the last iteration of a repetition updates (accumulated gradients)
   UpdatePlace update = UpdatePlace::after_backward;
   /// With before_forward: a layer's update holds up the compute stream for at least this long per tensor (a wrapper

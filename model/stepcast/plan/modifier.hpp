@@ -14,6 +14,7 @@
 #include <stepcast/plan/comm_plan.hpp>
 #include <stepcast/plan/fidelity.hpp>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,16 @@ struct ModifierInput {
   OptionValues options{};
 };
 
+/// The start of a run, before a plan is in force: so many iterations, in which gradients travel in another way.
+struct WarmUp {
+  std::string_view option{};  ///< which one says how many iterations; empty: there is no such start
+  /// The strategy that runs meanwhile, with the options that both have; empty: the plan without the modifier.
+  std::string_view plan{};
+  /// Or the plan itself, its option of this name 0 in the first of `stages` equal parts, then 1, and so on.
+  std::string_view stage{};
+  std::uint32_t stages = 1;
+};
+
 struct Modifier {
   std::string_view name;   ///< as written in plans: "powersgd", "local", ...
   std::string_view title;  ///< "PowerSGD"
@@ -38,8 +49,11 @@ struct Modifier {
   Answer<CommPlan> (*apply)(CommPlan, const ModifierInput&);
   /// What to paste into the training script; may be null.
   std::string (*settings)(const OptionValues&) = nullptr;
+  /// It works on parameters on their way, too (ZeRO's gathers), not on gradients only.
+  bool of_parameters = false;
   /// What is known of accuracy and of what goes wrong beyond the model; may be empty.
   std::string_view caution{};
+  WarmUp warm_up{};
 };
 
 /// All modifiers (modifiers/modifiers.inc).

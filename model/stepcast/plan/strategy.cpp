@@ -39,6 +39,8 @@ Fidelity fidelity_of(const PlanSpec& spec) {
   return furthest;
 }
 
+double lead_of(const PlanSpec& spec) { return spec.strategy->lead ? spec.strategy->lead(spec.options) : 0; }
+
 Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile& profile, const Cluster& cluster,
                               const CommunicationCost& cost, double phase) {
   return comm_plan_of(spec, {profile, cluster, cost, spec.options, phase});

@@ -40,6 +40,13 @@ struct StrategyInput {
   [[nodiscard]] CommPlan blank() const { return recycled ? emptied(std::move(*recycled)) : CommPlan(); }
 };
 
+/// How the strategy's own software tunes it while it runs.
+struct RunTimeTuner {
+  std::uint32_t trials = 15;     ///< ByteScheduler's budget
+  bool linear = false;           ///< it looks for values evenly; else on a log scale
+  std::string_view option = {};  ///< the one that it tunes; empty: all that are marked
+};
+
 struct Strategy {
   std::string_view name;   ///< as written in plans: "ddp", "wfbp", "dear", ...
   std::string_view title;  ///< "PyTorch DDP buckets"
@@ -58,6 +65,13 @@ struct Strategy {
   std::string_view framework{};
   /// The collective that it is made for, unless its plan names one; empty: the cluster's default.
   std::string_view collective{};
+  RunTimeTuner tuner{};
+  /// Its workers compute another network than the one that is asked about, whose steps say nothing of it: it is ranked
+  /// only where somebody names it.
+  bool of_own_network = false;
+  /// By how many steps a worker may be ahead of the slowest one; infinity: nobody waits for anybody. Null: by none.
+  double (*lead)(const OptionValues&) = nullptr;
+  WarmUp warm_up{};
 };
 
 /// All strategies (strategies/strategies.inc).
@@ -90,6 +104,8 @@ struct PlanSpec {
 [[nodiscard]] bool needs_servers(const PlanSpec&);
 /// The furthest that the strategy or one of its modifiers departs from synchronous training.
 [[nodiscard]] Fidelity fidelity_of(const PlanSpec&);
+/// By how many steps a worker may be ahead of the slowest one (Strategy::lead); 0 where all go together.
+[[nodiscard]] double lead_of(const PlanSpec&);
 /// The strategy's plan with all modifiers applied. `spec.options` must be numbers (nothing left to tune).
 [[nodiscard]] Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile&, const Cluster&,
                                             const CommunicationCost&, double phase = 0.5);

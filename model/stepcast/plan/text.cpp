@@ -28,7 +28,7 @@ PlanSpec plan_spec_from(std::string_view text, std::size_t from) {
   // A layout is a word with optional options before a slash: "layout(tp=8)/ddp".
   if (const std::size_t slash = text.find('/', from); slash != std::string_view::npos)
     in.refuse(slash, "the name of a strategy first", "a layout before '/'",
-              "plans with layouts are for 'stepcast predict', 'compare' and 'recommend'");
+              "leave it out: here plans divide the batch only");
   const Strategy& strategy = strategies()[in.name(strategy_names, names_of(strategies()))];
   PlanSpec spec{&strategy, in.options(strategy.name, strategy.options).values};
   while (in.take('+')) {

@@ -3,16 +3,19 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>
+#include <stepcast/pace/stalls.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/breakdown.hpp>
 #include <stepcast/prediction/critical_path.hpp>
 #include <stepcast/prediction/tuning.hpp>
+#include <stepcast/profile/training_memory.hpp>
 #include <stepcast/schedule/lowering.hpp>
 #include <stepcast/schedule/plan_flaw.hpp>
 #include <stepcast/schedule/task_name.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace stepcast {
 namespace {
@@ -56,6 +59,10 @@ void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& pr
   if (cluster.relative_error == 0 && cluster.workers() > 1)
     prediction.warnings.push_back("cluster '" + cluster.name +
                                   "' has no fitted error: the interval does not include that of its links");
+  if (cluster.device_memory > Bytes(0) && prediction.memory > cluster.device_memory)
+    prediction.warnings.push_back("a worker needs " + text_of(prediction.memory) + " of memory, and its device has " +
+                                  text_of(cluster.device_memory));
+  if (!knows_activations(profile)) prediction.warnings.emplace_back(activations_not_counted);
   const Strategy& strategy = *prediction.plan.strategy;
   if (!strategy.caution.empty())
     prediction.warnings.push_back(std::string(strategy.name) + ": " + std::string(strategy.caution));
@@ -64,6 +71,56 @@ void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& pr
       prediction.warnings.push_back(std::string(m.modifier->name) + ": " + std::string(m.modifier->caution));
   if (!prediction.steady)
     prediction.warnings.push_back("no steady state was reached: the mean over the iterations that were run");
+}
+
+// Evenly spaced quantiles of the standard normal distribution.
+const std::vector<double>& normal_quantiles() {
+  static const std::vector<double> quantiles = [] {
+    constexpr int samples = 200;
+    std::vector<double> all;
+    for (int i = 0; i < samples; ++i) {
+      double low = -10, high = 10;
+      for (int k = 0; k < 60; ++k) {
+        const double middle = 0.5 * (low + high);
+        (0.5 * std::erfc(-middle / std::numbers::sqrt2) < (i + 0.5) / samples ? low : high) = middle;
+      }
+      all.push_back(high);
+    }
+    return all;
+  }();
+  return quantiles;
+}
+
+// The steps that half and 99 of 100 do not exceed. The mean step and `steps` contain the mean lateness, which one of
+// the `period` steps of a repetition has.
+void add_tail(const StepLateness& lateness, double period, std::span<const Seconds> steps, Prediction& out) {
+  if (lateness.never() && steps.empty()) {
+    out.step_p50 = out.iteration;
+    out.step_p99 = out.iteration + normal_p99 * out.step_spread;
+    return;
+  }
+  std::vector<double> base;
+  const double late = lateness.mean().value() / period;
+  for (const Seconds step : steps) base.push_back(step.value() - late);
+  if (steps.empty())
+    for (const double z : normal_quantiles())
+      base.push_back(out.iteration.value() - late + out.step_spread.value() * z);
+  const auto exceeded_by = [&](double step) {
+    double sum = 0;
+    for (const double b : base) sum += step < b ? 1 : (1 - lateness.probability_up_to(Seconds(step - b))) / period;
+    return sum / static_cast<double>(base.size());
+  };
+  const auto step_at = [&](double p) {
+    if (lateness.never()) return Seconds(quantile(base, p));
+    double low = base.front(), high = base.back() + lateness.quantile(1 - 1e-9).value();
+    for (int i = 0; i < 60 && high - low > 1e-9 * high; ++i) {
+      const double middle = 0.5 * (low + high);
+      (exceeded_by(middle) > 1 - p ? low : high) = middle;
+    }
+    return Seconds(high);
+  };
+  out.step_p50 = std::max(Seconds(0), step_at(0.5));
+  out.step_p99 = std::max(out.step_p50, step_at(0.99));
 }
 
 void name_critical_path(const Profile& profile, const DetailedTimeline& outcome, const CriticalPath& path,
@@ -88,6 +145,15 @@ Seconds longest_repetition(const CommPlan& plan, Seconds compute, const Cluster&
     sum += timer ? t.delay : (cost(t.operation, t.size) + t.overhead) * cost.slow_down(t.operation, t.size);
   }
   return sum;
+}
+
+// Transfers of a repetition that cross a link: no timers, no sums on servers; what the card of a server takes in is the
+// same message that the card of a worker gives.
+std::size_t messages_on_links(const CommPlan& plan) {
+  return static_cast<std::size_t>(std::count_if(plan.transfers.begin(), plan.transfers.end(), [&](const Transfer& t) {
+    return plan.channels[t.channel].discipline != Discipline::parallel && t.operation != Operation::server_sum &&
+           t.operation != Operation::server_card;
+  }));
 }
 
 // A record of a strategy that has only a name.
@@ -145,7 +211,8 @@ PlanSpec with_automatic_options_tuned(const Profile& profile, const Cluster& clu
   return automatic ? tuned(profile, cluster, asked) : asked;
 }
 
-Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluster, const AskedPlan& asked) {
+Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluster, const AskedPlan& asked,
+                                   std::span<const Seconds> steps) {
   const PlanSpec& spec = asked.spec;
   const Answer<CommunicationCost> cost = communication_cost(cluster, collective_of(spec));
   if (!cost) return Inapplicable{cost.reason()};
@@ -153,44 +220,48 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
   out.plan = spec;
   const std::uint32_t phases = spec.strategy->phases;
   Breakdown& parts = out.breakdown;
+  const std::uint32_t iterations = cost->transport().stalls > 0 ? iterations_of_slack : iterations_walked;
   Seconds half;
+  StepLateness lateness;
+  double repeats = 1;
   for (std::uint32_t k = 0; k < phases; ++k) {
-    const Answer<DetailedTimeline> outcome = scheduled_alike(profile, cluster, *cost, asked, phase_of(k, phases), true,
-                                                             {.least_iterations = iterations_walked});
+    const Answer<DetailedTimeline> outcome =
+        scheduled_alike(profile, cluster, *cost, asked, phase_of(k, phases), true, {.least_iterations = iterations});
     if (!outcome) return Inapplicable{outcome.reason()};
     const Timeline& timeline = outcome->timeline;
     const Interval window = steady_window(outcome->graph, timeline);
     const Account account = account_of(outcome->graph, timeline, window);
     // Of an unsteady schedule one window is taken for all.
     const Seconds iteration = timeline.iteration_time() / outcome->plan.period;
+    lateness = lateness_of(outcome->graph, timeline, outcome->plan, *cost);
+    repeats = outcome->plan.period;
+    const Seconds late = lateness.mean() / repeats;
     const double share = iteration / seconds_of(std::max<Picoseconds>(1, length(window))) / phases;
     const auto part = [&](Picoseconds ps) { return seconds_of(ps) * share; };
     parts.compute += part(account.compute);
-    parts.exposed_communication += part(account.exposed);
+    parts.exposed_communication += part(account.exposed) + late / phases;
     parts.hidden_communication += part(account.hidden);
     parts.codec += part(account.codec);
     parts.input_stall += part(account.input);
     parts.idle += part(account.idle);
-    out.iteration += iteration / phases;
+    out.iteration += (iteration + late) / phases;
     out.steady = out.steady && timeline.steady;
     if (k != phases / 2) continue;
     const CriticalPath path = critical_path_of(outcome->graph, timeline, outcome->plan, *cost);
-    out.bound = bound_of(path);
+    out.bound = bound_of(path, lateness.mean() * (seconds_of(length(path.window)) / timeline.iteration_time()));
     name_critical_path(profile, *outcome, path, out);
-    const auto messages =
-        static_cast<std::size_t>(std::count_if(outcome->graph.tasks.begin(), outcome->graph.tasks.end(),
-                                               [](const Task& t) { return t.kind == TaskKind::transfer; }));
-    out.messages = (messages + outcome->plan.period - 1) / outcome->plan.period;
+    out.messages = (messages_on_links(outcome->plan) + outcome->plan.period - 1) / outcome->plan.period;
     half = uncertainty_of(profile, cluster, path, iteration);
   }
   out.interval_low = std::max(Seconds(0), out.iteration - half);
   out.interval_high = out.iteration + half;
   out.step_spread = relative_step_noise(profile) * lone_step_time(profile);
-  add_warnings(profile, cluster, out);
+  add_tail(lateness, repeats, steps, out);
   if (profile.batch_samples > 0)
     out.throughput_samples_per_s =
         profile.batch_samples * static_cast<double>(cluster.workers()) / out.iteration.value();
-  if (profile.activation_memory > Bytes(0)) out.memory = profile.activation_memory + 2 * profile.gradient_size();
+  out.memory = memory_of_worker(profile, cluster.workers() > 1).total();
+  add_warnings(profile, cluster, out);
   return out;
 }
 

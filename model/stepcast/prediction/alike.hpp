@@ -14,8 +14,10 @@ struct AskedPlan {
 };
 /// A spec that only names a plan: its strategy has that name and cannot plan anything itself.
 [[nodiscard]] PlanSpec spec_named(std::string_view name, std::string_view collective);
-/// One worker among others of its kind, on the links of `cluster`'s slowest worker.
-[[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&);
+/// One worker among others of its kind, on the links of `cluster`'s slowest worker. `steps`: equally likely ones in
+/// increasing order, where they differ by more than the measured spread.
+[[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&,
+                                                 std::span<const Seconds> steps = {});
 /// Why the plan cannot be run on a collective, or not be counted; empty if it can. `compute`: compute_in_a_row.
 [[nodiscard]] std::string obstacle_to(const CommPlan&, Seconds compute, const Cluster&, const CommunicationCost&);
 /// Of a free-running timer, the k-th of those over which predictions are averaged.

@@ -76,15 +76,15 @@ double expected_improvement(const GaussianProcess::Belief& b, double best, doubl
 /// The trials made so far, with values on the unit interval.
 class GaussianSearch {
  public:
-  GaussianSearch(const std::function<Seconds(double)>& time_of, double low, double high)
-      : time_of_(time_of), log_low_(std::log(low)), log_range_(std::log(high) - std::log(low)) {}
+  GaussianSearch(const std::function<Seconds(double)>& time_of, double low, double high, bool linear)
+      : time_of_(time_of), linear_(linear), low_(scaled(low)), range_(scaled(high) - low_) {}
 
   void try_value(double value) {
     out_.trials.push_back({value, time_of_(value)});
     if (out_.trials.size() == 1 || out_.trials.back().time < out_.best.time) out_.best = out_.trials.back();
-    x_.push_back(log_range_ > 0 ? (std::log(std::max(value, 1e-300)) - log_low_) / log_range_ : 0);
+    x_.push_back(is_point() ? 0 : (scaled(value) - low_) / range_);
   }
-  void try_place(double x) { try_value(std::exp(log_low_ + x * log_range_)); }
+  void try_place(double x) { try_value(linear_ ? low_ + x * range_ : std::exp(low_ + x * range_)); }
 
   /// The place with the largest expected improvement.
   [[nodiscard]] double promising(double exploration) const {
@@ -102,9 +102,10 @@ class GaussianSearch {
   }
   Tuned take() { return std::move(out_); }
   [[nodiscard]] std::size_t trials() const { return x_.size(); }
-  [[nodiscard]] bool is_point() const { return !(log_range_ > 0); }
+  [[nodiscard]] bool is_point() const { return !(range_ > 0); }
 
  private:
+  [[nodiscard]] double scaled(double value) const { return linear_ ? value : std::log(std::max(value, 1e-300)); }
   [[nodiscard]] bool seen(double x) const {
     return std::any_of(x_.begin(), x_.end(), [&](double other) { return std::abs(x - other) < 1e-4; });
   }
@@ -124,7 +125,8 @@ class GaussianSearch {
   }
 
   const std::function<Seconds(double)>& time_of_;
-  double log_low_, log_range_;
+  bool linear_;
+  double low_, range_;
   std::vector<double> x_;
   Tuned out_;
 };
@@ -140,7 +142,7 @@ double spread_place(std::uint32_t k) {
 
 Tuned bayesian_minimum(const std::function<Seconds(double)>& time_of, double start, double low, double high,
                        const TunerOptions& options) {
-  GaussianSearch search(time_of, low, high);
+  GaussianSearch search(time_of, low, high, options.linear);
   search.try_value(start);
   if (search.is_point()) return search.take();
   for (std::uint32_t k = 1; k <= options.spread && search.trials() < options.evaluations; ++k)

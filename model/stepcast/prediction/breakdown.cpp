@@ -122,6 +122,7 @@ Account account_of(const TaskGraph& graph, const Timeline& timeline, Interval wi
     const TaskKind kind = graph.tasks[i % timeline.tasks].kind;
     (kind == TaskKind::input   ? account.input
      : kind == TaskKind::codec ? account.codec
+     : kind == TaskKind::late  ? account.idle
                                : account.compute) += length(run);
     at = run.to;
   }

@@ -29,6 +29,10 @@ CriticalPath critical_path_of(const TaskGraph& graph, const Timeline& timeline, 
       path.input += time;
       continue;
     }
+    if (task.kind == TaskKind::late) {
+      path.late += time;
+      continue;
+    }
     if (task.kind == TaskKind::codec) {
       path.codec += time;
       continue;
@@ -55,17 +59,22 @@ CriticalPath critical_path_of(const TaskGraph& graph, const Timeline& timeline, 
   return path;
 }
 
-std::string bound_of(const CriticalPath& path) {
+std::string bound_of(const CriticalPath& path, Seconds late) {
   struct Share {
     const char* name;
     Seconds time;
   };
-  const Share shares[] = {{"communication bandwidth", path.transfer}, {"start-up of messages", path.start_up},
-                          {"waiting for input", path.input},          {"waiting for a timer", path.timer},
-                          {"encoding and decoding", path.codec},      {"host issue of kernels", path.host}};
+  const Share shares[] = {{"communication bandwidth", path.transfer},
+                          {"start-up of messages", path.start_up},
+                          {"waiting for input", path.input},
+                          {"waiting for a timer", path.timer},
+                          {"encoding and decoding", path.codec},
+                          {"host issue of kernels", path.host},
+                          {"a late start", path.late},
+                          {"time-outs of lost packets", late}};
   const Share* largest = std::max_element(std::begin(shares), std::end(shares),
                                           [](const Share& a, const Share& b) { return a.time < b.time; });
-  const Seconds iteration = seconds_of(length(path.window));
+  const Seconds iteration = seconds_of(length(path.window)) + late;
   const auto percent = [&](Seconds s) { return std::to_string(std::lround(100 * (s / iteration))) + " %"; };
   // Compute can only be hidden behind, never hidden: the first of the others that is visible is what can be improved.
   if (largest->time < 0.01 * iteration) return "compute";

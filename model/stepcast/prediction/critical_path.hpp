@@ -19,13 +19,14 @@ namespace stepcast {
 struct CriticalPath {
   Interval window;
   std::vector<std::uint32_t> tasks;  ///< first to last
-  Seconds compute, codec, host, input, start_up, transfer, timer;
+  Seconds compute, codec, host, input, start_up, transfer, timer, late;
 };
 /// Iterations that a schedule has to have for the walk.
 inline constexpr std::uint32_t iterations_walked = 8;
 [[nodiscard]] CriticalPath critical_path_of(const TaskGraph&, const Timeline&, const CommPlan&,
                                             const CommunicationCost&);
 /// The largest part that could be improved: "communication bandwidth (63 % of the critical path; compute 30 %)".
-[[nodiscard]] std::string bound_of(const CriticalPath&);
+/// `late`: what time-outs add to the window.
+[[nodiscard]] std::string bound_of(const CriticalPath&, Seconds late = {});
 
 }  // namespace stepcast

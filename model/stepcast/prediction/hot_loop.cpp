@@ -1,7 +1,9 @@
 // A plan of the same structure as the one before only gets new durations.
 #include <stepcast/cluster/stragglers.hpp>
+#include <stepcast/pace/stalls.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
+#include <stepcast/prediction/leaders.hpp>
 
 #include <utility>
 
@@ -40,19 +42,24 @@ HotLoop::Kept& HotLoop::kept_for(const PlanSpec& spec, std::uint32_t phase) {
 void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,
                      const CommunicationCost& cost, CommPlan&& plan) {
   const double contention = cluster.contention.compute_under_communication;
-  const bool alike = kept.profile == profile && kept.contention == contention && same_structure(plan, kept.plan);
+  const bool alike = kept.profile == profile && kept.contention == contention && kept.transport == cost.transport() &&
+                     same_structure(plan, kept.plan);
   kept.profile = nullptr;  // until all is well
   spare_ = std::exchange(kept.plan, std::move(plan));
   bool changed = true;
   if (alike) changed = refilled(kept.plan, cost, kept.graph);
   else lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
-  if (changed && SteadyPeriod::covers(kept.graph)) {
+  if (changed && cost.transport().stalls > 0) {
+    schedule(kept.graph, timeline_, {.least_iterations = iterations_of_slack});
+    kept.period = timeline_.iteration_time() + lateness_of(kept.graph, timeline_, kept.plan, cost).mean();
+  } else if (changed && SteadyPeriod::covers(kept.graph)) {
     kept.period = seconds_of(steady_period_(kept.graph));
   } else if (changed) {
     schedule(kept.graph, timeline_);
     kept.period = timeline_.iteration_time();
   }
   kept.contention = contention;
+  kept.transport = cost.transport();
   kept.profile = profile;
 }
 
@@ -78,7 +85,34 @@ Answer<Seconds> HotLoop::iteration(const PreparedJob& job, const PlanSpec& spec)
   const Answer<CommunicationCost>* cost = job.costs.of(collective_of(spec));
   if (!cost) return Inapplicable{communication_cost(job.cluster, collective_of(spec)).reason()};
   if (!*cost) return Inapplicable{cost->reason()};
-  return iteration(job.slowest, job.cluster, **cost, spec);
+  const auto together = [&] {
+    const std::optional<Cluster> helped = with_help_of_leaders(job.given, job.slowest, job.cluster, spec);
+    if (!helped) return iteration(job.slowest, job.cluster, **cost, spec);
+    return iteration(job.slowest, *helped, *communication_cost(*helped, collective_of(spec)), spec);
+  };
+  if (job.cluster.stragglers.none() || lead_of(spec) == 0) return together();
+  const Answer<JobPace> own = pace(job.given->profile, job.cluster, spec, together);
+  if (!own) return Inapplicable{own.reason()};
+  return own->step;
+}
+
+Answer<JobPace> HotLoop::pace(const Profile& profile, const Cluster& cluster, const PlanSpec& spec,
+                              const std::function<Answer<Seconds>()>& together) {
+  std::string why;
+  const auto value = [&](const Answer<Seconds>& time) {
+    if (!time) why = time.reason();
+    return time ? *time : Seconds(1);
+  };
+  const auto step_of = [&](const SlowWorkers& fault, double factor) {
+    const Cluster on = cluster_of_kind(cluster, fault);
+    const Answer<CommunicationCost> cost = communication_cost(on, collective_of(spec));
+    if (!cost) return value(Inapplicable{cost.reason()});
+    const auto worker = std::make_shared<const PreparedProfile>(slowed(profile, factor, fault.delay));
+    return value(iteration(worker, on, *cost, spec));
+  };
+  JobPace pace = job_pace(cluster, lead_of(spec), step_of, [&] { return value(together()); });
+  if (!why.empty()) return Inapplicable{why};
+  return pace;
 }
 
 }  // namespace stepcast

@@ -7,11 +7,13 @@
 // its graph only gets new durations, and if those are the same, too, the answer is known. Invariant: the answer depends
 // on the arguments alone.
 #include <stepcast/base/arena.hpp>
+#include <stepcast/pace/own_pace.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/schedule/lowering.hpp>
 #include <stepcast/schedule/steady_period.hpp>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -60,8 +62,11 @@ class HotLoop {
   /// numbers. `given`: a plan that the spec only names.
   [[nodiscard]] Answer<Seconds> iteration(const std::shared_ptr<const PreparedProfile>&, const Cluster&,
                                           const CommunicationCost&, const PlanSpec&, const CommPlan* given = nullptr);
-  /// That of the slowest worker, without jitter.
+  /// That of the slowest worker, without jitter; of workers that lead (own_pace.hpp) the job's step.
   [[nodiscard]] Answer<Seconds> iteration(const PreparedJob&, const PlanSpec&);
+  /// The pace of workers that lead, among the cluster's stragglers. `together` as in job_pace.
+  [[nodiscard]] Answer<JobPace> pace(const Profile&, const Cluster&, const PlanSpec&,
+                                     const std::function<Answer<Seconds>()>& together);
 
  private:
   /// What the last plan of a strategy at one timer phase led to.
@@ -71,6 +76,7 @@ class HotLoop {
     std::uint32_t phase = 0;
     std::shared_ptr<const PreparedProfile> profile;  ///< nothing: `graph` is of no use
     double contention = 1;
+    Transport transport;
     CommPlan plan;
     TaskGraph graph;
     Seconds period;

@@ -1,5 +1,6 @@
 // A prepared profile and cluster, asked for plans by several threads, each with scratch space of its own.
 #include <stepcast/base/helping_threads.hpp>
+#include <stepcast/base/spec_reader.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/model.hpp>
 
@@ -30,11 +31,6 @@ std::string option_left_open(const PlanSpec& plan) {
   for (const ModifierSpec& m : plan.modifiers)
     if (open.empty()) open = option_left_open(m.modifier->name, m.modifier->options, m.options);
   return open;
-}
-
-bool is_value_of(const OptionSpec& option, double value) {
-  const bool whole = option.kind == OptionKind::count || option.kind == OptionKind::choice;
-  return value >= option.low && value <= option.high && (!whole || value == std::floor(value));
 }
 
 // Calls `work` with the runs [from, to) that make up [0, n), on several threads; rethrows what one of them throws.

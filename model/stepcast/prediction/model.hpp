@@ -8,8 +8,8 @@
 // to the largest plan and are then reused, so that the loop allocates nothing. Invariants: the same plan gives the same
 // bytes whatever was asked before, on any number of threads; `iteration` equals `prediction(...).iteration` to the last
 // bit, unless workers jitter: then it takes the mean of the slowest one's compute, `prediction` the mean step. Not
-// modelled in the hot loop: uncertainty and breakdown (ask `prediction`), layouts (ask a LayoutEvaluator). Options left
-// open (`auto`) are not tuned here. Modifiers still allocate.
+// modelled in the hot loop: uncertainty and breakdown (ask `prediction`), layouts (ask a PreparedQuestion). Options
+// left open (`auto`) are not tuned here. Modifiers still allocate.
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 

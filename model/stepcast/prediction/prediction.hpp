@@ -3,26 +3,31 @@
 //
 //   profile, plan, cluster -> step 412 ms = compute 301 + exposed 98 + idle 13; bound: communication bandwidth
 //
-// It may include base, cluster, plan and schedule.
+// It may include base, profile, cluster, plan, schedule and pace.
 //
 // Prediction: the step time of one plan on one cluster, why it is so, and how sure we are.
 //
 // The breakdown partitions the steady-state iteration along the compute stream: compute (layers, update, host time that
 // the device waits for), codec, input stall (the stream, or the host that it waits for, waits for the batch), exposed
-// communication (the stream waits and a transfer runs), bubble (pipeline; 0 without one), idle (the rest: timers).
-// Hidden communication, the time in which transfers run under compute, is outside the sum. Exposed is not what a faster
-// network would save: where the host sets the pace, the device may wait for transfers at no cost. That is what the
-// bound says, the largest part of the cycle that sets the pace. The interval is P10-P90 of the mean step from the
-// spread of the measured steps and the residuals of the cluster's fit and of the model; step-to-step jitter is
-// `step_spread`. With stragglers all of this is said of the slowest worker, whose compute the others wait for (their
-// own breakdown differs by that wait). Not modelled: convergence; optimizer state and communication buffers in
-// `memory`.
+// communication (the stream waits and a transfer runs), bubble (pipeline; 0 without one), idle (the rest: timers, the
+// start of a late worker). Hidden communication, the time in which transfers run under compute, is outside the sum.
+// Exposed is not what a faster network would save: where the host sets the pace, the device may wait for transfers at
+// no cost. That is what the bound says, the largest part of the cycle that sets the pace. The interval is P10-P90 of
+// the mean step from the spread of the measured steps and the residuals of the cluster's fit and of the model;
+// step-to-step jitter is `step_spread`, and `step_p50` and `step_p99` are the step that half and 99 of 100 steps do not
+// exceed, by measured spread or given jitter, and by time-outs of a network that stalls (stalls.hpp). With stragglers
+// all of this is said of the slowest worker, whose compute the others wait for (their own breakdown differs by that
+// wait); where workers do not wait for one another (asgd, ssp, ad_psgd), the step is the time in which the job takes as
+// many samples as all workers in one step, and the parts are the mean over the workers (own_pace.hpp). Memory is that
+// of a worker which holds the whole model (training_memory.hpp), as in the layout of degree one. Not modelled:
+// convergence.
 #include <stepcast/base/result_fields.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/schedule/lower.hpp>
 #include <stepcast/schedule/schedule.hpp>
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,11 +50,24 @@ struct StragglerEffect {
   Seconds without, step_low, step_high;
 };
 
+/// What feeds the step, told as DS-Analyzer does: by synthetic data, by the data set in memory, by both as they are.
+struct InputDiagnosis {
+  Seconds synthetic, cached, prep_stall, fetch_stall;
+  double sufficient_cache = 0;          ///< share of the data set
+  std::int64_t sufficient_workers = 0;  ///< loader workers of a machine
+};
+
+/// A whole training run: its warm-up, and the rest at the step of the plan (training_run.hpp).
+struct TrainingRun {
+  double iterations = 0, warm_up_iterations = 0;
+  Seconds warm_up, duration;
+};
+
 struct LayoutPrediction;  // parallelism/layout_prediction.hpp
 
 struct Prediction {
   PlanSpec plan;
-  Seconds iteration, interval_low, interval_high, step_spread;
+  Seconds iteration, interval_low, interval_high, step_spread, step_p50, step_p99;
   Breakdown breakdown;
   double throughput_samples_per_s = 0;
   Bytes memory;
@@ -59,6 +77,8 @@ struct Prediction {
   std::size_t messages = 0;
   std::optional<StragglerEffect> stragglers;
   bool steady = true;
+  std::optional<InputDiagnosis> input{};  ///< where an input pipeline feeds the step
+  std::optional<TrainingRun> run{};       ///< where somebody asked for so many iterations
   /// Where the plan divides the model: what is known of the layout beside this. Null: the plan divides the batch only.
   std::shared_ptr<const LayoutPrediction> layout{};
 };
@@ -95,7 +115,7 @@ inline constexpr auto result_fields<Breakdown> = std::tuple{
     ResultField{"codec_s", &Breakdown::codec, "compressing and decompressing"},
     ResultField{"input_stall_s", &Breakdown::input_stall, "waiting for the batch"},
     ResultField{"bubble_s", &Breakdown::bubble, "of a pipeline"},
-    ResultField{"idle_s", &Breakdown::idle, "the rest: timers"}};
+    ResultField{"idle_s", &Breakdown::idle, "the rest: timers, a late start"}};
 
 template <>
 inline constexpr auto result_fields<StragglerEffect> = std::tuple{
@@ -108,6 +128,24 @@ inline constexpr auto result_fields<StragglerEffect> = std::tuple{
                   return std::array{s.step_low, s.step_high};
                 },
                 "both", ShownAs::json_only}};
+
+template <>
+inline constexpr auto result_fields<InputDiagnosis> = std::tuple{
+    ResultField{"synthetic_s", &InputDiagnosis::synthetic, "the step if batches were always there"},
+    ResultField{"cached_s", &InputDiagnosis::cached, "the step with the whole data set in memory"},
+    ResultField{"prep_stall_s", &InputDiagnosis::prep_stall, "waiting for preparation: cached less synthetic"},
+    ResultField{"fetch_stall_s", &InputDiagnosis::fetch_stall, "waiting for storage and network: the step less cached"},
+    ResultField{"sufficient_cache", &InputDiagnosis::sufficient_cache,
+                "share of the data set in a machine's memory from which on more does not help"},
+    ResultField{"sufficient_workers", &InputDiagnosis::sufficient_workers,
+                "loader workers of a machine from which on more do not help"}};
+
+template <>
+inline constexpr auto result_fields<TrainingRun> = std::tuple{
+    ResultField{"iterations", &TrainingRun::iterations, "of the run, its warm-up included"},
+    ResultField{"warm_up_iterations", &TrainingRun::warm_up_iterations, "in which gradients travel in another way"},
+    ResultField{"warm_up_s", &TrainingRun::warm_up, "how long these take"},
+    ResultField{"duration_s", &TrainingRun::duration, "of the run"}};
 
 template <>
 inline constexpr auto result_fields<Prediction> = std::tuple{
@@ -125,8 +163,10 @@ inline constexpr auto result_fields<Prediction> = std::tuple{
                 "of all workers; 0 when the batch is unknown", ShownAs::known},
     ResultField{"breakdown_s", &Prediction::breakdown, "what the step is made of"},
     ResultField{"step_spread_s", &Prediction::step_spread, "standard deviation from step to step"},
-    ResultField{"memory_bytes", &Prediction::memory, "activations, weights and gradients of a worker; 0 when unknown",
-                ShownAs::known},
+    ResultField{"step_p50_s", &Prediction::step_p50, "the step that half of the steps do not exceed"},
+    ResultField{"step_p99_s", &Prediction::step_p99, "the step that 99 of 100 do not exceed"},
+    ResultField{"memory_bytes", &Prediction::memory,
+                "of a worker: parameters, gradients, optimizer, activations, buffers, margin"},
     ResultField{"bound", &Prediction::bound, "the bound that binds, in words"},
     ResultField{"critical_path", &Prediction::critical_path, "task names, first to last, over one period"},
     ResultField{"fidelity", [](const Prediction& p) { return p.plan.strategy ? fidelity_of(p.plan) : Fidelity::exact; },
@@ -136,9 +176,13 @@ inline constexpr auto result_fields<Prediction> = std::tuple{
         [](const Prediction& p) { return p.plan.strategy ? requirements_of(p.plan) : std::vector<std::string_view>(); },
         "software and hardware that the plan needs"},
     ResultField{"warnings", &Prediction::warnings, "what to know before believing it"},
-    ResultField{"messages", &Prediction::messages, "transfers a step", ShownAs::aside},
+    ResultField{"messages", &Prediction::messages, "transfers that cross a link, a step", ShownAs::aside},
     ResultField{"steady", &Prediction::steady, "the steps have settled to this time", ShownAs::aside},
     ResultField{"stragglers", &Prediction::stragglers, "what slow workers cost; nothing where all are alike",
+                ShownAs::if_any},
+    ResultField{"input", &Prediction::input, "waits for batches, and what would end them; nothing without a pipeline",
+                ShownAs::if_any},
+    ResultField{"run", &Prediction::run, "the whole run; nothing where nobody asked for its iterations",
                 ShownAs::if_any}};
 
 }  // namespace stepcast

@@ -2,11 +2,15 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/prediction/training_run.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <span>
 #include <tuple>
 
 namespace stepcast {
@@ -26,80 +30,182 @@ bool allowed(Fidelity fidelity, const RecommendOptions& options) {
   return false;
 }
 
-// Names the plan that wins at `factor`, and whether `champion` is as good as that.
-struct Contest {
-  std::string winner;
-  bool champion_holds = true;
-};
-Contest contest_at(const PreparedJob& job, const std::vector<PlanSpec>& candidates, const PlanSpec& champion,
-                   double factor, HotLoop& loop) {
-  const PreparedJob scaled(job.given, with_bandwidth_scaled(job.cluster, factor));
-  const auto time_of = [&](const PlanSpec& spec) {
-    const Answer<Seconds> time = loop.iteration(scaled, spec);
-    return time ? time->value() : HUGE_VAL;
-  };
-  const double own = time_of(champion);
-  Contest contest{text_of(champion), true};
-  double best = own;
-  for (const PlanSpec& spec : candidates) {
-    const double time = time_of(spec);
-    if (time < best) best = time, contest.winner = text_of(spec);
-  }
-  contest.champion_holds = own <= best * (1 + indifference);
-  return contest;
+/// Tells the caller that work goes on; what it throws ends the search.
+void heed(const RecommendOptions& options) {
+  if (options.heed) options.heed();
 }
 
-std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& candidates,
-                              const PlanSpec& champion) {
-  constexpr double reach = 128, step = 2;
-  const BytesPerSecond bandwidth = cluster.nodes > 1 ? cluster.network.bandwidth : cluster.inside.bandwidth;
-  const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
-  HotLoop loop;
-  const auto edge = [&](double direction, std::string& beyond) {
-    double inside = 1;
-    for (double k = step; k <= reach; k *= step) {
-      const double factor = direction > 0 ? k : 1 / k;
-      const Contest contest = contest_at(job, candidates, champion, factor, loop);
-      if (contest.champion_holds) {
-        inside = factor;
-        continue;
-      }
-      beyond = contest.winner;
-      double outside = factor;
-      for (int i = 0; i < 6; ++i) {  // to about one per cent
-        const double middle = std::sqrt(inside * outside);
-        const Contest at_middle = contest_at(job, candidates, champion, middle, loop);
-        (at_middle.champion_holds ? inside : outside) = middle;
-        if (!at_middle.champion_holds) beyond = at_middle.winner;
-      }
-      return inside;
+// Step times with the network `factor` times as fast; infinite for plans that cannot run.
+struct Contest {
+  double factor, champion;
+  std::vector<double> rivals;  ///< of one that was not asked: the better of its neighbours
+  [[nodiscard]] std::vector<double>::const_iterator fastest() const {
+    return std::min_element(rivals.begin(), rivals.end());
+  }
+  [[nodiscard]] bool champion_holds(double tolerance) const { return champion <= *fastest() * (1 + tolerance); }
+};
+
+class Contests {
+ public:
+  Contests(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& rivals,
+           const PlanSpec& champion, double tolerance, const RecommendOptions& options)
+      : job_(std::make_shared<const PreparedProfile>(profile), cluster),
+        rivals_(rivals),
+        champion_(champion),
+        tolerance_(tolerance),
+        options_(options) {}
+
+  Contest at(double factor) {
+    const PreparedJob there = job_at(factor);
+    Contest contest{factor, time_of(champion_, there), {}};
+    for (const PlanSpec& rival : rivals_) contest.rivals.push_back(time_of(rival, there));
+    return contest;
+  }
+
+  /// Moves `inside`, where the champion holds, as far towards `end` as it does; returns a contest beyond that it loses,
+  /// nothing if it holds all the way. Step times are smooth but for jumps where the order of a queue changes, and may
+  /// rise with the bandwidth there, so that both ends say little of what lies between.
+  std::optional<Contest> first_lost(Contest& inside, Contest end) {
+    // To two per cent while both ends are its own, to one where it loses.
+    const double finest = end.champion_holds(tolerance_) ? 1.022 : 1.011;
+    if (std::max(inside.factor / end.factor, end.factor / inside.factor) > finest) {
+      Contest middle = between(inside, end);
+      if (std::optional<Contest> lost = first_lost(inside, std::move(middle))) return lost;
+      return first_lost(inside, std::move(end));
     }
-    return inside;
+    if (!end.champion_holds(tolerance_)) return end;
+    inside = std::move(end);
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] PreparedJob job_at(double factor) const {
+    return PreparedJob(job_.given, with_bandwidth_scaled(job_.cluster, factor));
+  }
+  double time_of(const PlanSpec& spec, const PreparedJob& there) {
+    heed(options_);
+    const Answer<Seconds> time = loop_.iteration(there, spec);
+    return time ? time->value() : HUGE_VAL;
+  }
+
+  /// Halfway. Rivals are not asked if the champion keeps up there with what they reach at either end; nor is one that
+  /// is far behind.
+  Contest between(const Contest& a, const Contest& b) {
+    constexpr double far = 1.05;
+    const PreparedJob there = job_at(std::sqrt(a.factor * b.factor));
+    Contest middle{std::sqrt(a.factor * b.factor), time_of(champion_, there), {}};
+    const bool safe = middle.champion <= std::min(*a.fastest(), *b.fastest()) * (1 + tolerance_);
+    const double behind = far * std::max({a.champion, middle.champion, b.champion});
+    for (std::size_t i = 0; i < rivals_.size(); ++i) {
+      const double better = std::min(a.rivals[i], b.rivals[i]);
+      middle.rivals.push_back(!safe && better < behind ? time_of(rivals_[i], there) : better);
+    }
+    return middle;
+  }
+
+  PreparedJob job_;
+  const std::vector<PlanSpec>& rivals_;
+  const PlanSpec& champion_;
+  double tolerance_;
+  const RecommendOptions& options_;
+  HotLoop loop_;
+};
+
+std::optional<Range> range_of(const Profile& profile, const Cluster& cluster, const std::vector<PlanSpec>& candidates,
+                              const PlanSpec& champion, double tolerance, const RecommendOptions& options) {
+  constexpr int doublings = 7;
+  const BytesPerSecond bandwidth = cluster.nodes > 1 ? cluster.network.bandwidth : cluster.inside.bandwidth;
+  Contests contests(profile, cluster, candidates, champion, tolerance, options);
+  const Contest here = contests.at(1);
+  const auto edge = [&](int direction, std::string& beyond) {
+    Contest inside = here;
+    for (int doubling = 1; doubling <= doublings; ++doubling) {
+      const auto lost = contests.first_lost(inside, contests.at(std::exp2(direction * doubling)));
+      if (!lost) continue;
+      beyond = text_of(candidates[static_cast<std::size_t>(lost->fastest() - lost->rivals.begin())]);
+      break;
+    }
+    return inside.factor;
   };
   Range range;
+  range.tolerance = tolerance;
   range.low = bandwidth * edge(-1, range.below);
   range.high = bandwidth * edge(+1, range.above);
   return range;
 }
 
-bool faster(const RankedPlan& a, const RankedPlan& b) { return a.prediction.iteration < b.prediction.iteration; }
+/// What plans are ranked by: the step, of a whole run the mean one.
+Seconds rank_of(const Prediction& p) { return p.run ? p.run->duration / p.run->iterations : p.iteration; }
+
+bool faster(const RankedPlan& a, const RankedPlan& b) { return rank_of(a.prediction) < rank_of(b.prediction); }
 
 // Puts the plan that takes the fewest machines and no special software, best the framework's own, first among those
-// that are as good as the best.
-void prefer_simplest(std::vector<RankedPlan>& ranked) {
-  if (ranked.empty()) return;
+// that are as good as the best: within `limit`.
+void prefer_simplest(std::span<RankedPlan> ranked, Seconds limit) {
   const auto burden = [](const RankedPlan& p) {
     const Strategy& strategy = *p.prediction.plan.strategy;
     return std::tuple(p.machines, !requirements_of(p.prediction.plan).empty(), !strategy.framework.empty(),
                       strategy.name != "ddp");
   };
-  const Seconds best = ranked.front().prediction.iteration;
-  const auto equals_end = std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) {
-    return p.prediction.iteration > best * (1 + indifference);
-  });
+  const auto equals_end =
+      std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) { return rank_of(p.prediction) > limit; });
   const auto simplest = std::min_element(
       ranked.begin(), equals_end, [&](const RankedPlan& a, const RankedPlan& b) { return burden(a) < burden(b); });
   std::rotate(ranked.begin(), simplest, simplest + 1);
+}
+
+/// The order in which plans are recommended.
+void put_in_order(std::vector<RankedPlan>& plans, bool by_step) {
+  if (plans.empty()) return;
+  std::stable_sort(plans.begin(), plans.end(), faster);
+  if (by_step) return prefer_simplest(plans, rank_of(plans.front().prediction) * (1 + indifference));
+  const auto others = std::stable_partition(plans.begin(), plans.end(), std::mem_fn(&RankedPlan::is_at_hand));
+  if (others == plans.begin()) return;
+  const Prediction& fastest = plans.front().prediction;
+  const Seconds limit = fastest.interval_high * (rank_of(fastest) / fastest.iteration);
+  for (RankedPlan& plan : plans) plan.as_good_as_any = rank_of(plan.prediction) <= limit;
+  prefer_simplest({plans.begin(), others}, limit);
+}
+
+/// The plans among which the first one was chosen.
+std::vector<PlanSpec> candidates_of(const Ranking& ranking) {
+  std::vector<PlanSpec> plans;
+  for (const RankedPlan& plan : ranking.exact)
+    if (ranking.by_step || plan.is_at_hand()) plans.push_back(plan.prediction.plan);
+  return plans;
+}
+
+/// The share of a step by which one plan has to beat another to be told from it.
+double resolution_of(const Ranking& ranking) {
+  if (ranking.by_step) return indifference;
+  const Prediction* fastest = &ranking.exact.front().prediction;
+  for (const RankedPlan& plan : ranking.exact)
+    if (plan.is_at_hand() && plan.prediction.iteration < fastest->iteration) fastest = &plan.prediction;
+  return std::max(indifference, fastest->interval_high / fastest->iteration - 1);
+}
+
+PlanSpec tuned_heeding(const Profile& profile, const Cluster& cluster, const PlanSpec& plan,
+                       const RecommendOptions& options) {
+  const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
+  HotLoop loop;
+  const auto time_of = [&](const PlanSpec& spec) {
+    heed(options);
+    const Answer<Seconds> time = loop.iteration(job, spec);
+    return time ? *time : Seconds(HUGE_VAL);
+  };
+  return tuned(time_of, plan, options.search);
+}
+
+/// The duration of the run that was asked for, by a plan with and without tuned options.
+void add_runs(RankedPlan& plan, const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {
+  if (!(options.iterations > 0)) return;
+  const auto step_of = [&](const PlanSpec& spec) -> Answer<Seconds> {
+    const Answer<Prediction> p = predicted(profile, cluster, spec);
+    if (!p) return Inapplicable{p.reason()};
+    return p->iteration;
+  };
+  for (Prediction* p : {&plan.prediction, &plan.standard})
+    if (!p->run) add_run(*p, options.iterations, step_of);
 }
 
 // One plan with its tuned options, ready to be compared.
@@ -109,12 +215,14 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
   plan.standard = standard;
   plan.prediction = standard;
   if (options.tune) {
-    const PlanSpec better = tuned(profile, cluster, standard.plan, options.search);
+    const PlanSpec better = tuned_heeding(profile, cluster, standard.plan, options);
     if (const Answer<Prediction> p = predicted(profile, cluster, better); p && p->iteration < standard.iteration)
       plan.prediction = *p;
   }
+  add_runs(plan, profile, cluster, options);
   plan.settings = settings_of(plan.prediction.plan);
   plan.machines = cluster.nodes + (needs_servers(plan.prediction.plan) ? cluster.servers : 0);
+  plan.elsewhere = elsewhere_of(plan.prediction.plan, cluster);
   return plan;
 }
 
@@ -126,8 +234,9 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
   const Answer<CommunicationCost> own = communication_cost(cluster);
   if (!own || own->algorithm() == "table") return std::nullopt;
   std::vector<RankedPlan> over_own, over_others;
-  std::copy_if(ranking.exact.begin(), ranking.exact.end(), std::back_inserter(over_own), [](const RankedPlan& p) {
-    return collective_of(p.prediction.plan).empty() && !needs_servers(p.prediction.plan);
+  std::copy_if(ranking.exact.begin(), ranking.exact.end(), std::back_inserter(over_own), [&](const RankedPlan& p) {
+    const bool offered = ranking.by_step || p.is_at_hand();
+    return offered && collective_of(p.prediction.plan).empty() && !needs_servers(p.prediction.plan);
   });
   for (const CollectiveAlgorithm& algorithm : collective_algorithms()) {
     if (algorithm.needs_switch || algorithm.needs_servers || algorithm.name == own->algorithm()) continue;
@@ -159,12 +268,37 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
   return other;
 }
 
+// A modifier on the one of the best exact plans on which it is fastest: those plans keep their tuned options until
+// then.
+std::optional<RankedPlan> on_best_base(const Profile& profile, const Cluster& cluster, const ModifierSpec& modifier,
+                                       std::span<const RankedPlan> bases, const RecommendOptions& options) {
+  constexpr std::size_t tried = 4;
+  std::optional<Prediction> fastest;
+  for (const RankedPlan& base : bases.first(std::min(tried, bases.size()))) {
+    PlanSpec spec = base.prediction.plan;
+    if (!spec.modifiers.empty()) continue;
+    spec.modifiers.push_back(modifier);
+    const Answer<Prediction> p = predicted(profile, cluster, spec);
+    if (p && (!fastest || p->iteration < fastest->iteration)) fastest = *p;
+  }
+  if (!fastest) return std::nullopt;
+  RankedPlan plan = ranked(profile, cluster, *fastest, options);
+  PlanSpec standard = fastest->plan;
+  standard.options = standard_options(*standard.strategy);
+  if (const Answer<Prediction> p = predicted(profile, cluster, standard)) {
+    plan.standard = *p;
+    if (p->iteration < plan.prediction.iteration) plan.prediction = *p, plan.settings = settings_of(p->plan);
+    add_runs(plan, profile, cluster, options);
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::vector<PlanSpec> preset_plans(const RecommendOptions& options) {
   std::vector<PlanSpec> plans;
   for (const Strategy& s : strategies())
-    if (allowed(s.fidelity, options)) plans.push_back({&s, standard_options(s)});
+    if (allowed(s.fidelity, options) && !s.of_own_network) plans.push_back({&s, standard_options(s)});
   for (const Modifier& m : modifiers()) {
     if (m.usual_base.empty()) continue;
     const Strategy& base = *strategy_named(m.usual_base);
@@ -178,13 +312,25 @@ std::vector<PlanSpec> preset_plans_on(const Cluster& cluster, const RecommendOpt
   std::vector<PlanSpec> plans;
   const bool adds_up = cluster.aggregation && cluster.nodes > 1;
   for (const PlanSpec& plan : preset_plans(options)) {
-    const bool own = !collective_of(plan).empty();
-    if (!own || adds_up) plans.push_back(plan);
+    const std::string_view collective = collective_of(plan);
+    const bool own = !collective.empty();
+    // A switch runs one program.
+    if (own && (!adds_up || collective != cluster.aggregation->program)) continue;
+    plans.push_back(plan);
     if (!adds_up || own || needs_servers(plan)) continue;
     plans.push_back(plan);
     plans.back().collective = cluster.aggregation->program;
   }
   return plans;
+}
+
+std::string elsewhere_of(const PlanSpec& plan, const Cluster& cluster) {
+  std::string needs(plan.strategy->framework);
+  for (const std::string_view need : requirements_of(plan)) {
+    if (need == "programmable switch" && cluster.aggregation) continue;
+    needs += (needs.empty() ? "" : ", ") + std::string(need);
+  }
+  return needs;
 }
 
 std::string settings_of(const PlanSpec& spec) {
@@ -217,24 +363,36 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   if (!baseline)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;
-  std::vector<PlanSpec> candidates;
+  if (options.iterations > 0)  // it starts at once
+    ranking.baseline.run =
+        TrainingRun{options.iterations, 0, Seconds(0), options.iterations * ranking.baseline.iteration};
   for (const PlanSpec& spec : options.plans.empty() ? preset_plans_on(cluster, options) : options.plans) {
+    heed(options);
     const Answer<Prediction> standard = predicted(profile, cluster, spec);
     if (!standard) {
       ranking.inapplicable.push_back({text_of(spec), standard.reason()});
       continue;
     }
     RankedPlan plan = ranked(profile, cluster, *standard, options);
-    plan.speed_up = ranking.baseline.iteration / plan.prediction.iteration;
+    plan.speed_up = rank_of(ranking.baseline) / rank_of(plan.prediction);
     const bool exact = fidelity_of(spec) == Fidelity::exact;
-    if (exact) candidates.push_back(plan.prediction.plan);
     (exact ? ranking.exact : ranking.others).push_back(std::move(plan));
   }
-  std::stable_sort(ranking.exact.begin(), ranking.exact.end(), faster);
-  prefer_simplest(ranking.exact);
+  ranking.by_step = options.by_step || !options.plans.empty();
+  put_in_order(ranking.exact, ranking.by_step);
+  if (options.plans.empty())
+    for (RankedPlan& other : ranking.others) {
+      const std::vector<ModifierSpec>& modifiers = other.prediction.plan.modifiers;
+      if (modifiers.size() != 1 || !collective_of(other.prediction.plan).empty()) continue;
+      std::optional<RankedPlan> moved = on_best_base(profile, cluster, modifiers.front(), ranking.exact, options);
+      if (!moved || rank_of(moved->prediction) * (1 + indifference) >= rank_of(other.prediction)) continue;
+      moved->speed_up = rank_of(ranking.baseline) / rank_of(moved->prediction);
+      other = *std::move(moved);
+    }
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
   if (options.sensitivity && !ranking.exact.empty() && cluster.workers() > 1)
-    ranking.holds = range_of(profile, cluster, candidates, ranking.exact.front().prediction.plan);
+    ranking.holds = range_of(profile, cluster, candidates_of(ranking), ranking.exact.front().prediction.plan,
+                             resolution_of(ranking), options);
   if (options.sensitivity && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
   return ranking;

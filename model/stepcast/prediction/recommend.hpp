@@ -2,15 +2,20 @@
 // Recommendation: every plan that the cluster can run, tuned, ranked by predicted step time.
 //
 // Exact plans come first and are ranked; lossy, stale and periodic ones, and modifiers on the strategy that they
-// usually go with, only on request and in their own list, because the plan that drops the work always wins. Of the
-// plans within 0.5 % of the fastest, the one that takes the fewest machines and, then, no special software comes first.
-// Numeric options marked `tuned` are searched; the result is never worse than the default. How far an answer holds is
-// found by scaling the network's bandwidth and comparing the same plans again, their options as tuned for the bandwidth
-// asked for. Plans are ranked over the all-reduce that the cluster names; whether another algorithm, tuned with the
-// plan, would be faster is said beside the ranking, because not every library lets a user choose it.
+// usually go with, only on request and in their own list, because the plan that drops the work always wins. What
+// PyTorch runs as it is on the machines of the cluster comes before what needs other software or servers, however fast
+// that is: whoever traced a job can run the former today. Where the iterations of a run are given, "step time" is all
+// along its duration by them. No plan is best by less than the answer resolves: those
+// within the interval of the fastest are equals, and the one that is in use (DDP), then the simplest, stands first of
+// them. Numeric options marked `tuned` are searched; the result is never worse than the default. How far an answer
+// holds is found by scaling the network's bandwidth and comparing the same plans again, their options as tuned for the
+// bandwidth asked for: up to 128 times as slow and as fast, in steps of two per cent wherever another plan may come
+// ahead. Plans are ranked over the all-reduce that the cluster names; whether another algorithm, tuned
+// with the plan, would be faster is said beside the ranking, because not every library lets a user choose it.
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/tuning.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,14 +27,19 @@ struct RankedPlan {
   double speed_up = 1;
   std::string settings;
   std::int64_t machines = 0;
+  std::string elsewhere{};     ///< "MXNet, servers": what it needs that PyTorch on this cluster does not have
+  bool as_good_as_any = true;  ///< within the interval of the fastest plan that needs nothing else
+
+  [[nodiscard]] bool is_at_hand() const { return elsewhere.empty(); }
 };
 struct RejectedPlan {
   std::string plan, reason;
 };
-/// Network bandwidths (goodput) between which the best plan stays best, or within 0.5 % of it.
+/// Network bandwidths (goodput) between which the best plan stays as good as the best of its list, within `tolerance`.
 struct Range {
   BytesPerSecond low, high;
   std::string below, above;
+  double tolerance = 0;  ///< what the answer resolves, as a share of the step
 };
 /// The same all-reduce plans over another algorithm than the cluster's.
 struct OtherCollective {
@@ -41,6 +51,7 @@ struct Ranking {
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
   std::optional<OtherCollective> other_collective;
+  bool by_step = false;  ///< as asked: plans that need more are among the rest
 };
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
@@ -49,13 +60,22 @@ struct RecommendOptions {
   bool tune = true;
   Search search = Search::grid;
   bool sensitivity = true;  ///< find `holds` and `other_collective`
+  bool by_step = false;     ///< one list by step time, whatever a plan needs; so are plans by name
+  double iterations = 0;    ///< rank by the duration of a run of so many, warm-up included; 0: by the step
+  /// Called before each plan that is predicted or tuned; what it throws ends the search. May be empty.
+  std::function<void()> heed{};
 };
 
 /// What is ranked when nobody names plans: every strategy and every modifier on its usual base, at default options,
-/// that `options` allows.
+/// that `options` allows, except strategies of networks of their own. A ranking moves each modifier to the one of the
+/// best exact plans that it makes fastest, if that beats its usual base.
 [[nodiscard]] std::vector<PlanSpec> preset_plans(const RecommendOptions& options = {});
-/// Those that this cluster has the hardware for; where a switch adds up gradients, those without servers over it, too.
+/// Those that this cluster has the hardware for; where a switch adds up gradients, those without servers over its
+/// program, too.
 [[nodiscard]] std::vector<PlanSpec> preset_plans_on(const Cluster&, const RecommendOptions& options = {});
+/// What a plan needs that PyTorch on this cluster does not have, "MXNet, servers"; empty: nothing. A switch that adds
+/// up gradients is part of a cluster.
+[[nodiscard]] std::string elsewhere_of(const PlanSpec&, const Cluster&);
 /// The settings of the strategy and of its modifiers, to paste.
 [[nodiscard]] std::string settings_of(const PlanSpec&);
 /// The cluster with its network (with one machine: its inside links) `factor` times as fast; latencies stay.
@@ -76,6 +96,10 @@ inline constexpr auto result_fields<RankedPlan> =
                ResultField{"default_iteration_s", [](const RankedPlan& r) { return r.standard.iteration; },
                            "of `standard`", ShownAs::json_only},
                ResultField{"machines", &RankedPlan::machines, "including servers"},
+               ResultField{"elsewhere", &RankedPlan::elsewhere,
+                           "what it needs that PyTorch on this cluster does not have; empty: nothing"},
+               ResultField{"as_good_as_any", &RankedPlan::as_good_as_any,
+                           "within the interval of the fastest plan that needs nothing else"},
                ResultField{"settings", &RankedPlan::settings, "to paste"}};
 
 template <>
@@ -87,7 +111,8 @@ inline constexpr auto result_fields<Range> = std::tuple{
     ResultField{"low_bytes_per_s", &Range::low, "from this bandwidth"},
     ResultField{"high_bytes_per_s", &Range::high, "to this one; infinite: however fast the network"},
     ResultField{"below", &Range::below, "the plan that is best below; empty: none within the range searched"},
-    ResultField{"above", &Range::above, "the plan that is best above; empty: as before"}};
+    ResultField{"above", &Range::above, "the plan that is best above; empty: as before"},
+    ResultField{"tolerance", &Range::tolerance, "share of the step within which plans are as good as the best"}};
 
 template <>
 inline constexpr auto result_fields<OtherCollective> = std::tuple{

@@ -1,4 +1,5 @@
-// A coarse grid decides the valley, golden section polishes; or a search as a run-time tuner makes it (bayesian.hpp).
+// A coarse grid decides the valley, golden section polishes; two options are also looked at together; or a search as a
+// run-time tuner makes it (bayesian.hpp).
 #include <stepcast/prediction/bayesian.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 #include <stepcast/prediction/tuning.hpp>
@@ -6,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace stepcast {
 namespace {
@@ -14,6 +17,13 @@ double value_at(double log_value, const OptionSpec& option) {
   const double value = std::exp(log_value);
   const bool whole = option.kind == OptionKind::size || option.kind == OptionKind::count;
   return std::clamp(whole ? std::round(value) : value, option.low, option.high);
+}
+
+/// Within a sixteenth of `value`: a multiple of the power of two below it, over 8.
+double to_write_down(double value, const OptionSpec& option) {
+  if (option.kind != OptionKind::size || !(value > 1024)) return value;
+  const double grain = std::exp2(std::floor(std::log2(value)) - 3);
+  return std::clamp(std::round(value / grain) * grain, option.low, option.high);
 }
 
 // The roundest value near `exact` that is as good (to a tenth of a per cent): what somebody would write down.
@@ -35,14 +45,22 @@ double roundest(const OptionSpec& option, double exact, double time, double most
   return exact;
 }
 
+/// What is searched, as logarithms.
+struct LogRange {
+  double low, high;
+  explicit LogRange(const OptionSpec& option) {
+    const bool own_range = option.tune_high > 0;
+    const double highest = own_range ? option.tune_high : option.high;
+    low = std::log(std::max(own_range ? option.tune_low : option.low, highest * 1e-9));
+    high = std::log(highest);
+  }
+};
+
 // Best value of one option on a log scale: a coarse grid, then golden section around its best point. Step times are not
 // unimodal in a bucket size, so the grid decides the valley and the section only polishes it.
-double best_value(const OptionSpec& option, double start, const std::function<double(double)>& time_of) {
-  constexpr int grid = 32, polish = 8;
-  const bool own_range = option.tune_high > 0;
-  const double highest = own_range ? option.tune_high : option.high;
-  const double low = std::log(std::max(own_range ? option.tune_low : option.low, highest * 1e-9)),
-               high = std::log(highest);
+double best_value(const OptionSpec& option, double start, int grid, const std::function<double(double)>& time_of) {
+  constexpr int polish = 8;
+  const auto [low, high] = LogRange(option);
   const double start_time = time_of(start);
   double best = start, best_time = start_time;
   const auto consider = [&](double log_value) {
@@ -83,17 +101,87 @@ PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& s
   return tuned(time_of, spec, search);
 }
 
+namespace {
+
+/// A search of some options of one plan, on a grid and one after the other.
+class GridSearch {
+ public:
+  GridSearch(const std::function<Seconds(const PlanSpec&)>& time_of, PlanSpec start, std::vector<std::size_t> wanted)
+      : time_of_(time_of), best_(std::move(start)), wanted_(std::move(wanted)) {}
+
+  PlanSpec best() {
+    constexpr int fine = 32, coarse = 16, rounds = 2;
+    descend(best_, fine, rounds);
+    if (wanted_.size() < 2) return best_;
+    // One after the other they may rest where only a change of both is better: deep prefetching needs small buckets.
+    const double found = time_of_(best_).value();
+    PlanSpec other = best_of_pair();
+    if (!(time_of_(other).value() < found * (1 - 1e-9))) return best_;
+    descend(other, coarse, 1);
+    return other;
+  }
+
+ private:
+  /// Makes the plan faster, option by option; one is searched again only where another one changed since.
+  void descend(PlanSpec& plan, int grid, int rounds) const {
+    std::size_t settled = 0;
+    const std::size_t turns = wanted_.size() > 1 ? wanted_.size() * static_cast<std::size_t>(rounds) : wanted_.size();
+    for (std::size_t turn = 0; turn < turns && settled < wanted_.size(); ++turn) {
+      const std::size_t i = wanted_[turn % wanted_.size()];
+      PlanSpec trial = plan;
+      const double start = plan.options[i];
+      plan.options[i] = best_value(plan.strategy->options[i], start, grid, [&](double value) {
+        trial.options[i] = value;
+        return time_of_(trial).value();
+      });
+      settled = plan.options[i] == start ? settled + 1 : 1;
+    }
+  }
+
+  /// The fastest on a coarse grid of the first two options.
+  [[nodiscard]] PlanSpec best_of_pair() const {
+    constexpr int points = 6;
+    PlanSpec fastest = best_, trial = best_;
+    double least = HUGE_VAL;
+    const auto value = [&](std::size_t option, int k) {
+      const OptionSpec& spec = best_.strategy->options[option];
+      const auto [low, high] = LogRange(spec);
+      return to_write_down(value_at(low + (high - low) * k / (points - 1), spec), spec);
+    };
+    for (int k = 0; k < points * points; ++k) {
+      trial.options[wanted_[0]] = value(wanted_[0], k / points);
+      trial.options[wanted_[1]] = value(wanted_[1], k % points);
+      const double time = time_of_(trial).value();
+      if (time < least) least = time, fastest = trial;
+    }
+    return fastest;
+  }
+
+  const std::function<Seconds(const PlanSpec&)>& time_of_;
+  PlanSpec best_;
+  std::vector<std::size_t> wanted_;
+};
+
+}  // namespace
+
 PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const PlanSpec& spec, Search search) {
   PlanSpec best = spec;
   const OptionValues standard = standard_options(*spec.strategy);
   const auto options = spec.strategy->options;
   for (std::size_t i = 0; i < options.size(); ++i)
     if (std::isnan(best.options[i])) best.options[i] = standard[i];
-  // With several options, one after the other, twice: they interact (partition and credit).
+  const RunTimeTuner& tuner = spec.strategy->tuner;
   const auto wanted = [&](std::size_t i) {
     const bool any = std::any_of(spec.options.begin(), spec.options.end(), [](double v) { return std::isnan(v); });
-    return any ? std::isnan(spec.options[i]) : options[i].tuned;
+    if (any) return std::isnan(spec.options[i]);
+    return options[i].tuned && (search == Search::grid || tuner.option.empty() || tuner.option == options[i].name);
   };
+  if (search == Search::grid) {
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < options.size(); ++i)
+      if (wanted(i)) all.push_back(i);
+    return GridSearch(time_of, std::move(best), std::move(all)).best();
+  }
   const auto count = std::count_if(options.begin(), options.end(), [](const OptionSpec& o) { return o.tuned; });
   for (int round = 0; round < (count > 1 ? 2 : 1); ++round)
     for (std::size_t i = 0; i < options.size(); ++i) {
@@ -104,9 +192,9 @@ PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const Pla
         return time_of(trial).value();
       };
       const double start = best.options[i];
-      best.options[i] = search == Search::grid
-                            ? best_value(options[i], start, time_at)
-                            : tuned_option(options[i], start, [&](double v) { return Seconds(time_at(v)); }).best.value;
+      best.options[i] = tuned_option(options[i], start, [&](double v) { return Seconds(time_at(v)); },
+                                     {.evaluations = tuner.trials, .linear = tuner.linear})
+                            .best.value;
     }
   return best;
 }

@@ -2,8 +2,8 @@
 // Tuning: the best values of a plan's options on one cluster.
 //
 // Searched are the options that are marked `tuned`, or, if the plan leaves some open (`auto`), those. Several options
-// are searched one after the other, twice. The result is never worse than the default. Not modelled: options of
-// modifiers.
+// are searched one after the other, twice, and again from the best point of a coarse grid of both, where that is
+// better. The result is never worse than the default. Not modelled: options of modifiers.
 #include <stepcast/plan/strategy.hpp>
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// How options are searched.
 enum class Search : std::uint8_t {
   grid,      ///< a coarse grid and golden section: the best that the model knows
-  bayesian,  ///< 15 trials of a Gaussian process (bayesian.hpp): what a run-time tuner such as DeAR's would end with
+  bayesian,  ///< a Gaussian process (bayesian.hpp): what the strategy's run-time tuner (Strategy::tuner) would end with
 };
 
 /// The spec with its tuned options replaced by the best values found.

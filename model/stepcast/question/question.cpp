@@ -1,16 +1,75 @@
 #include <stepcast/question/question.hpp>
 
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/prediction/training_run.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <utility>
 
 namespace stepcast {
 namespace {
 
-/// The profile after the changes.
-Answer<Profile> changed(const Question& q) {
-  if (q.changes.empty()) return q.profile;
-  const Feed feed{q.pipeline ? *q.pipeline : InputPipeline{}, q.cluster};
-  return profile_after(q.changes, q.profile, q.other_batch ? &*q.other_batch : nullptr, q.pipeline ? &feed : nullptr);
+/// The question with its device, and the cluster with what that device tells.
+Question completed(Question q) {
+  if (!(q.global_batch >= 0) || !std::isfinite(q.global_batch))
+    throw InputError("global_batch", "samples a step on all devices", std::to_string(q.global_batch));
+  if (!q.device) q.device = shipped_device_like(q.shape ? q.cluster.device : q.profile.device);
+  if (q.cluster.workers() != 1) q.cluster = checked(std::move(q.cluster), "cluster");  // one worker asks no link
+  q.cluster = with_device(std::move(q.cluster), q.device);
+  q.profile = checked(std::move(q.profile), "profile");
+  return q;
+}
+
+std::string shown(double samples) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", samples);
+  return text;
+}
+
+/// The profile after the changes, and what feeds it then; null where nobody said.
+struct Fed {
+  Answer<Profile> profile;
+  std::shared_ptr<const InputPipeline> pipeline;
+};
+
+Fed fed_after_changes(const Question& q) {
+  Feed feed{q.pipeline ? std::make_shared<const InputPipeline>(*q.pipeline) : nullptr, q.cluster};
+  Profile profile = feed.pipeline ? with_input_pipeline(q.profile, *feed.pipeline, q.cluster) : q.profile;
+  if (q.changes.empty()) return {std::move(profile), feed.pipeline};
+  Answer<Profile> changed = profile_after(q.changes, profile, q.other_batch ? &*q.other_batch : nullptr, &feed);
+  return {std::move(changed), feed.pipeline};
+}
+
+/// With a batch every `share` of its period; 0: batches that are always there. Of a profile or a workload.
+template <class Job>
+Job with_batch_period(Job job, double share) {
+  job.input *= share;
+  job.input_period *= share;
+  return job;
+}
+
+/// DS-Analyzer's differential profiling, of a step that takes `step` and feeds machines with `samples` each.
+/// `step_at(share)`: the step with that share of the batch period.
+InputDiagnosis diagnosed(const InputPipeline& p, Seconds step, double samples, std::int64_t machines,
+                         const std::function<Seconds(double)>& step_at) {
+  InputPipeline cached = p;
+  cached.cached_share = 1;
+  if (cached.cache == CachePolicy::partitioned) cached.cache = CachePolicy::never_evict;
+  const Seconds now = batch_period(p, samples, machines), all_cached = batch_period(cached, samples, machines);
+  InputDiagnosis out;
+  out.synthetic = step_at(0);
+  out.cached = now > Seconds(0) ? std::min(step, step_at(all_cached / now)) : step;
+  out.prep_stall = out.cached - out.synthetic;
+  out.fetch_stall = step - out.cached;
+  const double demand = samples / out.synthetic.value();
+  out.sufficient_cache = optimal_cached_share(p, demand, machines);
+  out.sufficient_workers = sufficient_workers(p, demand, machines);
+  return out;
 }
 
 /// The model as units, after the changes.
@@ -21,7 +80,16 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
   if (q.shape && !q.device) return Inapplicable{"a described model takes its times from a device, and none is named"};
   if (q.shape) return workload_of(*q.shape, *q.device);
   if (!profile) return Inapplicable{profile.reason()};
-  return workload_of(*profile, q.device ? &*q.device : nullptr);
+  const Device* device = q.device ? &*q.device : nullptr;
+  if (profile->batch_samples > 0 || !(q.global_batch > 0)) return workload_of(*profile, device);
+  // The traced step is taken for that of one device: counted as one sample it would be repeated for each.
+  Profile of_share = *profile;
+  of_share.batch_samples = q.global_batch / static_cast<double>(q.cluster.workers());
+  Answer<Workload> units = workload_of(of_share, device);
+  if (units)
+    units->assumed.push_back("the traced batch is not known: taken for the " + shown(of_share.batch_samples) +
+                             " samples that the global batch gives a device; --batch says otherwise");
+  return units;
 }
 
 }  // namespace
@@ -51,6 +119,7 @@ Prediction prediction_of(LayoutPrediction divided) {
   out.breakdown.compute = b.compute + b.recomputation + b.update + b.other;
   out.breakdown.exposed_communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
   out.breakdown.bubble = b.bubble;
+  out.breakdown.input_stall = b.input;
   out.throughput_samples_per_s = divided.throughput_samples_per_s;
   out.memory = divided.memory.total();
   out.bound = divided.bound;
@@ -60,28 +129,40 @@ Prediction prediction_of(LayoutPrediction divided) {
 }
 
 struct PreparedQuestion::State {
-  explicit State(Question asked) : question(std::move(asked)), profile(changed(question)) {}
+  explicit State(Question asked) : question(completed(std::move(asked))), fed(fed_after_changes(question)) {}
 
   Question question;
-  Answer<Profile> profile;  ///< after the changes
+  Fed fed;
   mutable std::once_flag taken_apart;
   mutable std::optional<Answer<Workload>> workload;  ///< made for the first layout
 };
 
 PreparedQuestion::PreparedQuestion(Question question) : state_(std::make_shared<const State>(std::move(question))) {}
 
-const Answer<Profile>& PreparedQuestion::profile() const { return state_->profile; }
+const Answer<Profile>& PreparedQuestion::profile() const { return state_->fed.profile; }
 const Cluster& PreparedQuestion::cluster() const { return state_->question.cluster; }
 
 const Answer<Workload>& PreparedQuestion::workload() const {
-  std::call_once(state_->taken_apart, [&] { state_->workload.emplace(divisible(state_->question, state_->profile)); });
+  std::call_once(state_->taken_apart,
+                 [&] { state_->workload.emplace(divisible(state_->question, state_->fed.profile)); });
   return *state_->workload;
+}
+
+PreparedQuestion PreparedQuestion::on(Cluster cluster) const {
+  Question there = state_->question;
+  there.cluster = std::move(cluster);
+  return PreparedQuestion(std::move(there));
+}
+
+PlanSpec PreparedQuestion::after_changes(const PlanSpec& strategy) const {
+  return plan_after(state_->question.changes, strategy);
 }
 
 LayoutOptions PreparedQuestion::layout_options() const {
   const Question& q = state_->question;
   LayoutOptions options;
-  const double batch = q.shape || !state_->profile ? 0 : state_->profile->batch_samples;
+  const Answer<Profile>& profile = state_->fed.profile;
+  const double batch = profile ? profile->batch_samples : 0;
   options.global_batch = q.global_batch > 0 ? q.global_batch : batch * static_cast<double>(q.cluster.workers());
   options.memory_cap = q.memory_cap > Bytes(0) ? q.memory_cap : q.cluster.device_memory;
   return options;
@@ -93,24 +174,55 @@ bool PreparedQuestion::divides(const Plan& plan) const {
 
 Answer<Prediction> PreparedQuestion::answer(const Plan& plan) const {
   const Question& q = state_->question;
-  const PlanSpec strategy = plan_after(q.changes, plan.strategy);
+  const std::int64_t machines = q.cluster.nodes;
+  const Answer<Profile>& profile = state_->fed.profile;
+  const InputPipeline* pipeline = state_->fed.pipeline.get();
+  const PlanSpec strategy = after_changes(plan.strategy);
   if (!divides(plan)) {
-    if (!state_->profile) return Inapplicable{state_->profile.reason()};
-    return predicted(*state_->profile, q.cluster, strategy);
+    if (!profile) return Inapplicable{profile.reason()};
+    Answer<Prediction> out = predicted(*profile, q.cluster, strategy);
+    if (!out) return out;
+    const auto step_of = [&](const Profile& p, const PlanSpec& spec) -> Answer<Seconds> {
+      const Answer<Prediction> other = predicted(p, q.cluster, spec);
+      if (!other) return Inapplicable{other.reason()};
+      return other->iteration;
+    };
+    const auto step_at = [&](double share) {
+      const Answer<Seconds> step = step_of(with_batch_period(*profile, share), out->plan);
+      return step ? *step : out->iteration;
+    };
+    const double samples = profile->batch_samples * static_cast<double>(q.cluster.devices_per_node);
+    if (pipeline) out->input = diagnosed(*pipeline, out->iteration, samples, machines, step_at);
+    const auto on_profile = [&](const PlanSpec& spec) { return step_of(*profile, spec); };
+    if (q.iterations > 0) add_run(*out, q.iterations, on_profile);
+    return out;
   }
   const Answer<Workload>& units = workload();
   if (!units) return Inapplicable{units.reason()};
   const LayoutOptions options = layout_options();
   if (!(options.global_batch > 0))
     return Inapplicable{"a layout shares out the samples of a step, and neither the trace nor the question tells them"};
-  Answer<LayoutPrediction> divided =
-      predicted(*units, q.cluster, LayoutPlan{plan.layout.value_or(Layout{}), strategy}, options);
+  const Layout layout = plan.layout.value_or(Layout{});
+  Answer<LayoutPrediction> divided = predicted(*units, q.cluster, LayoutPlan{layout, strategy}, options);
   if (!divided) return Inapplicable{divided.reason()};
-  return prediction_of(*std::move(divided));
-}
-
-Answer<Prediction> answer(const Question& question, const Plan& plan) {
-  return PreparedQuestion(question).answer(plan);
+  Prediction out = prediction_of(*std::move(divided));
+  const auto step_of = [&](const Workload& job, const PlanSpec& spec) -> Answer<Seconds> {
+    const Answer<LayoutPrediction> other = predicted(job, q.cluster, LayoutPlan{layout, spec}, options);
+    if (!other) return Inapplicable{other.reason()};
+    return other->iteration;
+  };
+  const auto step_at = [&](double share) {
+    const Answer<Seconds> step = step_of(with_batch_period(*units, share), strategy);
+    return step ? *step : out.iteration;
+  };
+  const double samples = options.global_batch / static_cast<double>(machines);
+  if (pipeline) out.input = diagnosed(*pipeline, out.iteration, samples, machines, step_at);
+  if (q.iterations > 0) add_run(out, q.iterations, [&](const PlanSpec& spec) { return step_of(*units, spec); });
+  if (!out.input && !out.run) return out;
+  LayoutPrediction told = *out.layout;
+  told.input = out.input, told.run = out.run, told.warnings = out.warnings;
+  out.layout = std::make_shared<const LayoutPrediction>(std::move(told));
+  return out;
 }
 
 }  // namespace stepcast

@@ -5,7 +5,8 @@
 //
 // A question is a job (a traced profile, or a described model on a device), the cluster that it is to run on, and the
 // changes that somebody considers making to it (what-ifs). Its answer for a plan is a `Prediction`, whether the plan
-// divides the batch only or, with a layout in front, the model too:
+// divides the batch only or, with a layout in front, the model too. The device that is not named is the shipped one
+// that the trace or the cluster names, and it tells the cluster what that leaves open:
 //
 //   PreparedQuestion question({.profile = profile, .cluster = cluster, .changes = scenario_of("amp")});
 //   Answer<Prediction> plain = question.answer(plan_of("ddp(bucket=25 MiB)"));
@@ -14,7 +15,7 @@
 // The command line, Python, C, sweeps, what-ifs and the report all ask here, so that the same question has the same
 // answer, to the last digit, whoever asks. Invariants: an answer depends on the question and the plan alone; changes
 // come before layouts, in their order; the parts of an answer sum to its step. Not modelled: what-ifs of a described
-// model, which has no trace that they could change; the input pipeline of a job whose model is divided.
+// model, which has no trace that they could change.
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/prediction/prediction.hpp>
@@ -47,14 +48,15 @@ struct Plan {
 [[nodiscard]] Plan plan_of(const Prediction&);
 
 struct Question {
-  Profile profile;                    ///< of one worker, on the cluster's device; not used beside a `shape`
-  std::optional<ModelShape> shape{};  ///< a described model, which stands in for a trace
+  Profile profile{};                  ///< of one worker, on the cluster's device; of a `shape` `described_profile`
+  std::optional<ModelShape> shape{};  ///< a described model, which stands in for a trace, and which layouts divide
   std::optional<Device> device{};     ///< whose roofline times a described model and the small tiles of a divided one
   Cluster cluster;
   Scenario changes{};                       ///< what-ifs, in order
+  double iterations = 0;                    ///< of the run whose duration is asked for, too; 0: of none
   std::optional<Profile> other_batch{};     ///< the same job at another batch, which `batch(to=...)` is fitted to
-  std::optional<InputPipeline> pipeline{};  ///< what feeds the steps, if `profile` is fed by it
-  double global_batch = 0;                  ///< samples a step on all devices; 0: the worker's batch times the workers
+  std::optional<InputPipeline> pipeline{};  ///< what feeds the steps of the profile, which is as traced
+  double global_batch = 0;                  ///< samples a step on all devices; 0: the profile's batch times the workers
   Bytes memory_cap{};                       ///< of a device, for layouts; 0: the cluster's device memory
 };
 
@@ -62,13 +64,13 @@ struct Question {
 /// number of threads may ask.
 class PreparedQuestion {
  public:
-  /// Throws InputError when profile or cluster violate their invariants.
+  /// Throws InputError when profile or cluster violate their invariants, and for a batch that is no number of samples.
   explicit PreparedQuestion(Question);
 
   /// Inapplicable with the reason when the plan cannot run, or the changes cannot be made. A plan without a layout is
   /// answered as the layout of degree one where the question shares out a `global_batch`.
   [[nodiscard]] Answer<Prediction> answer(const Plan&) const;
-  /// Profile and cluster after the changes.
+  /// Profile after the changes, and cluster with what its device tells.
   [[nodiscard]] const Answer<Profile>& profile() const;
   [[nodiscard]] const Cluster& cluster() const;
   /// The model as units that a layout can divide. Inapplicable where it cannot be taken apart.
@@ -77,13 +79,15 @@ class PreparedQuestion {
   [[nodiscard]] LayoutOptions layout_options() const;
   /// True when the answer for the plan is that of a layout.
   [[nodiscard]] bool divides(const Plan&) const;
+  /// How gradients travel after the changes, some of which name a collective.
+  [[nodiscard]] PlanSpec after_changes(const PlanSpec&) const;
+  /// The same question of another cluster with the same devices. Throws InputError.
+  [[nodiscard]] PreparedQuestion on(Cluster) const;
 
  private:
   struct State;
   std::shared_ptr<const State> state_;
 };
-/// One answer. Throws and refuses as above.
-[[nodiscard]] Answer<Prediction> answer(const Question&, const Plan&);
 
 /// The answer for a layout as that for any plan: its parts are summed to those that all plans have (compute with
 /// recomputation and update; exposed with all collectives and sends that compute waits for).

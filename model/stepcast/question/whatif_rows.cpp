@@ -33,7 +33,8 @@ std::vector<WhatIfRow> whatif_rows(const Question& question, const std::vector<S
       return;
     }
     row.profile = *asked.profile();
-    row.changes.assign(row.profile->assumed.begin() + std::ssize(question.profile.assumed), row.profile->assumed.end());
+    const std::vector<std::string>& traced = rows.front().profile->assumed;
+    row.changes.assign(row.profile->assumed.begin() + std::ssize(traced), row.profile->assumed.end());
     row.alone = lone_step_time(*row.profile);
     row.gain_alone = gain(row, rows.front(), row.alone, rows.front().alone, false);
     if (!plan) return;

@@ -10,12 +10,12 @@ namespace {
 /// The scheduler counts picoseconds in 64 bits; a step of over a day is damage, not training.
 constexpr double longest_ns = 1e14;
 
-/// The undistorted steps, else the middle one of all; the farther from both ends the sooner.
+/// The undistorted steps, else those that the allocator did not stall; the farther from both ends the sooner.
 std::vector<std::size_t> candidates_of(const std::vector<Step>& steps) {
   std::vector<std::size_t> usable;
+  const bool all_distorted = std::ranges::all_of(steps, &Step::distorted);
   for (std::size_t i = 0; i < steps.size(); ++i)
-    if (!steps[i].distorted) usable.push_back(i);
-  if (usable.empty()) return {(steps.size() - 1) / 2};
+    if (all_distorted ? !steps[i].stalled : !steps[i].distorted) usable.push_back(i);
   const std::size_t middle = usable[(usable.size() - 1) / 2];
   std::ranges::stable_sort(usable, {}, [middle](std::size_t i) { return i < middle ? middle - i : i - middle; });
   return usable;

@@ -19,6 +19,7 @@ struct Calibration {
 };
 
 /// Inapplicable when the trace has no annotated steps. The calibration step is the middle one of the undistorted steps
+/// or, where there are none, of those that the allocator did not stall
 /// (the earlier of two): farthest from both ends of the recording, chosen before any time is looked at. Where damage
 /// lets work wait for itself the next one is taken; Inapplicable when all are so.
 [[nodiscard]] Answer<std::unique_ptr<Calibration>> calibration_of(const Trace&);

@@ -25,7 +25,7 @@ namespace stepcast::replaying {
 
 /// What a task stands for: the same work is found again in other steps by it.
 struct TaskRole {
-  enum class Part : std::uint8_t { point, host, gap, device, turn_around, latency, hand_over, transfer };
+  enum class Part : std::uint8_t { point, host, gap, device, turn_around, latency, hand_over, transfer, inserted };
   Part part = Part::point;
   std::uint32_t track = no_index;  ///< host thread or device stream
   StringId name = 0;               ///< the name of the event; for a gap, of what ran before it

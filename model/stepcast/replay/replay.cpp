@@ -87,6 +87,17 @@ class Rebuilding {
   std::map<std::size_t, replaying::StepGraph> graphs_;
 };
 
+/// The first and the last step are left out for other reasons.
+void note_stalled_steps(Replay& replay) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 1; i + 1 < replay.steps.size(); ++i)
+    if (replay.steps[i].stalled) numbers.push_back(replay.steps[i].number);
+  if (numbers.empty()) return;
+  std::string text = numbers.size() > 1 ? "steps" : "step";
+  for (const std::int64_t number : numbers) text += (number == numbers.front() ? " " : ", ") + std::to_string(number);
+  add_note(replay, text + " left out: the allocator got memory from the device or gave it back");
+}
+
 void compare(Replay& replay, std::size_t calibration) {
   std::vector<double> others, rebuilt, all;
   for (std::size_t i = 0; i < replay.steps.size(); ++i) {
@@ -138,6 +149,7 @@ Answer<Replay> replay_of(const Trace& trace) {
   }
   compare(replay, built.number);
   rebuilding.note_unequal_steps(replay);
+  note_stalled_steps(replay);
   const std::string doubt = replaying::doubt_about(built.links, built.steps);
   replay.doubtful = !doubt.empty();
   if (replay.doubtful) add_note(replay, "doubtful: " + doubt);

@@ -20,15 +20,20 @@ const Replay* SelfCheck::worst() const {
 bool SelfCheck::trusted() const {
   const Replay* replay = worst();
   const bool lossy = std::ranges::any_of(ranks, &Replay::doubtful);
-  return replay && !lossy && std::abs(replay->relative_error) <= largest_trusted_error;
+  return replay && !lossy && cautions.empty() && std::abs(replay->relative_error) <= largest_trusted_error;
 }
 
 std::string SelfCheck::caution() const {
   const Replay* replay = worst();
+  std::vector<std::string> reasons;
   if (replay && std::abs(replay->relative_error) > largest_trusted_error)
-    return "the model does not reproduce the traced step (limit: " + percent(largest_trusted_error) + ")";
-  const auto lossy = std::ranges::find_if(ranks, &Replay::doubtful);
-  return lossy == ranks.end() ? "" : "the recording lost events ('stepcast replay' says which)";
+    reasons.push_back("the model does not reproduce the traced step (limit: " + percent(largest_trusted_error) + ")");
+  else if (std::ranges::any_of(ranks, &Replay::doubtful))
+    reasons.emplace_back("the recording lost events ('stepcast replay' says which)");
+  reasons.insert(reasons.end(), cautions.begin(), cautions.end());
+  std::string text;
+  for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
+  return text;
 }
 
 SelfCheck self_check_of(const Documents& documents) {
@@ -46,6 +51,13 @@ SelfCheck self_check_of(const Documents& documents) {
   const RunOfRanks run = run_of(documents.traces);
   check.together = figures_of(run);
   check.lateness = run.verdict();
+  check.cautions = run.cautions;
+  return check;
+}
+
+SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
+  SelfCheck check = self_check_of(documents);
+  check.cautions = profile.cautions;
   return check;
 }
 

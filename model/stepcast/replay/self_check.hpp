@@ -16,13 +16,15 @@ struct Documents;
 /// How well the model reproduces the very trace that it predicts from, one replay a rank; or why that is not known.
 struct SelfCheck {
   std::vector<Replay> ranks;
-  std::string missing;                 ///< why there is no replay
-  std::vector<TracedRank> together{};  ///< several ranks: who waited for whom (ranks.hpp)
-  std::string lateness{};              ///< the same in words
+  std::string missing;                  ///< why there is no replay
+  std::vector<TracedRank> together{};   ///< several ranks: who waited for whom (ranks.hpp)
+  std::string lateness{};               ///< the same in words
+  std::vector<std::string> cautions{};  ///< of the run (RunOfRanks) or of the profile
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
-  /// False when the baseline is not reproduced, or the recording lost events: advice from such a trace is marked.
+  /// False when the baseline is not reproduced, the recording lost events, or the profile has cautions: advice from
+  /// such a trace is marked.
   [[nodiscard]] bool trusted() const;
   /// Why not to trust it, for people; empty when it is trusted or nothing is known.
   [[nodiscard]] std::string caution() const;
@@ -33,5 +35,7 @@ struct SelfCheck {
 
 /// A replay of every trace, and who waited for whom where there are several; of a profile the reason why there is none.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
+/// The same, with what the profile that the documents give says against itself.
+[[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
 
 }  // namespace stepcast

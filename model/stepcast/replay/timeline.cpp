@@ -15,11 +15,11 @@ using Part = replaying::TaskRole::Part;
 
 class SideBySide {
  public:
-  SideBySide(const Trace& trace, const replaying::Calibration& calibration)
-      : trace_(trace), calibration_(calibration), built_(calibration.taken_apart) {}
+  SideBySide(const Trace& trace, const replaying::Calibration& calibration, const StepGraph& rebuilt)
+      : trace_(trace), calibration_(calibration), built_(calibration.taken_apart), rebuilt_(rebuilt) {}
 
   ReplayTimeline timeline() {
-    const Timeline schedule = stepcast::schedule(built_.graph);
+    const Timeline schedule = stepcast::schedule(rebuilt_.graph);
     out_.source = trace_.source;
     out_.step = calibration_.step();
     out_.period = schedule.iteration_time();
@@ -45,11 +45,8 @@ class SideBySide {
     rows_.assign(built_.tracks.size(), no_index);
     for (std::uint32_t resource = 0; resource < built_.tracks.size(); ++resource) {
       if (built_.tracks[resource] == no_index) continue;
-      const Track& track = trace_.tracks[built_.tracks[resource]];
-      std::string name = track.on_device ? "stream " : "thread ";
-      name += track.thread >= 0 || track.label == 0 ? std::to_string(track.thread) : trace_.strings[track.label];
       rows_[resource] = static_cast<std::uint32_t>(out_.rows.size());
-      out_.rows.push_back(std::move(name));
+      out_.rows.push_back(replaying::row_name(trace_, built_.tracks[resource]));
     }
   }
 
@@ -91,7 +88,7 @@ class SideBySide {
   /// The first iteration that is a period after the one before it: later ones only let the host run further ahead.
   [[nodiscard]] std::uint32_t settled(const Timeline& schedule) const {
     const auto marker = [&](std::uint32_t iteration) {
-      return schedule.end[std::size_t{iteration} * schedule.tasks + built_.graph.marker];
+      return schedule.end[std::size_t{iteration} * schedule.tasks + rebuilt_.graph.marker];
     };
     constexpr Picoseconds nanosecond = 1000;
     std::uint32_t iteration = schedule.iterations - 1;
@@ -102,33 +99,46 @@ class SideBySide {
 
   void add_rebuilt(const Timeline& schedule) {
     const std::size_t first = std::size_t{settled(schedule)} * schedule.tasks;
-    const Picoseconds zero = schedule.start[first + built_.begin];
-    for (std::uint32_t t = 0; t < built_.roles.size(); ++t) {
-      const replaying::TaskRole& role = built_.roles[t];
-      const Task& task = built_.graph.tasks[t];
-      const bool shown =
-          role.part == Part::host || role.part == Part::gap || role.part == Part::device || role.part == Part::transfer;
+    const Picoseconds zero = schedule.start[first + rebuilt_.begin];
+    for (std::uint32_t t = 0; t < rebuilt_.roles.size(); ++t) {
+      const replaying::TaskRole& role = rebuilt_.roles[t];
+      const Task& task = rebuilt_.graph.tasks[t];
+      const bool shown = role.part == Part::host || role.part == Part::gap || role.part == Part::device ||
+                         role.part == Part::transfer || role.part == Part::inserted;
       if (!shown || task.work == 0) continue;
       const StringId name = role.part == Part::host ? role.around : role.name;
       out_.rebuilt.push_back({rows_[task.resource], task.kind,
-                              role.part == Part::gap ? std::string_view("gap") : trace_.text(name),
+                              role.part == Part::gap        ? std::string_view("gap")
+                              : role.part == Part::inserted ? std::string_view("inserted")
+                                                            : trace_.text(name),
                               schedule.start[first + t] - zero, schedule.end[first + t] - schedule.start[first + t]});
     }
   }
 
   const Trace& trace_;
   const replaying::Calibration& calibration_;
-  const StepGraph& built_;
+  const StepGraph &built_, &rebuilt_;
   ReplayTimeline out_;
   std::vector<std::uint32_t> rows_;  // by resource
 };
 
 }  // namespace
 
+std::string replaying::row_name(const Trace& trace, std::uint32_t number) {
+  const Track& track = trace.tracks[number];
+  std::string name = track.on_device ? "stream " : "thread ";
+  name += track.thread >= 0 || track.label == 0 ? std::to_string(track.thread) : trace.strings[track.label];
+  return name;
+}
+
+ReplayTimeline replaying::timeline_of(const Trace& trace, const Calibration& calibration, const StepGraph& rebuilt) {
+  return SideBySide(trace, calibration, rebuilt).timeline();
+}
+
 Answer<ReplayTimeline> replay_timeline_of(const Trace& trace) {
   const Answer<std::unique_ptr<replaying::Calibration>> calibration = replaying::calibration_of(trace);
   if (!calibration) return Inapplicable{calibration.reason()};
-  return SideBySide(trace, **calibration).timeline();
+  return replaying::timeline_of(trace, **calibration, (*calibration)->taken_apart);
 }
 
 }  // namespace stepcast

@@ -30,4 +30,13 @@ struct ReplayTimeline {
 };
 [[nodiscard]] Answer<ReplayTimeline> replay_timeline_of(const Trace&);
 
+namespace replaying {
+struct Calibration;  // calibration.hpp
+struct StepGraph;    // graph.hpp
+/// "thread 7", "stream 20", "thread gloo": a track as timelines name it.
+[[nodiscard]] std::string row_name(const Trace&, std::uint32_t track);
+/// The calibration step as measured, and as `rebuilt` has it: from its tasks, or from these after a change.
+[[nodiscard]] ReplayTimeline timeline_of(const Trace&, const Calibration&, const StepGraph& rebuilt);
+}  // namespace replaying
+
 }  // namespace stepcast

@@ -4,12 +4,15 @@
 // Invariant: text and JSON are made from the same value, like all reports (report.hpp). All layouts of a report are of
 // one workload and one global batch. Not modelled: what a layout costs in accuracy: all of them compute the same.
 //
-// text/layout.cpp writes layouts and comparisons, text/layout_search.cpp what a search found, text/unit_frontier.cpp
-// what a device can trade; json/layout.cpp writes all of them as JSON.
+// layout_report.cpp makes them of a question; text/layout.cpp writes layouts and comparisons, text/layout_search.cpp
+// what a search found, text/unit_frontier.cpp what a device can trade; json/layout.cpp writes all of them as JSON.
+#include <stepcast/question/question.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/unit_frontier.hpp>
 
+#include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,11 @@ struct LayoutReport {
   const LayoutPrediction& prediction;
   std::vector<LaunchSettings> settings;
 };
+
+/// What the report of a question's layout is made of. Refers to the question, whose model has to be divisible, to the
+/// check and to the prediction.
+[[nodiscard]] LayoutSubject layout_subject_of(const PreparedQuestion&, const SelfCheck&);
+[[nodiscard]] LayoutReport layout_report_of(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&);
 
 /// One of several layouts; without a prediction where it does not work.
 struct LayoutRow {
@@ -58,11 +66,32 @@ struct LayoutTimelineReport {
   Seconds iteration;  ///< with gradients and update, which the timeline of the pipeline leaves out
 };
 
-/// What a device can trade between memory and time (unit_frontier.hpp).
+/// What a device can trade between memory and time (unit_frontier.hpp), on one or several numbers of devices.
 struct UnitFrontierReport {
-  LayoutSubject subject;
-  const UnitFrontier& found;
+  LayoutSubject subject;                ///< of the choice's cluster, or of the largest
+  std::span<const DeviceCount> counts;  ///< by rising number of devices; at least one
+  Objective objective = Objective::shortest_step;
+  Seconds target_step;  ///< 0: none
+  DeviceChoice choice;
+  std::vector<LaunchSettings> settings;  ///< of the choice
 };
+
+/// The frontiers of a question's units on each number of workers, and what they lead to.
+struct UnitFrontiers {
+  std::vector<PreparedQuestion> questions;  ///< one for each number
+  std::vector<DeviceCount> counts;          ///< by rising number of devices
+  Objective objective = Objective::shortest_step;
+  Seconds target_step;
+  DeviceChoice choice;                   ///< points into `counts`
+  std::vector<LaunchSettings> settings;  ///< of the choice
+};
+/// Of gradients that DDP sends; `workers` empty: those of the question's cluster. Inapplicable where the model cannot
+/// be taken apart, or the only number of workers has no configuration. Throws InputError for a number that the cluster
+/// cannot have.
+[[nodiscard]] Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion&, std::vector<std::int64_t> workers,
+                                                   Objective, Seconds target_step);
+/// Refers to both.
+[[nodiscard]] UnitFrontierReport unit_frontier_report_of(const UnitFrontiers&, const SelfCheck&);
 
 /// "8-way tensor parallelism, 35 pipeline stages (1f1b), ...": the layout for people.
 [[nodiscard]] std::string words_of(const LayoutPrediction&);

@@ -29,6 +29,21 @@ struct PlacementChoice {
                                                      std::vector<std::int64_t> micro_batches,
                                                      const PlacementOptions& = {});
 
+/// What somebody asks for by its text, of a batch. Inapplicable when it names devices or units that there are not, does
+/// not divide the batch, or does not fit.
+[[nodiscard]] Answer<PlacementChoice> given_placement(const Workload&, const UnequalCluster&, std::int64_t global_batch,
+                                                      const PlacementPlan&);
+/// The text of a choice: asked for again, it gives the same step.
+[[nodiscard]] PlacementPlan plan_of(const PlacementChoice&);
+
+struct PlacementTimelineReport {
+  const Workload& workload;
+  const UnequalCluster& cluster;
+  const PlacementTimeline& detail;
+  PlacementPlan plan;
+  Seconds iteration;
+};
+
 struct PlacementReport {
   const Workload& workload;
   const UnequalCluster& cluster;

@@ -4,7 +4,7 @@
 //   Prediction -> PredictionReport -> text for people | JSON for programs | a timeline
 //
 // It may include base, documents, question, cluster, whatif, prediction, workload, placement, calibration, search,
-// sweep, replay, replay/pipelined and validation.
+// sweep, replay, replay/edits, replay/pipelined and validation.
 //
 // Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.
 //
@@ -12,6 +12,7 @@
 // reports of a subject are made from the same value, so that text and JSON cannot disagree. Text fits 80 columns; JSON
 // has a `schema` key and SI numbers with their unit in the key. Not modelled: colours, locales.
 #include <stepcast/calibration/calibration.hpp>
+#include <stepcast/prediction/pacing_cycle.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
@@ -32,11 +33,14 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
+struct EditedReplay;  // replay/edits/task_edits.hpp
+
 struct PredictionReport {
   const Profile& profile;
   const Cluster& cluster;
   const SelfCheck& check;
   const Prediction& prediction;
+  std::optional<PacingCycle> cycle{};  ///< what sets the pace of a plan without a barrier
 };
 struct RankingReport {
   const Profile& profile;
@@ -57,6 +61,8 @@ struct Report {
   void (*profile)(std::ostream&, const Profile&) = nullptr;
   void (*inspection)(std::ostream&, const Inspection&) = nullptr;
   void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
+  /// Steps after edits of their tasks, one a trace.
+  void (*replay_edits)(std::ostream&, std::span<const EditedReplay>) = nullptr;
   /// A pipelined job, rebuilt from its passes.
   void (*pipeline_replay)(std::ostream&, const PipelineReplay&) = nullptr;
   void (*prediction)(std::ostream&, const PredictionReport&) = nullptr;
@@ -70,6 +76,7 @@ struct Report {
   void (*layout_comparison)(std::ostream&, const LayoutComparisonReport&) = nullptr;
   void (*layout_search)(std::ostream&, const LayoutSearchReport&) = nullptr;
   void (*placement)(std::ostream&, const PlacementReport&) = nullptr;
+  void (*placement_timeline)(std::ostream&, const PlacementTimelineReport&) = nullptr;
   void (*unit_frontier)(std::ostream&, const UnitFrontierReport&) = nullptr;
   void (*layout_timeline)(std::ostream&, const LayoutTimelineReport&) = nullptr;
   /// One timeline a rank.

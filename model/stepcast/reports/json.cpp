@@ -3,6 +3,7 @@
 // Keys are written in a fixed order; a number that is not known is null, never zero.
 #include <stepcast/report/json_fields.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
+#include <stepcast/report/replay_edits_report.hpp>
 #include <stepcast/report/report.hpp>
 
 #include <nlohmann/json.hpp>
@@ -44,11 +45,13 @@ Json replay_json(const Replay& r) {
 
 Json check_json(const SelfCheck& check) {
   const Replay* worst = check.worst();
-  return {{"measured_s", worst ? Json(worst->measured.value()) : Json(nullptr)},
-          {"replayed_s", worst ? Json(worst->replayed.value()) : Json(nullptr)},
-          {"relative_error", worst ? Json(worst->relative_error) : Json(nullptr)},
-          {"trusted", check.trusted()},
-          {"note", worst ? worst->note : check.missing}};
+  Json json{{"measured_s", worst ? Json(worst->measured.value()) : Json(nullptr)},
+            {"replayed_s", worst ? Json(worst->replayed.value()) : Json(nullptr)},
+            {"relative_error", worst ? Json(worst->relative_error) : Json(nullptr)},
+            {"trusted", check.trusted()},
+            {"note", worst ? worst->note : check.missing}};
+  if (const std::string caution = check.caution(); !caution.empty()) json["caution"] = caution;
+  return json;
 }
 
 void write(std::ostream& out, const Json& json) {
@@ -88,8 +91,32 @@ void write_replay_json(std::ostream& out, const SelfCheck& check) {
   write(out, json);
 }
 
+// What the overlay's edges get, and how long a model takes along each.
+Json overlay_json(const OverlayNetwork& overlay, Bytes model) {
+  const OverlayExchange exchange = exchange_over(overlay);
+  Json edges = Json::array();
+  for (const OverlayShare& s : exchange.shares)
+    edges.push_back({{"route", s.route},
+                     {"share_bytes_per_s", s.rate.value()},
+                     {"limited_by", s.bottleneck},
+                     {"alone_bytes_per_s", s.alone.value()},
+                     {"latency_s", s.latency.value()},
+                     {"exchange_s", (s.latency + model / s.rate).value()}});
+  return {{"name", overlay.name},
+          {"model_bytes", model.value()},
+          {"edges", std::move(edges)},
+          {"exchange_s", (exchange.latency + model / exchange.least).value()},
+          {"exchange_by_maximum_flow_s", (model / exchange.best).value()}};
+}
+
 void write_prediction_json(std::ostream& out, const PredictionReport& report) {
-  write(out, json_value(report.prediction));
+  Json json = json_value(report.prediction);
+  json["critical_cycle"] = nullptr;
+  if (report.cycle)
+    json["critical_cycle"] = {
+        {"period_s", report.cycle->period.value()}, {"steps", report.cycle->steps}, {"tasks", report.cycle->tasks}};
+  if (report.cluster.overlay) json["overlay"] = overlay_json(*report.cluster.overlay, report.profile.gradient_size());
+  write(out, json);
 }
 
 void write_ranking_json(std::ostream& out, const RankingReport& report) {
@@ -119,6 +146,7 @@ Json whatif_json(const WhatIfRow& row) {
                {"gain_distributed", row.distributed ? Json(row.gain_distributed) : Json(nullptr)},
                {"assumed", row.changes},
                {"inapplicable", row.inapplicable.empty() ? Json(nullptr) : Json(row.inapplicable)}};
+  if (row.distributed) json["prediction"]["plan"] = text_of(plan_of(*row.distributed));
   json["cautions"] = Json::array();
   for (const WhatIfSpec& spec : row.scenario)
     if (!spec.what->caution.empty()) json["cautions"].push_back(spec.what->caution);
@@ -186,6 +214,7 @@ Report json_report() {
           .profile = write_profile_json,
           .inspection = write_inspection_json,
           .replay = write_replay_json,
+          .replay_edits = write_replay_edits_json,
           .pipeline_replay = write_pipeline_replay_json,
           .prediction = write_prediction_json,
           .ranking = write_ranking_json,

@@ -182,8 +182,9 @@ void write_timeline(std::ostream& out, const TimelineReport& report) {
 }
 
 /// One row a stage, and below one a direction of each link between neighbours.
-void write_layout_timeline(std::ostream& out, const LayoutTimelineReport& report) {
-  const LayoutTimeline& detail = report.detail;
+/// The task graph of a pipeline.
+template <class Detail>
+void write_pipeline(std::ostream& out, const Detail& detail, const Json& about) {
   Shown shown{detail.graph, detail.timeline, {}, [&](std::size_t instance) {
                 const auto number = static_cast<std::uint32_t>(instance % detail.timeline.tasks);
                 const PipelineTask task = pipeline_task(detail.graph, detail.shape, number);
@@ -193,11 +194,26 @@ void write_layout_timeline(std::ostream& out, const LayoutTimelineReport& report
               }};
   for (std::uint32_t t = 0; t < detail.timeline.tasks; ++t)
     shown.names.push_back(pipeline_task_name(detail.graph, detail.shape, t));
-  const Json about = {{"producer", "stepcast"},
-                      {"plan", text_of(report.plan)},
-                      {"model", report.workload.name},
-                      {"iteration_s", report.iteration.value()}};
   Writer(std::move(shown)).write(out, about.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void write_layout_timeline(std::ostream& out, const LayoutTimelineReport& report) {
+  write_pipeline(out, report.detail,
+                 {{"producer", "stepcast"},
+                  {"plan", text_of(report.plan)},
+                  {"model", report.workload.name},
+                  {"iteration_s", report.iteration.value()}});
+}
+
+void write_placement_timeline(std::ostream& out, const PlacementTimelineReport& report) {
+  Json stages = Json::array();
+  for (const std::uint32_t d : report.plan.device) stages.push_back(report.cluster.devices[d].name);
+  write_pipeline(out, report.detail,
+                 {{"producer", "stepcast"},
+                  {"plan", text_of(report.plan)},
+                  {"model", report.workload.name},
+                  {"stages", std::move(stages)},
+                  {"iteration_s", report.iteration.value()}});
 }
 
 void add_replay(ChromeTrace& trace, const ReplayTimeline& timeline, int process, const std::string& whose) {
@@ -239,6 +255,7 @@ Report perfetto_report() {
           .inapplicable = nullptr,
           .calibration = nullptr,
           .timeline = write_timeline,
+          .placement_timeline = write_placement_timeline,
           .layout_timeline = write_layout_timeline,
           .replay_timeline = write_replay_timeline};
 }

@@ -8,6 +8,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
+#include <stepcast/report/replay_edits_report.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/ranking.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -81,6 +82,8 @@ void write_profile(std::ostream& out, const Profile& profile) {
   for (const std::string& text : profile.recognised) write_labelled(out, "recognised", text);
   for (const std::string& text : profile.missing) write_labelled(out, "missing", text);
   for (const std::string& text : profile.assumed) write_labelled(out, "assumed", text);
+  for (const std::string& text : profile.cautions)
+    write_labelled(out, "CAUTION", text + ", so predictions from it are doubtful");
 }
 
 // Replay.
@@ -176,7 +179,12 @@ void write_breakdown(std::ostream& out, const Prediction& p) {
 
 void write_stragglers(std::ostream& out, const Prediction& p) {
   const StragglerEffect& effect = *p.stragglers;
-  write_labelled(out, "stragglers", effect.description + "; the parts below are the slowest worker's");
+  write_labelled(
+      out, "stragglers",
+      effect.description +
+          (lead_of(p.plan) > 0
+               ? "; a step is the time in which the job takes a batch a worker, the parts below are the mean over all"
+               : "; the parts below are the slowest worker's"));
   if (effect.step_high > effect.step_low)
     write_labelled(out, "jitter",
                    "80 % of the steps: " + text_of(effect.step_low) + " to " + text_of(effect.step_high));
@@ -190,15 +198,23 @@ void write_prediction(std::ostream& out, const PredictionReport& report) {
   write_heading(out, report.profile, report.cluster, report.check);
   write_labelled(out, "plan", text_of(p.plan));
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
+  if (p.step_p99 > p.step_p50)
+    write_labelled(out, "tail", "from step to step: p50 " + text_of(p.step_p50) + ", p99 " + text_of(p.step_p99));
   if (p.throughput_samples_per_s > 0)
     write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
   if (p.memory > Bytes(0)) write_labelled(out, "memory", text_of(p.memory) + " a worker");
   if (p.stragglers) write_stragglers(out, p);
+  if (p.run) write_run(out, *p.run);
   write_labelled(out, "bound", p.bound);
+  if (p.input) write_input(out, *p.input);
   out << '\n';
   write_breakdown(out, p);
   out << '\n';
   write_labelled(out, "path", path_text(p.critical_path));
+  if (report.cycle)
+    write_labelled(out, "cycle",
+                   path_text(report.cycle->tasks) + ", and again " + counted(report.cycle->steps, "step") +
+                       " later: " + text_of(report.cycle->period) + " a step, whatever else is done");
   for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
 }
 
@@ -250,6 +266,7 @@ Report text_report() {
           .profile = write_profile,
           .inspection = write_inspection_text,
           .replay = write_replay,
+          .replay_edits = write_replay_edits_text,
           .pipeline_replay = write_pipeline_replay_text,
           .prediction = write_prediction,
           .ranking = write_ranking_text,

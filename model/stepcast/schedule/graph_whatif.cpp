@@ -34,25 +34,43 @@ TaskGraph packed(const TaskGraph& like, std::span<const Task> tasks, std::span<c
   return builder.build();
 }
 
-/// Arcs without task `gone`: what precedes it precedes what follows it.
-std::vector<FullArc> bridged(const std::vector<FullArc>& arcs, std::uint32_t gone) {
-  std::vector<FullArc> out;
-  for (const FullArc& arc : arcs)
-    if (arc.from != gone && arc.to != gone) out.push_back(arc);
-  for (const FullArc& in : arcs) {
-    if (in.to != gone || in.from == gone) continue;
-    for (const FullArc& after : arcs)
-      if (after.from == gone && after.to != gone) out.push_back({in.from, after.to, in.lag + after.lag});
+/// Arcs without the tasks that go: what precedes one of them precedes what follows it.
+std::vector<FullArc> bridged(const TaskGraph& graph, std::span<const std::uint32_t> gone,
+                             const std::vector<bool>& goes) {
+  std::vector<std::vector<Arc>> in(graph.tasks.size()), out(graph.tasks.size());
+  for (const FullArc& arc : arcs_of(graph)) {
+    out[arc.from].push_back({arc.to, arc.lag});
+    in[arc.to].push_back({arc.from, arc.lag});
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
+  // One after the other; lists of those that are left may still name them, and are passed over.
+  std::vector<bool> is_gone(graph.tasks.size(), false);
+  for (const std::uint32_t t : gone) {
+    is_gone[t] = true;
+    for (const Arc& before : in[t])
+      for (const Arc& after : out[t]) {
+        if (is_gone[before.task] || is_gone[after.task]) continue;
+        out[before.task].push_back({after.task, before.lag + after.lag});
+        in[after.task].push_back({before.task, before.lag + after.lag});
+      }
+  }
+  std::vector<FullArc> arcs;
+  for (std::uint32_t t = 0; t < out.size(); ++t)
+    for (const Arc& arc : out[t])
+      if (!goes[t] && !goes[arc.task]) arcs.push_back({t, arc.task, arc.lag});
+  std::sort(arcs.begin(), arcs.end());
+  arcs.erase(std::unique(arcs.begin(), arcs.end()), arcs.end());
+  return arcs;
+}
+
+std::vector<bool> flags_of(const TaskGraph& graph, std::span<const std::uint32_t> tasks) {
+  std::vector<bool> flags(graph.tasks.size(), false);
+  for (const std::uint32_t t : tasks) flags[t] = true;
+  return flags;
 }
 
 /// The marker after the removal; the number of tasks if there is none.
-std::uint32_t marker_without(const TaskGraph& graph, std::span<const std::uint32_t> gone) {
-  const auto goes = [&](std::uint32_t t) { return std::find(gone.begin(), gone.end(), t) != gone.end(); };
-  if (!goes(graph.marker)) return graph.marker;
+std::uint32_t marker_without(const TaskGraph& graph, const std::vector<bool>& goes) {
+  if (!goes[graph.marker]) return graph.marker;
   const auto none = std::uint32_t(graph.tasks.size());
   std::uint32_t before = none;
   for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
@@ -61,7 +79,7 @@ std::uint32_t marker_without(const TaskGraph& graph, std::span<const std::uint32
       if (before != none && before != t) return none;
       before = t;
     }
-  return before != none && !goes(before) ? before : none;
+  return before != none && !goes[before] ? before : none;
 }
 
 }  // namespace
@@ -91,19 +109,19 @@ TaskGraph with_task_after(const TaskGraph& graph, std::uint32_t before, const Ta
 }
 
 bool removable(const TaskGraph& graph, std::span<const std::uint32_t> tasks) {
-  return marker_without(graph, tasks) < graph.tasks.size();
+  return marker_without(graph, flags_of(graph, tasks)) < graph.tasks.size();
 }
 
 TaskGraph without_tasks(const TaskGraph& graph, std::span<const std::uint32_t> gone) {
-  const std::uint32_t marker = marker_without(graph, gone);
+  const std::vector<bool> goes = flags_of(graph, gone);
+  const std::uint32_t marker = marker_without(graph, goes);
   assert(marker < graph.tasks.size());
-  std::vector<FullArc> arcs = arcs_of(graph);
-  for (const std::uint32_t t : gone) arcs = bridged(arcs, t);
+  std::vector<FullArc> arcs = bridged(graph, gone, goes);
   std::vector<std::uint32_t> renamed(graph.tasks.size());
   std::vector<Task> tasks;
   for (std::uint32_t t = 0; t < graph.tasks.size(); ++t) {
     renamed[t] = std::uint32_t(tasks.size());
-    if (std::find(gone.begin(), gone.end(), t) == gone.end()) tasks.push_back(graph.tasks[t]);
+    if (!goes[t]) tasks.push_back(graph.tasks[t]);
   }
   for (FullArc& arc : arcs) arc = {renamed[arc.from], renamed[arc.to], arc.lag};
   return packed(graph, tasks, arcs, renamed[marker]);

@@ -8,8 +8,10 @@
 // of length sum d wait for the first part gives the same ends (max-plus algebra of a two-machine flow line). This is
 // exact unless compute and communication slow one another, where the device's pauses within a block lie before it. The
 // host may run ahead of the device by one iteration. A loader beside the step, if the profile has one, prepares a batch
-// per `input_period`, at most two ahead of the step that takes them. Transfers become tasks on their channels with the
-// duration that the cost model gives them.
+// per `input_period`, at most two ahead of the step that takes them. A late worker begins each iteration
+// with as long a task on either stream, which waits for what its stream did before. Transfers become tasks on their
+// channels with the duration that the cost model gives them; one of which lost packets are sent again is followed by an
+// arrival beside the channel, and what waits for the transfer waits for that.
 #include <stepcast/plan/comm_plan.hpp>
 #include <stepcast/schedule/task_graph.hpp>
 

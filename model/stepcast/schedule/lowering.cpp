@@ -17,7 +17,8 @@ bool takes_time(const PassCost& c) { return in_a_row(c) > Seconds(0); }
 }  // namespace
 
 Seconds compute_in_a_row(const Profile& profile) {
-  Seconds sum = profile.input + profile.input_period + in_a_row(profile.optimizer) + in_a_row(profile.other);
+  Seconds sum =
+      profile.late + profile.input + profile.input_period + in_a_row(profile.optimizer) + in_a_row(profile.other);
   for (const Layer& layer : profile.layers) sum += in_a_row(layer.forward) + in_a_row(layer.backward);
   return sum;
 }
@@ -28,6 +29,7 @@ ComputeTimes::ComputeTimes(const Profile& profile)
       other(times_of(profile.other)),
       input{picoseconds_of(profile.input), 0},
       input_period(picoseconds_of(profile.input_period)),
+      late(picoseconds_of(profile.late)),
       has_device(profile.has_device()),
       has_input(profile.input > Seconds(0) || profile.input_period > Seconds(0)),
       has_loader(profile.input_period > Seconds(0)),
@@ -188,6 +190,12 @@ class ChainWriter {
     begins_ = true;
   }
 
+  /// What follows starts so much later, on both streams.
+  void late(Picoseconds time) {
+    if (host_ != Slot::none) chained({time, host_, 0, 0, TaskKind::late}, last_host_);
+    chained({time, compute_, 0, 0, TaskKind::late}, last_compute_);
+  }
+
   /// Closes the loop to the next repetition.
   void close(bool host_waits) {
     builder_.add_arc(last_compute_, first_compute_, 1);
@@ -244,12 +252,21 @@ bool is_timer(const Transfer& t, const CommPlan& plan) {
   return plan.channels[t.channel].discipline == Discipline::parallel;
 }
 
+/// True where a transfer is followed by an arrival: the same for plans of the same structure on the same network.
+bool arrives_later(const Transfer& t, bool timer, const CommunicationCost& cost) {
+  return !timer && (t.after > Seconds(0) || (!t.may_lose && cost.repairs(t.operation)));
+}
+Picoseconds arrival_time(const Transfer& t, const CommunicationCost& cost) {
+  return picoseconds_of(t.may_lose ? t.after : t.after + cost.repair_time(t.operation, t.size));
+}
+
 void add_transfers(const CommPlan& plan, const CommunicationCost& cost, TaskGraphBuilder& builder) {
   std::array<std::uint32_t, 256> resource_of{};
   for (std::size_t c = 0; c < plan.channels.size(); ++c) {
     const Channel& channel = plan.channels[c];
     const auto kind = channel.discipline == Discipline::parallel ? ResourceClass::timer : ResourceClass::communication;
-    resource_of[c] = builder.add_resource({std::string(channel.name), kind, channel.discipline, credit_of(channel)});
+    resource_of[c] = builder.add_resource(
+        {std::string(channel.name), kind, channel.discipline, credit_of(channel), channel.preemptive});
   }
   for (std::uint32_t x = 0; x < plan.transfers.size(); ++x) {
     const Transfer& t = plan.transfers[x];
@@ -277,6 +294,22 @@ void add_codecs(const CommPlan& plan, const Contention& contention, std::uint32_
   }
 }
 
+// What arrives later than it was sent. `arrivals`: the task for which those wait that wait for a transfer.
+void add_arrivals(const CommPlan& plan, const CommunicationCost& cost, std::uint32_t first_transfer,
+                  TaskGraphBuilder& builder, std::vector<std::uint32_t>& arrivals) {
+  arrivals.clear();
+  std::uint32_t beside = Slot::none;
+  for (std::uint32_t x = 0; x < plan.transfers.size(); ++x) {
+    const Transfer& t = plan.transfers[x];
+    arrivals.push_back(first_transfer + x);
+    if (!arrives_later(t, is_timer(t, plan), cost)) continue;
+    if (beside == Slot::none)
+      beside = builder.add_resource({"repairs", ResourceClass::communication, Discipline::parallel, 0});
+    arrivals[x] = builder.add_task({arrival_time(t, cost), beside, t.priority, x, TaskKind::arrival});
+    builder.add_arc(first_transfer + x, arrivals[x]);
+  }
+}
+
 bool runs_on_compute(const Codec& codec) { return codec.engine == Engine::compute; }
 
 // True when the marker is the only task that nothing of its own iteration waits for, and all later iterations wait for
@@ -298,7 +331,7 @@ bool is_barrier(const TaskGraph& graph) {
 // --- Graph ----------------------------------------------------------------------------------------------------------
 
 std::uint32_t Lowering::task_of(const Node& node, bool source) const {
-  if (node.kind == NodeKind::transfer) return first_transfer_ + node.index;
+  if (node.kind == NodeKind::transfer) return source ? arrivals_[node.index] : first_transfer_ + node.index;
   if (node.kind == NodeKind::codec) return first_codec_ + node.index;
   const Slot& slot = slots_[slot_of(node, source)];
   if (node.kind == NodeKind::forward_entry) return slot.entry_task;
@@ -310,7 +343,8 @@ void Lowering::write(const ComputeTimes& compute, const CommPlan& plan, const Co
   order_compute(compute, plan);
   mark_cuts(plan);
   builder_.begin(std::move(graph));
-  builder_.reserve(plan.transfers.size() + 3 * slots_.size(), plan.edges.size() + 4 * slots_.size() + 3);
+  builder_.reserve(plan.transfers.size() + 3 * slots_.size() + 2 * plan.period,
+                   plan.edges.size() + 4 * slots_.size() + 3 + 2 * plan.period);
   // A codec may come in between any two passes: then the passes queue, too, one by one.
   const bool shared = std::any_of(plan.codecs.begin(), plan.codecs.end(), runs_on_compute);
   ChainWriter chain(builder_, ends_, compute.has_device, contention.compute_under_communication,
@@ -318,6 +352,7 @@ void Lowering::write(const ComputeTimes& compute, const CommPlan& plan, const Co
   for (std::size_t i = 0; i < first_.size(); ++i) {
     const std::size_t iteration_end = i + 1 < first_.size() ? first_[i + 1] : slots_.size();
     chain.begin_iteration();
+    if (compute.late > 0) chain.late(compute.late);
     for (std::size_t from = first_[i]; from < iteration_end;) {
       const std::size_t to = end_of_block(from, iteration_end, options.merge && !shared);
       chain.block(slots_, from, to);
@@ -332,6 +367,7 @@ void Lowering::write(const ComputeTimes& compute, const CommPlan& plan, const Co
   add_transfers(plan, cost, builder_);
   first_codec_ = static_cast<std::uint32_t>(builder_.graph().tasks.size());
   add_codecs(plan, contention, chain.compute(), builder_);
+  add_arrivals(plan, cost, first_transfer_, builder_, arrivals_);
   for (const Edge& e : plan.edges) builder_.add_arc(task_of(e.from, true), task_of(e.to, false), e.lag);
 
   graph = builder_.build();
@@ -343,10 +379,14 @@ bool same_structure(const CommPlan& a, const CommPlan& b) {
   return a.period == b.period && a.one_update == b.one_update && a.update == b.update &&
          a.update_per_tensor == b.update_per_tensor && a.edges == b.edges &&
          std::equal(a.channels.begin(), a.channels.end(), b.channels.begin(), b.channels.end(),
-                    [](const Channel& x, const Channel& y) { return x.discipline == y.discipline; }) &&
-         std::equal(
-             a.transfers.begin(), a.transfers.end(), b.transfers.begin(), b.transfers.end(),
-             [](const Transfer& x, const Transfer& y) { return x.channel == y.channel && x.priority == y.priority; }) &&
+                    [](const Channel& x, const Channel& y) {
+                      return x.discipline == y.discipline && x.preemptive == y.preemptive;
+                    }) &&
+         std::equal(a.transfers.begin(), a.transfers.end(), b.transfers.begin(), b.transfers.end(),
+                    [](const Transfer& x, const Transfer& y) {
+                      return x.channel == y.channel && x.priority == y.priority && x.may_lose == y.may_lose &&
+                             (x.after > Seconds(0)) == (y.after > Seconds(0)) && x.operation == y.operation;
+                    }) &&
          std::equal(a.codecs.begin(), a.codecs.end(), b.codecs.begin(), b.codecs.end(),
                     [](const Codec& x, const Codec& y) { return x.engine == y.engine; });
 }
@@ -357,7 +397,11 @@ bool refilled(const CommPlan& plan, const CommunicationCost& cost, TaskGraph& gr
     changed |= to != value;
     to = value;
   };
-  Task* task = graph.tasks.data() + (graph.tasks.size() - plan.transfers.size() - plan.codecs.size());
+  const auto arrivals =
+      static_cast<std::size_t>(std::count_if(plan.transfers.begin(), plan.transfers.end(), [&](const Transfer& t) {
+        return arrives_later(t, is_timer(t, plan), cost);
+      }));
+  Task* task = graph.tasks.data() + (graph.tasks.size() - plan.transfers.size() - plan.codecs.size() - arrivals);
   for (const Transfer& t : plan.transfers) {
     const bool timer = is_timer(t, plan);
     set(task->work, time_of(t, timer, cost));
@@ -367,6 +411,8 @@ bool refilled(const CommPlan& plan, const CommunicationCost& cost, TaskGraph& gr
     ++task;
   }
   for (const Codec& c : plan.codecs) set((task++)->work, picoseconds_of(c.time));
+  for (const Transfer& t : plan.transfers)
+    if (arrives_later(t, is_timer(t, plan), cost)) set((task++)->work, arrival_time(t, cost));
   return changed;
 }
 

@@ -27,7 +27,7 @@ class ComputeTimes {
   std::vector<PassTimes> forward, backward;  ///< one for each layer
   std::vector<std::uint32_t> backward_order;
   PassTimes optimizer, other, input;
-  Picoseconds input_period = 0;
+  Picoseconds input_period = 0, late = 0;
   bool has_device = false, has_input = false, has_loader = false, has_other = false, host_waits_for_device = false;
   Seconds in_a_row;  ///< compute_in_a_row
 
@@ -85,6 +85,7 @@ class Lowering {
   std::vector<std::uint32_t> update_;                            // slots by [phase]
   ChainEnds ends_;
   std::uint32_t first_transfer_ = 0, first_codec_ = 0;
+  std::vector<std::uint32_t> arrivals_;  ///< by transfer: the task with which it has arrived
   TaskGraphBuilder builder_;
 };
 

@@ -34,7 +34,8 @@ std::string flaw_of_transfer(const Transfer& t, std::size_t number, const CommPl
     return name + " carries tensors that do not exist";
   if (!(t.size >= Bytes(0)) || !std::isfinite(t.size.value())) return name + " has no finite size";
   if (!(t.dense >= Bytes(0)) || !std::isfinite(t.dense.value())) return name + " stands for no finite size";
-  if (!(t.delay >= Seconds(0)) || !(t.overhead >= Seconds(0))) return name + " has a negative time";
+  if (!(t.delay >= Seconds(0)) || !(t.overhead >= Seconds(0)) || !(t.after >= Seconds(0)))
+    return name + " has a negative time";
   return {};
 }
 

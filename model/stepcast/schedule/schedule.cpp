@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdlib>
 #include <limits>
+#include <unordered_map>
 
 namespace stepcast {
 namespace {
@@ -33,6 +34,7 @@ struct Running {
   Picoseconds end;
   Instance instance;
   Picoseconds remaining = 0;  // work left at the last change of rates; used only where tasks disturb one another
+  Picoseconds since = 0;      // when it was started, or went on after an interruption
   bool operator<(const Running& o) const { return end != o.end ? end > o.end : instance > o.instance; }
 };
 
@@ -44,6 +46,7 @@ struct Queue {
   std::vector<std::uint32_t> order;  // in_order: the resource's tasks in the order in which they must start
   std::size_t position = 0;          // in_order: how many have started, over all iterations
   bool busy = false;
+  Instance serving{};                          // while busy
   std::uint32_t last = Timeline::no_instance;  // the task that it served last
 };
 
@@ -216,7 +219,7 @@ class Simulation {
         q.credit_left -= task_of(instance).bytes;
         q.issued.push_back(instance);
       }
-    if (q.busy) return;
+    if (q.busy && !(resource.preemptive && interrupted(q))) return;
     if (credit) {
       if (q.served == q.issued.size()) return;
       serve(q, q.issued[q.served++]);
@@ -239,16 +242,46 @@ class Simulation {
   }
 
   void serve(Queue& q, const Instance instance) {
-    if (out_.start[at(instance)] != now_ && q.last != Timeline::no_instance) out_.cause[at(instance)] = q.last;
     q.busy = true;
+    q.serving = instance;
+    if (const auto half_done = left_.find(at(instance)); half_done != left_.end()) {
+      run(instance, half_done->second);
+      left_.erase(half_done);
+      return;
+    }
+    if (out_.start[at(instance)] != now_ && q.last != Timeline::no_instance) out_.cause[at(instance)] = q.last;
     start(instance);
   }
 
+  // Takes what is in service out of it if something more urgent waits; it waits again, with the work that it has left.
+  bool interrupted(Queue& q) {
+    if (q.waiting.empty() || q.waiting.front().major >= task_of(q.serving).priority) return false;
+    const auto found =
+        std::find_if(running_.begin(), running_.end(), [&](const Running& r) { return r.instance == q.serving; });
+    Picoseconds left = found->end - now_;
+    if (disturbed_) {
+      const double progress = static_cast<double>(now_ - std::max(changed_at_, found->since)) *
+                              rate_of(q.serving, computing_before_, communicating_before_);
+      left = std::max<Picoseconds>(0, found->remaining - std::llround(progress));
+      count(resource_of(q.serving).kind, -1);
+    }
+    *found = running_.back();
+    running_.pop_back();
+    if (!disturbed_) std::make_heap(running_.begin(), running_.end());
+    left_[at(q.serving)] = left;
+    q.waiting.push_back({task_of(q.serving).priority, 0, q.serving});
+    std::push_heap(q.waiting.begin(), q.waiting.end());
+    return true;
+  }
+
   void start(const Instance instance) {
-    const Task& task = task_of(instance);
     out_.start[at(instance)] = now_;
-    running_.push_back({now_ + task.work, instance, task.work});
-    if (disturbed_) count(graph_.resources[task.resource].kind, +1);
+    run(instance, task_of(instance).work);
+  }
+
+  void run(const Instance instance, Picoseconds work) {
+    running_.push_back({now_ + work, instance, work, now_});
+    if (disturbed_) count(graph_.resources[task_of(instance).resource].kind, +1);
     else std::push_heap(running_.begin(), running_.end());
   }
 
@@ -274,7 +307,7 @@ class Simulation {
     const bool same =
         (computing_ > 0) == (computing_before_ > 0) && (communicating_ > 0) == (communicating_before_ > 0);
     for (Running& r : running_) {
-      const Picoseconds since = std::max(changed_at_, out_.start[at(r.instance)]);
+      const Picoseconds since = std::max(changed_at_, r.since);
       if (same && since != now_) continue;
       if (since != now_) {
         const double progress =
@@ -360,6 +393,7 @@ class Simulation {
   std::vector<Instance> due_;
   std::vector<Queue> queues_;
   std::vector<Running> running_;
+  std::unordered_map<std::uint32_t, Picoseconds> left_;  // work that interrupted tasks have left
 };
 
 }  // namespace

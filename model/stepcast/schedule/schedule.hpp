@@ -13,10 +13,8 @@
 // another task starts or ends. Steady state: every task of the last iteration ended one and the same period after its
 // copy k iterations before (within a nanosecond; k = 1 nearly always), tasks of run-ahead hosts excepted when they only
 // get earlier. If that never happens within `most_iterations`, the mean of the second half is reported and `steady` is
-// false. Independent check: `maximum_cycle_ratio` of the graph with the order that was realised. Not modelled: jitter
-// (see prediction.hpp).
-//
-// schedule.cpp runs the tasks; maximum_cycle_ratio.cpp is the check, by another algorithm.
+// false. Independent check: the critical cycle (critical_cycle.hpp) of the graph with the order that was realised. Not
+// modelled: jitter (see prediction.hpp).
 #include <stepcast/schedule/task_graph.hpp>
 
 #include <cstdint>
@@ -49,10 +47,5 @@ struct Timeline {
 /// Schedules `graph`, which must have no flaw. `timeline` is overwritten; reusing it avoids allocation.
 void schedule(const TaskGraph& graph, Timeline& timeline, const ScheduleOptions& options = {});
 [[nodiscard]] Timeline schedule(const TaskGraph& graph, const ScheduleOptions& options = {});
-
-/// Largest (sum of durations) / (sum of lags) over the cycles of the periodic graph made of the arcs of `graph` and of
-/// the order in which `timeline` (steady, period_iterations == 1) served each queue, with the realised durations:
-/// Boost.Graph's Howard algorithm. Equals the period of a correct schedule.
-[[nodiscard]] Seconds maximum_cycle_ratio(const TaskGraph& graph, const Timeline& timeline);
 
 }  // namespace stepcast

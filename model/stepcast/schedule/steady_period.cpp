@@ -56,6 +56,7 @@ void SteadyPeriod::Claims::pop() {
 bool SteadyPeriod::covers(const TaskGraph& graph) {
   constexpr std::uint32_t most_lag = 4;
   return graph.tasks.size() < std::size_t{1} << task_bits &&
+         std::none_of(graph.resources.begin(), graph.resources.end(), [](const Resource& r) { return r.preemptive; }) &&
          std::all_of(graph.arcs.begin(), graph.arcs.end(), [](const Arc& a) { return a.lag <= most_lag; }) &&
          std::all_of(graph.tasks.begin(), graph.tasks.end(), [&](const Task& t) {
            return t.slow_down == 1 && (t.work > 0 || graph.resources[t.resource].discipline == Discipline::parallel);

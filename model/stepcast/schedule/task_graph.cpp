@@ -19,10 +19,14 @@ std::string_view name_of(TaskKind kind) {
       return "other";
     case TaskKind::input:
       return "input";
+    case TaskKind::late:
+      return "late start";
     case TaskKind::load:
       return "load input";
     case TaskKind::transfer:
       return "transfer";
+    case TaskKind::arrival:
+      return "repair";
     case TaskKind::codec:
       return "codec";
     case TaskKind::timer:

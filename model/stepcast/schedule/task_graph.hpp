@@ -6,7 +6,7 @@
 // after `from` of iteration i ended. Resources that work in program order (a host thread, a device stream) need no
 // queue: their order is spelled out as arcs. Times are 64-bit counts of picoseconds, so that equal input gives equal
 // output everywhere. Invariants (checked by `flaw_of`): arcs of lag 0 are acyclic; indices in range; work >= 0. Not
-// modelled: pre-emption.
+// modelled: pre-emption of compute.
 #include <stepcast/base/units.hpp>
 #include <stepcast/plan/comm_plan.hpp>
 
@@ -30,9 +30,11 @@ enum class TaskKind : std::uint8_t {
   update,
   other,  ///< compute that belongs to no layer
   input,  ///< waiting for the input batch
+  late,   ///< the worker starts its step after the others
   load,   ///< preparing an input batch, beside the step
   transfer,
-  codec,  ///< encoding or decoding of a transfer
+  arrival,  ///< lost packets of a transfer are sent again, beside the transfers that follow
+  codec,    ///< encoding or decoding of a transfer
   timer,
   gap,     ///< recorded host time without an event (replay)
   kernel,  ///< device work (replay)
@@ -48,6 +50,7 @@ struct Resource {
   /// `parallel` also stands for program order, which is spelled out as arcs.
   Discipline discipline = Discipline::parallel;
   std::int64_t credit = 0;  ///< bytes that may be issued ahead; see Channel::credit
+  bool preemptive = false;  ///< see Channel::preemptive
 };
 
 struct Task {

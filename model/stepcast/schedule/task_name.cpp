@@ -37,10 +37,12 @@ std::string task_name(const Profile& profile, const CommPlan& plan, const TaskGr
       return std::string(c.name) + run_name(profile, plan, c.first_tensor, c.tensors);
     }
     case TaskKind::transfer:
+    case TaskKind::arrival:
     case TaskKind::timer: {
       const Transfer& t = plan.transfers[task.index];
       const std::string_view name = task.kind == TaskKind::timer ? "timer" : name_of(t.operation);
-      return std::string(name) + run_name(profile, plan, t.first_tensor, t.tensors);
+      return std::string(task.kind == TaskKind::arrival ? "repair of " : "") + std::string(name) +
+             run_name(profile, plan, t.first_tensor, t.tensors);
     }
     default:
       return std::string(name_of(task.kind));

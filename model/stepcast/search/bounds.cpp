@@ -91,7 +91,7 @@ Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
   const Seconds mean = (whole.passes * m + (one_copy ? whole.ways : Seconds(0))) / p;
   const Seconds unit = whole.largest * std::ceil(m / family.schedule->copies);
   LayoutBound bound;
-  bound.iteration = std::max({mean, unit, whole.path}) + w.step_overhead + tables_.delay;
+  bound.iteration = tables_.whole_step(std::max({mean, unit, whole.path}), layout).iteration;
 
   // Of the fullest device: the mean, under full recomputation and with everything divided; buffers are left out, since
   // their least does not add up.
@@ -126,8 +126,12 @@ const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, con
   Layout layout = layout_of(family, switches);
   layout.stage_units = divisions_[r];  // sharding does not move units
   Staged made;
-  made.split =
-      staged_split(tables_.workload, *split_, layout, static_cast<std::uint32_t>(family.pipeline * family.chunks));
+  ShardedMessages least;
+  const std::vector<PlanSpec>& plans = families_.gradients();
+  if (std::any_of(plans.begin(), plans.end(), [](const PlanSpec& plan) { return !plan.modifiers.empty(); }))
+    least.reduce = least.gather = std::vector<ModifiedMessage>(tables_.workload.units.size(), {.share = 0});
+  made.split = staged_split(tables_.workload, *split_, layout,
+                            static_cast<std::uint32_t>(family.pipeline * family.chunks), least);
   if (divisions_[r].empty())
     for (const VirtualStage& s : made.split.stages) divisions_[r].push_back(s.units);
   bound_memory(family, layout, made);
@@ -213,7 +217,7 @@ LayoutBound LayoutBounds::of(const LayoutFamily& family, const LayoutSwitches& s
   (void)returns_input_gradients(*family.schedule);
   const Staged& s = staged(family, switches);
   return rounded_down(
-      {s.iteration[switches.overlap_pipeline] + tables_.workload.step_overhead + tables_.delay, s.memory});
+      {tables_.whole_step(s.iteration[switches.overlap_pipeline], layout_of(family, switches)).iteration, s.memory});
 }
 
 Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, const LayoutSwitches& switches) {
@@ -224,7 +228,7 @@ Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, con
                                                     families_.gradients()[switches.gradients], s.first_content, loop_);
   if (!exposed) return Inapplicable{exposed.reason()};
   const Seconds end = s.first_end[switches.overlap_pipeline] + *exposed + s.update;
-  const LayoutBound own = rounded_down({end + tables_.workload.step_overhead + tables_.delay, s.memory});
+  const LayoutBound own = rounded_down({tables_.whole_step(end, layout_of(family, switches)).iteration, s.memory});
   return LayoutBound{std::max(bound.iteration, own.iteration), bound.memory};
 }
 

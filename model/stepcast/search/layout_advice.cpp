@@ -47,16 +47,18 @@ Bytes cap_of(const Cluster& cluster, const LayoutOptions& options) {
   return options.memory_cap > Bytes(0) ? options.memory_cap : cluster.device_memory;
 }
 
-std::vector<PlanSpec> exact_strategies() {
+/// Exact strategies that PyTorch runs as it is.
+std::vector<PlanSpec> strategies_at_hand(const Cluster& cluster) {
   std::vector<PlanSpec> plans;
   for (const Strategy& s : strategies())
-    if (s.fidelity == Fidelity::exact) plans.push_back({&s, standard_options(s)});
+    if (PlanSpec plan{&s, standard_options(s)}; s.fidelity == Fidelity::exact && elsewhere_of(plan, cluster).empty())
+      plans.push_back(std::move(plan));
   return plans;
 }
 
 /// The same layout with the gradient plan that shortens its step most, if that is worth a change.
-LayoutPrediction with_best_gradients(LayoutEvaluator& evaluator, const LayoutPrediction& start, Bytes cap,
-                                     Search search, const TimeLeft& left) {
+LayoutPrediction with_best_gradients(LayoutEvaluator& evaluator, const Cluster& cluster, const LayoutPrediction& start,
+                                     Bytes cap, Search search, const TimeLeft& left) {
   // No strategy can hide more than what is exposed.
   if (start.breakdown.gradients <= indifference * start.iteration) return start;
   const auto time_of = [&](const PlanSpec& gradients) {
@@ -67,7 +69,7 @@ LayoutPrediction with_best_gradients(LayoutEvaluator& evaluator, const LayoutPre
   };
   std::optional<PlanSpec> best;
   Seconds best_time = start.iteration * (1 - indifference);
-  std::vector<PlanSpec> candidates = exact_strategies();
+  std::vector<PlanSpec> candidates = strategies_at_hand(cluster);
   // The strategy that was searched with comes first: to tune it is less work than to change it.
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](const PlanSpec& p) { return p.strategy == start.plan.gradients.strategy; });
@@ -110,7 +112,8 @@ std::vector<LayoutPrediction> with_tuned_gradients(const Workload& workload, con
   for (std::size_t i = 0; i < std::min<std::size_t>(options.tuned_layouts, layouts.size()) && !left.over(); ++i) {
     const Cluster part = part_of(cluster, layouts[i].devices);
     LayoutEvaluator evaluator(workload, part, options.search.layout);
-    layouts[i] = with_best_gradients(evaluator, layouts[i], cap_of(part, options.search.layout), options.tuning, left);
+    layouts[i] =
+        with_best_gradients(evaluator, part, layouts[i], cap_of(part, options.search.layout), options.tuning, left);
   }
   sort_by(options.search.objective, layouts);
   return layouts;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -48,15 +49,12 @@ class SearchWorkers {
  public:
   using Work = std::function<SearchOutcome(unsigned worker, const SearchNode&)>;
   SearchWorkers(unsigned threads, Work work) : work_(std::move(work)), start_(threads), end_(threads) {
-    for (unsigned w = 1; w < threads; ++w)
-      threads_.emplace_back([this, w] {
-        for (;;) {
-          start_.arrive_and_wait();
-          if (stop_) return;
-          run(w);
-          end_.arrive_and_wait();
-        }
-      });
+    try {
+      for (unsigned w = 1; w < threads; ++w) threads_.emplace_back([this, w] { serve(w); });
+    } catch (const std::system_error&) {  // who is there does the work; nobody waits for the others
+      for (std::size_t missing = threads - 1 - threads_.size(); missing > 0; --missing)
+        start_.arrive_and_drop(), end_.arrive_and_drop();
+    }
   }
   ~SearchWorkers() {
     stop_ = true;
@@ -78,6 +76,14 @@ class SearchWorkers {
   }
 
  private:
+  void serve(unsigned worker) {
+    for (;;) {
+      start_.arrive_and_wait();
+      if (stop_) return;
+      run(worker);
+      end_.arrive_and_wait();
+    }
+  }
   void run(unsigned worker) {
     try {
       for (std::size_t i = next_++; i < batch_->size(); i = next_++) outcomes_[i] = work_(worker, (*batch_)[i]);

@@ -10,6 +10,10 @@
 // units each way, tensors of 3, 6 and 3 units, part = credit = 1 unit): 18 units against 26 of wfbp_ps with whole
 // tensors.
 //
+// It exists for MXNet and TensorFlow, whose engines call it from C++: over MXNet the published steps leave 0.03 to
+// 0.07 ms a tensor for it (ResNet-50, 16 to 64 GPUs), a tenth of what the Python wrapper around Horovod takes
+// (bytescheduler), so that none is charged.
+//
 // Defaults 1 M and 4 M elements of 4 bytes (bytedance/byteps, branch bytescheduler). The update is charged to the
 // worker just before the layer's forward pass; servers that run the optimizer are not modelled.
 #include <stepcast/strategies/shared/server_plan.hpp>
@@ -61,6 +65,7 @@ extern constinit const Strategy record{
     .phases = 1,
     .plan = plan,
     .settings = settings,
+    .framework = "MXNet",
 };
 
 }  // namespace stepcast::strategy::bytescheduler_ps

@@ -11,15 +11,15 @@
 //
 // Per key LU -> Q -> push: the quantiser is off the forward path and on that of the push. The dense push skips it, so
 // that k = 1 is OD-SGD. It reads gradient and residual and writes the residual and the words, in the host's memory. On
-// one processor the updates of later keys queue behind it: where Q counts, the form above holds with t'_C + Q. Not
-// modelled: the 1,000 synchronous iterations at the start.
+// one processor the updates of later keys queue behind it: where Q counts, the form above holds with t'_C + Q. A run
+// starts with 1,000 synchronous iterations.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast::strategy::cd_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {period_option(5, "iterations between two dense pushes"), update_passes_option,
-                                  host_memory_option};
+                                  host_memory_option, warm_up_option(1000)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
@@ -48,10 +48,9 @@ extern constinit const Strategy record{
     .phases = 1,
     .plan = plan,
     .settings = settings,
-    .caution =
-        "gradients are one step old and quantised; the authors start with 1,000 synchronous iterations [source], "
-        "which are not part of the predicted step",
+    .caution = "gradients are one step old and quantised; the authors start with 1,000 synchronous iterations [source]",
     .framework = "MXNet",
+    .warm_up = {.option = "warmup", .plan = "dist_sync"},
 };
 
 }  // namespace stepcast::strategy::cd_sgd

@@ -5,11 +5,15 @@
 //
 //   T = t_C + deg (alpha + c / B) + t_U,  c = share * M: linear in the degree and in c; share = 1 is plain gossip
 //
-// A volume knob: c comes from whatever compresses the differences, whose own time is not modelled. Neighbours stand on
-// a ring (neighbours.hpp). Where several devices share a machine's cards, their messages to other machines queue there.
+// A compressor after it ("dc_dgd+topk") says what c is and what its codec takes: a worker encodes its difference once
+// and decodes one from each neighbour. `share` is the plain form, a volume knob without codec time; both at once are
+// refused. Neighbours stand on a ring (neighbours.hpp). Where several devices share a machine's cards, their messages
+// to other machines queue there. Not modelled: amplifying the differences, which costs no bytes; that the error bound
+// asks for a compressor whose noise shrinks with the differences.
 #include <stepcast/strategies/shared/neighbours.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -37,6 +41,9 @@ Answer<CommPlan> plan(const StrategyInput& in) {
   out.channels.push_back({"net", Discipline::fifo, Bytes(0)});
   if (in.profile.tensors.empty()) return out;
   const auto messages = static_cast<std::size_t>(std::max(1.0, std::ceil(load.messages)));
+  const double degree = std::min(in.options[named("degree")], static_cast<double>(in.cluster.workers() - 1));
+  out.neighbours = static_cast<std::uint32_t>(std::max(1.0, degree));
+  if (in.options[named("share")] < 1) out.coding = Coding::encoded;
   Transfer t;
   t.operation = Operation::send;
   t.dense = in.profile.gradient_size();

@@ -15,7 +15,9 @@
 //
 // The all-gathers of iteration i belong to iteration i+1 of the plan: they carry gradients of one iteration earlier and
 // wait for the reduce-scatters with lag 1. `padding=on` adds what the code pads each buffer with: P - (elements mod P)
-// elements, a full extra P where nothing is missing. Not modelled: the division by P before the update.
+// elements, a full extra P where nothing is missing. The authors' code gathers one group ahead, and tunes the bucket
+// while it runs: 10 trials from 25 MB on, evenly between 1 and 256 MB. Their bound above needs to gather further ahead.
+// Not modelled: the division by P before the update.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
@@ -45,7 +47,10 @@ constexpr OptionSpec options[] = {{.name = "bucket",
                                    .standard = 1,
                                    .low = 1,
                                    .high = 1e6,
-                                   .summary = "groups whose all-gather is issued ahead of the forward pass"},
+                                   .summary = "groups whose all-gather is issued ahead of the forward pass",
+                                   .tuned = true,
+                                   .tune_low = 1,
+                                   .tune_high = 256},
                                   {.name = "padding",
                                    .kind = OptionKind::choice,
                                    .standard = 0,
@@ -182,14 +187,17 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
-  char text[120];
+  char text[200];
   if (v[named("layers")] > 0)
     std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = None, NUM_NEARBY_LAYERS = %.0f",
                   v[named("layers")]);
   else
     std::snprintf(text, sizeof text, "dear_pytorch, dear/dopt_rsag.py: THRESHOLD = %.4g  # MiB",
                   v[named("bucket")] / 0x1p20);
-  return text;
+  const double ahead = v[named("prefetch")];
+  if (ahead == 1) return text;
+  return text + ("; issue the all-gather of a group on entering the " + std::to_string(std::llround(ahead)) +
+                 "th group before it, where the code issues it on entering the one before");
 }
 
 }  // namespace
@@ -205,6 +213,7 @@ extern constinit const Strategy record{
     .phases = 1,
     .plan = plan,
     .settings = settings,
+    .tuner = {.trials = 10, .linear = true, .option = "bucket"},
 };
 
 }  // namespace stepcast::strategy::dear

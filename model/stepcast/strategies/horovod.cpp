@@ -67,7 +67,7 @@ class LoopWriter {
         profile_(in.profile),
         ready_(ready_times(in)),
         threshold_(in.options[named("threshold")]),
-        cycle_(in.options[named("cycle")]),
+        cycle_(in.cluster.workers() == 1 ? 0 : in.options[named("cycle")]),
         sent_(in.memory),
         plan_(in.blank()) {
     const std::size_t n = profile_.tensors.size();

@@ -74,6 +74,7 @@ extern constinit const Strategy record{
     .caution =
         "the profile has to be that of one worker's thin network (whatif subnet); each worker trains another part "
         "of the model",
+    .of_own_network = true,
 };
 
 }  // namespace stepcast::strategy::ist

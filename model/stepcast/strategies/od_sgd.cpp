@@ -11,13 +11,13 @@
 //
 // The forward pass runs under the network, too, which S-SGD leaves idle then. The local update takes about six reads
 // and writes of the gradient's size in the host's memory (derived; keyed_plan.hpp says why the host). Not modelled: the
-// 200 synchronous iterations at the start; the update on the servers.
+// the update on the servers. A run starts with 200 synchronous iterations.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast::strategy::od_sgd {
 namespace {
 
-constexpr OptionSpec options[] = {update_passes_option, host_memory_option};
+constexpr OptionSpec options[] = {update_passes_option, host_memory_option, warm_up_option(200)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
@@ -43,10 +43,9 @@ extern constinit const Strategy record{
     .phases = 1,
     .plan = plan,
     .settings = settings,
-    .caution =
-        "gradients are one step old; the authors start with 200 synchronous iterations [source], which are not "
-        "part of the predicted step",
+    .caution = "gradients are one step old; the authors start with 200 synchronous iterations [source]",
     .framework = "MXNet",
+    .warm_up = {.option = "warmup", .plan = "dist_sync"},
 };
 
 }  // namespace stepcast::strategy::od_sgd

@@ -5,12 +5,15 @@
 //
 //   T = t_C + tau + t_U,  tau = max over links e of M n_e / C_e (n_e flows share link e equally), plus one latency
 //
-// Equal shares are optimal when all have to end together. The overlay is a ring with `degree` neighbours a worker
-// (neighbours.hpp), whose busiest link is worked out from the cluster; for any other overlay give `flows`, the n_e of
-// the busiest link between machines. Models are as large as the gradients here. Not modelled: how many iterations the
-// mixing takes to converge, which depends on the overlay's spectral gap; routes over several hops.
+// Where the cluster has an overlay network (cluster/overlay.hpp; --overlay), its edges say who exchanges with whom, and
+// C_e / n_e is the least share that any of them gets of the links on its route. Else the overlay is a ring with
+// `degree` neighbours a worker (neighbours.hpp), whose busiest link is worked out from the cluster; for any other one
+// `flows` can give the n_e of the busiest link between machines. Models are as large as the gradients here. Not
+// modelled: how many iterations the mixing takes to converge, which depends on the overlay's spectral gap.
 #include <stepcast/strategies/shared/neighbours.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
+
+#include <algorithm>
 
 namespace stepcast::strategy::overlay {
 namespace {
@@ -29,15 +32,34 @@ constexpr OptionSpec options[] = {{.name = "degree",
                                    .summary = "models on the busiest link between machines; 0: those of the ring"}};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
-Answer<CommPlan> plan(const StrategyInput& in) {
-  const double given = in.options[named("flows")];
+/// Models on the busiest link, for a link that carries what the cluster's do; and the latency of the longest route.
+struct Load {
+  double flows = 0;
+  Seconds latency;
+};
+
+Answer<Load> load_of(const StrategyInput& in) {
   const auto degree = static_cast<std::int64_t>(in.options[named("degree")]);
-  const double flows = given > 0 ? given : neighbour_load(in.cluster, degree).flows();
+  const double flows = in.options[named("flows")];
+  if (!in.cluster.overlay) return Load{flows > 0 ? flows : neighbour_load(in.cluster, degree).flows(), Seconds(0)};
+  if (flows > 0 || in.options[named("degree")] != options[named("degree")].standard)
+    return Inapplicable{"the cluster's overlay says who exchanges with whom: leave out degree and flows"};
+  const OverlayExchange exchange = exchange_over(*in.cluster.overlay);
+  // Its links are the overlay's, with what slow links and lost packets leave of the cluster's.
+  const CostLine link = in.cost.line(Operation::send);
+  const BytesPerSecond healthy = in.cluster.nodes > 1 ? in.cluster.network.bandwidth : in.cluster.inside.bandwidth;
+  return Load{healthy / exchange.least, std::max(Seconds(0), exchange.latency - link.start_up)};
+}
+
+Answer<CommPlan> plan(const StrategyInput& in) {
+  const Answer<Load> load = load_of(in);
+  if (!load) return Inapplicable{load.reason()};
   CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
   for (Transfer& t : out.transfers) {
     t.operation = Operation::send;
     t.dense = t.size;
-    t.size *= flows;
+    t.size *= load->flows;
+    t.overhead = load->latency;
   }
   for (Edge& e : out.edges)
     if (e.from.kind == NodeKind::backward) e.from.index = in.profile.backward_order.back();
@@ -54,7 +76,7 @@ std::string settings(const OptionValues& v) {
 extern constinit const Strategy record{
     .name = "overlay",
     .title = "Overlay exchange",
-    .summary = "decentralised: whole models to and from neighbours on an overlay",
+    .summary = "decentralised: whole models to and from neighbours on an overlay (--overlay), after the passes",
     .reference = "Huang, Sun, He, arXiv 2408.04705",
     .fidelity = Fidelity::periodic,
     .needs = {},

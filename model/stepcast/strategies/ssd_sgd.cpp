@@ -11,14 +11,14 @@
 //
 // The pull of the last iteration of a period lands after the devices got their local weights, so that it is one step
 // late, too. The host buffer of a key is free again when its push is through (acknowledged after the sum), or its pull.
-// Not modelled: the 500 synchronous iterations at the start; that the local update also reads the last pulled weights.
+// A run starts with 500 synchronous iterations. Not modelled: that the local update also reads the last pulled weights.
 #include <stepcast/strategies/shared/keyed_plan.hpp>
 
 namespace stepcast::strategy::ssd_sgd {
 namespace {
 
 constexpr OptionSpec options[] = {period_option(5, "iterations between two pulls"), update_passes_option,
-                                  host_memory_option};
+                                  host_memory_option, warm_up_option(500)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
@@ -47,10 +47,9 @@ extern constinit const Strategy record{
     .phases = 1,
     .plan = plan,
     .settings = settings,
-    .caution =
-        "weights are 1 to k steps old; the authors start with 500 synchronous iterations and warm up the "
-        "learning rate for 5 epochs [source], which are not part of the predicted step",
+    .caution = "weights are 1 to k steps old; the authors warm up the learning rate for 5 epochs [source]",
     .framework = "MXNet",
+    .warm_up = {.option = "warmup", .plan = "dist_sync"},
 };
 
 }  // namespace stepcast::strategy::ssd_sgd

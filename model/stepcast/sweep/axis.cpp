@@ -8,6 +8,7 @@
 #include <stepcast/cluster/goodput.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/axis_rules.hpp>
+#include <stepcast/whatif/whatif.hpp>
 
 #include <algorithm>
 #include <array>
@@ -29,7 +30,12 @@ constexpr std::array rules{
     SweepQuantityRule{SweepQuantity::batch, "batch", "batch_samples", "samples per worker and step",
                       "a positive number of samples"},
     SweepQuantityRule{SweepQuantity::compute, "compute", "compute_factor", "compute, times as fast",
-                      "a positive factor"}};
+                      "a positive factor"},
+    SweepQuantityRule{SweepQuantity::loss, "loss", "loss", "packets lost", "a share of the packets, 0 to 0.9"},
+    SweepQuantityRule{SweepQuantity::stalls, "stalls", "stalls", "time-outs per packet",
+                      "a share of the packets, 0 to 0.9"},
+    SweepQuantityRule{SweepQuantity::jitter, "jitter", "jitter", "jitter, relative to compute",
+                      "a spread relative to compute, 0 to 0.5"}};
 
 std::string where_of(std::string_view name) { return "axis '" + std::string(name) + "'"; }
 
@@ -77,10 +83,11 @@ std::vector<std::string> option_names(const std::vector<PlanSpec>& plans) {
   known.insert(known.end(), options.begin(), options.end());
   for (const std::string& number : layout_numbers()) known.push_back(number);
   const std::string near = suggestion_for(name, known);
-  throw InputError(
-      "axis",
-      "bandwidth, latency, workers, batch, compute, a number of the layout (tp, pp, ...), or an option of a plan",
-      quoted(name), near.empty() ? "no plan of the sweep has an option of that name" : "did you mean '" + near + "'?");
+  throw InputError("axis",
+                   "bandwidth, latency, workers, batch, compute, loss, stalls, jitter, a number of the layout (tp, pp, "
+                   "...), an option of a plan, or one of a what-if ('input.cache')",
+                   quoted(name),
+                   near.empty() ? "no plan of the sweep has an option of that name" : "did you mean '" + near + "'?");
 }
 
 /// What the option is, the same of all plans that have it. Throws InputError.
@@ -98,6 +105,24 @@ const OptionSpec* option_named(std::string_view name, std::vector<PlanSpec> plan
   return first;
 }
 
+/// "input.cache": the option of a what-if that has numbers as values; null for all else. Throws InputError for a
+/// what-if without such an option.
+const OptionSpec* change_named(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  const WhatIf* what = dot == std::string_view::npos ? nullptr : whatif_named(name.substr(0, dot));
+  if (!what) return nullptr;
+  std::vector<std::string> known;
+  for (const OptionSpec& option : what->options) {
+    if (option.kind == OptionKind::layers) continue;
+    if (option.name == name.substr(dot + 1)) return &option;
+    known.push_back(std::string(what->name) + "." + std::string(option.name));
+  }
+  const std::string near = suggestion_for(name, known);
+  refuse(name,
+         known.empty() ? "an axis: this what-if has no numbers to vary" : "an option of the what-if: " + listed(known),
+         quoted(name), near.empty() ? std::string() : "did you mean '" + near + "'?");
+}
+
 /// The axis without values.
 SweepAxis axis_named(std::string_view name, std::span<const Plan> plans) {
   SweepAxis axis;
@@ -109,6 +134,11 @@ SweepAxis axis_named(std::string_view name, std::span<const Plan> plans) {
     }
   if (const std::vector<std::string> numbers = layout_numbers(); std::ranges::find(numbers, name) != numbers.end()) {
     axis.quantity = SweepQuantity::layout;
+    return axis;
+  }
+  if (const OptionSpec* change = change_named(name)) {
+    axis.quantity = SweepQuantity::change;
+    axis.option = change;
     return axis;
   }
   axis.quantity = SweepQuantity::option;
@@ -130,6 +160,7 @@ struct Bounds {
 Bounds bounds_of(const SweepAxis& axis, std::span<const Plan> plans) {
   Bounds bounds;
   if (!axis.option) return bounds;
+  if (axis.quantity == SweepQuantity::change) return {axis.option->low, axis.option->high};
   for (PlanSpec& plan : plans_or_presets(plans))
     if (const OptionSpec* spec = nullptr; option_of(plan, axis.name, &spec))
       bounds = {std::min(bounds.low, spec->low), std::max(bounds.high, spec->high)};
@@ -160,10 +191,16 @@ void check_value(const SweepAxis& axis, double value, std::string_view text, con
       return demand(value > 0 && value <= 1e9, "a number of samples above 0, at most 1e9");
     case SweepQuantity::compute:
       return demand(value > 0 && value <= most_factor, "a factor above 0, at most 1e6");
+    case SweepQuantity::loss:
+    case SweepQuantity::stalls:
+      return demand(value >= 0 && value <= 0.9, "a share of the packets, 0 to 0.9");
+    case SweepQuantity::jitter:
+      return demand(value >= 0 && value <= 0.5, "a spread relative to compute, 0 to 0.5");
     case SweepQuantity::layout:
       demand(value == std::floor(value) && std::abs(value) <= most_workers, "a whole number");
       (void)with_field({}, axis.name, short_number(value));
       return;
+    case SweepQuantity::change:
     case SweepQuantity::option: {
       const OptionSpec& o = *axis.option;
       demand(finite && (!(is_whole(axis) || is_choice(axis)) || value == std::floor(value)), "a whole number");
@@ -190,8 +227,11 @@ double value_of(const SweepAxis& axis, std::string_view text) {
       return bandwidth_of(text, where).value() * (text.ends_with("GbE") ? goodput_of_tcp : 1);
     case SweepQuantity::latency:
       return seconds_of(text, where).value();
+    case SweepQuantity::change:
     case SweepQuantity::option:
       switch (axis.option->kind) {
+        case OptionKind::rate:
+          return bandwidth_of(text, where).value();
         case OptionKind::size:
           return std::round(bytes_of(text, where).value());
         case OptionKind::duration:
@@ -270,6 +310,21 @@ double* option_of(PlanSpec& plan, std::string_view name, const OptionSpec** spec
   return nullptr;
 }
 
+void set_change(Scenario& scenario, const SweepAxis& axis, double value) {
+  const std::string_view owner = std::string_view(axis.name).substr(0, axis.name.find('.'));
+  const auto same = [&](const WhatIfSpec& spec) { return spec.what->name == owner; };
+  auto last = std::find_if(scenario.rbegin(), scenario.rend(), same);
+  if (last == scenario.rend()) {
+    for (const OptionSpec& option : whatif_named(owner)->options)
+      if (option.required && &option != axis.option)
+        refuse(axis.name, "the what-if with its option '" + std::string(option.name) + "'", "nothing",
+               "name it, such as --what '" + std::string(owner) + "(" + std::string(option.name) + "=...)'");
+    scenario.push_back(whatif_with(owner, axis.option->name, value));
+    return;
+  }
+  last->options[position_of(axis.option->name, last->what->options)] = value;
+}
+
 SweepAxis sweep_axis_of(std::string_view text, std::span<const Plan> plans) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
@@ -326,6 +381,7 @@ std::string value_text(const SweepAxis& axis, double value) {
       return trimmed_text_of(Seconds(value));
     case SweepQuantity::compute:
       return short_number(value) + "x";
+    case SweepQuantity::change:
     case SweepQuantity::option:
       return option_value_text(*axis.option, value);
     default:
@@ -337,7 +393,10 @@ std::string column_of(const SweepAxis& axis) {
   if (const SweepQuantityRule* rule = rule_of(axis.quantity)) return std::string(rule->column);
   if (axis.quantity == SweepQuantity::layout) return axis.name;
   const OptionKind kind = axis.option->kind;
-  return axis.name + (kind == OptionKind::size ? "_bytes" : kind == OptionKind::duration ? "_s" : "");
+  return axis.name + (kind == OptionKind::size       ? "_bytes"
+                      : kind == OptionKind::rate     ? "_bytes_per_s"
+                      : kind == OptionKind::duration ? "_s"
+                                                     : "");
 }
 
 std::string title_of(const SweepAxis& axis) {

@@ -26,5 +26,8 @@ void check_axis(const SweepAxis&, std::span<const Plan> plans);
 /// Where an axis of the option named `name` ("bucket", "ddp.bucket") writes its value: the option of the plan's
 /// strategy or of its modifiers; null where the plan has none. `spec` receives its kind and range.
 [[nodiscard]] double* option_of(PlanSpec& plan, std::string_view name, const OptionSpec** spec = nullptr);
+/// The same for an axis named after a what-if ("input.cache"): of the last one of that name in the scenario, which is
+/// added where there is none. Throws InputError where that cannot be, because it has other options to be told.
+void set_change(Scenario&, const SweepAxis&, double value);
 
 }  // namespace stepcast

@@ -62,11 +62,8 @@ Cluster with_network_latency(Cluster cluster, Seconds latency) {
   return cluster;
 }
 
-bool divides_models(const SweepQuestion& question, const std::vector<Plan>& plans) {
-  return question.global_batch > 0 || question.shape ||
-         std::ranges::any_of(plans, [](const Plan& plan) { return plan.layout.has_value(); }) ||
-         std::ranges::any_of(question.axes,
-                             [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
+bool varies_changes(const SweepQuestion& question) {
+  return std::ranges::any_of(question.axes, [](const SweepAxis& a) { return a.quantity == SweepQuantity::change; });
 }
 
 }  // namespace
@@ -86,11 +83,24 @@ SweepGrid::SweepGrid(const SweepQuestion& question)
       profile_(std::make_shared<const Profile>(question.profile)),
       points_(question.points()),
       over_network_(over_network(question)),
-      asks_(!question.changes.empty() || divides_models(question, plans_)) {
+      asks_(!question.changes.empty() || asks_for_layouts(question) || varies_changes(question)) {
   check_axes(question, plans_);
+  for (const SweepAxis& axis : question.axes)
+    if (Scenario probe = question.changes; axis.quantity == SweepQuantity::change)
+      set_change(probe, axis, axis.values[0]);
   if (question.tune && asks_)
     throw InputError("tune", "plans without a layout, of a step without what-ifs", "others",
                      "leave it out, or name the options: 'layout(tp=2)/ddp(bucket=5 MiB)'");
+  const auto of_packets = [](const SweepAxis& a) {
+    return a.quantity == SweepQuantity::loss || a.quantity == SweepQuantity::stalls;
+  };
+  if (const auto lost = std::ranges::find_if(question.axes, of_packets); lost != question.axes.end() && !over_network_)
+    throw InputError("axis '" + lost->name + "'", "a network between machines", "one machine",
+                     "packets are lost between machines; give --per-node");
+  const auto varies_compute = [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::compute; };
+  if (question.shape && asks_for_layouts(question) && std::ranges::any_of(question.axes, varies_compute))
+    throw InputError("axis 'compute'", "a trace, whose times it changes", "layouts of a described model",
+                     "describe it on another device");
 }
 
 std::vector<double> SweepGrid::values_at(std::size_t point) const {
@@ -130,6 +140,7 @@ Answer<Cluster> SweepGrid::cluster_at(std::span<const double> values) const {
     if (!changed) return changed;
     cluster = std::move(*changed);
   }
+  if (question_.servers) cluster.servers = *question_.servers;
   if (const double* bandwidth = value_of(SweepQuantity::bandwidth, values)) {
     const BytesPerSecond rate(*bandwidth);
     cluster = over_network_ ? with_network(std::move(cluster), rate) : with_inside(std::move(cluster), rate);
@@ -137,6 +148,15 @@ Answer<Cluster> SweepGrid::cluster_at(std::span<const double> values) const {
   if (const double* latency = value_of(SweepQuantity::latency, values)) {
     if (over_network_) cluster = with_network_latency(std::move(cluster), Seconds(*latency));
     else cluster.inside.latency = Seconds(*latency);
+  }
+  if (const double* loss = value_of(SweepQuantity::loss, values)) cluster.transport.loss = *loss;
+  if (const double* stalls = value_of(SweepQuantity::stalls, values)) cluster.transport.stalls = *stalls;
+  if (const double* jitter = value_of(SweepQuantity::jitter, values)) {
+    using Distribution = Jitter::Distribution;
+    Jitter& given = cluster.stragglers.jitter;
+    given.relative = *jitter;
+    if (*jitter == 0) given.distribution = Distribution::none;
+    else if (given.distribution == Distribution::none) given.distribution = Distribution::normal;
   }
   return cluster;
 }
@@ -146,15 +166,17 @@ Answer<SweepPlace> SweepGrid::place_at(std::span<const double> values) const {
   if (!cluster) return Inapplicable{cluster.reason()};
   Answer<std::shared_ptr<const Profile>> profile = profile_at(values);
   if (!profile) return Inapplicable{profile.reason()};
+  if (asks_) {
+    Question here = question_;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (question_.axes[i].quantity == SweepQuantity::change) set_change(here.changes, question_.axes[i], values[i]);
+    here.profile = **profile;
+    here.cluster = *cluster;
+    return SweepPlace{std::move(*profile), std::move(*cluster), PreparedQuestion(std::move(here))};
+  }
   if (question_.pipeline)
     profile = std::make_shared<const Profile>(with_input_pipeline(**profile, *question_.pipeline, *cluster));
-  SweepPlace place{std::move(*profile), std::move(*cluster)};
-  if (!asks_) return place;
-  Question here = question_;
-  here.profile = *place.profile;
-  here.cluster = place.cluster;
-  place.divided.emplace(std::move(here));
-  return place;
+  return SweepPlace{std::move(*profile), std::move(*cluster)};
 }
 
 Answer<Plan> SweepGrid::plan_at(std::size_t plan, std::span<const double> values) const {

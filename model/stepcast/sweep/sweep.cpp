@@ -107,6 +107,13 @@ std::vector<Plan> plans_of(const SweepQuestion& question) {
   return plans;
 }
 
+bool asks_for_layouts(const SweepQuestion& question) {
+  return question.global_batch > 0 ||
+         std::ranges::any_of(question.plans, [](const Plan& plan) { return plan.layout.has_value(); }) ||
+         std::ranges::any_of(question.axes,
+                             [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
+}
+
 std::vector<SweepRow> swept(const SweepQuestion& question, const SweepOptions& options) {
   const SweepGrid grid(question);
   const std::size_t last = std::min(options.last, grid.points()), first = std::min(options.first, last);

@@ -34,12 +34,16 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct SweepQuestion : Question {
   std::vector<SweepAxis> axes{};
   std::vector<Plan> plans{};  ///< empty: what `recommend` would rank, all exact; with an axis of the layout: DDP
-  bool tune = false;          ///< tune the options of each plan anew at each point, those of an axis excepted
+  /// Extra server machines at every point; nothing: so many for each machine as the cluster has.
+  std::optional<std::int64_t> servers{};
+  bool tune = false;  ///< tune the options of each plan anew at each point, those of an axis excepted
 
   [[nodiscard]] std::size_t points() const;
 };
 /// The plans of a question, named or preset.
 [[nodiscard]] std::vector<Plan> plans_of(const SweepQuestion&);
+/// Some plan is answered as a layout, at some point.
+[[nodiscard]] bool asks_for_layouts(const SweepQuestion&);
 
 struct SweepRow {
   std::size_t point = 0;                 ///< position in the grid

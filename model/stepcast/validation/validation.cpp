@@ -330,14 +330,14 @@ std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const Va
       SuiteResult& suite = out[jobs[j].suite];
       try {
         suite.results[jobs[j].index] = result_of(suite.suite, suite.suite.cases[jobs[j].index], library);
+        const std::lock_guard lock(mutex);
+        if (options.progress) options.progress(static_cast<double>(++done) / static_cast<double>(jobs.size()));
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
         next = jobs.size();
         return;
       }
-      const std::lock_guard lock(mutex);
-      if (options.progress) options.progress(static_cast<double>(++done) / static_cast<double>(jobs.size()));
     }
   };
   {

@@ -205,15 +205,19 @@ InputStalls input_stalls(const InputPipeline& p, Seconds step, double samples, s
 namespace {
 
 /// How long a step waits for what, and how far more cache or more workers would help: DS-Analyzer's answers. Empty
-/// where it does not wait. `alone`: the step with synthetic data.
+/// where there is no step. `alone`: the step with synthetic data.
 std::string stalls_told(const InputPipeline& p, Seconds alone, double samples, std::int64_t servers) {
   const InputStalls stalls = input_stalls(p, alone, samples, servers);
-  if (!(alone > Seconds(0)) || !(stalls.actual > alone)) return {};
+  if (!(alone > Seconds(0))) return {};
   const double demand = samples / alone.value();
+  const std::string cache = shown(std::round(1000 * optimal_cached_share(p, demand, servers)) / 10),
+                    workers = std::to_string(sufficient_workers(p, demand, servers));
+  if (!(stalls.actual > alone))
+    return "; the step, " + text_of(alone) + " by itself, does not wait, nor would it with a cache of " + cache +
+           " % of the data set, or with " + workers + (workers == "1" ? " loader worker" : " loader workers");
   return "; the step, " + text_of(alone) + " by itself, waits " + text_of(stalls.fetch_stall()) + " for fetching and " +
-         text_of(stalls.prep_stall()) + " for preparing; a cache helps up to " +
-         shown(std::round(1000 * optimal_cached_share(p, demand, servers)) / 10) +
-         " % of the data set, loader workers up to " + std::to_string(sufficient_workers(p, demand, servers));
+         text_of(stalls.prep_stall()) + " for preparing; a cache helps up to " + cache +
+         " % of the data set, loader workers up to " + workers;
 }
 
 }  // namespace

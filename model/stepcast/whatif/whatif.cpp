@@ -1,5 +1,6 @@
 // The table of what-ifs, and scenarios made to profiles and plans.
 #include <stepcast/profile/profile_whatif.hpp>
+#include <stepcast/whatif/input_pipeline.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
 #include <utility>
@@ -35,13 +36,15 @@ WhatIfSpec whatif_with(std::string_view name, std::string_view option, double va
   return spec;
 }
 
-Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch,
-                              const Feed* feed) {
+Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch, Feed* feed) {
   Answer<Profile> profile = before;
   for (std::size_t i = 0; i < scenario.size(); ++i) {
     const WhatIf& what = *scenario[i].what;
-    Answer<Profile> changed = what.apply({*profile, scenario[i].options, scenario[i].layers, other_batch, i, feed});
+    const WhatIfInput in{*profile, scenario[i].options, scenario[i].layers, other_batch, i, feed};
+    Answer<Profile> changed = what.apply(in);
     if (!changed) return Inapplicable{std::string(what.name) + ": " + changed.reason()};
+    if (what.feed_after && feed)
+      if (Answer<InputPipeline> after = what.feed_after(in)) feed->pipeline = std::make_shared<InputPipeline>(*after);
     profile = std::move(changed);
   }
   return checked(with_step_times_scaled(std::move(*profile), before), "what-if");

@@ -22,6 +22,7 @@
 #include <stepcast/profile/profile.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,9 +32,9 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct Cluster;
 struct InputPipeline;
-/// What feeds the steps, for what-ifs that change it.
+/// What feeds the steps on which cluster, for what-ifs that change it; without a pipeline nothing is known of that.
 struct Feed {
-  const InputPipeline& pipeline;
+  std::shared_ptr<const InputPipeline> pipeline;
   const Cluster& cluster;
 };
 
@@ -59,6 +60,8 @@ struct WhatIf {
   std::string_view caution{};
   /// The collective algorithm that a plan has to run with, for what-ifs that change the plan; else empty.
   std::string_view collective{};
+  /// What feeds the steps afterwards, for what-ifs that change it; else null.
+  Answer<InputPipeline> (*feed_after)(const WhatIfInput&) = nullptr;
 };
 
 /// All what-ifs (whatifs/whatifs.inc).
@@ -83,9 +86,10 @@ using Scenario = std::vector<WhatIfSpec>;
 /// Writes it back, only options that differ from the default; reads back to the same value.
 [[nodiscard]] std::string text_of(const Scenario&);
 
-/// The profile after all what-ifs of the scenario, in order; measured step times follow the computed step.
+/// The profile after all what-ifs of the scenario, in order; measured step times follow the computed step. `feed`
+/// becomes what feeds the steps after them.
 [[nodiscard]] Answer<Profile> profile_after(const Scenario&, const Profile&, const Profile* other_batch = nullptr,
-                                            const Feed* feed = nullptr);
+                                            Feed* feed = nullptr);
 /// The plan after them: the collective of the last one that names one.
 [[nodiscard]] PlanSpec plan_after(const Scenario&, PlanSpec);
 

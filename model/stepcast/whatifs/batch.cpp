@@ -64,6 +64,7 @@ Profile fitted(const Profile& a, const Profile& b, double to) {
   out.input = fit(a.input, b.input);
   out.input_period = fit(a.input_period, b.input_period);
   out.activation_memory = Bytes(fit(a.activation_memory.value(), b.activation_memory.value()));
+  out.transient_memory = Bytes(fit(a.transient_memory.value(), b.transient_memory.value()));
   out.assumed.push_back("batch " + number_text(to) +
                         ": each part of each layer on the line through its times at batch " +
                         number_text(a.batch_samples) + " and " + number_text(b.batch_samples));
@@ -76,6 +77,7 @@ Profile proportional(const Profile& p, double to) {
   out.input *= factor;
   out.input_period *= factor;
   out.activation_memory *= factor;
+  out.transient_memory *= factor;
   for (Layer& layer : out.layers) layer.kept *= factor;
   out.assumed.push_back("batch " + number_text(to) + " instead of " + number_text(p.batch_samples) + ": " +
                         (p.has_device() ? "device time of the layers proportional to it, host time, optimizer"

@@ -43,7 +43,7 @@ class TracedUnit {
     c.kept[std::size_t(Recomputation::none)] = k.divided * divided + k.sequence * sequence;
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + k.sequence * sequence;
     c.kept[std::size_t(Recomputation::full)] = k.input * sequence;
-    c.working = c.kept[std::size_t(Recomputation::none)];
+    c.working = c.kept[std::size_t(Recomputation::none)] + w_.transient * divided;
     c.boundary = kind_.boundary * sequence;
   }
   void add_transfers(UnitCost& c, bool repeated) const {

@@ -2,6 +2,7 @@
 // and behind them is cut at the layers with weights; what tensor parallelism divides follows from the shapes of the
 // parameters (traced_layers.hpp).
 #include <stepcast/profile/blocks.hpp>
+#include <stepcast/profile/training_memory.hpp>
 #include <stepcast/workload/traced_layers.hpp>
 #include <stepcast/workload/workload.hpp>
 
@@ -27,18 +28,15 @@ struct ElementTypes {
   DataType activations, weights;
 };
 ElementTypes types_of(const Profile& p) {
-  std::map<DataType, double> activations, weights;
+  std::map<DataType, double> activations;
   for (const Layer& layer : p.layers)
     if (!layer.input_shape.empty()) activations[layer.input_dtype] += layer.input_elements();
-  for (const Tensor& t : p.tensors) weights[t.dtype] += t.size.value();
-  const auto most = [](const std::map<DataType, double>& of, DataType otherwise) {
-    double best = 0;
-    for (const auto& [type, amount] : of)
-      if (amount > best) best = amount, otherwise = type;
-    return otherwise;
-  };
-  const DataType weight = most(weights, DataType::f32);
-  return {most(activations, weight), weight};
+  const DataType weight = weight_type(p);
+  DataType activation = weight;
+  double most = 0;
+  for (const auto& [type, elements] : activations)
+    if (elements > most) most = elements, activation = type;
+  return {activation, weight};
 }
 
 /// Kept bytes by layer: as traced, else the whole in proportion to the layers' inputs, else to their forward times.
@@ -58,7 +56,7 @@ KeptByLayer kept_of(const Profile& p) {
     forward += slower(layer.forward).value();
     all_inputs = all_inputs && !layer.input_shape.empty();
   }
-  kept.known = sum > 0 || p.activation_memory.value() > 0;
+  kept.known = knows_activations(p);
   if (!kept.known) return kept;
   for (std::size_t l = 0; l < p.layers.size(); ++l) {
     const Layer& layer = p.layers[l];
@@ -89,6 +87,14 @@ Pace pace_of(const Profile& p) {
   return {host, host};
 }
 
+/// Of a weight that was kept as inputs x outputs it is the other extent.
+std::uint8_t divided_extent(const TracedLayer& layer, const Tensor& t) {
+  if (!layer.has_product || t.shape.size() != 2 || layer.product.n == layer.product.k)
+    return layer.has_product && t.shape.size() == 2 && layer.division == Division::rows ? 1 : 0;
+  const bool outputs_first = double(t.shape.front()) == layer.product.n;
+  return (layer.division == Division::rows) == outputs_first ? 1 : 0;
+}
+
 /// The tensors of every layer, divided as its parameters are before they are spread over slices.
 std::vector<std::vector<TracedTensor>> tensors_of(const Profile& p, const TracedShapes& shapes) {
   std::vector<std::vector<TracedTensor>> tensors(p.layers.size());
@@ -97,7 +103,7 @@ std::vector<std::vector<TracedTensor>> tensors_of(const Profile& p, const Traced
     const double elements = t.size.value() / size_of(t.dtype);
     const double all = layer.divided_parameters + layer.other_parameters;
     const double divided = all > 0 ? elements * (layer.divided_parameters / all) : 0;
-    tensors[t.layer].push_back({0, divided, elements - divided});
+    tensors[t.layer].push_back({0, divided, elements - divided, t.shape, divided_extent(layer, t)});
   }
   return tensors;
 }
@@ -137,20 +143,20 @@ double relative_error_of(const Profile& p) {
   return n > 2 && mean > 0 ? std::sqrt(squares / double(n - 1)) / mean : 0;
 }
 
-/// Update and everything else, in the stream that sets the pace of the traced step.
+/// Update, waiting for input and everything else, in the stream that sets the pace of the traced step.
 struct Rest {
-  Seconds update, overhead;
+  Seconds update, input, overhead;
 };
 Rest rest_of(const Profile& p) {
   const PassCost &update = p.optimizer, &other = p.other;
-  if (p.host_waits_for_device || !p.has_device()) return {slower(update), slower(other) + p.input};
+  if (p.host_waits_for_device || !p.has_device()) return {slower(update), p.input, slower(other)};
   Seconds host = update.host + other.host + p.input, device = update.device + other.device;
   for (const Layer& layer : p.layers) {
     host += layer.forward.host + layer.backward.host;
     device += layer.forward.device + layer.backward.device;
   }
-  if (host > device) return {update.host, other.host + p.input};
-  return {update.device, other.device};
+  if (host > device) return {update.host, p.input, other.host};
+  return {update.device, Seconds(0), other.device};
 }
 
 /// Costs of the pieces of a profile, as means of their kinds. `w` holds what was found of the whole model.
@@ -404,11 +410,40 @@ std::vector<std::string> assumptions_of(const Profile& p, const ProfileBlocks& b
   return lines;
 }
 
+/// The layers as they were traced: where in a compiled graph its gradients come about is not known, so that a stage
+/// cannot end within it.
+Profile with_slices_joined(const Profile& profile) {
+  Profile whole = profile;
+  whole.layers.clear();
+  whole.backward_order.clear();
+  std::vector<std::uint32_t> of;
+  for (const Layer& layer : profile.layers) {
+    if (!layer.slice || whole.layers.empty()) {
+      whole.layers.push_back(layer);
+    } else {
+      Layer& all = whole.layers.back();
+      all.forward += layer.forward;
+      all.backward += layer.backward;
+      all.kept += layer.kept;
+    }
+    of.push_back(static_cast<std::uint32_t>(whole.layers.size() - 1));
+  }
+  for (const std::uint32_t l : profile.backward_order)
+    if (!profile.layers[l].slice || l == 0) whole.backward_order.push_back(of[l]);
+  for (Tensor& tensor : whole.tensors) tensor.layer = of[tensor.layer];
+  return whole;
+}
+
 }  // namespace
 
-Answer<Workload> workload_of(const Profile& profile, const Device* device) {
+Answer<Workload> workload_of(const Profile& traced, const Device* device) {
+  const Profile profile = with_slices_joined(traced);
   if (profile.layers.size() < 2)
-    return Inapplicable{"the profile of " + profile.model + " has one layer, which a layout cannot divide"};
+    return Inapplicable{"the profile of " + profile.model + " has one layer, which a layout cannot divide" +
+                        (traced.layers.size() > 1
+                             ? ": the trace does not look into its compiled graph; trace the model "
+                               "without compiling it, or compile block by block"
+                             : "")};
   const ProfileBlocks blocks = blocks_of(profile);
   Workload w;
   w.name = profile.model;
@@ -420,13 +455,16 @@ Answer<Workload> workload_of(const Profile& profile, const Device* device) {
   w.sequence = shapes.hidden > 0 ? shapes.sequence : 0;
   const ElementTypes types = types_of(profile);
   w.dtype = types.activations;
-  w.bytes_of_weight = w.bytes_of_gradient = size_of(types.weights);
-  w.bytes_of_state = size_of(types.weights) >= 4 ? 4 * size_of(types.weights) : 16;
-  w.assumed.push_back("optimizer: Adam, " + std::to_string(int(w.bytes_of_state)) +
-                      " bytes a parameter with weight and gradient");
+  const BytesPerParameter bytes = bytes_per_parameter(profile);
+  w.bytes_of_weight = bytes.weight;
+  w.bytes_of_gradient = bytes.gradient;
+  w.bytes_of_state = bytes.state;
+  w.assumed.push_back((profile.bytes_of_state > 0 ? "optimizer: " : "optimizer: Adam, ") +
+                      std::to_string(std::lround(w.bytes_of_state)) + " bytes a parameter with weight and gradient");
   w.relative_error = relative_error_of(profile);
   const KeptByLayer kept = kept_of(profile);
   w.activations_known = kept.known;
+  w.transient = profile.transient_memory / w.traced_batch;
   if (!kept.assumed.empty()) w.assumed.push_back(kept.assumed);
   Kinds found = kinds_of(profile, blocks, Units(profile, blocks, shapes, w));
   w.kinds = std::move(found.kinds);
@@ -434,6 +472,8 @@ Answer<Workload> workload_of(const Profile& profile, const Device* device) {
   const Rest rest = rest_of(profile);
   w.update = rest.update;
   w.step_overhead = rest.overhead;
+  w.input = rest.input;
+  w.input_period = profile.input_period;
   const std::vector<std::string> assumed = assumptions_of(profile, blocks, shapes, w);
   w.assumed.insert(w.assumed.end(), assumed.begin(), assumed.end());
   return w;

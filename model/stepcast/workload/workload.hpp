@@ -65,8 +65,10 @@ struct UnitCost {
 
 /// A parameter tensor of a traced unit.
 struct TracedTensor {
-  std::uint32_t layer = 0;        ///< its gradient is ready when the backward pass of this layer ends; in the unit
-  double divided = 0, other = 0;  ///< elements, as those of the unit
+  std::uint32_t layer = 0;            ///< its gradient is ready when the backward pass of this layer ends; in the unit
+  double divided = 0, other = 0;      ///< elements, as those of the unit
+  std::vector<std::int64_t> shape{};  ///< of the whole tensor; empty when only the size is known
+  std::uint8_t divided_extent = 0;    ///< the extent of `shape` that tensor parallelism divides
 };
 /// A traced unit from within: its layers in forward order, and its tensors in the order of their gradients.
 struct TracedInside {
@@ -111,7 +113,11 @@ struct Workload {
   double bytes_of_weight = 2, bytes_of_gradient = 2;
   Seconds update;         ///< optimizer on all parameters of one device; divided with them
   Seconds step_overhead;  ///< what every step takes beyond its units
+  /// Of the traced batch on every device: what the step waits for its input, and how often a loader beside it delivers.
+  /// The loaders of a machine are shared by the replicas that it feeds.
+  Seconds input, input_period;
   double relative_error = 0;
+  Bytes transient;                 ///< traced: of one sample, what a pass takes beyond what is kept
   bool activations_known = false;  ///< else memory counts weights and state only, and says so
   std::vector<std::string> assumed;
 

@@ -203,7 +203,11 @@ class Dissection {
 
   void deal_out(const StepOperator& o, std::int64_t gap, std::int64_t own, bool updating) {
     if (left_out(o, updating)) {
-      out_.communication_ns += gap + own;
+      // Between collectives the host may also wait for the device (a norm that is read back): under any plan, it would.
+      const bool packs = !index_.has_device_work || index_.serves_communication[o.event] != 0;
+      const std::int64_t waiting = packs ? 0 : std::min(own, index_.waiting_ns[o.event]);
+      out_.waiting_ns += waiting;
+      out_.communication_ns += gap + own - waiting;
       waits_for_collective_ = !index_.has_device_work && o.role == Role::communication;
       return;
     }

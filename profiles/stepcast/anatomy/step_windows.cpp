@@ -1,8 +1,11 @@
 // StepWindows: one function a way of finding steps; see step_windows.hpp for their order.
+#include <stepcast/anatomy/step_anatomy.hpp>
 #include <stepcast/anatomy/step_windows.hpp>
+#include <stepcast/base/text.hpp>
 #include <stepcast/trace/steps.hpp>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace stepcast {
@@ -25,12 +28,67 @@ StepWindows annotated_windows(const Trace& trace) {
   if (good == 0) out.assumed = "first and last steps, which the profiler distorts, are all there is";
   else if (good < enough_steps)
     out.assumed = "layer times are medians over all steps, the first and last ones included, for want of others";
+  if (times.pace == Pace::device_work)
+    out.assumed += (out.assumed.empty() ? "" : "; ") + std::string("their annotations (") + text_of(times.host) +
+                   ") end before their kernels do: a step takes as long as its kernels keep a stream busy";
   out.measured = std::move(times.measured);
   const std::string annotation = step_annotation_of(trace);
   const std::string how = annotation.starts_with("ProfilerStep") ? "" : " (" + annotation + ")";
   out.recognised =
       std::to_string(steps.size()) + " annotated steps" + how + ", " + std::to_string(good) + " of them undistorted";
   return out;
+}
+
+/// Where in a mark one step ends and the next begins: at the last update between two passes. Without an update behind
+/// the last pass there are none, since passes without one add up their gradients.
+std::vector<std::int64_t> ends_of_steps(const TraceIndex& index, const std::vector<StepWindow>& all_updates,
+                                        const StepWindow& mark) {
+  const auto first = std::ranges::lower_bound(all_updates, mark.start_ns, {}, &StepWindow::start_ns);
+  const std::span<const StepWindow> updates(
+      first, std::ranges::lower_bound(first, all_updates.end(), mark.end_ns, {}, &StepWindow::start_ns));
+  if (updates.size() < 2) return {};
+  std::vector<std::int64_t> passes = step_operators(index, mark).pass_starts_ns;
+  passes.push_back(mark.end_ns);
+  std::vector<std::int64_t> ends;
+  for (std::size_t p = 0; p + 1 < passes.size(); ++p) {
+    std::int64_t end = -1;
+    for (const StepWindow& update : updates)
+      if (update.start_ns >= passes[p] && update.start_ns < passes[p + 1]) end = std::max(end, update.end_ns);
+    if (end >= 0) ends.push_back(end);
+    else if (p + 2 == passes.size()) return {};
+  }
+  return ends;
+}
+
+/// Marks that hold several steps of one structure each (those of two networks that train in turn differ), taken apart.
+StepWindows with_marks_taken_apart(const TraceIndex& index, StepWindows marks) {
+  std::vector<StepWindow> updates;
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i)
+    if (index.is_operator(i) && index.facts(i).role == naming::Role::optimizer)
+      updates.push_back({index.trace.events[i].start_ns, index.trace.events[i].end_ns()});
+  std::vector<MeasuredWindow> steps;
+  std::size_t in_each = 0;
+  for (const MeasuredWindow& mark : marks.steps) {
+    const std::vector<std::int64_t> ends = ends_of_steps(index, updates, mark.window);
+    if (ends.size() < 2 || (in_each > 0 && ends.size() != in_each)) return marks;
+    in_each = ends.size();
+    std::int64_t from = mark.window.start_ns;
+    for (const std::int64_t end : ends) {
+      steps.push_back({{from, end == ends.back() ? mark.window.end_ns : end},
+                       mark.duration / static_cast<double>(in_each),
+                       mark.distorted});
+      from = end;
+    }
+  }
+  if (steps.empty()) return marks;
+  const StepAnatomy first = anatomy_of(index, steps.front().window);
+  for (std::size_t i = 1; i < in_each; ++i)
+    if (!anatomy_of(index, steps[i].window).same_structure(first)) return marks;
+  marks.steps = std::move(steps);
+  for (Seconds& measured : marks.measured) measured = measured / static_cast<double>(in_each);
+  marks.in_each_mark = in_each;
+  marks.recognised += "; each holds " + std::to_string(in_each) + " steps, one for each update";
+  return marks;
 }
 
 /// Without step annotations: from the end of one update to the end of the next.
@@ -71,7 +129,7 @@ StepWindows pass_windows(const TraceIndex& index) {
 }  // namespace
 
 StepWindows step_windows(const TraceIndex& index) {
-  StepWindows out = annotated_windows(index.trace);
+  StepWindows out = with_marks_taken_apart(index, annotated_windows(index.trace));
   if (out.steps.empty()) out = updated_windows(index);
   if (out.steps.empty()) out = pass_windows(index);
   return out;

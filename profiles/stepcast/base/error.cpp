@@ -1,21 +1,18 @@
 // The one line that an error shows.
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/printable.hpp>
 
 namespace stepcast {
 namespace {
 
-// Quoted input may hold anything; a message stays one printable line of bounded length.
+// Quoted input may hold anything; a message stays one printable line of bounded length, cut between two characters.
 std::string one_line(const std::string& text) {
   constexpr std::size_t longest = 300;
-  std::string out;
-  for (const char c : text) {
-    if (out.size() >= longest) {
-      out += "...";
-      break;
-    }
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  }
-  return out;
+  std::string out = printable(text);
+  if (out.size() <= longest) return out;
+  std::size_t end = 0;
+  while (end < longest) end += utf8_length(std::string_view(out).substr(end));
+  return out.replace(end, std::string::npos, "...");
 }
 
 }  // namespace

@@ -29,13 +29,13 @@ struct OptionSpec {
   double low = 0, high = 0;  ///< accepted range, inclusive
   std::string_view summary;
   bool tuned = false;                         ///< searched by recommend and by `option=auto`
-  std::array<std::string_view, 3> choices{};  ///< for OptionKind::choice: names of the values 0, 1, 2
+  std::array<std::string_view, 4> choices{};  ///< for OptionKind::choice: names of the values 0, 1, 2, 3
   double tune_low = 0, tune_high = 0;         ///< range searched when `tuned`; both 0: low..high
   std::string_view patterns{};                ///< for OptionKind::layers: the default
   bool required = false;                      ///< there is no sensible default
 };
 
-inline constexpr std::size_t most_options = 6;
+inline constexpr std::size_t most_options = 12;
 /// Values in the order of their specs; SI numbers. NaN = `auto`: to be tuned before planning.
 using OptionValues = std::array<double, most_options>;
 [[nodiscard]] OptionValues standard_options(std::span<const OptionSpec> specs);
@@ -48,8 +48,9 @@ using OptionValues = std::array<double, most_options>;
   while (i < specs.size() && specs[i].name != name) ++i;
   return i;
 }
-/// The same, found by the compiler, which refuses a name that is not there.
+/// The same, found by the compiler, which refuses a name that is not there, and more options than there is room for.
 [[nodiscard]] consteval std::size_t option(std::span<const OptionSpec> specs, std::string_view name) {
+  if (specs.size() > most_options) throw "there is no room for so many options";
   const std::size_t i = position_of(name, specs);
   return i < specs.size() ? i : throw "no option has this name";
 }

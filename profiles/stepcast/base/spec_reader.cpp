@@ -1,4 +1,5 @@
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/printable.hpp>
 #include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -152,7 +153,8 @@ void SpecReader::refuse(std::size_t at, std::string expected, std::string found,
 void SpecReader::refuse(std::size_t at, std::string expected) const { refuse(at, std::move(expected), found(at)); }
 
 std::string SpecReader::found(std::size_t at) const {
-  return at < text_.size() ? quoted(text_.substr(at, 1)) : "the end of the text";
+  if (at >= text_.size()) return "the end of the text";
+  return quoted(text_.substr(at, std::max<std::size_t>(1, utf8_length(text_.substr(at)))));  // a whole character
 }
 
 void SpecReader::refuse_option(std::string_view owner, std::span<const std::string> names, std::size_t at,
@@ -160,6 +162,11 @@ void SpecReader::refuse_option(std::string_view owner, std::span<const std::stri
   const std::string what = name.empty() ? found(at) : quoted(name);
   if (names.empty()) refuse(at, "no options: " + quoted(owner) + " has none", what);
   refuse(at, "an option of " + quoted(owner) + " (" + listed(names) + ")", what, did_you_mean(name, names));
+}
+
+bool is_value_of(const OptionSpec& option, double value) {
+  const bool whole = option.kind == OptionKind::count || option.kind == OptionKind::choice;
+  return value >= option.low && value <= option.high && (!whole || value == std::floor(value));
 }
 
 std::size_t choice_of(std::string_view value, const SpecPlace& place, std::span<const std::string> names) {

@@ -83,6 +83,8 @@ class SpecReader {
   std::size_t at_, name_at_ = 0;
 };
 
+/// Within the range, and whole where the option counts or chooses.
+[[nodiscard]] bool is_value_of(const OptionSpec&, double value);
 /// The position in `names`.
 [[nodiscard]] std::size_t choice_of(std::string_view value, const SpecPlace&, std::span<const std::string> names);
 

@@ -10,6 +10,7 @@ namespace stepcast {
 [[nodiscard]] inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 /// The value that a normally distributed error exceeds with a probability of 10 %, in standard deviations.
 inline constexpr double normal_p90 = 1.2815515655446004;
+inline constexpr double normal_p99 = 2.3263478740408408;
 
 /// Step times that differ by less than this share are equal: steps of one run vary by more, so that nobody would notice
 /// the gain, and a plan that is simpler to run is worth it.

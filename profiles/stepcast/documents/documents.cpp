@@ -4,16 +4,20 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/documents/reading.hpp>
+#include <stepcast/encodings/inflate.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/formats/kineto/split_recording.hpp>
 #include <stepcast/formats/shared/joined_tables.hpp>
 #include <stepcast/roofline/shipped_models.hpp>
 #include <stepcast/trace/kernel_table.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -175,6 +179,56 @@ void note_repairs(Documents& documents) {
         documents.notes.push_back(std::move(text));
 }
 
+/// How a run was divided, as a file beside the passes of its stages says ("config.json" of Primus).
+struct RunLayout {
+  std::string source;
+  std::int64_t chunks = 1, micro_batches = 0;
+};
+std::optional<RunLayout> layout_in(const Source& source) {
+  constexpr std::size_t most = 4096;
+  std::string text(most, '\0');
+  text.resize(PlainText(source.bytes).read(text));
+  if (text.size() == most || text.find("\"pp_size\"") == std::string::npos || own_schema_of(text) != "") return {};
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const auto number = [&](const char* key, const char* other_key, std::int64_t otherwise) {
+    for (const char* k : {key, other_key})
+      if (const auto at = json.find(k); at != json.end() && at->is_number_integer()) return at->get<std::int64_t>();
+    return otherwise;
+  };
+  return RunLayout{source.name, number("vp_size", "vpp_size", 1), number("num_mbs", "micro_batches", 0)};
+}
+
+/// Takes such files out of the sources, if any are left then.
+std::vector<RunLayout> take_layouts(std::vector<Source>& sources) {
+  std::vector<RunLayout> layouts;
+  std::vector<Source> others;
+  for (const Source& source : sources) {
+    if (std::optional<RunLayout> layout = layout_in(source)) layouts.push_back(std::move(*layout));
+    else others.push_back(source);
+  }
+  if (others.empty()) return {};
+  sources = std::move(others);
+  return layouts;
+}
+
+/// Each stage runs as many forward passes as chunks and micro-batches ask for, or the file is of another run.
+void check_layout(const RunLayout& layout, std::span<const Trace> traces) {
+  const double asked = static_cast<double>(layout.chunks) * static_cast<double>(layout.micro_batches);
+  for (const Trace& trace : traces) {
+    std::map<std::int32_t, std::int64_t> passes;  // by step, of which some may be damaged
+    for (const OperationArguments& o : trace.operations)
+      passes[o.step] += trace.text(trace.events[o.event].name) == "forward-compute";
+    std::int64_t most = 0;
+    for (const auto& [step, count] : passes) most = std::max(most, count);
+    if (asked > 0 && static_cast<double>(most) != asked)
+      throw InputError(layout.source, "the layout of the run of '" + trace.source + "'",
+                       std::to_string(layout.chunks) + " chunks of " + std::to_string(layout.micro_batches) +
+                           " micro-batches, and " + std::to_string(most) + " forward passes in a step",
+                       "give the file that was written with these passes");
+  }
+}
+
 /// "runs/gpt2.pt.trace.json.gz" names the model gpt2.
 std::string stem_of(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);  // npos + 1 = 0
@@ -211,12 +265,17 @@ bool is_pipelined(std::span<const Trace> traces) {
          std::ranges::none_of(traces, [](const Trace& trace) { return trace.operations.empty(); });
 }
 
-Documents documents_of(std::span<const Source> sources, const ReadOptions& options, const Source& kernels) {
-  if (sources.empty()) throw InputError("", "a trace", "none");
-  refuse_repetitions(sources);
+Documents documents_of(std::span<const Source> given, const ReadOptions& options, const Source& kernels) {
+  if (given.empty()) throw InputError("", "a trace", "none");
+  refuse_repetitions(given);
+  std::vector<Source> sources(given.begin(), given.end());
+  const std::vector<RunLayout> layouts = take_layouts(sources);
   Documents documents;
   Reading reading = reading_of_all(sources, options, documents.notes);
   for (const std::string& refusal : reading.refused) documents.notes.push_back("left out: " + refusal);
+  if (!layouts.empty() && !is_pipelined(reading.traces))
+    throw InputError(layouts.front().source, "a profiler trace, or the passes of pipeline stages beside it",
+                     "the parallel layout of a run, which holds no times");
   if (!reading.profiles.empty()) {
     if (reading.profiles.size() > 1 || !reading.traces.empty() || !reading.executions.empty())
       throw InputError("", "one profile, or traces of the ranks of one run", "a profile among several inputs");
@@ -230,6 +289,10 @@ Documents documents_of(std::span<const Source> sources, const ReadOptions& optio
       reading.executions.empty() ? std::move(reading.traces) : joined(std::move(reading.traces), reading.executions);
   use_kernel_rules(kernels, documents.traces);
   note_repairs(documents);
+  for (const RunLayout& layout : layouts) {
+    check_layout(layout, documents.traces);
+    documents.notes.push_back(layout.source + ": the layout of the run, which fits its passes");
+  }
   return documents;
 }
 

@@ -9,10 +9,10 @@
 // Documents: what several input files hold together: the traces of a run's ranks, or one profile.
 //
 // A source is a trace, a part of one, an archive of traces, an execution trace that is joined with the trace of its
-// run, a table of layers, or a profile that stepcast wrote. Invariant: either all of them belong together, or it is an
-// InputError that says which does not; what was repaired or left out is in `notes`, once each. The library opens no
-// file: callers map or read them. Sources are read side by side; results do not depend on the number of threads.
-// Not modelled: files of different runs (compare their profiles instead).
+// run, the layout of a pipelined run beside its passes, a table of layers, or a profile that stepcast wrote. Invariant:
+// either all of them belong together, or it is an InputError that says which does not; what was repaired or left out is
+// in `notes`, once each. The library opens no file: callers map or read them. Sources are read side by side; results do
+// not depend on the number of threads. Not modelled: files of different runs (compare their profiles instead).
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/formats/shared/format.hpp>
 #include <stepcast/profile/profile.hpp>

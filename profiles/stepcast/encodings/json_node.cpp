@@ -11,6 +11,63 @@ namespace {
 
 using Json = JsonNode::Json;
 
+/// Builds a document while its text goes by. The parser's own builder would look through all keys of an object for each
+/// further one.
+class DocumentBuilder final : public nlohmann::json_sax<Json> {
+ public:
+  explicit DocumentBuilder(std::string source) : source_(std::move(source)) {}
+  [[nodiscard]] Json taken() { return std::move(document_); }
+
+  bool null() override { return put(nullptr), true; }
+  bool boolean(bool value) override { return put(value), true; }
+  bool number_integer(number_integer_t value) override { return put(value), true; }
+  bool number_unsigned(number_unsigned_t value) override { return put(value), true; }
+  bool number_float(number_float_t value, const string_t&) override { return put(value), true; }
+  bool string(string_t& value) override { return put(std::move(value)), true; }
+  bool binary(binary_t& value) override { return put(std::move(value)), true; }
+  bool start_object(std::size_t) override { return open(Json::object()), true; }
+  bool end_object() override { return close(), true; }
+  bool start_array(std::size_t) override { return open(Json::array()), true; }
+  bool end_array() override { return close(), true; }
+  bool key(string_t& value) override {
+    if (!open_.back().keys.insert(value).second) throw InputError(source_, "each key once", "'" + value + "' twice");
+    key_ = std::move(value);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& token, const Json::exception& error) override {
+    constexpr int number_overflow = 406;
+    if (error.id == number_overflow)
+      throw InputError(source_ + "@" + std::to_string(position), "a number that fits 64 bits", in_quotes(token));
+    throw InputError(source_ + "@" + std::to_string(position), "a JSON document", "text that is no JSON",
+                     "it breaks off or goes wrong at this byte");
+  }
+
+ private:
+  struct Open {
+    Json* value;
+    std::set<std::string, std::less<>> keys{};
+  };
+
+  Json* put(Json value) {
+    if (open_.empty()) return &(document_ = std::move(value));
+    Json& within = *open_.back().value;
+    if (within.is_array()) return &within.get_ref<Json::array_t&>().emplace_back(std::move(value));
+    // At the end of the list that an object is, past the look-up that its own members make.
+    Json::object_t::Container& members = within.get_ref<Json::object_t&>();
+    return &members.emplace_back(std::move(key_), std::move(value)).second;
+  }
+  void open(Json value) {
+    constexpr std::size_t most = 32;  // deeper than any document of ours; values are walked recursively later
+    if (open_.size() >= most) throw InputError(source_, "a document of at most 32 levels", "a deeper one");
+    open_.push_back({put(std::move(value))});
+  }
+  void close() { open_.pop_back(); }
+
+  std::string source_, key_;
+  Json document_;
+  std::vector<Open> open_;
+};
+
 }  // namespace
 
 void JsonNode::require_object() const {
@@ -107,23 +164,9 @@ std::string JsonNode::quantity(const char* example) const {
 }
 
 Json parsed_json(std::string_view text, std::string_view source) {
-  std::vector<std::set<std::string>> open;
-  const auto on_event = [&](int depth, Json::parse_event_t event, Json& value) {
-    // Deeper than any document of ours; values are walked recursively later.
-    if (depth > 32) throw InputError(std::string(source), "a document of at most 32 levels", "a deeper one");
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-      throw InputError(std::string(source), "each key once", "'" + value.get<std::string>() + "' twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, on_event);
-  } catch (const Json::parse_error& error) {
-    throw InputError(std::string(source) + "@" + std::to_string(error.byte), "a JSON document", "text that is no JSON",
-                     "it breaks off or goes wrong at this byte");
-  } catch (const Json::exception& error) { throw InputError(std::string(source), "a JSON document", error.what()); }
+  DocumentBuilder builder{std::string(source)};
+  Json::sax_parse(text, &builder);
+  return builder.taken();
 }
 
 }  // namespace stepcast

@@ -1,4 +1,5 @@
 // The sliding buffer, the string-aware scans that need no parser, and the repairs that are done in place.
+#include <stepcast/base/printable.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_text.hpp>
 
@@ -158,29 +159,15 @@ std::size_t bracketed_size(std::string_view text) {
 }
 
 std::uint64_t repair_utf8(char* text, std::size_t size) {
-  const auto byte = [&](std::size_t i) { return i < size ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
   std::uint64_t replaced = 0;
   for (std::size_t i = 0; i < size;) {
-    const unsigned b = byte(i), next = byte(i + 1);
-    std::size_t length = 0;
-    if (b < 0x80) {
-      length = 1;
-    } else if (b >= 0xc2 && b < 0xe0 && follows(i + 1)) {
-      length = 2;
-    } else if (b >= 0xe0 && b < 0xf0 && follows(i + 1) && follows(i + 2)) {
-      const bool overlong = b == 0xe0 && next < 0xa0, surrogate = b == 0xed && next >= 0xa0;
-      length = overlong || surrogate ? 0 : 3;
-    } else if (b >= 0xf0 && b < 0xf5 && follows(i + 1) && follows(i + 2) && follows(i + 3)) {
-      const bool overlong = b == 0xf0 && next < 0x90, beyond = b == 0xf4 && next >= 0x90;
-      length = overlong || beyond ? 0 : 4;
-    }
+    const std::size_t length =
+        static_cast<unsigned char>(text[i]) < 0x80 ? 1 : utf8_length(std::string_view(text + i, size - i));
     if (length == 0) {
       text[i] = '?';
       ++replaced;
-      length = 1;
     }
-    i += length;
+    i += length == 0 ? 1 : length;
   }
   return replaced;
 }

@@ -282,7 +282,7 @@ class PhaseAssembly {
     deal_gradients();
     p_.collectives = observed_collectives(collectives_in(index_, windows_));
     describe();
-    sum_to_measured_step(p_, index_.distributed);
+    sum_to_measured_step(p_, index_.distributed, trace_.source);
     round_times(p_);
     return checked(std::move(p_), trace_.source);
   }

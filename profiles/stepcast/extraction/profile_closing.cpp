@@ -1,4 +1,5 @@
 // Profile closing: see profile_closing.hpp.
+#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/extraction/profile_closing.hpp>
 
@@ -33,11 +34,22 @@ Seconds period(const Profile& p) {
   return compute_time(whole);
 }
 
-void scale_to(Profile& p, Seconds measured, Seconds modelled) {
+constexpr double worth_telling = 0.02, doubtful = 0.10, meaningless = 0.30;  // deviations of the scale from one
+
+void scale_to(Profile& p, Seconds measured, Seconds modelled, std::string_view source) {
   const double factor = measured / modelled;
+  if (std::abs(factor - 1) > meaningless)
+    throw InputError(
+        std::string(source), "a step that takes as long as its parts, within " + percent(meaningless),
+        "parts of " + text_of(modelled) + " in a step of " + text_of(measured) + " (median of " +
+            counted(std::ssize(p.step_times), "step") + ")",
+        "record several steps after the first, in torch.profiler with schedule(wait=1, warmup=1, active=3)");
   scale(p, factor);
-  if (std::abs(factor - 1) > 0.02)
+  if (std::abs(factor - 1) > worth_telling)
     p.assumed.push_back("all times scaled to " + percent(factor) + " so that they sum to the measured step");
+  if (std::abs(factor - 1) > doubtful)
+    p.cautions.push_back("the parts of the traced step take " + text_of(modelled) + ", the step " + text_of(measured) +
+                         ": all times are scaled to " + percent(factor));
 }
 
 /// Time in which neither host nor device did anything that the trace shows.
@@ -46,7 +58,7 @@ void add_idle(Profile& p, Seconds idle) {
       p.host_waits_for_device ? period(p) <= host_total(p) * (1 + 1e-9) : host_total(p) >= device_total(p);
   (host_ends_last ? p.other.host : p.other.device) += idle;
   const double share = idle / p.measured_step();
-  if (share > 0.02)
+  if (share > worth_telling)
     p.assumed.push_back(percent(share) + " of the step in which " + (host_ends_last ? "the host" : "the device") +
                         " does nothing that the trace shows counts as 'other'");
 }
@@ -67,7 +79,7 @@ void slice_fused_layers(Profile& p, const StepAnatomy& step) {
     if (large) count[l] = slices;
     for (std::uint32_t k = 0; k < count[l]; ++k) {
       Layer part = whole;
-      if (count[l] > 1) part.name += "/" + std::to_string(k + 1);
+      if (count[l] > 1) part.name += "/" + std::to_string(k + 1), part.slice = k > 0;
       part.forward = whole.forward / count[l];
       part.backward = whole.backward / count[l];
       if (k > 0) part.input_shape.clear(), part.input_dtype = DataType::f32;
@@ -88,11 +100,12 @@ void slice_fused_layers(Profile& p, const StepAnatomy& step) {
       std::to_string(slices) + " slices of equal cost");
 }
 
-void sum_to_measured_step(Profile& p, bool distributed) {
+void sum_to_measured_step(Profile& p, bool distributed, std::string_view source) {
   const Seconds measured = p.measured_step();
   if (measured.value() <= 0) return;
   const Seconds modelled = period(p);
-  if (modelled > measured || (!p.has_device() && !distributed && modelled.value() > 0)) scale_to(p, measured, modelled);
+  if (modelled > measured || (!p.has_device() && !distributed && modelled.value() > 0))
+    scale_to(p, measured, modelled, source);
   else if (!distributed) add_idle(p, measured - modelled);
 }
 

@@ -7,14 +7,17 @@
 #include <stepcast/anatomy/step_anatomy.hpp>
 #include <stepcast/profile/profile.hpp>
 
+#include <string_view>
+
 namespace stepcast {
 
 /// A compiled model is one operator that issues hundreds of kernels: the device starts with the first, not after the
 /// last. Slices of equal cost say so; the gradients come with the slice that the backward pass reaches last. The layers
 /// of the profile must be those of `step`.
 void slice_fused_layers(Profile&, const StepAnatomy& step);
-/// Makes the parts sum to the measured step, if there is one.
-void sum_to_measured_step(Profile&, bool distributed);
+/// Makes the parts sum to the measured step, if there is one. Parts that have to be scaled by more than a tenth are a
+/// caution; by more than three tenths they tell nothing: throws InputError (where: `source`).
+void sum_to_measured_step(Profile&, bool distributed, std::string_view source);
 /// To whole nanoseconds, the resolution of a trace: profiles are read and edited by people.
 void round_times(Profile&);
 

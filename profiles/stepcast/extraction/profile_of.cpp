@@ -7,6 +7,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/extraction/accumulated_passes.hpp>
 #include <stepcast/extraction/gradient_tensors.hpp>
 #include <stepcast/extraction/layer_activations.hpp>
 #include <stepcast/extraction/phase_profile.hpp>
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
@@ -100,13 +102,16 @@ double batch_of(const TraceIndex& index, const StepAnatomy& step) {
   return 0;
 }
 
-/// By event: what a collective waited for late ranks; known for all ranks together only.
-using Waiting = std::unordered_map<std::uint32_t, Seconds>;
+/// What is known of a rank only when several are read together.
+struct Together {
+  std::unordered_map<std::uint32_t, Seconds> waiting;  ///< by event: what a collective waited for late ranks
+  std::vector<Seconds> step_times;                     ///< of the run (RunOfRanks::step_times)
+};
 
 class Assembly {
  public:
-  Assembly(const TraceIndex& index, const ProfileOptions& options, const Waiting* waiting)
-      : index_(index), trace_(index.trace), options_(options), waiting_(waiting) {}
+  Assembly(const TraceIndex& index, const ProfileOptions& options, const Together* together)
+      : index_(index), trace_(index.trace), options_(options), together_(together) {}
 
   Profile result() {
     find_steps();
@@ -126,16 +131,17 @@ class Assembly {
     take_activations();
     describe();
     slice_fused_layers(p_, chosen_.steps.front());
-    sum_to_measured_step(p_, index_.distributed);
+    fold_passes(p_, chosen_.steps.front().backward_passes);
+    sum_to_measured_step(p_, index_.distributed, trace_.source);
     round_times(p_);
     return checked(std::move(p_), trace_.source);
   }
 
  private:
   void split_off_waiting(std::vector<TracedCollective>& step) const {
-    if (waiting_ == nullptr) return;
+    if (together_ == nullptr) return;
     for (TracedCollective& c : step)
-      if (const auto at = waiting_->find(c.event); at != waiting_->end()) {
+      if (const auto at = together_->waiting.find(c.event); at != together_->waiting.end()) {
         c.waiting = std::min(at->second, c.duration);
         c.duration -= c.waiting;
       }
@@ -164,6 +170,10 @@ class Assembly {
       p_.assumed.push_back(std::to_string(found - chosen_.steps.size()) + " of " + std::to_string(found) +
                            " steps left out: they run other operators than the rest");
     if (chosen_.windows.size() == windows.steps.size()) p_.step_times = windows.measured;
+    if (together_ != nullptr && !together_->step_times.empty()) {
+      p_.step_times = together_->step_times;
+      for (Seconds& mark : p_.step_times) mark = mark / static_cast<double>(windows.in_each_mark);
+    }
     if (p_.step_times.empty()) p_.step_times = durations_of(chosen_.windows, false);
     if (p_.step_times.empty()) p_.step_times = durations_of(chosen_.windows, true);
   }
@@ -196,10 +206,16 @@ class Assembly {
     p_.optimizer = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.optimizer; });
     p_.other = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.other; });
     p_.input = median_seconds(steps, [](const StepAnatomy& s) { return s.input_ns; });
-    p_.batch_samples = options_.batch_samples > 0 ? options_.batch_samples : batch_of(index_, steps.front());
+    const double micro_batch = batch_of(index_, steps.front()) * (last_pass() > 0 ? steps.front().backward_passes : 1);
+    p_.batch_samples = options_.batch_samples > 0 ? options_.batch_samples : micro_batch;
     const Seconds waiting = median_seconds(steps, [](const StepAnatomy& s) { return s.waiting_ns; });
     waiting_share_ = p_.measured_step().value() > 0 ? waiting / p_.measured_step() : 0;
     p_.host_waits_for_device = p_.has_device() && waiting_share_ > 0.005;
+  }
+
+  /// The first layer of the last of accumulated passes; else 0.
+  [[nodiscard]] std::size_t last_pass() const {
+    return first_layer_of_last_pass(p_, chosen_.steps.front().backward_passes);
   }
 
   /// Of the step that stands for all: shapes and allocations are the same in each.
@@ -224,18 +240,19 @@ class Assembly {
     const StepAnatomy& step = chosen_.steps.front();
     append(p_.missing, trace_.report.missing);
     append(p_.assumed, trace_.report.assumed);
-    p_.recognised.push_back(std::to_string(p_.layers.size()) + " layers, " + std::to_string(p_.tensors.size()) +
-                            " gradients, " + text_of(p_.gradient_size()));
+    p_.recognised.push_back(std::to_string(p_.layers.size() - last_pass()) + " layers, " +
+                            std::to_string(p_.tensors.size()) + " gradients, " + text_of(p_.gradient_size()));
     describe_links(step);
     if (step.backward_passes > 1)
       p_.assumed.push_back(std::to_string(step.backward_passes) +
-                           " backward passes per step: gradients are taken to be complete in the last one");
+                           " backward passes per step: gradients are taken to be complete in the last one" +
+                           (last_pass() > 0 ? ", before which nothing is exchanged (accumulation)" : ""));
     if (!step.annotated_optimizer)
       p_.assumed.push_back(
           "no optimizer annotation: additions, multiplications and the like after the backward pass are the update");
     if (options_.batch_samples <= 0 && p_.batch_samples > 0)
       p_.assumed.push_back("batch of " + std::to_string(std::int64_t(p_.batch_samples)) +
-                           ": first dimension of the first layer's input");
+                           ": first dimension of the first layer's input" + (last_pass() > 0 ? ", in all passes" : ""));
     if (p_.batch_samples == 0) p_.missing.push_back("batch size");
     if (p_.step_times.empty()) p_.missing.push_back("a measured step time");
     const std::int64_t device_ns = index_.linked_device_ns + index_.unlinked_device_ns;
@@ -274,12 +291,28 @@ class Assembly {
       if (operation == known) return true;
     return false;
   }
+  /// What replicas reduce are their gradients: more of it in one group of ranks contradicts the sizes that were found.
+  void compare_reduced_bytes() {
+    constexpr double beside = 0.1;  // losses, norms and statistics are reduced as well
+    std::map<std::int64_t, Bytes> reduced;
+    for (const ObservedCollective& c : p_.collectives) {
+      if (!naming::is_reduction(c.operation)) continue;
+      if (c.source == BytesSource::unknown || c.source == BytesSource::gradients) return;
+      reduced[c.group_size] += c.size;
+    }
+    Bytes most;
+    for (const auto& [group, size] : reduced) most = std::max(most, size);
+    if (most > p_.gradient_size() * (1 + beside))
+      p_.cautions.push_back("the traced step reduces " + text_of(most) + ", but " + text_of(p_.gradient_size()) +
+                            " of gradients were found in it: some are missing, or something else is reduced as well");
+  }
   void describe_communication() {
+    compare_reduced_bytes();
     const Seconds left_out = median_seconds(chosen_.steps, [](const StepAnatomy& s) { return s.communication_ns; });
     p_.recognised.push_back("a distributed run: collectives, their packing and waiting (" + text_of(left_out) +
                             " of host time per step) are left out");
     p_.assumed.push_back("compute is as long without communication as it was next to it");
-    if (waiting_ == nullptr && !p_.collectives.empty())
+    if (together_ == nullptr && !p_.collectives.empty())
       p_.assumed.push_back(
           (p_.traced_workers > 1 ? "one of " + std::to_string(p_.traced_workers) + " ranks" : std::string("one rank")) +
           " stands for all: what its collectives waited for others counts as transfer");
@@ -293,15 +326,15 @@ class Assembly {
   const TraceIndex& index_;
   const Trace& trace_;
   const ProfileOptions& options_;
-  const Waiting* waiting_;
+  const Together* together_;
   Chosen chosen_;
   double waiting_share_ = 0;
   Profile p_;
 };
 
-Profile profile_from(const TraceIndex& index, const ProfileOptions& options, const Waiting* waiting) {
+Profile profile_from(const TraceIndex& index, const ProfileOptions& options, const Together* together) {
   if (has_phases_only(index)) return phase_profile_of(index, options);
-  return Assembly(index, options, waiting).result();
+  return Assembly(index, options, together).result();
 }
 
 }  // namespace
@@ -314,11 +347,12 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   if (ranks.empty()) throw InputError("", "at least one trace", "none");
   if (ranks.size() == 1) return profile_of(ranks.front(), options);
   const RunOfRanks run = run_of(ranks);
+  const std::vector<Seconds> step_times = run.step_times();
   std::vector<Profile> profiles;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const TraceIndex index(ranks[r]);
-    const Waiting waiting = run.waiting_of(r);
-    profiles.push_back(profile_from(index, options, &waiting));
+    const Together together{run.waiting_of(r), step_times};
+    profiles.push_back(profile_from(index, options, &together));
     const Profile &first = profiles.front(), &rank = profiles.back();
     if (rank.gradient_size() != first.gradient_size() && run.collectives.empty())
       throw InputError(
@@ -345,6 +379,7 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   middle.ranks = figures_of(run);
   middle.lateness = run.verdict();
   middle.assumed.insert(middle.assumed.end(), run.assumed.begin(), run.assumed.end());
+  middle.cautions.insert(middle.cautions.end(), run.cautions.begin(), run.cautions.end());
   return middle;
 }
 

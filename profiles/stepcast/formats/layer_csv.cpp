@@ -77,13 +77,19 @@ class LayerCsv {
       const std::string where = text_.where(comment);
       if (key == "model") table_.model = value;
       if (key == "device") table_.device = value;
-      if (key == "batch") table_.batch_samples = amount_of(value, where, "number of samples");
+      if (key == "batch") table_.batch_samples = samples_in(value, where);
       if (key == "optimizer") table_.optimizer = seconds_of(value, where);
       if (key == "other") table_.other = seconds_of(value, where);
       if (key != "order") continue;
       if (value != "forward" && value != "backward") throw InputError(where, "order: forward or backward", value);
       backward_first_ = value == "backward";
     }
+  }
+
+  static double samples_in(const std::string& value, const std::string& where) {
+    const double samples = amount_of(value, where, "number of samples");
+    if (samples <= 0) throw InputError(where, "a positive number of samples", in_quotes(value));
+    return samples;
   }
 
   void read_header(const TextLine& line) {
@@ -256,7 +262,8 @@ class LayerCsv {
     if (shared_times_ > 0)
       table_.assumed.push_back(counted(shared_times_, "row") +
                                " below one of the same layer: further tensors of it, its time counted once");
-    if (null_times_ > 0) table_.missing.push_back("a time of " + counted(null_times_, "layer") + ": counted as 0");
+    if (null_times_ > 0)
+      table_.cautions.push_back("a time of " + counted(null_times_, "layer") + " is missing and counted as 0");
     if (!text_.damage().empty()) table_.missing.push_back("the end of the file: " + text_.damage());
     const bool switchml =
         columns_.size() == 4 && columns_.front().title == "layer_index" && columns_.back().title == "backward_pass_ns";

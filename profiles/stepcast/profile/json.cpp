@@ -70,6 +70,7 @@ Json json_of_layer(const Layer& layer) {
     out["input_dtype"] = name_of(layer.input_dtype);
   }
   if (layer.kept.value() != 0) out["kept_bytes"] = json_of_number(layer.kept.value());
+  if (layer.slice) out["slice"] = true;
   return out;
 }
 
@@ -137,7 +138,8 @@ std::vector<Layer> layers_of_json(const JsonNode& document) {
     layer.input_shape = shape_of_json(node, "input_shape");
     layer.input_dtype = data_type_of_json(node, "input_dtype");
     layer.kept = Bytes(node.number("kept_bytes"));
-    node.require_keys({"name", "forward", "backward", "input_shape", "input_dtype", "kept_bytes"});
+    layer.slice = node.boolean("slice");
+    node.require_keys({"name", "forward", "backward", "input_shape", "input_dtype", "kept_bytes", "slice"});
     layers.push_back(std::move(layer));
   }
   return layers;
@@ -248,7 +250,9 @@ void read_rest(const JsonNode& document, Profile& p) {
   p.input_period = Seconds(document.number("input_period_s"));
   p.host_waits_for_device = document.boolean("host_waits_for_device");
   p.batch_samples = document.number("batch_samples");
+  p.bytes_of_state = document.number("bytes_of_state");
   p.activation_memory = Bytes(document.number("activation_memory_bytes"));
+  p.transient_memory = Bytes(document.number("transient_memory_bytes"));
   for (const JsonNode& node : document.elements("step_times_s", "a list of times"))
     p.step_times.emplace_back(node.number());
   for (const JsonNode& node : document.elements("collectives", "a list of collectives"))
@@ -261,6 +265,7 @@ void read_rest(const JsonNode& document, Profile& p) {
   p.recognised = document.texts("recognised", "a list of strings");
   p.missing = document.texts("missing", "a list of strings");
   p.assumed = document.texts("assumed", "a list of strings");
+  p.cautions = document.texts("cautions", "a list of strings");
 }
 
 }  // namespace
@@ -271,7 +276,9 @@ std::string json_of(const Profile& p) {
   out["provenance"] = p.provenance;
   out["traced_workers"] = p.traced_workers;
   if (p.batch_samples != 0) out["batch_samples"] = json_of_number(p.batch_samples);
+  if (p.bytes_of_state != 0) out["bytes_of_state"] = json_of_number(p.bytes_of_state);
   if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
+  if (p.transient_memory.value() != 0) out["transient_memory_bytes"] = json_of_number(p.transient_memory.value());
   out["host_waits_for_device"] = p.host_waits_for_device;
   out["input_s"] = json_of_number(p.input.value());
   if (p.input_period.value() != 0) out["input_period_s"] = json_of_number(p.input_period.value());
@@ -291,6 +298,7 @@ std::string json_of(const Profile& p) {
   out["recognised"] = p.recognised;
   out["missing"] = p.missing;
   out["assumed"] = p.assumed;
+  if (!p.cautions.empty()) out["cautions"] = p.cautions;
   return text_of_document(out);
 }
 
@@ -310,7 +318,9 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "provenance",
                          "traced_workers",
                          "batch_samples",
+                         "bytes_of_state",
                          "activation_memory_bytes",
+                         "transient_memory_bytes",
                          "host_waits_for_device",
                          "input_s",
                          "input_period_s",
@@ -326,7 +336,8 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "unclassified_share",
                          "recognised",
                          "missing",
-                         "assumed"});
+                         "assumed",
+                         "cautions"});
   return checked(std::move(profile), source);
 }
 

@@ -194,7 +194,9 @@ void check_rest(const Profile& p, const Checker& check) {
   check.time(p.input, "/input_s");
   check.time(p.input_period, "/input_period_s");
   check.number(p.batch_samples, 1e12, "samples", "/batch_samples");
+  check.number(p.bytes_of_state, 1e6, "bytes", "/bytes_of_state");
   check.size(p.activation_memory, "/activation_memory_bytes");
+  check.size(p.transient_memory, "/transient_memory_bytes");
   for (std::size_t i = 0; i < p.step_times.size(); ++i) check.time(p.step_times[i], at("step_times_s", i));
   for (std::size_t i = 0; i < p.collectives.size(); ++i) {
     const ObservedCollective& c = p.collectives[i];
@@ -332,10 +334,10 @@ Seconds compute_time(const Profile& p) {
 
 Seconds lone_step_time(const Profile& p) {
   const Seconds latency = p.input + compute_time(p);
-  if (!p.has_device() || p.host_waits_for_device) return std::max(latency, p.input_period);
+  if (!p.has_device() || p.host_waits_for_device) return std::max(latency + p.late, p.input_period);
   PassCost sum;
   for_each_cost(p, [&](const PassCost& c) { sum += c; });
-  return std::max({sum.host + p.input, sum.device, latency / 2, p.input_period});
+  return std::max({sum.host + p.input + p.late, sum.device + p.late, (latency + p.late) / 2, p.input_period});
 }
 
 }  // namespace stepcast

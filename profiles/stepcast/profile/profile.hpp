@@ -48,6 +48,7 @@ struct Layer {
       input_shape{};                     ///< the shape of the activations that it works on, whole batch; empty: unknown
   DataType input_dtype = DataType::f32;  ///< the type of those activations
   Bytes kept{};                          ///< activations that its forward pass leaves for the backward pass
+  bool slice = false;  ///< continues the layer before: equal parts of what the trace does not look into
 
   /// 0 when the shape is unknown.
   [[nodiscard]] double input_elements() const;
@@ -107,9 +108,12 @@ struct Profile {
   PassCost other;                             ///< loss, zero_grad, logging ...: runs between update and next forward
   Seconds input;                              ///< host time in which the step waits for its input batch
   Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
+  Seconds late;                               ///< starts each step so much after the others; no part of its JSON
   bool host_waits_for_device = false;         ///< the step synchronises (loss.item()); else the host may run ahead
   double batch_samples = 0;                   ///< samples per worker and step; 0 when unknown
+  double bytes_of_state = 0;                  ///< per parameter: weight, gradient, optimizer; 0: those of Adam
   Bytes activation_memory;                    ///< held between forward and backward pass; 0 when unknown
+  Bytes transient_memory;                     ///< the most that a pass takes beyond it for a while; 0 when unknown
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
   double unclassified_share = -1;       ///< time of trace events of unknown kind / of all events; -1: no trace
@@ -120,6 +124,7 @@ struct Profile {
   std::vector<std::string> recognised;  ///< what the reader understood, for the user
   std::vector<std::string> missing;
   std::vector<std::string> assumed;
+  std::vector<std::string> cautions;  ///< why predictions from it are doubtful, one reason each
 
   [[nodiscard]] bool has_device() const { return !device.empty(); }
   /// Summed gradient bytes.
@@ -146,13 +151,14 @@ void for_each_cost(AnyProfile& profile, const Apply& apply) {
 [[nodiscard]] Seconds compute_time(const Profile&);
 /// Steady-state step time without communication: where the host may run one step ahead of the device, the larger of the
 /// two streams' sums (and half of input and the time above, which two consecutive steps share); else input and the time
-/// above. Never less than the period of the loader.
+/// above; what the worker is late comes on top. Never less than the period of the loader.
 [[nodiscard]] Seconds lone_step_time(const Profile&);
 /// Elapsed forward and backward time of the same recurrence.
 [[nodiscard]] Seconds forward_time(const Profile&);
 [[nodiscard]] Seconds backward_time(const Profile&);
 
-/// JSON with schema "stepcast.profile/1": SI numbers, units in the keys; reads back to the same value.
+/// JSON with schema "stepcast.profile/1": SI numbers, units in the keys; reads back to the same value (`late`, which
+/// belongs to a run and not to the step, excepted).
 [[nodiscard]] std::string json_of(const Profile&);
 /// Throws InputError (JSON pointer, suggestion for unknown keys) for anything that is no valid profile.
 [[nodiscard]] Profile profile_of_json(std::string_view text, std::string_view source);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace stepcast {
@@ -82,6 +83,28 @@ const RankOfRun* of_other_steps(const RunOfRanks& run) {
   return nullptr;
 }
 
+/// Clocks may differ by anything, and recordings may begin and end apart. But a recording that lies beside the others
+/// by its clock and still does not fit when shifted is of another run: what ends together everywhere ends there apart,
+/// or has no partner at all. Empty: nothing speaks against one run.
+std::string sign_of_another_run(const RunOfRanks& run, bool on_device) {
+  // Ends of one collective coincide within some ten microseconds on devices; threads of a host also wait to run.
+  const Seconds together = on_device ? microseconds(100) : milliseconds(5);
+  const auto half_alone = [](const RankOfRun& rank) { return 2 * rank.partnerless > rank.collectives; };
+  const Seconds span = span_of(run);
+  for (const RankOfRun& rank : run.ranks) {
+    const Seconds apart(std::abs(double(rank.clock.offset_ns)) * 1e-9);
+    if (apart <= span) continue;
+    const bool unlike = rank.clock.residual > together;
+    if (!unlike && std::ranges::none_of(run.ranks, half_alone)) continue;
+    return "rank " + std::to_string(rank.rank) + " was recorded " + text_of(apart) +
+           " from the others by its clock, and " +
+           (unlike ? "its collectives end " + text_of(rank.clock.residual) + " from theirs even so"
+                   : std::string("most collectives have no partner")) +
+           ": are these ranks of one run?";
+  }
+  return "";
+}
+
 /// What the reader of a verdict must know of the files that it rests on; empty: nothing.
 std::string caveat(const RunOfRanks& run) {
   if (const std::int64_t rank = disputed_rank(run); rank >= 0)
@@ -89,14 +112,7 @@ std::string caveat(const RunOfRanks& run) {
   if (const RankOfRun* rank = of_other_steps(run))
     return "; rank " + std::to_string(rank->rank) + " shows none of the steps of rank " +
            std::to_string(run.ranks[run.reference].rank) + ": were they recorded at one time?";
-  // Clocks may differ by anything, and recordings may begin and end apart; both at once are suspicious.
-  const auto half_alone = [](const RankOfRun& rank) { return 2 * rank.partnerless > rank.collectives; };
-  const Seconds span = span_of(run);
-  for (const RankOfRun& rank : run.ranks)
-    if (const Seconds apart(std::abs(double(rank.clock.offset_ns)) * 1e-9);
-        apart > span && std::ranges::any_of(run.ranks, half_alone))
-      return "; rank " + std::to_string(rank.rank) + " was recorded " + text_of(apart) +
-             " from the others by its clock, and most collectives have no partner: are these ranks of one run?";
+  if (!run.cautions.empty()) return "; " + run.cautions.front();
   if (run.missing.empty()) return "";
   return "; only " + std::to_string(run.ranks.size()) + " of " + std::to_string(run.world_size) + " ranks were given";
 }
@@ -164,6 +180,24 @@ std::string RunOfRanks::verdict() const {
   return "no single straggler: late are " + share(order[0]) + ", " + share(order[1]) + but;
 }
 
+std::vector<Seconds> RunOfRanks::step_times() const {
+  const bool meet = std::ranges::all_of(ranks, [](const RankOfRun& r) { return r.partnerless < r.collectives; });
+  if (ranks.size() < 2 || !meet) return {};
+  std::size_t most = 0;
+  for (const RankOfRun& rank : ranks) most = std::max(most, rank.measured.size());
+  std::vector<std::tuple<double, std::int64_t, const RankOfRun*>> order;
+  const bool scatter = most > 2;  // what fewer scatter by is an accident
+  for (const RankOfRun& rank : ranks) {
+    if (rank.measured.size() < most) continue;
+    std::vector<double> values;
+    for (const Seconds t : rank.measured) values.push_back(t.value());
+    const double middle = median(values);
+    order.emplace_back(scatter ? (quantile(values, 0.75) - quantile(values, 0.25)) / middle : middle, rank.rank, &rank);
+  }
+  std::ranges::sort(order, {}, [](const auto& of) { return std::pair(std::get<0>(of), std::get<1>(of)); });
+  return std::get<2>(order[scatter ? 0 : order.size() / 2])->measured;
+}
+
 std::unordered_map<std::uint32_t, Seconds> RunOfRanks::waiting_of(std::size_t rank) const {
   std::unordered_map<std::uint32_t, Seconds> out;
   for (const MatchedCollective& c : collectives)
@@ -173,10 +207,12 @@ std::unordered_map<std::uint32_t, Seconds> RunOfRanks::waiting_of(std::size_t ra
 
 std::vector<TracedRank> figures_of(const RunOfRanks& run) {
   std::vector<TracedRank> out;
+  std::vector<double> together;
+  for (const Seconds t : run.step_times()) together.push_back(t.value());
   for (const RankOfRun& r : run.ranks) {
     const auto steps = double(std::max<std::size_t>(1, r.steps.size()));
-    out.push_back({r.rank, r.source, r.step(), r.transfer / steps, r.waiting / steps, r.late / steps,
-                   Seconds(double(r.clock.offset_ns) * 1e-9), r.clock.residual});
+    out.push_back({r.rank, r.source, together.empty() ? r.step() : Seconds(median(together)), r.transfer / steps,
+                   r.waiting / steps, r.late / steps, Seconds(double(r.clock.offset_ns) * 1e-9), r.clock.residual});
   }
   return out;
 }
@@ -208,6 +244,12 @@ RunOfRanks run_of(std::span<const Trace> traces) {
   add_times(run);
   say_what_is_missing(run);
   if (run.ranks.size() > 1) run.straggler = straggler_of(traces, run);
+  const auto runs_on_device = [&](const MatchedCollective& c) {
+    const std::uint32_t event = c.ranks[run.reference].event;
+    return event != no_index && is_device_work(traces[run.reference].events[event].kind);
+  };
+  if (std::string sign = sign_of_another_run(run, std::ranges::any_of(run.collectives, runs_on_device)); !sign.empty())
+    run.cautions.push_back(std::move(sign));
   return run;
 }
 

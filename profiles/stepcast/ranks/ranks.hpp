@@ -54,6 +54,7 @@ struct RankOfRun {
   RankClock clock;
   std::vector<Step> steps;         ///< on the rank's own clock
   std::vector<Seconds> durations;  ///< one for each of `steps` (step_durations)
+  std::vector<Seconds> measured;   ///< those of `durations` whose median is the step time (StepTimes)
   std::size_t collectives = 0;     ///< how many the trace shows
   std::size_t partnerless = 0;     ///< how many of them no other rank shows
   // Over the whole trace; of collectives that run at the same time each moment counts once.
@@ -102,9 +103,14 @@ struct RunOfRanks {
   std::int64_t world_size = -1;
   std::vector<std::int64_t> missing;  ///< ranks below `world_size` that were not given
   std::vector<std::string> assumed;   ///< what could not be told from the traces, in words
+  std::vector<std::string> cautions;  ///< why these may not be ranks of one run
 
   /// "rank 2 is late in 3 of 3 steps, by 1.005 s: ..."; or that the ranks keep pace. For one rank alone: empty.
   [[nodiscard]] std::string verdict() const;
+  /// The measured steps of the run: ranks that meet in collectives keep one pace, and the rank whose steps scatter
+  /// least (of those that show most) tells it best; where none shows three, the median rank. Empty where they do not
+  /// meet.
+  [[nodiscard]] std::vector<Seconds> step_times() const;
   /// Waiting of one rank in each of its collectives that have a partner, by event.
   [[nodiscard]] std::unordered_map<std::uint32_t, Seconds> waiting_of(std::size_t rank) const;
 };

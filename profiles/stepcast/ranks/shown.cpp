@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -48,7 +49,9 @@ ShownRank shown(const Trace& trace) {
   out.rank.source = trace.source;
   out.rank.rank = out.rank.written = trace.rank;
   out.rank.steps = steps_of(trace);
-  out.rank.durations = step_durations(trace, out.rank.steps);
+  StepTimes times = step_times_of(trace, out.rank.steps);
+  out.rank.durations = std::move(times.durations);
+  out.rank.measured = std::move(times.measured);
   out.world_size = trace.world_size;
   const TraceIndex index(trace);
   for (const TracedCollective& traced : collectives_of(index)) out.collectives.push_back(shown(index, traced));

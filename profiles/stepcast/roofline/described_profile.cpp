@@ -52,6 +52,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {
     Layer layer = layer_of(unit, model, device, samples);
+    profile.transient_memory = std::max(profile.transient_memory, (unit.transient + unit.kept.input) * samples);
     for (std::int64_t i = 0; i < unit.repetitions; ++i) {
       layer.name = unit.repetitions == 1 ? unit.name : unit.name + "." + std::to_string(i);
       profile.layers.push_back(layer);
@@ -67,6 +68,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   const UpdateShape update = update_of(model);
   profile.optimizer.device = profile.optimizer.part[KernelClass::memory] = memory_time(device, update.traffic);
   profile.optimizer.host = device.issue;
+  profile.bytes_of_state = update.bytes_of_state;
   profile.provenance = "described as " + model.name + ", on the roofline of " + profile.device;
   profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +
                                std::to_string(profile.layers.size()) + " units");

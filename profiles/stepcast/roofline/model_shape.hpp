@@ -61,8 +61,9 @@ struct OperatorShape {
 struct ParameterShape {
   std::string name;
   std::vector<std::int64_t> shape;
-  bool divided = false;  ///< tensor parallelism divides it
-  bool expert = false;   ///< divided by expert parallelism as well; the first extent counts experts
+  bool divided = false;             ///< tensor parallelism divides it
+  bool expert = false;              ///< divided by expert parallelism as well; the first extent counts experts
+  std::uint8_t divided_extent = 0;  ///< the extent that is divided: outputs, or inputs where outputs are summed up
 
   [[nodiscard]] double elements() const;
 };

@@ -162,20 +162,23 @@ void add_attention_parameters(const Transformer& t, std::vector<ParameterShape>&
   const std::int64_t qkv = t.hidden + 2 * t.kv_hidden();
   out.push_back({"qkv.weight", {qkv, t.hidden}, true});
   if (t.biased()) out.push_back({"qkv.bias", {qkv}, true});
-  out.push_back({"projection.weight", {t.hidden, t.hidden}, true});
+  out.push_back({"projection.weight", {t.hidden, t.hidden}, true, false, 1});
   if (t.biased()) out.push_back({"projection.bias", {t.hidden}});
 }
 
 void add_mlp_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
   const bool mixture = t.experts > 0;
   if (mixture) out.push_back({"router.weight", {t.experts, t.hidden}});
-  const auto add = [&](std::string name, std::vector<std::int64_t> shape, bool divided) {
-    if (mixture) shape.insert(shape.begin(), t.experts);
-    out.push_back({std::move(name), std::move(shape), divided, mixture});
+  const auto add = [&](std::string name, std::vector<std::int64_t> shape, bool divided, std::uint8_t extent = 0) {
+    if (mixture) {
+      shape.insert(shape.begin(), t.experts);
+      ++extent;
+    }
+    out.push_back({std::move(name), std::move(shape), divided, mixture, extent});
   };
   add("up.weight", {t.up_width(), t.hidden}, true);
   if (t.biased()) add("up.bias", {t.up_width()}, true);
-  add("down.weight", {t.hidden, t.ffn}, true);
+  add("down.weight", {t.hidden, t.ffn}, true, 1);
   if (t.biased()) add("down.bias", {t.hidden}, false);
 }
 

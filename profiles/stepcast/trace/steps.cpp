@@ -4,9 +4,9 @@
 // "Iteration_12", which users of NVTX write, or the ranges that frameworks put around each batch: those seldom enclose
 // the wait for the next batch, so that such a step lasts until the next one begins. The first and the last of a
 // recording are distorted: the profiler starts inside the one and stops (or drains the device) inside the other. A step
-// in between counts as distorted only if the profiler itself says that it was at work: the buffer flushes that it
-// recorded fill more than `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not
-// an error.
+// in between counts as distorted only where the trace says what disturbed it: the buffer flushes that the profiler
+// recorded, or what the allocator asked of the device beyond the step that asks least, fill more than
+// `disturbing_share` of the step. Nothing else is left out: a slow step is a measurement, not an error.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/trace/steps.hpp>
@@ -25,7 +25,7 @@ namespace stepcast {
 namespace {
 
 constexpr std::string_view step_prefix = "ProfilerStep#";
-constexpr double disturbing_share = 0.01;  ///< below it a flush is lost in the step-to-step noise
+constexpr double disturbing_share = 0.01;  ///< below it a disturbance is lost in the step-to-step noise
 
 std::optional<std::int64_t> step_number(std::string_view name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
@@ -89,25 +89,41 @@ std::vector<MarkedStep> marked_steps(const Trace& trace, NumberOfName number_in)
   return marked;
 }
 
-/// Time that the profiler spent on its own buffers within [start_ns, end_ns); its flushes do not overlap.
-std::int64_t flush_time(const Trace& trace, const std::vector<std::uint32_t>& flushes, const Step& step) {
+/// Time of these events, which do not overlap, within the step.
+std::int64_t time_within(const Trace& trace, const std::vector<std::uint32_t>& events, const Step& step) {
   std::int64_t sum = 0;
-  for (const std::uint32_t e : flushes) {
+  for (const std::uint32_t e : events) {
     const std::int64_t from = std::max(trace.events[e].start_ns, step.start_ns);
     sum += std::max<std::int64_t>(0, std::min(trace.events[e].end_ns(), step.end_ns) - from);
   }
   return sum;
 }
 
+/// Calls that get memory from the device or give it back. A caching allocator makes none in a step like the one before.
+bool asks_device_for_memory(std::string_view call) {
+  for (const std::string_view known :
+       {"cudaMalloc", "cudaFree", "hipMalloc", "hipFree", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease"})
+    if (call == known) return true;
+  return false;
+}
+
 void mark_distorted(const Trace& trace, std::vector<Step>& steps) {
-  std::vector<std::uint32_t> flushes;
+  std::vector<bool> allocates(trace.strings.size(), false);
+  for (std::size_t id = 0; id < trace.strings.size(); ++id) allocates[id] = asks_device_for_memory(trace.strings[id]);
+  std::vector<std::uint32_t> flushes, allocations;
   for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
     const Event& event = trace.events[e];
     if (event.kind == EventKind::other && trace.text(event.name) == "Buffer Flush") flushes.push_back(e);
+    if (event.kind == EventKind::runtime_call && allocates[event.name]) allocations.push_back(e);
   }
-  for (Step& step : steps) {
-    const auto length = static_cast<double>(step.end_ns - step.start_ns);
-    step.distorted = static_cast<double>(flush_time(trace, flushes, step)) > disturbing_share * length;
+  std::vector<std::int64_t> stall_ns;
+  for (const Step& step : steps) stall_ns.push_back(time_within(trace, allocations, step));
+  const std::int64_t usual_ns = steps.empty() ? 0 : *std::ranges::min_element(stall_ns);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    Step& step = steps[i];
+    const double enough = disturbing_share * static_cast<double>(step.end_ns - step.start_ns);
+    step.stalled = static_cast<double>(stall_ns[i] - usual_ns) > enough;
+    step.distorted = step.stalled || static_cast<double>(time_within(trace, flushes, step)) > enough;
   }
   if (!steps.empty()) steps.front().distorted = steps.back().distorted = true;
 }
@@ -127,8 +143,9 @@ struct Occurrence {
 
 /// What a step put on the device: joined with the launch by correlation, so it may run after the step has ended.
 struct StepDeviceWork {
-  std::int64_t total_ns = 0;  ///< summed durations
-  std::int64_t late_ns = 0;   ///< of which started after the host annotation ended
+  std::int64_t total_ns = 0;    ///< summed durations
+  std::int64_t longest_ns = 0;  ///< summed durations of the busiest stream, which runs one after the other
+  std::int64_t late_ns = 0;     ///< of which started after the host annotation ended
   std::int64_t first_start_ns = -1;
 };
 
@@ -145,6 +162,7 @@ StepWork device_work_of(const Trace& trace, std::span<const Step> steps) {
       step_of_launch.try_emplace(event.correlation, step);
   }
   StepWork work{std::vector<StepDeviceWork>(steps.size()), {}};
+  std::unordered_map<std::uint64_t, std::int64_t> busy_ns;  // by step and stream
   std::vector<std::uint32_t> slot(trace.strings.size(), no_index);
   for (const Event& event : trace.events) {
     if (!is_device_work(event.kind)) continue;
@@ -158,6 +176,9 @@ StepWork device_work_of(const Trace& trace, std::span<const Step> steps) {
     if (step < 0) continue;
     StepDeviceWork& w = work.steps[static_cast<std::size_t>(step)];
     w.total_ns += event.duration_ns;
+    std::int64_t& stream_ns = busy_ns[static_cast<std::uint64_t>(step) << 32 | event.track];
+    stream_ns += event.duration_ns;
+    w.longest_ns = std::max(w.longest_ns, stream_ns);
     if (event.start_ns > steps[static_cast<std::size_t>(step)].end_ns) w.late_ns += event.duration_ns;
     if (w.first_start_ns < 0) w.first_start_ns = event.start_ns;
   }
@@ -198,9 +219,13 @@ class Succession {
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();  ///< by which numbers of neighbours differ
 };
 
+struct Periods {
+  std::vector<Seconds> of_step;
+  std::vector<bool> by_kernels;  ///< told by kernels that occur once a step
+};
 /// For each step the median, over the kernels that occur once in it and once in the next, of their start-to-start time;
 /// where there is no such kernel, that of the first device work of the two steps; 0 where there is none, or no next.
-std::vector<Seconds> periods_of(const StepWork& work, std::span<const Step> steps) {
+Periods periods_of(const StepWork& work, std::span<const Step> steps) {
   const std::size_t count = work.steps.size();
   std::vector<std::vector<double>> samples(count);
   std::vector<std::pair<int, std::int64_t>> seen(count);  // occurrences of a kernel in each step, first start
@@ -215,13 +240,14 @@ std::vector<Seconds> periods_of(const StepWork& work, std::span<const Step> step
       if (seen[i].first == 1 && seen[i + 1].first == 1)
         samples[i].push_back(static_cast<double>(seen[i + 1].second - seen[i].second));
   }
-  std::vector<Seconds> periods(count);
+  Periods periods{std::vector<Seconds>(count), std::vector<bool>(count, false)};
   const Succession succession(steps);
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const std::int64_t here = work.steps[i].first_start_ns, next = work.steps[i + 1].first_start_ns;
     if (here < 0 || next < 0 || !succession.follows(i + 1)) continue;
+    periods.by_kernels[i] = !samples[i].empty();
     if (samples[i].empty()) samples[i].push_back(static_cast<double>(next - here));
-    periods[i] = Seconds(median(std::move(samples[i])) * 1e-9);
+    periods.of_step[i] = Seconds(median(std::move(samples[i])) * 1e-9);
   }
   return periods;
 }
@@ -268,6 +294,24 @@ Seconds median_of(std::span<const Seconds> times) {
   for (const Seconds t : times)
     if (t > Seconds(0)) values.push_back(t.value());
   return Seconds(median(std::move(values)));
+}
+
+/// Interquartile range over median of the undistorted steps that `known` tells of; nothing for fewer than three.
+std::optional<double> scatter_of(std::span<const Seconds> times, std::span<const Step> steps,
+                                 const std::vector<bool>& known) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (!steps[i].distorted && known[i] && times[i] > Seconds(0)) values.push_back(times[i].value());
+  if (values.size() < 3) return std::nullopt;
+  return (quantile(values, 0.75) - quantile(values, 0.25)) / median(values);
+}
+
+/// Where the device sets the pace, marks of the host come early or late by what its queue holds. What really changes
+/// from step to step (a loader that is late, say) shows in both alike.
+bool tell_better(const Periods& periods, std::span<const Seconds> marks, std::span<const Step> steps) {
+  const std::optional<double> by_device = scatter_of(periods.of_step, steps, periods.by_kernels);
+  const std::optional<double> by_host = scatter_of(marks, steps, periods.by_kernels);
+  return by_device && by_host && *by_device < 0.5 * *by_host;
 }
 
 /// The profiler closes its last annotation at once when nothing follows: such a stub is no step.
@@ -334,13 +378,22 @@ StepTimes step_times_of(const Trace& trace, std::span<const Step> steps) {
   drop_stubs(times.durations);
   const StepWork work = device_work_of(trace, steps);
   times.device_period = usual_period(work, steps);
-  std::vector<Seconds> periods = periods_of(work, steps);
+  Periods periods = periods_of(work, steps);
   // The only period of two steps is that of a queue which still fills: no better than their annotations.
-  const bool told = steps.size() > 2 && std::ranges::any_of(periods, [](Seconds p) { return p > Seconds(0); });
-  times.host_runs_ahead = told && host_runs_ahead(steps, work.steps);
-  if (times.host_runs_ahead) times.durations = std::move(periods);
+  const bool told = steps.size() > 2 && std::ranges::any_of(periods.of_step, [](Seconds p) { return p > Seconds(0); });
+  times.host_runs_ahead = host_runs_ahead(steps, work.steps);
+  if (told && (times.host_runs_ahead || tell_better(periods, times.durations, steps))) {
+    times.durations = std::move(periods.of_step);
+    times.pace = Pace::periods;
+  }
+  for (std::size_t i = 0; !told && i < steps.size(); ++i) {
+    const Seconds busy(static_cast<double>(work.steps[i].longest_ns) * 1e-9);
+    if (times.durations[i] <= Seconds(0) || times.durations[i] >= busy) continue;
+    times.durations[i] = busy;
+    times.pace = Pace::device_work;
+  }
   const auto good = std::ranges::count_if(steps, [](const Step& s) { return !s.distorted; });
-  const bool all = !times.host_runs_ahead && (steps.size() >= StepTimes::enough_for_all || good < 2);
+  const bool all = times.pace != Pace::periods && (steps.size() >= StepTimes::enough_for_all || good < 2);
   for (const bool distorted : {false, true}) {
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (times.durations[i] > Seconds(0) && (all || steps[i].distorted == distorted))

@@ -2,14 +2,17 @@
 // status with a reason.
 #include <stepcast/stepcast.h>
 #include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/prediction/model.hpp>
 #include <stepcast/prediction/prediction.hpp>
+#include <stepcast/question/question.hpp>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -19,6 +22,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -248,6 +252,51 @@ TEST_CASE("C: the self-check and the recommendation are the records of the progr
   CHECK(json_of(text)["inapplicable"].size() == 2);
 }
 
+TEST_CASE("C: what feeds the steps, whole runs and a ranking by step are settings") {
+  const auto profile = profile_of(example_trace(), nullptr);
+  const char* const words[] = {"workers=4", "network=10GbE", "servers=4", nullptr};
+  stepcast_cluster* cluster = nullptr;
+  const Reason why;
+  REQUIRE(stepcast_cluster_of_settings(words, &cluster, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_cluster> held_cluster(cluster);
+  const char* const asked[] = {
+      "what=input(dataset=146GB, samples=1281167, storage=5MB/s, prep=199, workers=8, cache=0.4)", "iterations=100000",
+      nullptr};
+  stepcast_model* model = nullptr;
+  REQUIRE(stepcast_model_of(profile.get(), cluster, asked, &model, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_model> held_model(model);
+  stepcast_prediction delayed{}, plain{};
+  delayed.struct_size = plain.struct_size = sizeof(stepcast_prediction);
+  REQUIRE(stepcast_model_predict(model, "cd_sgd", &delayed, why) == STEPCAST_ANSWERED);
+  REQUIRE(stepcast_model_predict(model, "dist_sync", &plain, why) == STEPCAST_ANSWERED);
+  CHECK(delayed.warm_up_s == doctest::Approx(1000 * plain.iteration_s));
+  CHECK(delayed.run_s == doctest::Approx(1000 * plain.iteration_s + 99000 * delayed.iteration_s));
+  CHECK(plain.fetch_stall_s > 0);
+  CHECK(plain.prep_stall_s >= 0);
+  CHECK(plain.sufficient_cache > 0.4);
+  CHECK(plain.sufficient_workers >= 1);
+
+  const char* const by_step[] = {"plan=cd_sgd",   "plan=od_sgd", "tune=no", "sensitivity=no",
+                                 "iterations=10", "by-step=yes", nullptr};
+  stepcast_text* text = nullptr;
+  REQUIRE(stepcast_model_recommendation_json(model, by_step, &text, why) == STEPCAST_ANSWERED);
+  const nlohmann::json ranking = json_of(text);
+  CHECK(ranking["others"][0]["run"]["iterations"] == 10);
+  // Without names, `by-step` puts what needs servers among the rest.
+  const auto steps_of = [&](const char* const* settings) {
+    REQUIRE(stepcast_model_recommendation_json(model, settings, &text, why) == STEPCAST_ANSWERED);
+    const nlohmann::json all = json_of(text);
+    std::vector<double> steps;
+    for (const auto& plan : all["predictions"]) steps.push_back(plan["iteration_s"]);
+    return steps;
+  };
+  const char* const quick[] = {"tune=no", "sensitivity=no", "by-step=yes", nullptr};
+  const std::vector<double> ranked = steps_of(quick);
+  CHECK(std::is_sorted(ranked.begin() + 1, ranked.end()));
+  const char* const wrong[] = {"by-step=perhaps", nullptr};
+  CHECK(stepcast_model_recommendation_json(model, wrong, &text, why) == STEPCAST_INPUT_ERROR);
+}
+
 TEST_CASE("C: null pointers are input errors, and freeing nothing is nothing") {
   stepcast_error_free(nullptr), stepcast_text_free(nullptr), stepcast_profile_free(nullptr);
   stepcast_cluster_free(nullptr), stepcast_model_free(nullptr), stepcast_scratch_free(nullptr);
@@ -412,6 +461,48 @@ TEST_CASE("C: another device than the traced one needs an assumption") {
     CHECK(stepcast_model_on(assumed.get(), traced.get(), &model, why) == STEPCAST_INPUT_ERROR);
   REQUIRE(stepcast_model_on(assumed.get(), on("").get(), &model, why) == STEPCAST_ANSWERED);
   stepcast_model_free(model);
+}
+
+TEST_CASE("C: layouts, what-ifs and a shared batch are answered as PreparedQuestion answers them") {
+  static const std::string bytes = example_trace();
+  const char* const settings[] = {"what=scale(layers=*, host=0.5)", "global-batch=256", nullptr};
+  const auto profile = profile_of(bytes);
+  const auto cluster = cluster_of();
+  const Reason why;
+  stepcast_model* made = nullptr;
+  REQUIRE(stepcast_model_of(profile.get(), cluster.get(), settings, &made, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_model> model(made);
+  const stepcast::Source source{"example", std::as_bytes(std::span(bytes)), {}};
+  const stepcast::PreparedQuestion question(
+      {.profile = stepcast::profile_of(stepcast::documents_of({&source, 1}), {}),
+       .cluster = stepcast::cluster_of({.workers = "16", .per_node = "4", .network = "1GbE"}),
+       .changes = stepcast::scenario_of("scale(layers=*, host=0.5)"),
+       .global_batch = 256});
+  const char* const plans[] = {"layout(zero=1)/dear(bucket=5 MiB)", "ddp(bucket=2 MiB)", "layout(tp=3)/ddp"};
+  std::array<double, 3> many{};
+  REQUIRE(stepcast_model_iterations(model.get(), plans, 3, many.data(), 1, why) == STEPCAST_ANSWERED);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CAPTURE(plans[i]);
+    const auto asked = question.answer(stepcast::plan_of(plans[i]));
+    REQUIRE(asked);
+    stepcast_prediction prediction{.struct_size = sizeof(stepcast_prediction)};
+    REQUIRE(stepcast_model_predict(model.get(), plans[i], &prediction, why) == STEPCAST_ANSWERED);
+    CHECK(prediction.iteration_s == asked->iteration.value());
+    double alone = 0;
+    REQUIRE(stepcast_model_iteration(model.get(), plans[i], nullptr, &alone, why) == STEPCAST_ANSWERED);
+    CHECK(alone == asked->iteration.value());
+    CHECK(many[i] == asked->iteration.value());
+  }
+  CHECK(std::isnan(many[2]));
+  const double buckets[] = {1048576, -1};
+  std::array<double, 2> over{};
+  REQUIRE(stepcast_model_iterations_over(model.get(), "layout(zero=1)/ddp", "bucket", buckets, 2, over.data(), 1,
+                                         why) == STEPCAST_ANSWERED);
+  CHECK(over[0] == question.answer(stepcast::plan_of("layout(zero=1)/ddp(bucket=1 MiB)"))->iteration.value());
+  CHECK(std::isnan(over[1]));
+  stepcast_text* json = nullptr;
+  CHECK(stepcast_model_recommendation_json(model.get(), nullptr, &json, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("global-batch"));
 }
 
 TEST_CASE("C: one model is shared by threads, each with its own scratch and error") {

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -239,6 +240,82 @@ TEST_CASE("collectives: powers of two: halving-doubling is never worse than the 
   }
 }
 
+namespace {
+
+/// A rank's parent in a tree of n ranks whose root is 0: its lowest bit moves up by one, or goes where that leaves the
+/// tree. Odd ranks are leaves.
+int parent_in_tree(int rank, int n) {
+  const int low = rank & -rank, above = (rank - low) | (2 * low);
+  return above < n ? above : rank - low;
+}
+
+/// Buffers that the ranks of a double tree send and receive, counted edge by edge.
+struct TreeTraffic {
+  std::vector<double> sent, received;
+  int depth = 0;
+};
+TreeTraffic double_tree_traffic(int n) {
+  TreeTraffic t{std::vector<double>(static_cast<std::size_t>(n)), std::vector<double>(static_cast<std::size_t>(n))};
+  const auto carry = [&](int from, int to) {
+    t.sent[static_cast<std::size_t>(from)] += 0.5, t.received[static_cast<std::size_t>(to)] += 0.5;
+  };
+  for (const bool second : {false, true}) {
+    // The second tree is the first one mirrored, or moved on by one rank where a mirror would keep odd ranks leaves.
+    const auto place = [&](int rank) { return !second ? rank : n % 2 == 0 ? n - 1 - rank : (rank + 1) % n; };
+    for (int rank = 1; rank < n; ++rank) {
+      const int parent = parent_in_tree(rank, n);
+      carry(place(rank), place(parent));  // reduced
+      carry(place(parent), place(rank));  // broadcast
+      int depth = 0;
+      for (int at = rank; at != 0; at = parent_in_tree(at, n)) ++depth;
+      t.depth = std::max(t.depth, depth);
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("collectives: the double tree takes as long as the busiest link of its two trees, counted edge by edge") {
+  const auto busiest = [](std::int64_t n) {
+    const TreeTraffic traffic = double_tree_traffic(static_cast<int>(n));
+    CHECK(traffic.sent == traffic.received);
+    return *std::max_element(traffic.sent.begin(), traffic.sent.end());
+  };
+  for (int n = 2; n <= 33; ++n) {
+    CAPTURE(n);
+    for (const Cluster& c : {cluster_of(n, 1), cluster_of(1, n), cluster_of(n, 8), cluster_of(8, n)}) {
+      CAPTURE(c.devices_per_node);
+      const CostLine line = collective_algorithm("double_tree")->all_reduce(c);
+      const double inside = busiest(c.devices_per_node) / 1e10, between = busiest(c.nodes) / 1.25e9;
+      CHECK(line.seconds_per_byte == Approx(std::max(inside, between)).epsilon(1e-12));
+      if (c.workers() != n) continue;
+      // Up and down the levels, a chunk of 16 KiB on each.
+      const Link link = c.nodes == 1 ? c.inside : c.network;
+      const double hop = (link.latency + Bytes(16384) / link.bandwidth).value();
+      CHECK(line.start_up.value() == Approx(2 * double_tree_traffic(n).depth * hop).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("collectives: on two machines a tree carries the buffer once over each card, the ring nearly twice") {
+  Cluster c = cluster_of_flags(16, 8, "25GbE");
+  c.message_overhead = Seconds(0);
+  const Bytes m = mebibytes(1024);
+  const double once = m.value() / (0.94 * 25e9 / 8);
+  CHECK(all_reduce("ring_or_tree", c, m).value() == Approx(once).epsilon(2e-3));
+  CHECK(all_reduce("ring", c, m).value() == Approx(2 * 15.0 / 16 * once).epsilon(2e-3));
+  // One device a machine: the ring does as well.
+  c = cluster_of_flags(2, 1, "25GbE");
+  CHECK(all_reduce("double_tree", c, m).value() == Approx(all_reduce("ring", c, m).value()).epsilon(1e-3));
+  // A card for each device: faster than what the tuning expects of a tree.
+  c = cluster_of(2, 8);
+  c.inside.bandwidth = BytesPerSecond(200e9);
+  c.network.bandwidth = BytesPerSecond(15e9);
+  c.nics_per_node = 8;
+  CHECK(all_reduce("ring_or_tree", c, Bytes(1e12)).value() == Approx(1e12 / 65e9).epsilon(2e-3));
+}
+
 TEST_CASE("collectives: ring or tree is the faster of the two at each size") {
   const Cluster c = cluster_of(16, 4);
   bool tree = false, ring = false;
@@ -448,4 +525,16 @@ TEST_CASE("tables: take precedence over the default algorithm, not over one that
   CHECK((*cost)(Operation::all_reduce, Bytes(1e6)).value() == 1);
   CHECK(cost->defines(Operation::send));
   CHECK((*communication_cost(c, "ring"))(Operation::all_reduce, Bytes(1e6)).value() < 1e-3);
+}
+
+TEST_CASE("of two forms of an all-reduce the one that runs is the one that is slowed under compute") {
+  // Fast cards: the ring runs at the 250 GB/s inside a machine, and the tree, at 65 GB/s at most, is slower.
+  Cluster c = cluster_of(8, 8);
+  c.inside = {Seconds(0), BytesPerSecond(250e9)};
+  c.network = {Seconds(0), BytesPerSecond(400e9)};
+  c.contention.network_under_compute = 4;
+  const CommunicationCost cost = *communication_cost(c, "ring_or_tree");
+  CHECK(cost(Operation::all_reduce, Bytes(1e9)) == all_reduce("ring", c, Bytes(1e9)));
+  // While the devices compute the cards carry 100 GB/s of it.
+  CHECK(cost.slow_down(Operation::all_reduce, Bytes(1e9)) == Approx(2.5));
 }

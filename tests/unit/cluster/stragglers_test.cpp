@@ -16,10 +16,10 @@ using doctest::Approx;
 
 namespace {
 
-/// A profile whose steps start with a wait, so that the graphs of early and late ranks have the same tasks.
-Profile starting_with_input(Draw& draw) {
-  Profile p = random_profile(draw);
-  p.input = microseconds(10);
+/// A profile that is late a little, so that the graphs of early and late ranks have the same tasks.
+Profile hardly_late(Draw& draw, bool device = false) {
+  Profile p = random_profile(draw, {.device = device});
+  p.late = Seconds(1e-12);
   return p;
 }
 
@@ -42,7 +42,7 @@ Seconds simulated_wfbp(const std::vector<Profile>& ranks, const CommunicationCos
     std::vector<double> end(ranks.size());
     for (std::size_t w = 0; w < ranks.size(); ++w) {
       const Profile& p = ranks[w];
-      double at = free[w] + p.input.value();
+      double at = free[w] + p.input.value() + p.late.value();
       for (const Layer& l : p.layers) at += l.forward.host.value();
       for (const std::uint32_t l : p.backward_order) {
         at += p.layers[l].backward.host.value();
@@ -59,6 +59,50 @@ Seconds simulated_wfbp(const std::vector<Profile>& ranks, const CommunicationCos
     before = std::exchange(now, *std::max_element(free.begin(), free.end()));
   }
   return Seconds(now - before);
+}
+
+/// The same of ranks whose host issues what their device computes: the host runs at most one iteration ahead, or waits
+/// for the device; a late rank starts both later. Gradients are ready when the device has them.
+Seconds simulated_wfbp_on_devices(const std::vector<Profile>& ranks, const CommunicationCost& cost) {
+  struct Clock {
+    double host = 0, device = 0, before = 0;  // `before`: end of the device's last iteration but one
+    void run(const PassCost& pass) {
+      host += pass.host.value();
+      device = std::max(device, host) + pass.device.value();
+    }
+  };
+  std::vector<Clock> clocks(ranks.size());
+  const std::size_t tensors = ranks.front().tensors.size();
+  std::vector<double> ends;
+  for (int iteration = 0; iteration < 40; ++iteration) {
+    std::vector<double> ready(tensors, 0);
+    for (std::size_t w = 0; w < ranks.size(); ++w) {
+      const Profile& p = ranks[w];
+      Clock& clock = clocks[w];
+      const double begin = std::max(clock.host, p.host_waits_for_device ? clock.device : clock.before);
+      clock.before = clock.device;
+      clock.host = begin + p.late.value() + p.input.value();
+      clock.device += p.late.value();
+      for (const Layer& l : p.layers) clock.run(l.forward);
+      for (const std::uint32_t l : p.backward_order) {
+        clock.run(p.layers[l].backward);
+        for (std::size_t t = 0; t < tensors; ++t)
+          if (p.tensors[t].layer == l) ready[t] = std::max(ready[t], clock.device);
+      }
+    }
+    double channel = 0;
+    for (std::size_t t = 0; t < tensors; ++t)
+      channel = std::max(channel, ready[t]) + cost(Operation::all_reduce, ranks.front().tensors[t].size).value();
+    double end = 0;
+    for (std::size_t w = 0; w < ranks.size(); ++w) {
+      clocks[w].device = std::max(clocks[w].device, channel);
+      clocks[w].run(ranks[w].optimizer);
+      clocks[w].run(ranks[w].other);
+      end = std::max(end, clocks[w].device);
+    }
+    ends.push_back(end);
+  }
+  return Seconds((ends[39] - ends[19]) / 20);
 }
 
 /// The graph of all ranks: each has its own compute, all share the transfers.
@@ -98,7 +142,7 @@ TaskGraph graph_of(const std::string& plan, const Profile& profile, const Cluste
 TEST_CASE("stragglers: none of them, or all alike, is the step of one worker") {
   Draw draw(51);
   for (int round = 0; round < 50; ++round) {
-    const Profile p = starting_with_input(draw);
+    const Profile p = hardly_late(draw);
     Cluster c = random_cluster(draw);
     for (const char* plan : {"wfbp", "ddp", "dear", "bytescheduler"}) {
       c.stragglers = {};
@@ -118,7 +162,7 @@ TEST_CASE("stragglers: none of them, or all alike, is the step of one worker") {
 TEST_CASE("stragglers: the slowest worker's step is that of a simulation of every rank") {
   Draw draw(52);
   for (int round = 0; round < 200; ++round) {
-    const Profile p = starting_with_input(draw);
+    const Profile p = hardly_late(draw);
     Cluster c = random_cluster(draw);
     c.contention = {};
     SlowWorkers slow{.compute_factor = 1 + draw.whole(0, 20) / 10.0,
@@ -138,10 +182,71 @@ TEST_CASE("stragglers: the slowest worker's step is that of a simulation of ever
   }
 }
 
+TEST_CASE("stragglers: a simulation of every rank's host and device gives the slowest worker's step") {
+  Draw draw(520);
+  int later = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Profile p = random_profile(draw, {.device = true});
+    Cluster c = random_cluster(draw);
+    c.contention = {};
+    const SlowWorkers slow{.compute_factor = round % 3 == 0 ? 1 + draw.whole(0, 20) / 10.0 : 1,
+                           .delay = microseconds(draw.whole(0, 3000)),
+                           .link_share = round % 5 == 0 ? draw.whole(2, 10) / 10.0 : 1};
+    c.stragglers = with({slow});
+    const Profile worst = slowed(p, slow.compute_factor, slow.delay);
+    std::vector<Profile> ranks(4, p);
+    ranks[static_cast<std::size_t>(draw.whole(0, 3))] = worst;
+    ranks.push_back(slowed(p, 1 + (slow.compute_factor - 1) / 2, slow.delay / 2));
+    const Answer<Prediction> predicted_step = predicted(p, c, plan_spec_of("wfbp"));
+    REQUIRE(bool(predicted_step));
+    CHECK(predicted_step->iteration.value() ==
+          Approx(simulated_wfbp_on_devices(ranks, *communication_cost(c)).value()).epsilon(1e-9));
+    CHECK(predicted_step->iteration >= time_of("wfbp", worst, plain_cluster(1, BytesPerSecond(1e9))) * (1 - 1e-9));
+    later += predicted_step->iteration > predicted_step->stragglers->without * (1 + 1e-6);
+  }
+  CHECK(later > 250);
+}
+
+TEST_CASE("stragglers: a late start that nothing hides makes the step as much longer, whoever computes") {
+  Draw draw(521);
+  for (int round = 0; round < 100; ++round) {
+    const bool device = round % 4 != 0;
+    const Profile p = random_profile(draw, {.device = device});
+    Cluster c = random_cluster(draw);
+    c.servers = 4;
+    const Seconds late = microseconds(draw.whole(1, 20000));
+    c.stragglers = with({{.delay = late}});
+    // All that is sent before a barrier on the device: nothing goes on meanwhile. The host may still be what counts.
+    for (const char* plan : {"bsp", "wfbp", "ddp", "mg_wfbp(rule=asc)", "bsp_ps"}) {
+      CAPTURE(plan);
+      const Answer<Prediction> with_it = predicted(p, c, plan_spec_of(plan));
+      REQUIRE(bool(with_it));
+      const Seconds without = with_it->stragglers->without;
+      const bool host_paces = device && !p.host_waits_for_device;
+      if (host_paces) CHECK(with_it->iteration <= without + late * (1 + 1e-9));
+      else CHECK(with_it->iteration.value() == Approx((without + late).value()).epsilon(1e-9));
+      CHECK(with_it->iteration >= lone_step_time(slowed(p, 1, late)) * (1 - 1e-9));
+      CHECK(with_it->breakdown.input_stall == Seconds(0));
+    }
+    // Alone with its model, a worker has nothing that could hide it.
+    CHECK(time_of("wfbp", slowed(p, 1, late), plain_cluster(1, BytesPerSecond(1e9))).value() ==
+          Approx((lone_step_time(p) + late).value()).epsilon(1e-9));
+  }
+  // By hand: 6 ms forward, 12 ms backward, 10 MB on a ring of 8 at 1.25 GB/s in 14 ms, 5 ms late.
+  Profile toy = profile_of_gradients(
+      {{milliseconds(4), Bytes(3e6)}, {milliseconds(4), Bytes(6e6)}, {milliseconds(4), Bytes(1e6)}}, milliseconds(6));
+  for (Layer& l : toy.layers)
+    std::swap(l.forward.host, l.forward.device), std::swap(l.backward.host, l.backward.device);
+  toy.device = "device";
+  Cluster c = plain_cluster(8, BytesPerSecond(1.25e9));
+  c.stragglers = with({{.delay = milliseconds(5)}});
+  CHECK(predicted(toy, c, plan_spec_of("bsp@ring"))->iteration.value() == Approx(0.037));
+}
+
 TEST_CASE("stragglers: the same for every plan, on the joint graph of all ranks") {
   Draw draw(53);
   for (int round = 0; round < 25; ++round) {
-    const Profile p = starting_with_input(draw);
+    const Profile p = hardly_late(draw);
     Cluster c = random_cluster(draw);
     c.contention = {};
     c.servers = 4;
@@ -172,7 +277,7 @@ TEST_CASE("stragglers: several kinds lie between the worst of them and one with 
   Draw draw(54);
   int between = 0;
   for (int round = 0; round < 100; ++round) {
-    const Profile p = starting_with_input(draw);
+    const Profile p = hardly_late(draw);
     Cluster c = random_cluster(draw);
     c.contention = {};
     const SlowWorkers busy{.compute_factor = 1.4}, late{.delay = microseconds(draw.whole(100, 5000))};
@@ -195,7 +300,7 @@ TEST_CASE("stragglers: several kinds lie between the worst of them and one with 
 TEST_CASE("stragglers: no fault ever helps; a delay that fits into the slack changes nothing") {
   Draw draw(55);
   for (int round = 0; round < 60; ++round) {
-    const Profile p = starting_with_input(draw);
+    const Profile p = hardly_late(draw);
     Cluster c = random_cluster(draw);
     for (const char* plan : {"wfbp", "ddp", "dear", "lb_sgd"}) {
       Seconds before;
@@ -326,7 +431,9 @@ TEST_CASE("jitter: the integrated step is that of a Monte Carlo simulation of ev
   Draw draw(57);
   for (const auto distribution : {normal, exponential}) {
     for (int round = 0; round < 3; ++round) {
-      const Profile p = starting_with_input(draw);
+      const bool device = round == 2;
+      const Profile p = hardly_late(draw, device);
+      const auto step_of = device ? simulated_wfbp_on_devices : simulated_wfbp;
       Cluster c = plain_cluster(8, BytesPerSecond(2e9), microseconds(20));
       c.stragglers = jitter(distribution, 0.1);
       c.stragglers.slow = {{.compute_factor = 1.1}};
@@ -346,8 +453,8 @@ TEST_CASE("jitter: the integrated step is that of a Monte Carlo simulation of ev
           if (n % 20 == 0) ranks.push_back(slowed(p, slow * (1 + extra)));
         }
         // One rank stands for all; a part of the draws checks that in full.
-        const double one = simulated_wfbp({slowed(p, largest)}, cost).value();
-        if (!ranks.empty()) CHECK(one == Approx(simulated_wfbp(ranks, cost).value()).epsilon(1e-9));
+        const double one = step_of({slowed(p, largest)}, cost).value();
+        if (!ranks.empty()) CHECK(one == Approx(step_of(ranks, cost).value()).epsilon(1e-9));
         simulated.push_back(one);
       }
       std::sort(simulated.begin(), simulated.end());

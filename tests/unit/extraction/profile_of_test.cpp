@@ -1,6 +1,7 @@
 // profile_of: small traces built by hand, where every number is known, and the lab's own traces against its unprofiled
 // measurements.
 #include <stepcast/documents/reading.hpp>
+#include <stepcast/extraction/profile_closing.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 
 #include <doctest/doctest.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -64,6 +66,12 @@ class Scene {
     add("cudaLaunchKernel", launch_us, 1, track, EventKind::runtime_call).correlation = correlation;
     add(name, start_us, duration_us, device_stream, EventKind::kernel).correlation = correlation;
     trace_.device_name = "accelerator";
+  }
+  /// Takes back the update that was drawn last, and all behind it.
+  void without_update() {
+    while (!std::string_view(trace_.strings[trace_.events.back().name]).starts_with("Optimizer"))
+      trace_.events.pop_back();
+    trace_.events.pop_back();
   }
   template <class Draw>
   Scene& steps(int count, double period_us, Draw&& draw, bool annotated = true) {
@@ -249,6 +257,52 @@ TEST_CASE("profile_of: device work goes to the layer that launched it, waiting i
   CHECK(us(compute_time(p) + p.input) == doctest::Approx(1000));
 }
 
+TEST_CASE("profile_of: one marked step of a host that runs ahead takes as long as its kernels, and nothing is scaled") {
+  const auto step = [](Scene& s, int) {
+    s.forward("aten::mm", 10, 20, 1, "[[64,32],[32,16]]");
+    s.kernel("ampere_sgemm", 15, main_thread, 100, 9000);
+    s.node("MmBackward0", 40, 20, 1, backward_thread);
+    s.kernel("ampere_sgemm", 45, backward_thread, 9100, 18000);
+    s.accumulate(60, 2, "[[32,16]]", backward_thread);
+    s.add("Optimizer.step#SGD.step", 70, 20, main_thread, EventKind::annotation);
+    s.kernel("void at::native::multi_tensor_apply_kernel", 75, main_thread, 27100, 3000);
+  };
+  const Profile p = profile_of(Scene().steps(1, 100, step).trace());
+  CHECK(us(p.measured_step()) == doctest::Approx(9000 + 18000 + 3000));
+  CHECK(us(lone_step_time(p)) == doctest::Approx(30000));
+  CHECK(us(p.layers[0].forward.device) == doctest::Approx(9000));
+  CHECK(us(p.layers[0].backward.device) == doctest::Approx(18000));
+  CHECK(us(p.optimizer.device) == doctest::Approx(3000));
+  CHECK(!mentions(p.assumed, "scaled"));
+  CHECK(mentions(p.assumed, "end before their kernels do"));
+  CHECK(p.cautions.empty());
+}
+
+TEST_CASE("profile_of: parts scaled by more than a tenth are a caution, by more than three tenths an error") {
+  const auto closed = [](double measured) {
+    Profile p;
+    p.layers.push_back({"a", PassCost{Seconds(0.02), Seconds(0)}, PassCost{Seconds(0.08), Seconds(0)}});
+    p.backward_order = {0};
+    p.step_times = {Seconds(measured)};
+    sum_to_measured_step(p, false, "one.json");
+    return p;
+  };
+  for (const double measured : {0.095, 0.105}) CHECK(closed(measured).cautions.empty());
+  for (const double measured : {0.085, 0.115}) {
+    const Profile p = closed(measured);
+    REQUIRE(p.cautions.size() == 1);
+    CHECK(p.layers[0].forward.host.value() == doctest::Approx(0.2 * measured));
+    CHECK(profile_of_json(json_of(checked(p, "p")), "p").cautions == p.cautions);
+  }
+  for (const double measured : {0.065, 0.135}) try {
+      (void)closed(measured);
+      FAIL("parts of another step");
+    } catch (const InputError& e) {
+      CHECK(e.where == "one.json");
+      CHECK(e.hint.find("schedule(wait=1, warmup=1, active=3)") != std::string::npos);
+    }
+}
+
 TEST_CASE("profile_of: communication and the waiting that it causes are left out of a distributed run") {
   const auto step = [](Scene& s, int i) {
     host_step(s, i);
@@ -277,6 +331,92 @@ TEST_CASE("profile_of: communication and the waiting that it causes are left out
   CHECK(p.collectives[0].count == 1);
   CHECK(p.collectives[0].size.value() == 4 * 1268);
   CHECK(us(p.collectives[0].duration) == doctest::Approx(1200));
+}
+
+TEST_CASE("profile_of: more bytes reduced than gradients found is a caution with both figures") {
+  const auto reducing = [](const char* elements) {
+    return profile_of(Scene()
+                          .steps(5, 1000,
+                                 [&](Scene& s, int i) {
+                                   host_step(s, i);
+                                   s.add("gloo:all_reduce", 560, 100, gloo_thread, EventKind::annotation).shapes =
+                                       s.text(elements);
+                                 })
+                          .trace());
+  };
+  CHECK(reducing("[[1268]]").cautions.empty());  // 4 + 64 + 1200 elements of gradients
+  CHECK(reducing("[[1300]]").cautions.empty());  // and a norm
+  CHECK(reducing("[[634]]").cautions.empty());   // some strategies send less
+  const Profile p = reducing("[[2560]]");
+  REQUIRE(p.cautions.size() == 1);
+  CHECK(p.cautions[0].find("10.0 KiB") != std::string::npos);
+  CHECK(p.cautions[0].find("5.0 KiB") != std::string::npos);
+}
+
+TEST_CASE("profile_of: several steps in one mark are steps; accumulated passes and two networks in turn are one") {
+  const auto marked_by_threes = [](const std::function<void(Scene&, int)>& draw) {
+    Scene s;
+    s.steps(15, 1000, draw, false);
+    return profile_of(s.steps(5, 3000, [](Scene&, int) {}).trace());
+  };
+  const Profile whole = profile_of(Scene().steps(5, 1000, host_step).trace());
+  const Profile p = marked_by_threes(host_step);
+  CHECK(us(p.measured_step()) == doctest::Approx(1000));
+  CHECK(p.gradient_size() == whole.gradient_size());
+  REQUIRE(p.layers.size() == whole.layers.size());
+  for (std::size_t l = 0; l < p.layers.size(); ++l) {
+    CHECK(us(p.layers[l].forward.host) == doctest::Approx(us(whole.layers[l].forward.host)));
+    CHECK(us(p.layers[l].backward.host) == doctest::Approx(us(whole.layers[l].backward.host)));
+  }
+  CHECK(us(p.optimizer.host) == doctest::Approx(100));
+  CHECK(mentions(p.recognised, "each holds 3 steps"));
+  CHECK(!mentions(p.assumed, "backward passes per step"));
+
+  const Profile accumulated = marked_by_threes([](Scene& s, int i) {
+    host_step(s, i);
+    if (i % 3 != 2) s.without_update();
+  });
+  CHECK(us(accumulated.measured_step()) == doctest::Approx(3000));
+  CHECK(mentions(accumulated.assumed, "3 backward passes per step"));
+  // Parameters are needed by the first forward pass, gradients are ready in the last backward pass, and what lies
+  // between is one more layer: two passes of each kind.
+  REQUIRE(accumulated.layers.size() == whole.layers.size() + 1);
+  for (std::size_t l = 0; l < whole.layers.size(); ++l) {
+    CHECK(accumulated.layers[l].name == whole.layers[l].name);
+    CHECK(us(accumulated.layers[l].forward.host) == doctest::Approx(us(whole.layers[l].forward.host)));
+    CHECK(us(accumulated.layers[l].backward.host) == doctest::Approx(us(whole.layers[l].backward.host)));
+    CHECK(accumulated.backward_order[l + 1] == whole.backward_order[l]);
+  }
+  CHECK(accumulated.backward_order[0] == whole.layers.size());
+  CHECK(us(accumulated.layers.back().forward.host) == doctest::Approx(2 * 1000));  // with the gaps between them
+  CHECK(accumulated.layers.back().backward.host == Seconds(0));
+  CHECK(accumulated.gradient_size() == whole.gradient_size());
+  CHECK(accumulated.batch_samples == 3 * whole.batch_samples);
+  CHECK(accumulated.activation_memory.value() == whole.activation_memory.value());
+  const Profile in_turn = marked_by_threes([](Scene& s, int i) {
+    host_step(s, i);
+    if (i % 3 == 1) s.accumulate(565, 5, "[[7]]");
+  });
+  CHECK(us(in_turn.measured_step()) == doctest::Approx(3000));
+}
+
+TEST_CASE("profile_of: a host that reads back a norm between two collectives waits for the device, and packs nothing") {
+  const auto step = [](Scene& s, int) {
+    s.forward("aten::conv2d", 20, 60, 1, "[[8,3,32,32],[16,3,5,5],[],[]]");
+    s.kernel("sm80_xmma_fprop_implicit_gemm_nchw", 30, main_thread, 60, 200);
+    s.node("ConvolutionBackward0", 90, 60, 1, backward_thread);
+    s.kernel("cutlass_80_wgrad_kernel", 100, backward_thread, 260, 400);
+    s.accumulate(140, 5, "[[16,3,5,5]]", backward_thread);
+    s.add("c10d::allreduce_", 160, 10);
+    s.add("aten::item", 180, 500);
+    s.add("cudaStreamSynchronize", 185, 490, main_thread, EventKind::runtime_call);
+    s.add("c10d::allreduce_", 690, 10);
+    s.add("Optimizer.step#SGD.step", 720, 50, main_thread, EventKind::annotation);
+  };
+  const Profile p = profile_of(Scene().steps(5, 1000, step).trace());
+  CHECK(p.host_waits_for_device);
+  // 10 us of the collectives each, the 10 us around the copy, and the gaps between them.
+  CHECK(mentions(p.recognised, "their packing and waiting (60.00 us of host time"));
 }
 
 TEST_CASE("profile_of: gradient hooks of a distributed run are no computing") {
@@ -322,6 +462,9 @@ TEST_CASE("profile_of: a compiled model is cut into slices, so that the device n
   const Profile p = profile_of(Scene().steps(6, 1000, step).trace());
   REQUIRE(p.layers.size() == 16);
   CHECK(p.backward_order.front() == 15);
+  CHECK(!p.layers.front().slice);
+  CHECK(std::all_of(p.layers.begin() + 1, p.layers.end(), [](const Layer& l) { return l.slice; }));
+  CHECK(profile_of_json(json_of(p), "p").layers.back().slice);
   CHECK(p.tensors[0].layer == 0);
   double gemm = 0, total = 0;
   for (const Layer& layer : p.layers) {

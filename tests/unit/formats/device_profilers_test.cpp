@@ -306,6 +306,13 @@ TEST_CASE("foreign files: each says what it is and what to give instead") {
       found(
           R"({"traceEvents": [{"name": "process_name", "args": {"name": "/job:localhost/replica:0/task:0/device:GPU:0"}}]})")
           .find("TensorFlow 1") != std::string::npos);
+  CHECK(
+      found(
+          R"({"traceEvents": [{"name": "process_name", "ph": "M", "pid": 0, "args": {"name": )"
+          R"("/job:localhost/replica:0/task:0/device:CPU:0 Compute"}}, {"name": "process_name", "ph": "M", "pid": 3, )"
+          R"("args": {"name": "/device:GPU:0/stream:all Compute"}}, {"name": "MatMul", "ph": "X", "pid": 3, )"
+          R"("tid": 0, "ts": 1, "dur": 2, "args": {}}]})")
+          .find("TensorFlow 1") != std::string::npos);
   CHECK(found("").empty());
   CHECK(found("hello").empty());
   CHECK(found(R"({"schema": "1.0.2", "nodes": []})").empty());

@@ -18,6 +18,7 @@ class Draw {
   double log_uniform(double low, double high) {
     return std::exp(std::uniform_real_distribution<double>(std::log(low), std::log(high))(engine_));
   }
+  double between(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
   bool coin() { return whole(0, 1) == 1; }
   std::mt19937& engine() { return engine_; }
 

@@ -44,6 +44,11 @@ Layout random_layout(test::Draw& draw) {
   if (draw.whole(0, 2) == 0) l.schedule = &pipeline_schedules()[static_cast<std::size_t>(draw.whole(0, 4))];
   if (draw.whole(0, 2) == 0) l.scheme = &tensor_schemes()[static_cast<std::size_t>(draw.whole(0, 3))];
   for (int i = draw.whole(0, 3); i > 0; --i) l.stage_units.push_back(static_cast<std::uint32_t>(count(9)));
+  for (int i = draw.whole(0, 3); i > 0; --i) {  // neighbours choose differently
+    const UnitChoice c{static_cast<std::uint32_t>(count(9)), 1 << i, draw.whole(0, 3),
+                       static_cast<Recomputation>(draw.whole(0, 2))};
+    l.unit_choices.push_back(c);
+  }
   return l;
 }
 
@@ -66,6 +71,46 @@ TEST_CASE("A layout stands in front of a plan and shows what differs from the de
   CHECK(round_trip("layout(overlap_dp=off,overlap_pp=off,sp=on,recompute=full)/ddp@ring") ==
         "layout(recompute=full, sp=on, overlap_pp=off, overlap_dp=off)/ddp@ring");
   CHECK(round_trip("layout(overlap_tp=on, tp=2)/ddp") == "layout(tp=2, overlap_tp=on)/ddp");
+}
+
+TEST_CASE("What each unit chooses is written in forward order, and neighbours that choose the same are one") {
+  const Layout l = layout_plan_of("layout(units=tp4 + 16*zero3-full + 2*tp2-selective)/ddp").layout;
+  CHECK(l.unit_choices == std::vector<UnitChoice>{{1, 4, 0, Recomputation::none},
+                                                  {16, 1, 3, Recomputation::full},
+                                                  {2, 2, 0, Recomputation::selective}});
+  CHECK(round_trip("layout(units=tp4+16*full-zero3+2*tp2-selective)/ddp") ==
+        "layout(units=tp4+16*tp1-zero3-full+2*tp2-selective)/ddp");
+  CHECK(round_trip("layout(mb=2,units=tp1+tp1-zero0+3*tp1+tp2)/ddp") == "layout(mb=2, units=5*tp1+tp2)/ddp");
+  for (const auto& [text, column] :
+       std::vector<std::pair<std::string, std::string>>{{"layout(units=tp4+)/ddp", "column 18"},
+                                                        {"layout(units=0*tp4)/ddp", "column 14"},
+                                                        {"layout(units=2*tp4-tp2)/ddp", "column 20"},
+                                                        {"layout(units=2*zero4)/ddp", "column 16"},
+                                                        {"layout(units=blocks)/ddp", "column 14"}}) {
+    INFO(text);
+    try {
+      (void)layout_plan_of(text);
+      FAIL("accepted");
+    } catch (const InputError& e) { CHECK(std::string(e.what()).find(column) != std::string::npos); }
+  }
+}
+
+TEST_CASE("Units that choose for themselves leave no room for another way of dividing") {
+  const auto resolved_text = [](const std::string& text, std::int64_t devices, double batch) -> std::string {
+    const Answer<Layout> l = resolved(layout_plan_of(text).layout, devices, batch);
+    return l ? text_of(*l) : l.reason();
+  };
+  // Data parallelism of the widest units: 8 devices by a tensor degree of 2.
+  CHECK(resolved_text("layout(units=tp2-zero1+3*tp4)/ddp", 8, 16) == "layout(tp=2, dp=4, mb=4, units=tp2-zero1+3*tp4)");
+  CHECK(resolved_text("layout(units=tp3+tp1)/ddp", 8, 16).find("3 does not divide 8") != std::string::npos);
+  CHECK(resolved_text("layout(tp=4, units=tp2+tp1)/ddp", 8, 16).find("leave them out") != std::string::npos);
+  CHECK(resolved_text("layout(zero=1, units=tp2+tp1)/ddp", 8, 16).find("leave them out") != std::string::npos);
+  CHECK(resolved_text("layout(pp=2, units=tp2+tp1)/ddp", 8, 16).find("leave pp") != std::string::npos);
+  // 6 devices as 3 x 2 and 2 x 3: three samples a micro-batch do not divide among two replicas.
+  CHECK(resolved_text("layout(mb=1, units=tp2+tp3)/ddp", 6, 6).find("do not divide into the 2 replicas") !=
+        std::string::npos);
+  Layout open = layout_plan_of("layout(units=tp2+tp3)/ddp").layout;
+  CHECK(micro_batch_choices(open, 6, 12) == std::vector<std::int64_t>{4, 2});
 }
 
 TEST_CASE("Only texts with a layout have one") {
@@ -125,31 +170,34 @@ TEST_CASE("Damaged texts are refused, never worse") {
   CHECK(read > 10);
 }
 
-TEST_CASE("The data degree is what is left, the micro-batch what was traced") {
+TEST_CASE("The data degree is what is left, an open micro-batch all samples of a replica") {
   Layout l;
   l.tensor = 8;
   l.pipeline = 4;
-  const Answer<Layout> r = resolved(l, 64, 512, 0);
+  const Answer<Layout> r = resolved(l, 64, 512);
   REQUIRE(r);
   CHECK(r->data == 2);
-  CHECK(r->micro_batch == 1);
+  CHECK(r->micro_batch == 256);
   CHECK(r->scheme->name == "1d");
   CHECK(r->schedule->name == "1f1b");
-  CHECK(micro_batches(*r, 512) == 256);
-  CHECK(resolved(l, 64, 512, 32)->micro_batch == 32);
-  CHECK(resolved(l, 64, 48, 32)->micro_batch == 8);  // 24 samples each: the largest that divides both
+  CHECK(micro_batches(*r, 512) == 1);
+  CHECK(micro_batch_choices(l, 64, 48) == std::vector<std::int64_t>{24, 12, 8, 6, 4, 3, 2, 1});
+  CHECK(micro_batch_choices(l, 64, 18) == std::vector<std::int64_t>{9, 3, 1});
+  CHECK(micro_batch_choices(l, 64, 49).empty());  // does not divide into two replicas
+  CHECK(micro_batch_choices(l, 63, 48).empty());
   l.micro_batch = 4;
   l.chunks = 2;
-  const Answer<Layout> i = resolved(l, 64, 512, 32);
+  const Answer<Layout> i = resolved(l, 64, 512);
   REQUIRE(i);
   CHECK(i->schedule->name == "interleaved");
   CHECK(i->micro_batch == 4);
-  CHECK(resolved(*i, 64, 512, 32)->micro_batch == 4);  // what is resolved stays
+  CHECK(resolved(*i, 64, 512)->micro_batch == 4);  // what is resolved stays
+  CHECK(micro_batch_choices(*i, 64, 512).empty());
 }
 
 TEST_CASE("Layouts that do not work out say why") {
   const auto why = [](const char* text, std::int64_t devices, double batch) {
-    const Answer<Layout> r = resolved(layout_plan_of(text).layout, devices, batch, 0);
+    const Answer<Layout> r = resolved(layout_plan_of(text).layout, devices, batch);
     return r ? std::string("works") : r.reason();
   };
   CHECK(why("layout(tp=8,pp=4)/ddp", 64, 512) == "works");

@@ -177,6 +177,31 @@ TEST_CASE("SSD-SGD: between its bounds, rarely slower with a longer period, and 
   CHECK(worst_slower < 0.1);
 }
 
+TEST_CASE("SSD-SGD: a copy to the host that takes no time acts as one that takes hardly any") {
+  // First three layers of 6 ms with 10 MB and four machines with co-located servers at 0.5 GB/s. A pull that a push
+  // lets go in the moment in which it frees the buffer goes before the next push.
+  Profile toy = profile_of_gradients(
+      {{milliseconds(4), Bytes(3e6)}, {milliseconds(4), Bytes(6e6)}, {milliseconds(4), Bytes(1e6)}}, Seconds(0));
+  for (Layer& l : toy.layers) l.forward.host = milliseconds(2);
+  // By a clock of its own, from the paper's edges.
+  const Cluster four = plain_cluster(4, BytesPerSecond(5e8));
+  CHECK(time_of("ssd_sgd", toy, four).value() == doctest::Approx(18.144e-3).epsilon(1e-9));
+  CHECK(time_of("ssd_sgd(period=3)", toy, four).value() == doctest::Approx(20.830e-3).epsilon(1e-9));
+  Draw draw(73);
+  for (int round = 0; round < 100; ++round) {
+    const Profile p = round == 0 ? toy : random_gradients(draw, 6);
+    Cluster c = round == 0 ? plain_cluster(4, BytesPerSecond(5e8)) : random_servers(draw);
+    for (const char* plan : {"ssd_sgd(period=2, passes=0)", "ssd_sgd(period=3, passes=0)", "ssd_sgd(passes=0)"}) {
+      CAPTURE(plan);
+      CAPTURE(round);
+      c.server_staging_rate = {};
+      const double free = time_of(plan, p, c).value();
+      c.server_staging_rate = BytesPerSecond(1e17);  // 100 ps for 10 MB
+      CHECK(free == doctest::Approx(time_of(plan, p, c).value()).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("traffic: shares of dense that SSD-SGD, CD-SGD and Bit-SGD send and receive") {
   // Sizes are whole words of 16 elements, so that two bits are exactly a sixteenth.
   const Profile p =

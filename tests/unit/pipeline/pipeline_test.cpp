@@ -6,6 +6,7 @@
 
 #include <stepcast/pipeline/order.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/schedule/critical_cycle.hpp>
 #include <stepcast/schedule/schedule.hpp>
 
 #include <doctest/doctest.h>
@@ -146,7 +147,7 @@ TEST_CASE("a step that follows another one takes as long: the critical cycle goe
     const auto times = random_times(virtual_stages(schedule, shape), draw);
     const auto graph = lowered(schedule, shape, times, draw.coin());
     const Timeline timeline = timeline_of(*graph);
-    CHECK(maximum_cycle_ratio(*graph, timeline).value() ==
+    CHECK(critical_cycle_of(*graph, timeline).period.value() ==
           doctest::Approx(timeline.iteration_time().value()).epsilon(1e-9));
     const Timeline several = timeline_of(*graph, 3);
     REQUIRE(several.iterations >= 3);

@@ -3,6 +3,7 @@
 
 #include <stepcast/placement/cuts.hpp>
 #include <stepcast/placement/placement.hpp>
+#include <stepcast/report/placement_report.hpp>
 #include <stepcast/workload/workload.hpp>
 
 #include <doctest/doctest.h>
@@ -379,4 +380,46 @@ TEST_CASE("a described model is placed: its units are what they cost on one devi
   const auto found = placed(*units, grouped({{2, 1}, {2, 0.5}}, fast, slow));
   REQUIRE(bool(found));
   CHECK(std::accumulate(found->units.begin(), found->units.end(), 0u) == units->size());
+}
+
+TEST_CASE("AdaTopK sends an index of 8 bytes beside each value of the model's type") {
+  Device device;
+  device.name = "made up";
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  device.matrix_rate.fill(1e14);
+  // Two devices and 100 MB/s between them: 512 x 4096 values of 2 bytes, there and back, cost 2 x 41.943 ms plain.
+  PlacementOptions options;
+  options.ratio = 100;
+  UnequalCluster cluster =
+      grouped({{1, 1}, {1, 1}}, {Seconds(0), BytesPerSecond(1e8)}, {Seconds(0), BytesPerSecond(1e8)});
+  for (const auto& [dtype, bytes] : {std::pair("f16", 2.0), std::pair("bf16", 2.0), std::pair("f32", 4.0)}) {
+    CAPTURE(std::string(dtype));
+    const Workload workload = workload_of(
+        model_shape_of("gpt:hidden=4096,layers=8,heads=32,seq=512,vocab=8192,dtype=" + std::string(dtype)), device);
+    const Answer<PlacementChoice> choice = best_placement(workload, cluster, 8, {1}, options);
+    REQUIRE(choice);
+    REQUIRE(choice->placement.send.size() == 2);
+    const double plain = 512.0 * 4096 * bytes / 1e8;
+    CHECK(choice->placement.send[0].value() == doctest::Approx(2 * plain * (bytes + 8) / bytes / 100));
+  }
+}
+
+TEST_CASE("a placement as text reads back to the same value, and what it cannot mean is refused") {
+  for (const std::string text :
+       {"placement(devices=2+0+1, units=4+3+5)", "placement(devices=0, units=7, mb=2, adatopk=50)",
+        "placement(devices=0+1, units=1+1, schedule=1f1b)"}) {
+    CHECK(text_of(placement_plan_of(text)) == text);
+    CHECK(placement_plan_of(text_of(placement_plan_of(text))) == placement_plan_of(text));
+  }
+  CHECK(text_of(placement_plan_of(" placement( units=1 + 2,devices=1+0, schedule=gpipe )")) ==
+        "placement(devices=1+0, units=1+2)");
+  CHECK(has_placement("placement(devices=0, units=1)"));
+  CHECK_FALSE(has_placement("placement_of"));
+  for (const std::string text : {"placement", "placement()", "placement(devices=0+1)",
+                                 "placement(devices=0+1, units=3)", "placement(devices=0+0, units=1+1)",
+                                 "placement(devices=0, units=0)", "placement(devices=0, units=1, adatopk=0.5)",
+                                 "placement(devices=0, units=1)/ddp", "placement(devices=a, units=1)"}) {
+    INFO(text);
+    CHECK_THROWS_AS((void)placement_plan_of(text), InputError);
+  }
 }

@@ -109,8 +109,8 @@ TEST_CASE("what cannot be read is refused with its column and a way out") {
         "plan, column 14: expected one of free, blocking, gap for option 'loop', found 'gaps'; did you mean 'gap'?");
   CHECK(refusal("dear(bucket=1 MiB, bucket=2 MiB)") ==
         "plan, column 20: expected each option once, found 'bucket' again");
-  CHECK(refusal("dear(prefetch=auto)") ==
-        "plan, column 15: expected a value, found 'auto'; option 'prefetch' cannot be tuned");
+  CHECK(refusal("dear(layers=auto)") ==
+        "plan, column 13: expected a value, found 'auto'; option 'layers' cannot be tuned");
   CHECK(refusal("ddp@rnig") ==
         "plan, column 5: expected a collective algorithm or 'table', found 'rnig'; did you mean 'ring'?");
   CHECK(refusal("ddp@") ==
@@ -141,8 +141,8 @@ TEST_CASE("no text does more than being refused") {
 
 TEST_CASE("a plan alone refuses a layout by name") {
   CHECK(refusal("layout(tp=8)/ddp") ==
-        "plan, column 13: expected the name of a strategy first, found a layout before '/'; plans with layouts are for "
-        "'stepcast predict', 'compare' and 'recommend'");
+        "plan, column 13: expected the name of a strategy first, found a layout before '/'; leave it out: "
+        "here plans divide the batch only");
 }
 
 TEST_CASE("modifiers follow the strategy, in order") {
@@ -160,5 +160,5 @@ TEST_CASE("modifiers follow the strategy, in order") {
   CHECK(refusal("ddp+") == "plan, column 5: expected the name of a modifier after '+', found the end of the text");
   CHECK(refusal("ddp+locl") == "plan, column 5: expected a modifier, found 'locl'; did you mean 'local'?");
   CHECK(refusal("ddp+local(perod=3)") ==
-        "plan, column 11: expected an option of 'local' (period), found 'perod'; did you mean 'period'?");
+        "plan, column 11: expected an option of 'local' (period, warmup), found 'perod'; did you mean 'period'?");
 }

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace stepcast;
 
@@ -39,16 +40,28 @@ TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults,
     const Cluster cluster = round == 0 ? cluster_of_flags(16, 4, "10GbE") : test::random_cluster(draw);
     const Ranking ranking = recommended(profile, cluster, {.allow_stale = true});
     REQUIRE(!ranking.exact.empty());
-    // Sorted, but for the first, which may be up to half a per cent slower than the second if it needs less.
-    CHECK(std::is_sorted(ranking.exact.begin() + 1, ranking.exact.end(), [](const RankedPlan& a, const RankedPlan& b) {
+    // What PyTorch runs as it is comes first; either list is sorted, but for the first plan, which may be slower than
+    // others by no more than the answer resolves, if it needs less.
+    const auto others = std::ranges::find_if_not(ranking.exact, &RankedPlan::is_at_hand);
+    CHECK(std::all_of(others, ranking.exact.end(), [](const RankedPlan& p) { return !p.is_at_hand(); }));
+    const auto faster = [](const RankedPlan& a, const RankedPlan& b) {
       return a.prediction.iteration < b.prediction.iteration;
-    }));
+    };
+    CHECK(std::is_sorted(ranking.exact.begin() + 1, others, faster));
+    CHECK(std::is_sorted(others, ranking.exact.end(), faster));
     const RankedPlan& first = ranking.exact.front();
-    for (const RankedPlan& p : ranking.exact) {
-      CHECK(first.prediction.iteration <= p.prediction.iteration * 1.005000001);
-      const bool as_good = p.prediction.iteration <= first.prediction.iteration;
-      if (as_good) CHECK(first.machines <= p.machines);
+    const RankedPlan& fastest = *std::min_element(ranking.exact.begin(), others, faster);
+    CHECK(first.prediction.iteration <= fastest.prediction.interval_high);
+    for (auto p = ranking.exact.begin(); p != others; ++p) {
+      CHECK(p->as_good_as_any == (p->prediction.iteration <= fastest.prediction.interval_high));
+      if (p->as_good_as_any) CHECK(first.machines <= p->machines);
+      const bool is_ddp = p->prediction.plan.strategy->name == "ddp" && p->prediction.plan.collective.empty();
+      if (is_ddp && p->as_good_as_any) CHECK(first.prediction.plan.strategy->name == "ddp");
     }
+    const Ranking by_step = recommended(profile, cluster, {.sensitivity = false, .by_step = true});
+    CHECK(std::is_sorted(by_step.exact.begin() + 1, by_step.exact.end(), faster));
+    for (const RankedPlan& p : by_step.exact)
+      CHECK(by_step.exact.front().prediction.iteration <= p.prediction.iteration * 1.005000001);
     for (const RankedPlan& p : ranking.exact) {
       CAPTURE(text_of(p.prediction.plan));
       CHECK(p.prediction.iteration <= p.standard.iteration);
@@ -80,17 +93,118 @@ TEST_CASE("the best plan holds where the range says so and not beyond") {
   CHECK(ranking.holds->low <= cluster.network.bandwidth);
   CHECK(ranking.holds->high >= cluster.network.bandwidth);
   const PlanSpec best = ranking.exact.front().prediction.plan;
-  const auto best_is_within_one_per_cent_at = [&](BytesPerSecond bandwidth) {
+  const double tolerance = ranking.holds->tolerance;
+  CHECK(tolerance > 0.005);
+  const auto best_holds_at = [&](BytesPerSecond bandwidth) {
     Cluster other = cluster;
     other.network.bandwidth = bandwidth;
     other.server_link.bandwidth *= bandwidth / cluster.network.bandwidth;
     const Seconds own = predicted(profile, other, best)->iteration;
     for (const RankedPlan& p : ranking.exact)
-      if (predicted(profile, other, p.prediction.plan)->iteration * 1.01 < own) return false;
+      if (p.is_at_hand() && predicted(profile, other, p.prediction.plan)->iteration * (1.005 * (1 + tolerance)) < own)
+        return false;
     return true;
   };
-  CHECK(best_is_within_one_per_cent_at(ranking.holds->low * 1.05));
-  CHECK(best_is_within_one_per_cent_at(ranking.holds->high * 0.95));
+  CHECK(best_holds_at(ranking.holds->low * 1.05));
+  CHECK(best_holds_at(ranking.holds->high * 0.95));
+}
+
+TEST_CASE("the best plan holds between the ends of its range, also where step times rise with the bandwidth") {
+  // Three layers, nearest the input first: milliseconds forward and backward, megabytes. Urgent-first queues that do
+  // not pre-empt make one plan faster and another slower when a large message just misses its turn, so that between two
+  // bandwidths at which a plan is the best it may be 14 % behind.
+  struct Row {
+    double forward, backward, megabytes;
+  };
+  const std::vector<std::vector<Row>> tables{{{6, 15, 1.6}, {5, 7, 7.6}, {2, 7, 15}},
+                                             {{11, 11, 13.2}, {10, 14, 0}, {0, 7, 19.7}},
+                                             {{12, 11, 6}, {3, 25, 15.7}, {4, 15, 0}},
+                                             {{10, 13, 1.2}, {2, 18, 3.1}, {12, 8, 19.2}}};
+  Cluster cluster = cluster_of_flags(16, 2, "10GbE");
+  cluster.inside.bandwidth = BytesPerSecond(300e9);
+  int inside = 0;
+  for (const std::vector<Row>& rows : tables) {
+    Profile profile;
+    profile.model = "table";
+    profile.provenance = "made for the test";
+    for (std::uint32_t l = 0; l < rows.size(); ++l) {
+      profile.layers.push_back({"layer" + std::to_string(l), {}, {}});
+      profile.layers[l].forward.host = milliseconds(rows[l].forward);
+      profile.layers[l].backward.host = milliseconds(rows[l].backward);
+    }
+    for (auto l = static_cast<std::uint32_t>(rows.size()); l-- > 0;) {
+      profile.backward_order.push_back(l);
+      if (rows[l].megabytes > 0)
+        profile.tensors.push_back({"w" + std::to_string(l), {}, DataType::f32, Bytes(rows[l].megabytes * 1e6), l});
+    }
+    const Ranking ranking = recommended(profile, cluster, {.by_step = true});
+    REQUIRE(ranking.holds);
+    const BytesPerSecond low = ranking.holds->low, high = ranking.holds->high;
+    CAPTURE(text_of(ranking.exact.front().prediction.plan));
+    CHECK(low <= cluster.network.bandwidth);
+    CHECK(high >= cluster.network.bandwidth);
+    for (int i = -7 * 64; i <= 7 * 64; ++i) {
+      const double factor = std::exp2(i / 64.0);
+      if (cluster.network.bandwidth * factor < low || cluster.network.bandwidth * factor > high) continue;
+      ++inside;
+      CAPTURE(factor);
+      const Cluster there = with_bandwidth_scaled(cluster, factor);
+      Seconds best(1e9);
+      for (const RankedPlan& p : ranking.exact)
+        best = std::min(best, predicted(profile, there, p.prediction.plan)->iteration);
+      CHECK(predicted(profile, there, ranking.exact.front().prediction.plan)->iteration <= best * 1.01);
+    }
+  }
+  CHECK(inside > 50);
+}
+
+TEST_CASE("the best plan holds between the ends of its range, also where step times rise with the bandwidth") {
+  // Three layers, nearest the input first: milliseconds forward and backward, megabytes. Urgent-first queues that do
+  // not pre-empt make one plan faster and another slower when a large message just misses its turn, so that between two
+  // bandwidths at which a plan is the best it may be 14 % behind.
+  struct Row {
+    double forward, backward, megabytes;
+  };
+  const std::vector<std::vector<Row>> tables{{{6, 15, 1.6}, {5, 7, 7.6}, {2, 7, 15}},
+                                             {{11, 11, 13.2}, {10, 14, 0}, {0, 7, 19.7}},
+                                             {{12, 11, 6}, {3, 25, 15.7}, {4, 15, 0}},
+                                             {{10, 13, 1.2}, {2, 18, 3.1}, {12, 8, 19.2}}};
+  Cluster cluster = cluster_of_flags(16, 2, "10GbE");
+  cluster.inside.bandwidth = BytesPerSecond(300e9);
+  int inside = 0;
+  for (const std::vector<Row>& rows : tables) {
+    Profile profile;
+    profile.model = "table";
+    profile.provenance = "made for the test";
+    for (std::uint32_t l = 0; l < rows.size(); ++l) {
+      profile.layers.push_back({"layer" + std::to_string(l), {}, {}});
+      profile.layers[l].forward.host = milliseconds(rows[l].forward);
+      profile.layers[l].backward.host = milliseconds(rows[l].backward);
+    }
+    for (auto l = static_cast<std::uint32_t>(rows.size()); l-- > 0;) {
+      profile.backward_order.push_back(l);
+      if (rows[l].megabytes > 0)
+        profile.tensors.push_back({"w" + std::to_string(l), {}, DataType::f32, Bytes(rows[l].megabytes * 1e6), l});
+    }
+    const Ranking ranking = recommended(profile, cluster, {.by_step = true});
+    REQUIRE(ranking.holds);
+    const BytesPerSecond low = ranking.holds->low, high = ranking.holds->high;
+    CAPTURE(text_of(ranking.exact.front().prediction.plan));
+    CHECK(low <= cluster.network.bandwidth);
+    CHECK(high >= cluster.network.bandwidth);
+    for (int i = -7 * 64; i <= 7 * 64; ++i) {
+      const double factor = std::exp2(i / 64.0);
+      if (cluster.network.bandwidth * factor < low || cluster.network.bandwidth * factor > high) continue;
+      ++inside;
+      CAPTURE(factor);
+      const Cluster there = with_bandwidth_scaled(cluster, factor);
+      Seconds best(1e9);
+      for (const RankedPlan& p : ranking.exact)
+        best = std::min(best, predicted(profile, there, p.prediction.plan)->iteration);
+      CHECK(predicted(profile, there, ranking.exact.front().prediction.plan)->iteration <= best * 1.01);
+    }
+  }
+  CHECK(inside > 50);
 }
 
 TEST_CASE("a faster all-reduce than the cluster's own is named, and none where there is none") {
@@ -111,7 +225,7 @@ TEST_CASE("a faster all-reduce than the cluster's own is named, and none where t
     if (algorithm.needs_switch || algorithm.needs_servers) continue;
     for (const RankedPlan& plan : ranking.exact) {
       PlanSpec spec = plan.prediction.plan;
-      if (needs_servers(spec)) continue;
+      if (needs_servers(spec) || !plan.is_at_hand()) continue;
       spec.collective = algorithm.name;
       CAPTURE(text_of(spec));
       if (const Answer<Prediction> p = predicted(profile, cluster, spec))
@@ -163,4 +277,70 @@ TEST_CASE("a step of days is refused, not counted wrong") {
     CHECK(predicted(profile, test::plain_cluster(4, BytesPerSecond(1e4)), plan_spec_of(text)));
   }
   CHECK_THROWS_AS((void)recommended(profile, test::plain_cluster(4, BytesPerSecond(1))), InputError);
+}
+
+TEST_CASE("DeAR is tuned in both of its options: never worse than its bucket alone, never better than its bound") {
+  test::Draw draw(61);
+  const Strategy& dear = *strategy_named("dear");
+  const std::size_t bucket = position_of("bucket", dear.options), prefetch = position_of("prefetch", dear.options);
+  int ahead = 0;
+  for (int round = 0; round < 25; ++round) {
+    Profile p = test::random_profile(draw, {.most_layers = 40, .most_bytes = 4e7});
+    p.other = {};
+    const Cluster c = test::plain_cluster(8, BytesPerSecond(draw.log_uniform(1e9, 2e10)));
+    RecommendOptions options;
+    options.plans = {plan_spec_of("dear")};
+    options.sensitivity = false;
+    const Ranking ranking = recommended(p, c, options);
+    REQUIRE(ranking.exact.size() == 1);
+    const Prediction& best = ranking.exact.front().prediction;
+    Seconds alone(1e9), with_more(1e9);
+    for (int i = 0; i <= 60; ++i) {
+      PlanSpec spec{&dear, standard_options(dear)};
+      spec.options[bucket] = std::exp2(20 + 8.0 * i / 60);
+      alone = std::min(alone, test::time_of(text_of(spec), p, c));
+      spec.options[prefetch] = 100;
+      with_more = std::min(with_more, test::time_of(text_of(spec), p, c));
+    }
+    CHECK(best.iteration <= alone * 1.003);
+    // max(forward, T/2) + max(backward, T/2), where T/2 is what a ring takes to scatter.
+    const double half = 7.0 / 8 * p.gradient_size().value() / c.network.bandwidth.value();
+    CHECK(best.iteration.value() >
+          0.999 * (std::max(forward_time(p).value(), half) + std::max(backward_time(p).value(), half)));
+    ahead += best.plan.options[prefetch] > 1 && best.iteration < alone * 0.98;
+    if (with_more < alone * 0.98) CHECK(best.iteration < alone * 0.995);
+    // Its own tuner takes ten steps, and knows nothing of prefetch.
+    options.search = Search::bayesian;
+    const Ranking own = recommended(p, c, options);
+    CHECK(own.exact.front().prediction.plan.options[prefetch] == 1);
+  }
+  CHECK(ahead > 0);
+}
+
+TEST_CASE("a modifier is ranked on the base that it makes fastest, and plans of other networks are not ranked") {
+  const Profile p = balanced_profile();
+  Cluster c = test::plain_cluster(8, BytesPerSecond(3e8), microseconds(50));
+  c.servers = 8;
+  RecommendOptions options;
+  options.allow_lossy = options.allow_stale = options.allow_periodic = true;
+  options.sensitivity = false;
+  const Ranking ranking = recommended(p, c, options);
+  REQUIRE(ranking.exact.size() > 4);
+  int moved = 0;
+  for (const RankedPlan& row : ranking.others) {
+    CAPTURE(text_of(row.prediction.plan));
+    CHECK(row.prediction.plan.strategy->name != "ist");
+    if (row.prediction.plan.modifiers.size() != 1) continue;
+    const ModifierSpec& m = row.prediction.plan.modifiers.front();
+    moved += row.prediction.plan.strategy->name != m.modifier->usual_base;
+    // No slower than on the best two exact plans as they are.
+    for (std::size_t i = 0; i < 2; ++i) {
+      PlanSpec composed = ranking.exact[i].prediction.plan;
+      composed.modifiers = {m};
+      const Answer<Prediction> other = predicted(p, c, composed);
+      if (other) CHECK(row.prediction.iteration <= other->iteration * 1.0051);
+    }
+    CHECK(row.prediction.iteration <= row.standard.iteration * (1 + 1e-9));
+  }
+  CHECK(moved > 0);
 }

@@ -3,6 +3,8 @@
 #include "helpers/random_input.hpp"
 
 #include <stepcast/prediction/bayesian.hpp>
+#include <stepcast/prediction/prediction.hpp>
+#include <stepcast/prediction/tuning.hpp>
 
 #include <cmath>
 
@@ -69,4 +71,48 @@ TEST_CASE("tuning DeAR's buffer: no worse than the default, close to a dense gri
   MESSAGE("15 evaluations end " << 100 * regret << " % above the best of 401 on average, at worst " << 100 * worst
                                 << " %");
   CHECK(regret < 0.01);
+}
+
+TEST_CASE("the tuner looks evenly where it is asked to, and spends its trials") {
+  const auto valley = [](double v) { return Seconds(1 + std::abs(v - 100)); };
+  const Tuned even = bayesian_minimum(valley, 25, 1, 256, {.evaluations = 10, .linear = true});
+  REQUIRE(even.trials.size() == 10);
+  CHECK(even.trials[0].value == 25);
+  CHECK(even.trials[1].value == doctest::Approx(128.5));  // the middle, and then the quarters
+  CHECK(even.trials[2].value == doctest::Approx(64.75));
+  CHECK(even.trials[3].value == doctest::Approx(192.25));
+  const Tuned by_ratio = bayesian_minimum(valley, 25, 1, 256, {.evaluations = 10});
+  CHECK(by_ratio.trials[1].value == doctest::Approx(16));
+}
+
+TEST_CASE("tuning bucket and prefetch of DeAR ends within 2 % of the best of a grid of both") {
+  Draw draw(12);
+  const PlanSpec dear = plan_spec_of("dear");
+  int most_calls = 0;
+  for (int round = 0; round < 25; ++round) {
+    const Profile profile = random_profile(draw, {.most_layers = 40, .most_bytes = 4e7});
+    const Cluster cluster =
+        plain_cluster(draw.whole(2, 64), BytesPerSecond(draw.log_uniform(1e8, 1e10)), microseconds(draw.whole(0, 50)));
+    const auto time = [&](const PlanSpec& plan) { return predicted(profile, cluster, plan)->iteration; };
+    int calls = 0;
+    const PlanSpec best = tuned(
+        [&](const PlanSpec& plan) {
+          ++calls;
+          return time(plan);
+        },
+        dear);
+    most_calls = std::max(most_calls, calls);
+    Seconds least(HUGE_VAL);
+    for (double bucket = 0x1p20; bucket <= 0x1p28; bucket *= 2)
+      for (double prefetch = 1; prefetch <= 256; prefetch *= 4) {
+        PlanSpec plan = dear;
+        plan.options[0] = bucket, plan.options[2] = prefetch;
+        least = std::min(least, time(plan));
+      }
+    CAPTURE(text_of(best));
+    CHECK(time(best) <= 1.02 * least);
+    CHECK(time(best) <= time(dear));
+  }
+  // Two options, each twice, by 43 evaluations and a few for round numbers: one and a half times that.
+  CHECK(most_calls <= 1.5 * 4 * 45);
 }

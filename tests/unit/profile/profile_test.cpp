@@ -325,7 +325,7 @@ TEST_CASE("profile: JSON that is no profile is refused at its place") {
       {"f#/traced_workers", with(p, "\"traced_workers\": 1", "\"traced_workers\": 18446744073709551615")},
       {"f#/missing", with(p, "\"missing\": []", "\"missing\": \"all\"")},
       {"f#", "[]"},
-      {"f", with(p, "\"host_s\":0.002", "\"host_s\":1e999")},
+      {"f@359", with(p, "\"host_s\":0.002", "\"host_s\":1e999")},
       {"f", with(p, "\"host_s\":0.002", "\"host_s\":0.002,\"host_s\":7")},
       {"f", with(p, "\"traced_workers\": 1", "\"traced_workers\": 1, \"traced_workers\": 2")},
   };

@@ -1,4 +1,6 @@
 // One question, one answer: plans with and without a layout, after what-ifs, and along the axes of a sweep.
+#include "helpers/random_input.hpp"
+
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
@@ -9,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace stepcast {
@@ -34,7 +37,7 @@ Seconds sum_of(const Breakdown& b) {
 
 TEST_CASE("question: a plan without a layout is answered as predicted() answers it") {
   const Question question = small_question();
-  const Answer<Prediction> asked = answer(question, plan_of("ddp(bucket=5 MiB)"));
+  const Answer<Prediction> asked = PreparedQuestion(question).answer(plan_of("ddp(bucket=5 MiB)"));
   const Answer<Prediction> direct = predicted(question.profile, question.cluster, plan_spec_of("ddp(bucket=5 MiB)"));
   REQUIRE(asked);
   REQUIRE(direct);
@@ -65,15 +68,15 @@ TEST_CASE("question: a described model divides, and the parts of the answer sum 
 
 TEST_CASE("question: what-ifs come before the plan, and change what a layout divides") {
   Question question = small_question();
-  const Answer<Prediction> before = answer(question, plan_of("ddp"));
+  const Answer<Prediction> before = PreparedQuestion(question).answer(plan_of("ddp"));
   question.changes = scenario_of("faster_device(by=2)");
-  const Answer<Prediction> after = answer(question, plan_of("ddp"));
+  const Answer<Prediction> after = PreparedQuestion(question).answer(plan_of("ddp"));
   REQUIRE(before);
   REQUIRE(after);
   CHECK(after->iteration < before->iteration);
   question.shape = model_shape_of("gpt:hidden=1024,layers=4,heads=16,seq=512,vocab=8192");
   question.global_batch = 32;
-  const Answer<Prediction> refused = answer(question, plan_of("layout(tp=2)/ddp"));
+  const Answer<Prediction> refused = PreparedQuestion(question).answer(plan_of("layout(tp=2)/ddp"));
   REQUIRE_FALSE(refused);
   CHECK(refused.reason().find("described") != std::string::npos);
 }
@@ -91,22 +94,134 @@ TEST_CASE("question: a sweep over a number of the layout asks the same question 
     REQUIRE_MESSAGE(rows[i].prediction, rows[i].inapplicable);
     Plan plan = plan_of("layout(mb=1)/ddp");
     plan.layout = with_field(*plan.layout, "tp", std::to_string(1 << i));
-    const Answer<Prediction> alone = answer(sweep, plan);
+    const Answer<Prediction> alone = PreparedQuestion(sweep).answer(plan);
     REQUIRE(alone);
     CHECK(alone->iteration == rows[i].prediction->iteration);
   }
+}
+
+TEST_CASE("question: a described model shares out its profile's batch where nothing else is said") {
+  Question question = small_question();
+  question.shape = model_shape_of("gpt:hidden=1024,layers=4,heads=16,seq=512,vocab=8192");
+  const PreparedQuestion by_worker(question);
+  CHECK(by_worker.layout_options().global_batch == 4.0 * 8);
+  question.global_batch = 32;
+  const Plan plan = plan_of("layout(tp=2, mb=1)/ddp");
+  CHECK(by_worker.answer(plan)->iteration == PreparedQuestion(question).answer(plan)->iteration);
+  SweepQuestion sweep;
+  static_cast<Question&>(sweep) = question;
+  sweep.plans = {plan};
+  sweep.axes = {sweep_axis_of("compute=1,2", sweep.plans)};
+  CHECK_THROWS_AS((void)swept(sweep), InputError);  // the times of a description are its device's
+}
+
+TEST_CASE("question: the device that the trace names completes cluster and question") {
+  Question question = small_question();
+  question.device.reset();
+  question.cluster.device_memory = Bytes(0);
+  const PreparedQuestion prepared(question);
+  CHECK(prepared.cluster().device_memory == device_named("a100-sxm4-80gb").memory);
+  CHECK(prepared.on(question.cluster).cluster().device == prepared.cluster().device);
+  Question named = question;
+  named.device = device_named("a100-sxm4-80gb");
+  const Plan plan = plan_of("layout(tp=2, mb=1)/ddp");
+  CHECK(prepared.answer(plan)->iteration == PreparedQuestion(named).answer(plan)->iteration);
+}
+
+TEST_CASE("question: what violates an invariant is refused before anything is answered") {
+  Question question = small_question();
+  for (const double batch : {-1.0, double(NAN), double(INFINITY)}) {
+    question.global_batch = batch;
+    CHECK_THROWS_AS(PreparedQuestion{question}, InputError);
+  }
+  question = small_question();
+  question.profile.layers.front().forward.host = Seconds(NAN);
+  CHECK_THROWS_AS(PreparedQuestion{question}, InputError);
+  question = small_question();
+  question.cluster.network.bandwidth = BytesPerSecond(-1);
+  CHECK_THROWS_AS(PreparedQuestion{question}, InputError);
 }
 
 TEST_CASE("question: what-if rows start from the question as it stands") {
   const Question question = small_question();
   const auto rows = whatif_rows(question, {scenario_of("faster_device(by=2)")}, plan_of("ddp"));
   REQUIRE(rows.size() == 2);
-  CHECK(rows[0].distributed->iteration == answer(question, plan_of("ddp"))->iteration);
+  CHECK(rows[0].distributed->iteration == PreparedQuestion(question).answer(plan_of("ddp"))->iteration);
   Question changed = question;
   changed.changes = scenario_of("faster_device(by=2)");
-  CHECK(rows[1].distributed->iteration == answer(changed, plan_of("ddp"))->iteration);
+  CHECK(rows[1].distributed->iteration == PreparedQuestion(changed).answer(plan_of("ddp"))->iteration);
   CHECK(rows[1].gain_distributed == rows[0].distributed->iteration / rows[1].distributed->iteration);
   CHECK(rows[1].gain_distributed > 1);
+}
+
+TEST_CASE("question: memory is the same however a plan is written, and is the sum of its parts") {
+  test::Draw draw(71);
+  for (int round = 0; round < 60; ++round) {
+    Question question = small_question();
+    if (round % 2 == 0) {
+      question.profile = test::random_profile(draw, {.most_layers = 20, .device = draw.coin(), .most_bytes = 4e7});
+      if (question.profile.layers.size() < 2) continue;
+      question.profile.batch_samples = draw.whole(1, 64);
+      if (draw.coin()) question.profile.activation_memory = Bytes(draw.log_uniform(1e6, 1e9));
+      for (Tensor& t : question.profile.tensors) {
+        if (round % 4 == 0) t.dtype = DataType::bf16, t.size = t.size / 2;
+      }
+    }
+    question.cluster.nodes = draw.whole(1, 4);
+    const Answer<Prediction> plain = PreparedQuestion(question).answer(plan_of("ddp"));
+    const Answer<Prediction> divided = PreparedQuestion(question).answer(plan_of("layout()/ddp"));
+    REQUIRE(plain);
+    REQUIRE_MESSAGE(divided, divided.reason());
+    CHECK(plain->memory.value() == doctest::Approx(divided->memory.value()).epsilon(1e-9));
+    // By hand: Adam on numbers of four bytes holds 16 bytes a parameter, as it does in mixed precision.
+    double parameters = 0;
+    const Bytes kept = question.profile.activation_memory + question.profile.transient_memory;
+    Bytes gradients;
+    for (const Tensor& t : question.profile.tensors) {
+      parameters += t.size.value() / size_of(t.dtype);
+      gradients += t.size;
+    }
+    const Bytes buckets = question.cluster.workers() > 1 ? 2 * std::min(gradients, mebibytes(25)) : Bytes(0);
+    CHECK(plain->memory.value() ==
+          doctest::Approx((Bytes(16 * parameters) + kept + buckets).value() * 1.05 + 1e9).epsilon(1e-9));
+    const std::string note = "the memory of activations is not known and not counted";
+    const auto noted = [&](const Prediction& p) { return std::count(p.warnings.begin(), p.warnings.end(), note); };
+    CHECK(noted(*plain) == (kept > Bytes(0) ? 0 : 1));
+    CHECK(noted(*plain) == noted(*divided));
+  }
+}
+
+TEST_CASE("question: a described model takes as much memory by its profile as by its units") {
+  for (const char* text :
+       {"gpt:hidden=512,layers=3,heads=8,seq=256,vocab=4096,dtype=bf16",
+        "gpt:hidden=512,layers=3,heads=8,seq=256,vocab=4096,dtype=f32", "resnet18:", "vgg11:dtype=f16"}) {
+    CAPTURE(std::string(text));
+    Question question = small_question();
+    question.profile = described_profile(model_shape_of(text), *question.device, 4);
+    const Answer<Prediction> plain = PreparedQuestion(question).answer(plan_of("ddp"));
+    question.shape = model_shape_of(text);
+    question.global_batch = 4.0 * static_cast<double>(question.cluster.workers());
+    const Answer<Prediction> divided = PreparedQuestion(question).answer(plan_of("layout(mb=4)/ddp"));
+    REQUIRE(plain);
+    REQUIRE_MESSAGE(divided, divided.reason());
+    CHECK(plain->memory.value() == doctest::Approx(divided->memory.value()).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("question: a global batch of a trace of unknown batch takes as long as the trace does") {
+  Question question = small_question();
+  const Answer<Prediction> known = PreparedQuestion(question).answer(plan_of("layout()/ddp"));
+  question.profile.batch_samples = 0;
+  question.global_batch = 32;
+  const Answer<Prediction> unknown = PreparedQuestion(question).answer(plan_of("ddp"));
+  REQUIRE(known);
+  REQUIRE_MESSAGE(unknown, unknown.reason());
+  CHECK(unknown->layout->micro_batches == 1);
+  CHECK(unknown->iteration.value() == doctest::Approx(known->iteration.value()));
+  const std::vector<std::string>& assumed = unknown->layout->assumed;
+  CHECK(std::any_of(assumed.begin(), assumed.end(), [](const std::string& line) {
+    return line.find("taken for the 4 samples that the global batch gives a device") != std::string::npos;
+  }));
 }
 
 }  // namespace stepcast

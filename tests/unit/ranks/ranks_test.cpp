@@ -145,6 +145,40 @@ TEST_CASE("ranks: clocks may differ by anything") {
   }
 }
 
+TEST_CASE("ranks: recordings minutes apart whose collectives do not end together even so are of two runs") {
+  std::vector<Trace> one = traces_of({.ranks = 2, .steps = 6, .seed = 1}), other = one;
+  constexpr std::int64_t minutes = 18 * 60'000'000'000;
+  other[1] = test::shifted(one[1], minutes);  // another machine's clock
+  CHECK(run_of(other).cautions.empty());
+  other[1] = traces_of({.ranks = 2, .steps = 6, .seed = 2, .late_rank = 0, .late_us = 3000})[1];
+  CHECK(run_of(other).cautions.empty());  // at the same time: the clocks agree, whatever the collectives do
+  other[1] = test::shifted(std::move(other[1]), minutes);
+  const RunOfRanks run = run_of(other);
+  REQUIRE(run.cautions.size() == 1);
+  CHECK(run.cautions[0].find("are these ranks of one run?") != std::string::npos);
+  CHECK(run.verdict().ends_with(run.cautions[0]));
+}
+
+TEST_CASE("ranks: a run has one step time, that of the rank which tells it best") {
+  std::vector<Trace> traces = traces_of({.ranks = 3, .steps = 8});
+  const double step = RankOfRun(run_of(traces).ranks[0]).step().value();
+  for (Event& e : traces[1].events)  // of one rank the marks come early or late
+    if (e.kind == EventKind::annotation) {
+      const auto number = traces[1].text(e.name).back() - '0';
+      const std::int64_t early = number % 2 == 0 ? 100'000 : 0, late = number % 2 == 0 ? 0 : 100'000;
+      e.start_ns -= early, e.duration_ns += early - late;
+    }
+  std::ranges::stable_sort(traces[1].events, {}, &Event::start_ns);
+  const RunOfRanks run = run_of(traces);
+  for (const TracedRank& rank : figures_of(run)) CHECK(rank.step.value() == doctest::Approx(step).epsilon(0.01));
+  CHECK(run.step_times().size() == 8);
+  std::vector<Trace> lone = traces_of({.ranks = 3, .steps = 1});  // nothing scatters: the median rank, in any order
+  std::ranges::reverse(lone);
+  CHECK(run_of(lone).step_times() == run_of(traces_of({.ranks = 3, .steps = 1})).step_times());
+  for (Trace& trace : traces) std::erase_if(trace.events, [](const Event& e) { return e.kind == EventKind::kernel; });
+  CHECK(run_of(traces).step_times().empty());
+}
+
 TEST_CASE("ranks: the order of the files does not matter") {
   std::mt19937 random(6);
   std::vector<Trace> traces =

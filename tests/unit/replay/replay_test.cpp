@@ -345,6 +345,25 @@ TEST_CASE("few steps are replayed without a score; none is no replay") {
   CHECK_FALSE(static_cast<bool>(test::replay_graph_of(Trace{})));
 }
 
+TEST_CASE("of three steps the one in which the allocator stalls is not the one to rebuild from") {
+  for (const bool all : {false, true}) {
+    CAPTURE(all);
+    HandTrace hand;
+    const double stall[] = {all ? 30.0 : 0.0, 200, all ? 20.0 : 0.0}, begins[] = {0, 200, 600};
+    for (int i = 0; i < 3; ++i) {
+      hand.shift(begins[i]);
+      hand.step(i, 0, 100 + stall[i]);
+      hand.op(0, "work", 0, 100);
+      if (stall[i] > 0) hand.call(0, "cudaFree", 100, 100 + stall[i]);
+    }
+    const auto replay = replay_of(hand.trace());
+    REQUIRE(static_cast<bool>(replay));
+    CHECK(replay->calibration_step == (all ? 2 : 0));
+    CHECK(replay->replayed.value() == doctest::Approx(all ? 120e-6 : 100e-6).epsilon(0.02));
+    CHECK(replay->note.find("step 1 left out: the allocator") != std::string::npos);
+  }
+}
+
 TEST_CASE("steps that do not do the same work are named") {
   HandTrace hand;
   for (int i = 0; i < 6; ++i) {

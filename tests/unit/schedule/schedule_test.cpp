@@ -1,5 +1,6 @@
 #include "helpers/graph_text.hpp"
 
+#include <stepcast/schedule/critical_cycle.hpp>
 #include <stepcast/schedule/schedule.hpp>
 #include <stepcast/schedule/steady_period.hpp>
 
@@ -146,7 +147,7 @@ TEST_CASE("the steady state of a cross-iteration graph is its maximum cycle rati
   CHECK(timeline.steady);
   // Cycles: compute alone 7; f, b, x over two iterations (3 + 4 + 9) / 2 = 8; the channel alone 9.
   CHECK(timeline.period == 9 * unit);
-  CHECK(maximum_cycle_ratio(g.graph, timeline).value() == doctest::Approx(9e-9));
+  CHECK(critical_cycle_of(g.graph, timeline).period.value() == doctest::Approx(9e-9));
 }
 
 TEST_CASE("a host that runs ahead does not hide the device's period") {
@@ -295,7 +296,7 @@ TEST_CASE("steady state equals the maximum cycle ratio on random graphs") {
     const Timeline timeline = schedule(graph, {.most_iterations = 40, .least_iterations = 6});
     if (!timeline.steady || timeline.period_iterations != 1) continue;
     ++compared;
-    const Seconds ratio = maximum_cycle_ratio(graph, timeline);
+    const Seconds ratio = critical_cycle_of(graph, timeline).period;
     CHECK(ratio.value() == doctest::Approx(timeline.iteration_time().value()).epsilon(1e-9));
   }
   CHECK(compared > 1000);
@@ -310,4 +311,28 @@ TEST_CASE("the same graph gives the same bytes") {
     CHECK(a.end == b.end);
     CHECK(a.period == b.period);
   }
+}
+
+TEST_CASE("the critical cycle names the tasks that set the pace, and what it says of a step is the period") {
+  // Forward and backward hide nothing of a transfer of 9 that the next forward pass waits for: f, b, t, 2 + 3 + 9.
+  const test::TextGraph text = graph_of(R"(
+  gpu chain
+  net fifo
+  f gpu 2
+  b gpu 3
+  t net 9
+  s net 1
+  f -> b
+  b -> t
+  b -> s
+  t -> f +1
+  b -> f +1
+  marker b
+)");
+  const Timeline timeline = schedule(text.graph);
+  const CriticalCycle cycle = critical_cycle_of(text.graph, timeline);
+  CHECK(cycle.period == timeline.iteration_time());
+  CHECK(cycle.steps() == 1);
+  CHECK(std::set<std::uint32_t>(cycle.tasks.begin(), cycle.tasks.end()) ==
+        std::set<std::uint32_t>{text.task.at("f"), text.task.at("b"), text.task.at("t")});
 }

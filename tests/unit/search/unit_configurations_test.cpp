@@ -37,7 +37,7 @@ TEST_CASE("each unit has every pair of degrees, and of one pair only what nothin
   Draw draw(31);
   for (int i = 0; i < 40; ++i) {
     const Case c = random_case(draw, 4);
-    const auto made = unit_graph(c.workload, c.cluster, c.options, draw.coin());
+    const auto made = unit_graph(c.workload, c.cluster, c.options, {1, draw.coin()});
     REQUIRE(made);
     REQUIRE(made->graph.operators.size() == c.workload.units.size());
     REQUIRE(made->graph.edges.size() + 1 == c.workload.units.size());
@@ -46,8 +46,8 @@ TEST_CASE("each unit has every pair of degrees, and of one pair only what nothin
       REQUIRE(costs.size() == made->of[u].size());
       std::set<std::int64_t> degrees;
       for (std::size_t k = 0; k < costs.size(); ++k) {
-        const UnitConfiguration& own = made->of[u][k];
-        CHECK(own.tensor * own.data == c.cluster.workers());
+        const UnitChoice& own = made->of[u][k];
+        CHECK(c.cluster.workers() % own.tensor == 0);
         CHECK((costs[k].memory > 0 && costs[k].time > 0));
         degrees.insert(own.tensor);
         for (std::size_t o = 0; o < costs.size(); ++o)
@@ -70,7 +70,7 @@ TEST_CASE("between equal degrees nothing changes, between others something has t
         for (std::size_t b = 0; b < made->of[e.to].size(); ++b) {
           const CostPoint& change = e.change[a * made->of[e.to].size() + b];
           CHECK(change.memory == 0);
-          CHECK((change.time > 0) == (made->of[e.from][a].data != made->of[e.to][b].data));
+          CHECK((change.time > 0) == (made->of[e.from][a].tensor != made->of[e.to][b].tensor));
         }
   }
 }
@@ -80,7 +80,7 @@ TEST_CASE("the frontier of a workload equals brute force, and its fastest point 
   for (int i = 0; i < 25; ++i) {
     Case c = random_case(draw, 2);
     c.cluster = *resized(c.cluster, std::min<std::int64_t>(c.cluster.workers(), c.cluster.devices_per_node));
-    const auto made = unit_graph(c.workload, c.cluster, c.options, draw.coin());
+    const auto made = unit_graph(c.workload, c.cluster, c.options, {1, draw.coin()});
     REQUIRE(made);
     const AssignmentFrontier tracked = frontier_of(made->graph), all = frontier_by_enumeration(made->graph);
     CHECK(tracked.exact);

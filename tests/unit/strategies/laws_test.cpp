@@ -74,14 +74,14 @@ Profile worker_profile(const Case& c) {
   return p;
 }
 
-// What no network takes away: Horovod's cycle, whose timer ticks for a lone worker, too, and adds up to a cycle; the
-// host time of ByteScheduler's wrapper; and codecs, such as a local update.
+// What no network takes away: Horovod's cycle, whose timer adds up to a cycle where there are several workers; the host
+// time of ByteScheduler's wrapper; and codecs, such as a local update.
 double wait_without_network(const Case& c) {
   const CommPlan plan = planned(c);
   Seconds codecs;
   for (const Codec& codec : plan.codecs) codecs += codec.time;
   double wait = codecs.value() / plan.period;
-  if (c.spec.strategy->name == "horovod") wait += c.spec.options[1];
+  if (c.spec.strategy->name == "horovod" && c.cluster.workers() > 1) wait += c.spec.options[1];
   if (c.spec.strategy->name == "bytescheduler")
     wait += c.spec.options[2] * static_cast<double>(c.profile.tensors.size()) + c.spec.options[3];
   return wait;
@@ -100,8 +100,8 @@ double compute_floor(const Profile& p) {
 
 TEST_CASE("law: a plan has no flaw, sends every gradient once, and is the same every time") {
   // DeAR may pad; the others send two bits an element, every k-th iteration only, or to several neighbours.
-  const std::set<std::string_view> other_traffic{"dear",    "cd_sgd", "bit_sgd", "overlap_local_sgd",
-                                                 "overlay", "dc_dgd", "ist"};
+  const std::set<std::string_view> other_traffic{
+      "dear", "cd_sgd", "bit_sgd", "overlap_local_sgd", "overlay", "dc_dgd", "ist", "easgd", "d_psgd", "ad_psgd"};
   Draw types(5);
   for (const bool device : {false, true})
     for_random_cases(21, 100, {.device = device}, [&](Case c) {
@@ -158,8 +158,9 @@ namespace {
 //   hashed keys       pulls come in the order in which unequally loaded servers answer
 // first-in first-out chains and fixed orders are monotone, as every start is a maximum of sums.
 bool may_be_anomalous(const Case& c) {
-  static const std::set<std::string_view> timed{"mg_wfbp", "bytescheduler", "bytescheduler_ps", "p3",
-                                                "od_sgd",  "ssd_sgd",       "cd_sgd",           "bit_sgd"};
+  static const std::set<std::string_view> timed{"mg_wfbp", "bytescheduler", "bytescheduler_ps", "p3",      "dist_sync",
+                                                "od_sgd",  "ssd_sgd",       "cd_sgd",           "bit_sgd", "ssp",
+                                                "asgd"};
   const std::string_view name = c.spec.strategy->name;
   if (timed.contains(name)) return true;
   if (name == "horovod") return c.spec.options[2] == 1;
@@ -232,4 +233,49 @@ TEST_CASE("law: exact plans over servers take at least the busiest direction of 
     const double link = directions * cost.line(Operation::push).seconds_per_byte * c.profile.gradient_size().value();
     CHECK(seconds(c) >= link * (1 - tolerance));
   });
+}
+
+TEST_CASE("law: a link with a share 1/k of the others' never takes less than its bytes over that link") {
+  int seen = 0;
+  for_random_cases(28, 150, {}, [&](Case c) {
+    if (c.cluster.nodes == 1) return;
+    const int k = 1 << (seen % 6);
+    c.cluster.stragglers.slow = {{.link_share = 1.0 / k}};
+    const CommPlan plan = planned(c);
+    const bool over_servers =
+        std::ranges::any_of(plan.transfers, [](const Transfer& t) { return t.operation == Operation::push; });
+    if (!over_servers) return;
+    ++seen;
+    // What a machine does not push it adds up itself, and then returns to all others: as many bytes or more, either
+    // way. Where pulls are rare, that is so of pushes alone.
+    Bytes gradients;
+    for (const Transfer& t : plan.transfers)
+      if (t.carries_gradient) gradients += t.size;
+    const double own = c.cluster.servers == 0 ? 1 - 1 / static_cast<double>(c.cluster.nodes) : 1;
+    const double slowest = gradients.value() / plan.period * own * k / c.cluster.network.bandwidth.value();
+    CAPTURE(k);
+    CAPTURE(c.cluster.nodes);
+    CAPTURE(c.cluster.servers);
+    CHECK(seconds(c) >= slowest * (1 - tolerance));
+  });
+  CHECK(seen > 500);
+}
+
+TEST_CASE("law: BytePS with fewer servers than workers waits for a slow link, as the traffic of its machine does") {
+  // Section 4.1 of the paper: a worker machine pushes what it does not add up, and takes in what it adds up for others.
+  const Profile toy = profile_of_gradients(
+      {{milliseconds(4), Bytes(3e6)}, {milliseconds(4), Bytes(6e6)}, {milliseconds(4), Bytes(1e6)}}, milliseconds(6));
+  for (const std::int64_t servers : {1, 2, 3, 7, 8, 12})
+    for (const double share : {1.0, 0.5, 0.1, 0.01}) {
+      Cluster c = plain_cluster(8, BytesPerSecond(1.175e9));
+      c.servers = servers;
+      c.stragglers.slow = {{.link_share = share}};
+      const ServerSplit split = byteps_split(8, std::min<std::int64_t>(8, servers));
+      const double card = (1 - split.per_worker + 7 * split.per_worker) * 1e7 / 1.175e9 / share;
+      CAPTURE(servers);
+      CAPTURE(share);
+      CHECK(time_of("byteps(partition=1 MB)", toy, c).value() >= std::max(0.018, 0.010 + card * 0.999));
+      if (share <= 0.1)  // the link sets the pace: last bytes out, then back
+        CHECK(time_of("byteps(partition=1 MB)", toy, c).value() <= 0.018 + 2 * card);
+    }
 }

@@ -1,5 +1,6 @@
 #include "helpers/random_input.hpp"
 
+#include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
@@ -131,7 +132,7 @@ TEST_CASE("a wrong axis is refused with what was expected") {
   const std::pair<const char*, const char*> wrong[] = {
       {"bandwith=1Gb/s", "did you mean 'bandwidth'?"},
       {"buckets=1MiB", "did you mean 'bucket'?"},
-      {"partition=1MiB", "a number of the layout (tp, pp, ...), or an option of a plan"},
+      {"partition=1MiB", "a number of the layout (tp, pp, ...), an option of a plan"},
       {"dear.rank=4", "axis: expected"},
       {"bandwidth", "a quantity and its values"},
       {"bandwidth=", "expected a value or a range"},
@@ -291,6 +292,28 @@ TEST_CASE("every axis changes what it says: rows are the predictions at places m
   });
   check_against_predictions(question_over({"ddp.bucket=3MiB,50MiB"}, plans), [](Place& p, const Values& v) {
     if (p.plan.strategy->name == "ddp") p.plan.options[0] = v[0];
+  });
+}
+
+TEST_CASE("a row over workers is the prediction with the same flags, and servers that were counted stay as many") {
+  const auto plans = plans_named({"ddp", "bytescheduler_ps", "byteps"});
+  for (const char* servers : {"0", "1", "3", "8"}) {
+    const auto flags = [&](double workers) {
+      return cluster_of({.workers = std::to_string(static_cast<int>(workers)),
+                         .per_node = "2",
+                         .network = "1GbE",
+                         .servers = servers});
+    };
+    SweepQuestion question = question_over({"workers=2..32"}, plans, flags(4));
+    question.servers = question.cluster.servers;
+    check_against_predictions(question, [&](Place& p, const Values& v) { p.cluster = flags(v[0]); });
+  }
+  // Machines that bring their servers along go on to do so.
+  Cluster whole = cluster_of_flags(8, 4, "10GbE");
+  whole.servers = 2;
+  check_against_predictions(question_over({"workers=16,64"}, plans, whole), [](Place& p, const Values& v) {
+    p.cluster.nodes = static_cast<std::int64_t>(v[0]) / 4;
+    p.cluster.servers = p.cluster.nodes;
   });
 }
 

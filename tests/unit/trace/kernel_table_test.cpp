@@ -40,6 +40,13 @@ TEST_CASE("shipped rules: collectives of libraries and of hand") {
       {"void deep_ep::intranode::dispatch<8, 768, 8192>", "alltoall"},
       {"void deep_ep::internode_ll::combine<true, 5, 7168, 9>", "alltoall"},
       {"deep_ep::intranode::barrier<8>", "barrier"},
+      {"void internode::dispatch<false, 8, false, 18432, 24>(int4*, float*, long*)", "alltoall"},
+      {"void internode::notify_dispatch<false, 8>(int const*, int*, int)", "alltoall"},
+      {"void internode::cached_notify<false, 16384>(int, int, int)", "alltoall"},
+      {"void uccl::internode::combine<false, 8, __nv_bfloat16>(int4*)", "alltoall"},
+      {"void intranode::cached_notify_combine<8>(void**, int*)", "alltoall"},
+      {"EpDispatchIntraNodeKernel_bf16", "alltoall"},
+      {"void hybrid_ep::combine_kernel<64, 4, 2>", "alltoall"},
       {"void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>", "allreduce"},
       {"one_shot_all_reduce_kernel", "allreduce"},
       {"two_shot_all_reduce_kernel_inplace", "allreduce"},
@@ -78,6 +85,7 @@ TEST_CASE("shipped rules: compute, and names that only look like collectives") {
       {"triton_red_fused_all_reduce_sum_1", "memory"},
       {"triton_tem_fused_mm_reduce_scatter_0", "gemm"},
       {"deep_ep::layout::get_dispatch_layout<256, 4>", "memory"},
+      {"void internode::get_dispatch_layout<256, 32, 8>", "memory"},
       {"nobody_knows", "none"},
   };
   for (const auto& c : cases) {

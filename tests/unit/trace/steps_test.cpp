@@ -111,6 +111,20 @@ TEST_CASE("a flush of the profiler's buffers distorts a step only if it is long 
   CHECK(distorted(steps_of(hand.trace())) == std::vector{true, false, true, false, true});
 }
 
+TEST_CASE("a step in which the allocator asks the device for memory is distorted, unless every step does so") {
+  for (const bool always : {false, true}) {
+    CAPTURE(always);
+    HandTrace hand = empty_steps(5);
+    for (int i = 0; i < 5; ++i)
+      if (i == 2 || always) hand.call(0, i % 2 == 0 ? "cudaMalloc" : "cudaFree", 100.0 * i + 10, 100.0 * i + 60);
+    hand.call(0, "cudaMallocAsync", 110, 160);
+    hand.call(0, "hipMalloc", 310, 310.5);
+    const std::vector<Step> steps = steps_of(hand.trace());
+    CHECK(steps[2].stalled == !always);
+    CHECK(distorted(steps) == std::vector{true, false, !always, false, true});
+  }
+}
+
 TEST_CASE("a host that waits for the device: the annotation is the step time") {
   HandTrace hand;
   const double begins[] = {0, 100, 210, 300};
@@ -155,6 +169,49 @@ TEST_CASE("a host that runs ahead: the period of kernels that occur once a step"
   }
 }
 
+TEST_CASE("a step is never shorter than the device time of its kernels: one or two marks of a host that runs ahead") {
+  for (const int count : {1, 2}) {
+    CAPTURE(count);
+    const Trace trace = run_ahead(count, true).trace();  // 9 us of marks; 100 and 120 us on one stream
+    const StepTimes times = step_times_of(trace, steps_of(trace));
+    CHECK(times.pace == Pace::device_work);
+    REQUIRE(times.durations.size() == static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i)
+      CHECK(times.durations[static_cast<std::size_t>(i)].value() == doctest::Approx((100 + 20 * i) * 1e-6));
+    CHECK(times.step().value() == doctest::Approx(count == 1 ? 100e-6 : 110e-6));
+  }
+  HandTrace beside;  // 80 us on each of two streams at once are 80 us, no more than the mark
+  beside.step(0, 0, 90);
+  beside.kernel(0, 1, 2, 7, "a", 5, 85);
+  beside.kernel(0, 3, 4, 8, "b", 5, 85);
+  const Trace trace = beside.trace();
+  CHECK(step_times_of(trace, steps_of(trace)).pace == Pace::marks);
+  CHECK(step_times_of(trace, steps_of(trace)).step().value() == doctest::Approx(90e-6));
+}
+
+TEST_CASE("the device's period is the pace where it scatters less than the marks, which are the pace elsewhere") {
+  // The device takes 100 us for every step; the host, up to a step ahead, ends its marks early or late.
+  const double ends[] = {60, 190, 270, 400, 475, 600, 680, 800};
+  for (const bool uneven_device : {false, true}) {
+    CAPTURE(uneven_device);
+    HandTrace hand;
+    double begin = 0;
+    for (int i = 0; i < 8; ++i) {
+      hand.step(i, begin, ends[i]);
+      const double at = uneven_device ? begin + 15 : 60 + 100.0 * i;  // a device that follows each mark
+      hand.kernel(0, begin + 1, begin + 2, 7, "once", at, at + 20);
+      hand.kernel(0, begin + 3, begin + 4, 7, "also once", at + 20, at + 40);
+      begin = ends[i];
+    }
+    const Trace trace = hand.trace();
+    const StepTimes times = step_times_of(trace, steps_of(trace));
+    CHECK(!times.host_runs_ahead);
+    CHECK(times.pace == (uneven_device ? Pace::marks : Pace::periods));
+    if (!uneven_device)
+      for (const Seconds measured : times.measured) CHECK(measured.value() == doctest::Approx(100e-6));
+  }
+}
+
 TEST_CASE("where steps are missing between two, no period is that of a step") {
   HandTrace hand;
   int position = 0;
@@ -189,7 +246,7 @@ TEST_CASE("steps that are counted by tens follow one another where nothing fits 
     }
     const Trace trace = hand.trace();
     const StepTimes times = step_times_of(trace, steps_of(trace));
-    CHECK(times.host_runs_ahead == adjoin);
+    CHECK((times.pace == Pace::periods) == adjoin);
     CHECK(times.device_period.value() == doctest::Approx(adjoin ? 100e-6 : 0));
   }
 }

@@ -126,7 +126,44 @@ std::string divisions(const std::string& text, bool shapes = true) {
   return out;
 }
 
+/// Each layer in `parts` equal slices, the gradients with the first, as compiled graphs are.
+Profile sliced(const Profile& whole, std::uint32_t parts) {
+  Profile p = whole;
+  p.layers.clear();
+  p.backward_order.clear();
+  for (const Layer& layer : whole.layers)
+    for (std::uint32_t k = 0; k < parts; ++k) {
+      Layer part = layer;
+      part.name += "/" + std::to_string(k);
+      part.slice = k > 0;
+      part.forward = layer.forward / parts;
+      part.backward = layer.backward / parts;
+      part.kept = layer.kept / double(parts);
+      if (k > 0) part.input_shape.clear();
+      p.layers.push_back(part);
+    }
+  for (const std::uint32_t l : whole.backward_order)
+    for (std::uint32_t k = parts; k-- > 0;) p.backward_order.push_back(l * parts + k);
+  for (Tensor& tensor : p.tensors) tensor.layer *= parts;
+  return checked(p, "sliced");
+}
+
 }  // namespace
+
+TEST_CASE("traced workload: no stage ends within a compiled graph") {
+  const Answer<Workload> none = workload_of(sliced(TextModel("graph:64x64").profile(), 16));
+  REQUIRE(!none);
+  CHECK(none.reason().find("compiled graph") != std::string::npos);
+  const Profile blocks = TextModel("a:64x32 b:32x64 c:64x16").profile();  // compiled block by block
+  const Workload whole = *workload_of(blocks), parts = *workload_of(sliced(blocks, 16));
+  REQUIRE(parts.units == whole.units);
+  for (std::uint32_t kind = 0; kind < whole.kinds.size(); ++kind) {
+    const UnitCost a = *unit_cost(whole, kind, Split{}), b = *unit_cost(parts, kind, Split{});
+    CHECK(b.forward.value() == doctest::Approx(a.forward.value()));
+    CHECK(b.input_gradient.value() == doctest::Approx(a.input_gradient.value()));
+    CHECK(b.parameters == a.parameters);
+  }
+}
 
 TEST_CASE("traced workload: units in forward order, blocks of one kind") {
   const Profile p = TextModel(transformer(4)).profile();

@@ -1,12 +1,15 @@
 #pragma once
-// Bounded loss: rewriting a plan so that its messages travel over a transport that loses packets.
+// Bounded loss: rewriting a plan so that its messages may lose a share of their bytes on the way.
 //
-// Every message between machines takes as long as transport.hpp says, in place of as long as its bytes take alone: its
-// size on the link grows (what is sent again, paths that are shared unevenly) or shrinks (what need not arrive), and
-// what is waited for (repair rounds, time-outs of the slowest flow of any machine) is added once a message. Stages
-// inside a machine stay as they are. Invariant: no loss, no tolerance, no stalls: the plan as it was. Not modelled:
-// pre-emption of a message by a more urgent one (DLCP's switches do that packet by packet).
-#include <stepcast/modifiers/shared/transport.hpp>
+//   reliable   |[ M / (1 - loss) ]|~ repairs ~|          and now and then a time-out
+//   bounded    |[ M (1 - share) / (1 - loss) ]|          repairs only of what is lost beyond the share
+//
+// What the network loses is the cluster's (Cluster::transport), so that every plan pays for it; a plan with bounded
+// loss sends less, waits for no time-out, and has its packets sprayed over all paths. Stages inside a machine stay as
+// they are. How much may be lost is said for the whole model, by layer (falling from the input to the output), or by
+// magnitude (little of the large values, more of the small ones). Invariant: nothing tolerated on a network that loses
+// nothing, served in the order of issue: the plan as it was. Not modelled: which values are lost, and what that does
+// to convergence.
 #include <stepcast/plan/modifier.hpp>
 
 namespace stepcast {
@@ -14,28 +17,41 @@ namespace stepcast {
 struct LossTolerance {
   double push = 0;        ///< share of a gradient's bytes that need not arrive
   double pull = 0;        ///< the same for what comes back (pull, all-gather)
-  bool graded = false;    ///< 1.1 of it at the input and 0.4 at the output of the model, as DLCP's bounds
-  bool by_layer = false;  ///< the network serves messages of input-side layers first
+  double at_input = 1;    ///< factor on both at the layer of the input; by the number of the layer in between
+  double at_output = 1;   ///< factor at the layer of the output
+  bool by_layer = false;  ///< the network serves messages of input-side layers first, packet by packet
 };
 
-/// Over a transport that may lose what `tolerance` allows and never times out.
-[[nodiscard]] Answer<CommPlan> over_lossy_transport(CommPlan, const ModifierInput&, Transport, const LossTolerance&);
-/// Over a reliable transport, whose slowest flow is waited for.
-[[nodiscard]] Answer<CommPlan> over_reliable_transport(CommPlan, const ModifierInput&, Transport);
+/// The plan over a transport that may lose what `tolerance` allows and never times out.
+[[nodiscard]] CommPlan over_lossy_transport(CommPlan, const ModifierInput&, const LossTolerance&);
 
 // Options that the transports share.
-inline constexpr OptionSpec dropped_option{.name = "dropped",
-                                           .kind = OptionKind::number,
-                                           .standard = 0,
-                                           .low = 0,
-                                           .high = 0.9,
-                                           .summary = "share of the packets that the network loses"};
-inline constexpr OptionSpec oversubscription_option{.name = "oversubscription",
-                                                    .kind = OptionKind::number,
-                                                    .standard = 1,
-                                                    .low = 0.01,
-                                                    .high = 1000,
-                                                    .summary = "bandwidth of all hosts over that of all uplinks"};
+inline constexpr OptionSpec loss_option{.name = "loss",
+                                        .kind = OptionKind::number,
+                                        .standard = 0.01,
+                                        .low = 0,
+                                        .high = 1,
+                                        .summary = "share of a gradient that need not arrive"};
+inline constexpr OptionSpec bound_option{
+    .name = "bound",
+    .kind = OptionKind::choice,
+    .standard = 0,
+    .low = 0,
+    .high = 2,
+    .summary = "loss for all layers; by layer from 1.1 of it at the input to 0.4; or by magnitude",
+    .choices = {"uniform", "graded", "magnitude"}};
+inline constexpr OptionSpec large_option{.name = "large",
+                                         .kind = OptionKind::number,
+                                         .standard = 0.1,
+                                         .low = 0,
+                                         .high = 1,
+                                         .summary = "bound=magnitude: share of the values that count as large"};
+inline constexpr OptionSpec of_large_option{.name = "of_large",
+                                            .kind = OptionKind::number,
+                                            .standard = 0.1,
+                                            .low = 0,
+                                            .high = 1,
+                                            .summary = "bound=magnitude: what large values may lose, over loss"};
 inline constexpr OptionSpec network_order_option{
     .name = "order",
     .kind = OptionKind::choice,
@@ -44,5 +60,13 @@ inline constexpr OptionSpec network_order_option{
     .high = 1,
     .summary = "what the network serves first: what was issued first, or input-side layers",
     .choices = {"issue", "layer"}};
+
+/// What small values may lose where it goes by magnitude, over the loss of all [secondary: 1.6 % of 1 %].
+inline constexpr double tolerated_of_small_values = 1.6;
+/// What the options from `bound` on say; a magnitude's without bound=magnitude are Inapplicable.
+struct BoundOptions {
+  double bound, large, of_large;
+};
+[[nodiscard]] Answer<LossTolerance> bounded_by(LossTolerance whole, const BoundOptions&);
 
 }  // namespace stepcast

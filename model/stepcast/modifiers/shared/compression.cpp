@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace stepcast {
@@ -40,7 +41,8 @@ class Rewriting {
       values_.push_back(compression.of(plan_.coding == Coding::cast ? as_cast(t) : t));
       staged_ = staged_ || values_.back().first > Bytes(0);
     }
-    staged_ = staged_ || compression.exchange == Exchange::scattered;
+    staged_ = staged_ || compression.exchange == Exchange::scattered || compression.exchange == Exchange::tree;
+    for (const Transfer& t : plan_.transfers) sends_ += t.operation == Operation::send;
   }
 
   Answer<CommPlan> result() {
@@ -120,6 +122,8 @@ class Rewriting {
       case Operation::push:
         if (staged_ && compression_.exchange == Exchange::summed)
           return "it exchanges twice a step, which parameter servers do not";
+        if (compression_.exchange == Exchange::tree)
+          return "its workers merge messages along a tree, which parameter servers do not";
         encode(x, t, encoding_of(x), encoding_of(x).sent);
         return {};
       case Operation::server_card:
@@ -129,7 +133,7 @@ class Rewriting {
         if (t.carries_gradient) return "the plan's messages are gathered already";
         return receive(x, t);
       case Operation::send:
-        return "its messages go to neighbours, which compress differences: give their size (dc_dgd, share)";
+        return send_difference(x, t);
       default:
         return {};
     }
@@ -159,10 +163,54 @@ class Rewriting {
         add_codec(messages_[x].decoder, "decode", e.decode, t);
         return {};
       }
+      case Exchange::tree:
+        return merge_along_tree(x, t, e);
       case Exchange::pushed:
         break;
     }
     return "only parameter servers add up its messages";
+  }
+
+  // ceil(log2 P) rounds in which a partner's message comes in and is merged, and as many to hand out the last one. The
+  // given transfer becomes the last send; the longest way of a worker is through all of them.
+  std::string merge_along_tree(std::uint32_t x, const Transfer& t, const Encoding& e) {
+    if (std::string why = undefined(Operation::send); !why.empty()) return why;
+    const auto rounds = static_cast<std::uint32_t>(std::ceil(std::log2(static_cast<double>(input_.cluster.workers()))));
+    encode(x, t, e, e.sent);
+    plan_.transfers[x].operation = Operation::send;
+    add_codec(messages_[x].decoder, "decode", e.decode, t);
+    Node before = transfer_node(x);
+    for (std::uint32_t round = 0; round + 1 < 2 * rounds; ++round) {
+      const Node sent = transfer_node(add_transfer(x, Operation::send, e.sent));
+      if (round == 0) messages_[x].start = sent.index;
+      else plan_.edges.push_back({before, sent});
+      before = sent;
+      if (round >= rounds) continue;
+      std::uint32_t merge = none;
+      add_codec(merge, "merge", e.between, t);
+      plan_.edges.push_back({sent, codec_node(merge)});
+      before = codec_node(merge);
+    }
+    if (rounds > 0) plan_.edges.push_back({before, transfer_node(x)});
+    return {};
+  }
+
+  // What goes to neighbours: one encoder for all of them, and a decoder for what each of them sends.
+  std::string send_difference(std::uint32_t x, const Transfer& t) {
+    if (plan_.neighbours == 0)
+      return "its messages are models for neighbours, which would lose what a compressor leaves out; DC-DGD sends "
+             "differences, which can be compressed (dc_dgd)";
+    if (compression_.exchange == Exchange::pushed) return "only parameter servers add up its messages";
+    const Encoding e = encoding_of(x);
+    if (staged_ || e.aside > Bytes(0))
+      return "its exchange is one among all workers, in several rounds, which neighbours do not have";
+    Transfer& out = plan_.transfers[x];
+    out.dense = dense_size(t);
+    out.size = out.dense > Bytes(0) ? e.sent * (t.size / out.dense) : e.sent;
+    if (difference_ == none) add_codec(difference_, "encode", e.encode, t);
+    messages_[x].start = x, messages_[x].encoder = difference_;
+    add_codec(messages_[x].decoder, "decode", e.decode * (plan_.neighbours / static_cast<double>(sends_)), t);
+    return {};
   }
 
   [[nodiscard]] std::string undefined(Operation op) const {
@@ -188,7 +236,7 @@ class Rewriting {
     const Encoding e = encoding_of(x);
     Transfer& out = plan_.transfers[x];
     out.dense = dense_size(t);
-    out.size = t.operation == Operation::all_gather ? e.sent : pulled(e, out.dense);
+    out.size = t.operation == Operation::all_gather ? e.sent : pulled(e, out.dense * copies_of(t));
     if (t.operation == Operation::all_gather && !(e.first > Bytes(0))) out.size += e.aside;
     add_shared_codec(messages_[x].local, messages_[x].decoder, "decode", e.decode, t);
     return {};
@@ -201,7 +249,7 @@ class Rewriting {
     const Encoding e = encoding_of(x);
     const bool up = plan_.transfers[x - 1].operation == Operation::push;
     plan_.transfers[x].dense = dense_size(t);
-    plan_.transfers[x].size = up ? e.sent : pulled(e, dense_size(t));
+    plan_.transfers[x].size = up ? e.sent : pulled(e, dense_size(t) * copies_of(t));
     if (up) messages_[x].start = x, messages_[x].encoder = whole.encoder;
     else messages_[x].decoder = whole.decoder;
     return {};
@@ -265,16 +313,27 @@ class Rewriting {
     Encoding e = run_sum_ * (payload / run_size_);
     const double part = payload > Bytes(0) ? dense_size(t) / payload : 0;
     e.sent *= part, e.pulled *= part;
+    const double copies = copies_of(t);
+    e.sent *= copies, e.first *= copies, e.aside *= copies, e.pulled *= copies;
     return e;
+  }
+  // How many times its gradient's bytes a message is: a machine that sends for all of its devices, what is sent again
+  // on a lossy network. Each is as much shorter as the gradient is. Requires the run of `t` to be summed.
+  [[nodiscard]] double copies_of(const Transfer& t) const {
+    if (!(t.dense > Bytes(0)) || !(run_size_ > Bytes(0))) return 1;
+    const Bytes once = t.dense * (run_given_ / run_size_);
+    return once > Bytes(0) ? t.size / once : 1;
   }
   // Parts of one buffer follow one another: the last sum is often the next one.
   void sum_run(std::uint32_t first, std::uint32_t tensors) {
     run_ = {first, tensors};
     run_sum_ = {};
-    run_size_ = Bytes(0);
+    run_size_ = run_given_ = Bytes(0);
     for (std::uint32_t i = first; i < first + tensors; ++i) {
       const Encoding& e = values_[plan_.tensor(i)];
-      run_size_ += input_.profile.tensors[plan_.tensor(i)].size;
+      const Tensor& tensor = input_.profile.tensors[plan_.tensor(i)];
+      run_size_ += tensor.size;
+      run_given_ += plan_.coding == Coding::cast ? as_cast(tensor).size : tensor.size;
       run_sum_.sent += e.sent, run_sum_.first += e.first, run_sum_.aside += e.aside, run_sum_.pulled += e.pulled;
       run_sum_.encode += e.encode, run_sum_.between += e.between, run_sum_.decode += e.decode;
     }
@@ -339,12 +398,14 @@ class Rewriting {
   const Compression& compression_;
   const std::size_t given_edges_ = plan_.edges.size();  // the first ones; further ones are in their place
   bool staged_ = false;                                 // some message takes two exchanges
+  std::size_t sends_ = 0;                               // messages to neighbours
+  std::uint32_t difference_ = none;                     // the codec that encodes them
   std::vector<Encoding> values_;                        // per tensor of the profile
   std::vector<Message> messages_;                       // per transfer of the given plan
   std::vector<std::uint32_t> shared_;                   // codec of a local stage
   std::pair<std::uint32_t, std::uint32_t> run_{none, none};
   Encoding run_sum_;
-  Bytes run_size_;
+  Bytes run_size_, run_given_;  // its gradients, and what the plan makes of them
 };
 
 }  // namespace

@@ -11,11 +11,13 @@
 //   summed     gradient -> encode -> transfer -> decode -> whoever waits
 //   gathered   gradient -> encode -> all-gather of P messages -> decode P of them
 //   scattered  gradient -> encode -> all-to-all -> add and encode a P-th -> all-gather -> decode
+//   tree       gradient -> encode -> log2 P times (send -> merge), log2 P sends -> decode
 //   in two     gradient -> encode -> all-reduce of `first` -> between -> transfer -> decode;  `aside` all-reduced as is
 //
 // Of an all-reduce that is split (DeAR) the reduce-scatter is encoded and the all-gather decoded. Over servers the push
 // is encoded and the pull decoded, stages inside a machine stay dense, and each of its devices encodes its share; what
-// a server sends back of messages that do not add up is at most all of them, and at most dense. Codecs run on the
+// a server sends back of messages that do not add up is at most all of them, and at most dense. Differences that go to
+// neighbours (CommPlan::neighbours) are encoded once and decoded neighbour by neighbour. Codecs run on the
 // compute stream in between the layers' passes, first come, first served, ahead of the next pass. One compressor may
 // follow a cast, which leaves shorter values: "+fp16+topk". Invariant: the plan keeps its order of messages, and every
 // gradient stays covered. Not modelled: encoded sizes that depend on the data (they are options); numbers of kept
@@ -29,12 +31,12 @@ namespace stepcast {
 
 /// The cost of one tensor, per worker. A message costs the sum over its tensors, a part of a tensor its share.
 struct Encoding {
-  Bytes sent{};    ///< as encoded
-  Bytes first{};   ///< bytes of an exchange that has to end before `sent` can be computed; 0: none
-  Bytes aside{};   ///< bytes of an exchange beside `first`: what stays as it is
-  Bytes pulled{};  ///< what a server sends back; 0: see above
-  Seconds encode{}, between{};
-  Seconds decode{};  ///< the time for one message; P are decoded where P are gathered
+  Bytes sent{};                 ///< as encoded
+  Bytes first{};                ///< bytes of an exchange that has to end before `sent` can be computed; 0: none
+  Bytes aside{};                ///< bytes of an exchange beside `first`: what stays as it is
+  Bytes pulled{};               ///< what a server sends back; 0: see above
+  Seconds encode{}, between{};  ///< `between`: the second part of an exchange in two, a merge of a tree
+  Seconds decode{};             ///< the time for one message; P are decoded where P are gathered
 };
 
 /// What becomes of the encoded messages of all workers.
@@ -42,6 +44,7 @@ enum class Exchange : std::uint8_t {
   summed,     ///< they add up on the way: the plan's own operation
   gathered,   ///< every worker gathers all and adds them up
   scattered,  ///< every worker adds up a part of all and sends the sum, encoded again, to all
+  tree,       ///< pairs of workers merge theirs into one as long, up a binary tree and back down
   pushed,     ///< only servers can add them up
 };
 
@@ -97,6 +100,10 @@ inline constexpr double v100_elements = 25.559e6;  ///< the elements that were m
 /// Nanoseconds per element of a codec that took `ms` there.
 [[nodiscard]] constexpr double v100_ns(double ms) { return ms * 1e6 / v100_elements; }
 
+// Top-k on a V100 (GRACE top-k 1 and 50 %: 264 and 404 ms, a line; 10 %: 289, held out): 261.1 ms to select among all
+// elements, 285.7 ms times k for one gather and eight scatter-adds of the kept ones. Host: as said above.
+inline constexpr Pace top_k_selection{v100_ns(261.1), 20.3}, top_k_element{v100_ns(285.7) / 9, 2.7};
+
 /// Time of `passes` reads or writes of `size` bytes in a memory of `rate`, for codecs that are bound by it.
 [[nodiscard]] constexpr Seconds streamed(double passes, Bytes size, BytesPerSecond rate) {
   return passes * (size / rate);
@@ -126,6 +133,14 @@ inline constexpr OptionSpec speed_option{.name = "speed",
   return {
       .name = "fraction", .kind = OptionKind::number, .standard = standard, .low = 1e-6, .high = 1, .summary = summary};
 }
+
+inline constexpr OptionSpec index_option{.name = "index",
+                                         .kind = OptionKind::choice,
+                                         .standard = 0,
+                                         .low = 0,
+                                         .high = 1,
+                                         .summary = "integers that say which elements are sent",
+                                         .choices = {"int32", "int64"}};
 
 /// Bits that a value takes: as few as it needs, or a byte each as GRACE sends them.
 inline constexpr OptionSpec values_option{.name = "values",

@@ -1,6 +1,7 @@
 // PipelineJob, its operations: from traces to types, workers and steps.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/formats/shared/operation_table.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/replay/pipelined/job.hpp>
 #include <stepcast/replay/pipelined/waits.hpp>
 #include <stepcast/trace/steps.hpp>
@@ -55,6 +56,7 @@ class OperationReader {
     if (std::string missing = missing_worker(); !missing.empty()) return Inapplicable{std::move(missing)};
     for (auto& [number, step] : steps_) finish(number, std::move(step));
     if (job_.steps.empty()) return Inapplicable{"no step holds operations of all workers"};
+    number_chunks();
     return std::move(job_);
   }
 
@@ -78,6 +80,7 @@ class OperationReader {
                                  worker, 0, o.event, o.micro_batch, std::max(o.chunk, 0)});
       job_.micro_batches = std::max<std::int64_t>(job_.micro_batches, o.micro_batch + 1);
       job_.chunks = std::max<std::int64_t>(job_.chunks, o.chunk + 1);
+      chunks_said_ = chunks_said_ || o.chunk >= 0;
     }
   }
 
@@ -128,8 +131,63 @@ class OperationReader {
     if (step.measured > 0) job_.steps.push_back(std::move(step));
   }
 
+  /// Where the recording does not tell chunks, those of an interleaved pipeline look like so many more micro-batches.
+  /// The order of forward and backward passes tells: no other schedule has as many forward passes ahead.
+  void number_chunks() {
+    constexpr std::int64_t most_passes = 1 << 16, most_chunks = 16;
+    if (chunks_said_ || job_.stages < 2 || job_.stages * job_.micro_batches > most_passes) return;
+    const auto passes = static_cast<std::uint32_t>(job_.micro_batches);
+    const PipelineShape whole{static_cast<std::uint32_t>(job_.stages), 1, passes};
+    for (const PipelineSchedule& schedule : pipeline_schedules())
+      if (schedule.copies == 1 && schedule.unsuitable(whole).empty() && !slots_of(schedule, whole).empty()) return;
+    const PipelineSchedule& interleaved = *pipeline_schedule("interleaved");
+    for (std::uint32_t chunks = 2; chunks <= most_chunks; ++chunks) {
+      const PipelineShape shape{whole.stages, chunks, passes / chunks};
+      if (passes % chunks != 0 || !interleaved.unsuitable(shape).empty()) continue;
+      const std::vector<std::vector<PipelineSlot>> slots = slots_of(interleaved, shape);
+      if (slots.empty()) continue;
+      for (JobStep& step : job_.steps) {
+        std::vector<std::size_t> next(job_.workers.size(), 0);
+        for (JobOperation& o : step.operations) {
+          if (!is_pass(job_.types[o.type].role)) continue;
+          const PipelineSlot& slot = slots[o.worker][next[o.worker]++];
+          o.chunk = static_cast<std::int32_t>(slot.chunk);
+          o.micro_batch = static_cast<std::int32_t>(slot.micro_batch);
+        }
+      }
+      job_.chunks = chunks;
+      job_.micro_batches = shape.micro_batches;
+      job_.notes.push_back("the order of the passes is that of an interleaved pipeline of " + std::to_string(chunks) +
+                           " chunks a stage: " + std::to_string(passes) + " forward passes are " +
+                           std::to_string(shape.micro_batches) + " micro-batches");
+      return;
+    }
+  }
+  /// The passes of each worker, if it runs forward and backward passes in the order of the schedule in every step.
+  [[nodiscard]] std::vector<std::vector<PipelineSlot>> slots_of(const PipelineSchedule& schedule,
+                                                                const PipelineShape& shape) const {
+    std::vector<std::vector<PipelineSlot>> slots;
+    for (const JobWorker& worker : job_.workers)
+      slots.push_back(schedule.order(shape, static_cast<std::uint32_t>(worker.stage)));
+    std::vector<std::size_t> next(slots.size());
+    for (const JobStep& step : job_.steps) {
+      std::ranges::fill(next, std::size_t{0});
+      for (const JobOperation& o : step.operations) {
+        const Role role = job_.types[o.type].role;
+        if (!is_pass(role)) continue;
+        const std::vector<PipelineSlot>& order = slots[o.worker];
+        const PipelinePass pass = role == Role::forward ? PipelinePass::forward : PipelinePass::backward;
+        if (next[o.worker] == order.size() || order[next[o.worker]++].pass != pass) return {};
+      }
+      for (std::size_t w = 0; w < slots.size(); ++w)
+        if (next[w] != slots[w].size()) return {};
+    }
+    return slots;
+  }
+
   std::span<const Trace> traces_;
   PipelineJob job_;
+  bool chunks_said_ = false;
   std::map<std::string, std::uint32_t, std::less<>> types_;
   std::map<std::int64_t, JobStep> steps_;
 };

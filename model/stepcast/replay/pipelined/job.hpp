@@ -90,7 +90,8 @@ struct PipelineJob {
   std::vector<std::string> notes;
 };
 
-/// Operations, workers and steps; Inapplicable when there are none. Waits are still to be added.
+/// Operations, workers and steps; Inapplicable when there are none. Waits are still to be added. Where the traces
+/// number no chunks, the order of the passes tells those of an interleaved pipeline.
 [[nodiscard]] Answer<PipelineJob> operations_of(std::span<const Trace>);
 [[nodiscard]] Answer<PipelineJob> job_of(std::span<const Trace>);
 

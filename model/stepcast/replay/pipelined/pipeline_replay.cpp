@@ -158,6 +158,7 @@ class WhatIf {
     for (const JobStep& step : job_.steps)
       for (std::size_t o = 0; o < step.operations.size(); ++o) seen[step.operations[o].type].push_back(step.work[o]);
     for (std::size_t t = 0; t < seen.size(); ++t) {
+      std::ranges::sort(seen[t]);  // the last bit of a sum is not a matter of the order in which files were named
       double mean = 0;
       for (const double work : seen[t]) mean += work / static_cast<double>(seen[t].size());
       const bool meets = job_.types[t].together != Together::alone || !computes(job_.types[t].role);
@@ -310,6 +311,13 @@ class WhatIf {
 };
 
 }  // namespace
+
+std::string PipelineReplay::caution() const {
+  constexpr double largest_trusted_error = 0.10;  // as of other traces (SelfCheck)
+  if (median_error <= largest_trusted_error) return {};
+  return "the passes, rebuilt, do not give back the measured steps (limit: " + percent(largest_trusted_error) +
+         "): what they wait for is not recorded, and causes and other schedules are doubtful";
+}
 
 Answer<PipelineReplay> pipeline_replay_of(std::span<const Trace> traces) {
   const Answer<PipelineJob> job = job_of(traces);

@@ -50,6 +50,7 @@ struct ReorderedPipeline {
   Seconds step;
   bool recorded = false;         ///< the order in which the job ran
   bool backward_halved = false;  ///< its backward passes are split, which was assumed to be in halves
+  bool stages_halved = false;    ///< it needs two chunks a stage, which were assumed to be halves
 };
 struct PipelineReplay {
   std::vector<PipelineStepReplay> steps;
@@ -68,6 +69,9 @@ struct PipelineReplay {
   double schedule_error = 0;  ///< the recorded schedule against the median of the other steps; 0: none recognised
   std::string cause;          ///< in words: "worker 3 (replica 3, stage 0): its passes take 2.3 x those of its peers"
   std::vector<std::string> notes;
+
+  /// Why not to trust it, in words; empty where the job's steps come back.
+  [[nodiscard]] std::string caution() const;
 };
 /// Of traces that are the passes of a pipelined job (is_pipelined, documents.hpp).
 [[nodiscard]] Answer<PipelineReplay> pipeline_replay_of(std::span<const Trace>);

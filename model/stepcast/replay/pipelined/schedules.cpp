@@ -40,7 +40,7 @@ class Reordering {
       const bool halved = std::ranges::any_of(order, [](const PipelineSlot& slot) {
         return slot.pass == PipelinePass::input_gradient || slot.pass == PipelinePass::weight_gradient;
       });
-      out.schedules.push_back({schedule.name, *step, is_recorded(schedule, shape), halved});
+      out.schedules.push_back({schedule.name, *step, is_recorded(schedule, shape), halved, shape.chunks > job_.chunks});
       if (out.schedules.back().recorded && !others.empty()) out.schedule_error = std::abs(*step / out.held_out - 1);
       known.push_back(std::move(order));
     }
@@ -165,16 +165,21 @@ class Reordering {
     return median(std::move(alike));
   }
 
-  /// The recorded chunks where the schedule takes them, else all that a device holds as one.
+  /// The recorded chunks where the schedule takes them, else all that a device holds as one. Interleaving one chunk is
+  /// nothing: then each stage is two halves.
   [[nodiscard]] PipelineShape shape_for(const PipelineSchedule& schedule) const {
     PipelineShape shape{static_cast<std::uint32_t>(job_.stages), static_cast<std::uint32_t>(job_.chunks),
                         static_cast<std::uint32_t>(job_.micro_batches)};
     if (!schedule.unsuitable(shape).empty()) shape.chunks = 1;
-    return shape;
+    PipelineShape halves = shape;
+    halves.chunks = 2;
+    const bool interleaves = schedule.name == "interleaved";
+    return interleaves && job_.chunks == 1 && job_.stages > 1 && schedule.unsuitable(halves).empty() ? halves : shape;
   }
 
   [[nodiscard]] std::vector<ChunkTimes> times_for(const std::vector<ChunkTimes>& recorded, std::size_t parts) const {
     if (recorded.size() == parts) return recorded;
+    if (recorded.size() < parts) return halved(recorded);
     const auto stages = static_cast<std::size_t>(job_.stages);
     std::vector<ChunkTimes> merged(recorded.begin(), recorded.begin() + static_cast<std::ptrdiff_t>(stages));
     for (std::size_t p = stages; p < recorded.size(); ++p) {
@@ -186,12 +191,35 @@ class Reordering {
     return merged;
   }
 
+  /// Two chunks of each stage, half of it each; what the last stage hands back to the first goes as between the others.
+  [[nodiscard]] std::vector<ChunkTimes> halved(const std::vector<ChunkTimes>& stages) const {
+    const Seconds first = turn(Role::backward, Role::forward), last = turn(Role::forward, Role::backward);
+    std::vector<ChunkTimes> chunks;
+    for (int half = 0; half < 2; ++half)
+      for (std::size_t s = 0; s < stages.size(); ++s) {
+        ChunkTimes chunk = stages[s];
+        if (s == 0) chunk.weight_gradient -= first;
+        if (s + 1 == stages.size()) chunk.forward -= last;
+        chunk.forward = chunk.forward / 2;
+        chunk.input_gradient = chunk.input_gradient / 2;
+        chunk.weight_gradient = chunk.weight_gradient / 2;
+        if (s + 1 == stages.size()) chunk.send_forward = stages.front().send_forward;
+        if (s == 0) chunk.send_backward = stages.back().send_backward;
+        chunks.push_back(chunk);
+      }
+    chunks.back().send_forward = chunks.front().send_backward = Seconds(0);
+    chunks.back().forward += last;
+    chunks.front().weight_gradient += first;
+    return chunks;
+  }
+
   /// The slowest replica sets the pace; nothing for a schedule that does not fit.
   [[nodiscard]] std::optional<Seconds> step_in(const PipelineSchedule& schedule, const PipelineShape& shape) const {
     Answer<PipelineEvaluator> evaluator = PipelineEvaluator::of(schedule, shape);
     if (!evaluator) return std::nullopt;
     const std::size_t parts = std::size_t{shape.stages} * shape.chunks;
-    if (parts != replicas_.front().size() && parts != static_cast<std::size_t>(job_.stages)) return std::nullopt;
+    const auto stages = static_cast<std::size_t>(job_.stages);
+    if (parts != replicas_.front().size() && parts != stages && parts != 2 * stages) return std::nullopt;
     // Sends run beside computation only where they were seen to.
     const bool overlap = std::ranges::any_of(
         job_.types, [](const OperationType& type) { return type.role == Role::send && !type.in_order; });

@@ -20,7 +20,10 @@ namespace stepcast {
 /// Stands outside the unnamed namespace, so that `add_fields` finds it.
 static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
   using Json = nlohmann::ordered_json;
-  Json order = Json::array();
+  Json order = Json::array(), units = Json::array();
+  for (const UnitChoice& c : l.unit_choices)
+    units.push_back(
+        {{"units", c.units}, {"tensor", c.tensor}, {"zero", c.zero}, {"recomputation", name_of(c.recomputation)}});
   for (const Dimension dimension : l.order) order.push_back(name_of(dimension));
   return {{"tensor", l.tensor},
           {"context", l.context},
@@ -39,7 +42,8 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"scheme", l.scheme ? l.scheme->name : "1d"},
           {"schedule", l.schedule ? Json(l.schedule->name) : Json(nullptr)},
           {"order", std::move(order)},
-          {"stage_units", l.stage_units}};
+          {"stage_units", l.stage_units},
+          {"units", std::move(units)}};
 }
 
 namespace {
@@ -66,6 +70,7 @@ void add_subject(Json& json, const LayoutSubject& subject) {
   json["global_batch_samples"] = subject.global_batch;
   json["memory_cap_bytes"] = known(subject.memory_cap.value());
   json["trusted"] = workload.shape ? Json(nullptr) : Json(subject.check.trusted());
+  if (const std::string caution = subject.check.caution(); !caution.empty()) json["caution"] = caution;
   json["workload_assumed"] = workload.assumed;
 }
 
@@ -116,27 +121,49 @@ void write_layout_search_json(std::ostream& out, const LayoutSearchReport& repor
   write(out, json);
 }
 
-void write_unit_frontier_json(std::ostream& out, const UnitFrontierReport& report) {
-  const AssignmentFrontier& frontier = report.found.frontier;
-  Json json = {{"schema", "stepcast.unit_frontier/1"}};
-  add_subject(json, report.subject);
-  json["exact"] = frontier.exact;
-  json["units"] = report.found.units.of.size();
-  json["best"] = nullptr;
-  json["frontier"] = Json::array();
-  const Assignment* best = fastest_within(frontier, report.subject.memory_cap);
-  for (const Assignment& point : frontier.points) {
+namespace {
+
+Json frontier_json(const UnitFrontier& found, const DeviceCount& count) {
+  Json json = {{"exact", found.exact}, {"units", found.units}, {"best", nullptr}, {"frontier", Json::array()}};
+  const UnitPoint* best = fastest_within(found, count.options.memory_cap);
+  for (const UnitPoint& point : found.points) {
     if (&point == best) json["best"] = json["frontier"].size();
     Json runs = Json::array();
-    for (const UnitRun& run : runs_of(report.found.units, point))
+    for (const UnitRun& run : runs_of(point.plan.layout, found.units))
       runs.push_back({{"first_unit", run.first},
-                      {"units", run.units},
-                      {"tensor", run.configuration.tensor},
-                      {"data", run.configuration.data},
-                      {"zero", run.configuration.zero},
-                      {"recomputation", name_of(run.configuration.recomputation)}});
-    json["frontier"].push_back(
-        {{"memory_bytes", point.memory}, {"iteration_s", point.time}, {"runs", std::move(runs)}});
+                      {"units", run.choice.units},
+                      {"tensor", run.choice.tensor},
+                      {"data", count.cluster.workers() / run.choice.tensor},
+                      {"zero", run.choice.zero},
+                      {"recomputation", name_of(run.choice.recomputation)}});
+    json["frontier"].push_back({{"memory_bytes", point.memory.value()},
+                                {"iteration_s", point.iteration.value()},
+                                {"plan", text_of(point.plan)},
+                                {"runs", std::move(runs)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+void write_unit_frontier_json(std::ostream& out, const UnitFrontierReport& report) {
+  Json json = {{"schema", "stepcast.unit_frontier/1"}};
+  add_subject(json, report.subject);
+  json["objective"] = key_of(report.objective);
+  json["target_step_s"] = known(report.target_step.value());
+  json["choice"] = nullptr;
+  if (const UnitPoint* point = report.choice.point)
+    json["choice"] = {{"devices", report.choice.devices->cluster.workers()},
+                      {"plan", text_of(point->plan)},
+                      {"memory_bytes", point->memory.value()},
+                      {"iteration_s", point->iteration.value()},
+                      {"settings", json_value(report.settings)}};
+  json["counts"] = Json::array();
+  for (const DeviceCount& count : report.counts) {
+    Json one = {{"devices", count.cluster.workers()}, {"global_batch_samples", count.options.global_batch}};
+    if (count.found) one.update(frontier_json(*count.found, count));
+    else one["inapplicable"] = count.found.reason();
+    json["counts"].push_back(std::move(one));
   }
   write(out, json);
 }

@@ -48,26 +48,28 @@ void write_pipeline_replay_json(std::ostream& out, const PipelineReplay& replay)
     schedules.push_back({{"schedule", other.schedule},
                          {"step_s", other.step.value()},
                          {"recorded", other.recorded},
-                         {"backward_halved", other.backward_halved}});
-  const Json json{{"schema", "stepcast.pipeline_replay/1"},
-                  {"stages", replay.stages},
-                  {"replicas", replay.replicas},
-                  {"chunks", replay.chunks},
-                  {"micro_batches", replay.micro_batches},
-                  {"measured_s", replay.measured.value()},
-                  {"rebuilt_s", replay.rebuilt.value()},
-                  {"median_error", replay.median_error},
-                  {"forecast_s", replay.forecast.value()},
-                  {"forecast_error", replay.forecast_error},
-                  {"slowdown", replay.replicas > 1 ? Json(replay.slowdown) : Json(nullptr)},
-                  {"unevenness", replay.unevenness},
-                  {"cause", replay.cause},
-                  {"slow_workers", slow_json(replay.workers)},
-                  {"slow_stages", slow_json(replay.stages_slow)},
-                  {"schedules", std::move(schedules)},
-                  {"schedule_error", replay.schedule_error > 0 ? Json(replay.schedule_error) : Json(nullptr)},
-                  {"notes", replay.notes},
-                  {"steps", steps_json(replay)}};
+                         {"backward_halved", other.backward_halved},
+                         {"stages_halved", other.stages_halved}});
+  Json json{{"schema", "stepcast.pipeline_replay/1"},
+            {"stages", replay.stages},
+            {"replicas", replay.replicas},
+            {"chunks", replay.chunks},
+            {"micro_batches", replay.micro_batches},
+            {"measured_s", replay.measured.value()},
+            {"rebuilt_s", replay.rebuilt.value()},
+            {"median_error", replay.median_error},
+            {"forecast_s", replay.forecast.value()},
+            {"forecast_error", replay.forecast_error},
+            {"slowdown", replay.replicas > 1 ? Json(replay.slowdown) : Json(nullptr)},
+            {"unevenness", replay.unevenness},
+            {"cause", replay.cause},
+            {"slow_workers", slow_json(replay.workers)},
+            {"slow_stages", slow_json(replay.stages_slow)},
+            {"schedules", std::move(schedules)},
+            {"schedule_error", replay.schedule_error > 0 ? Json(replay.schedule_error) : Json(nullptr)},
+            {"notes", replay.notes},
+            {"steps", steps_json(replay)}};
+  if (const std::string caution = replay.caution(); !caution.empty()) json["caution"] = caution;
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 

@@ -1,4 +1,5 @@
 // Rows of a sweep as CSV (RFC 4180, lines end in \n) and as JSON lines.
+#include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/sweep/sweep.hpp>
@@ -16,7 +17,8 @@ std::string number(double value) { return std::isfinite(value) ? exact_text_of(v
 /// Nothing for a quantity whose zero means "unknown".
 std::string known_or_empty(double value) { return value > 0 ? number(value) : std::string(); }
 
-std::string csv_field(const std::string& text) {
+std::string csv_field(const std::string& given) {
+  const std::string text = printable(given);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) {

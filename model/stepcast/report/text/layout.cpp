@@ -142,17 +142,23 @@ std::string words_of(const LayoutPrediction& p) {
   const std::string scheme = l.scheme && l.scheme->name != "1d" ? std::string(l.scheme->name) + " " : "";
   const std::string schedule = l.schedule ? std::string(l.schedule->name) : "1f1b";
   std::vector<std::string> parts;
-  add(parts, l.tensor > 1,
+  const bool chosen = !l.unit_choices.empty();
+  std::string choices;
+  for (const UnitChoice& c : l.unit_choices)
+    choices += (choices.empty() ? "" : ", ") + counted(std::int64_t{c.units}, "unit") + " " + text_of(c);
+  add(parts, chosen, "each unit its own: " + choices);
+  add(parts, !chosen && l.tensor > 1,
       scheme + "tensor parallelism" + over(l.tensor) + (l.sequence_parallel ? " with sequence parallelism" : ""));
   add(parts, l.context > 1, "context parallelism" + over(l.context));
   add(parts, l.pipeline > 1,
       counted(l.pipeline, "pipeline stage") + " (" + schedule +
           (l.chunks > 1 ? ", " + std::to_string(l.chunks) + " chunks each" : "") + ")");
-  add(parts, l.data > 1,
+  add(parts, !chosen && l.data > 1,
       counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : ""));
   add(parts, l.expert > 1, "experts spread" + over(l.expert));
   add(parts, parts.empty(), "one device");
-  const std::string samples = counted(l.micro_batch, "sample");
+  const std::string samples =
+      counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");
   parts.push_back(p.micro_batches == 1 ? "one micro-batch of " + samples
                                        : std::to_string(p.micro_batches) + " micro-batches of " + samples);
   if (l.recomputation != Recomputation::none)
@@ -195,7 +201,9 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
   if (p.model_flops_utilization > 0)
     write_labelled(out, "MFU",
                    percent(p.model_flops_utilization) + ": operations of the model over the peak of all devices");
+  if (p.run) write_run(out, *p.run);
   write_labelled(out, "bound", p.bound);
+  if (p.input) write_input(out, *p.input);
   write_labelled(out, "memory",
                  memory_text(p.memory.total(), subject.memory_cap) + " a device" +
                      (subject.memory_cap > Bytes(0) ? "" : "; how much it has is not known (--device-memory)"));
@@ -216,6 +224,7 @@ void write_layout_breakdown(std::ostream& out, const LayoutPrediction& p) {
                {"pipeline bubble", b.bubble, p.plan.layout.pipeline > 1},
                {"exposed gradients", b.gradients, p.plan.layout.data > 1},
                {"update", b.update, false},
+               {"input", b.input, false},
                {"other", b.other, false}};
   TextTable table({{"part of the step"}, {"time", Align::right}, {"share", Align::right}});
   for (const auto& part : parts)
@@ -264,19 +273,24 @@ void write_layout_comparison_text(std::ostream& out, const LayoutComparisonRepor
   if (std::none_of(report.rows.begin(), report.rows.end(), works)) {
     out << "No plan can run on this cluster.\n";
   } else {
-    TextTable table({{"plan", Align::flexible},
-                     {"step", Align::right},
-                     {"gain", Align::right},
-                     {"compute", Align::right},
-                     {"bubble", Align::right},
-                     {"gradients", Align::right},
-                     {"memory", Align::right}});
+    std::vector<TextTable::Column> columns{
+        {"plan", Align::flexible}, {"step", Align::right},      {"gain", Align::right},  {"compute", Align::right},
+        {"bubble", Align::right},  {"gradients", Align::right}, {"memory", Align::right}};
+    const bool runs = slowest->prediction->run.has_value();
+    if (runs) columns.push_back({"run", Align::right});
+    TextTable table(std::move(columns));
     for (const LayoutRow& row : report.rows) {
       if (!row.prediction) continue;
       const LayoutPrediction& p = *row.prediction;
-      table.add_row({row.plan, text_of(p.iteration), fixed(slowest->prediction->iteration / p.iteration, 2) + "x",
-                     text_of(p.breakdown.compute + p.breakdown.recomputation), text_of(p.breakdown.bubble),
-                     text_of(p.breakdown.gradients), text_of(p.memory.total())});
+      std::vector<std::string> cells{row.plan,
+                                     text_of(p.iteration),
+                                     fixed(slowest->prediction->iteration / p.iteration, 2) + "x",
+                                     text_of(p.breakdown.compute + p.breakdown.recomputation),
+                                     text_of(p.breakdown.bubble),
+                                     text_of(p.breakdown.gradients),
+                                     text_of(p.memory.total())};
+      if (runs) cells.push_back(duration_text(p.run->duration));
+      table.add_row(std::move(cells));
     }
     table.write(out);
   }

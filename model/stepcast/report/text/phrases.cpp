@@ -1,10 +1,14 @@
 // Headings, intervals and lists that the text reports share.
+#include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <ostream>
+#include <string>
 #include <utility>
 
 namespace stepcast {
@@ -40,19 +44,61 @@ std::string cluster_text(const Cluster& c) {
   if (c.nodes > 1) text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
   if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
   if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
+  char share[32];
+  if (c.nodes > 1 && c.transport.loss > 0) {
+    std::snprintf(share, sizeof share, "%g %%", 100 * c.transport.loss);
+    text += std::string(", ") + share + " of the packets lost";
+  }
+  if (c.nodes > 1 && c.transport.stalls > 0) {
+    std::snprintf(share, sizeof share, "%g", c.transport.stalls);
+    text += std::string(", ") + share + " time-outs of " + text_of(c.transport.timeout) + " a packet";
+  }
   return c.name.empty() ? text : c.name + ": " + text;
 }
 
 std::string short_bound(std::string_view bound) {
-  constexpr std::pair<std::string_view, std::string_view> names[] = {
-      {"communication bandwidth", "bandwidth"}, {"start-up of messages", "start-up"},
-      {"waiting for input", "input"},           {"waiting for a timer", "timer"},
-      {"encoding and decoding", "codec"},       {"host issue of kernels", "host issue"}};
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"communication bandwidth", "bandwidth"},
+                                                                     {"start-up of messages", "start-up"},
+                                                                     {"waiting for input", "input"},
+                                                                     {"waiting for a timer", "timer"},
+                                                                     {"time-outs of lost packets", "time-outs"},
+                                                                     {"encoding and decoding", "codec"},
+                                                                     {"host issue of kernels", "host issue"}};
   const std::string_view plain = bound.substr(0, bound.find(" ("));
   for (const auto& [in_full, name] : names)
     if (plain == in_full) return std::string(name);
   return std::string(plain);
 }
+
+void write_input(std::ostream& out, const InputDiagnosis& input) {
+  write_labelled(out, "input",
+                 "with synthetic data " + text_of(input.synthetic) + " a step; waits " + text_of(input.fetch_stall) +
+                     " for fetching, " + text_of(input.prep_stall) + " for preparing");
+  write_labelled(out, "enough",
+                 "a larger cache alone helps up to " + percent(input.sufficient_cache) +
+                     " of the data set, more loader workers alone up to " + std::to_string(input.sufficient_workers) +
+                     " a machine");
+}
+
+std::string duration_text(Seconds time) {
+  constexpr double minute = 60, hour = 3600, day = 86400;
+  const double s = time.value();
+  if (s < 10 * minute) return text_of(time);
+  if (s < 2 * hour) return fixed(s / minute, 1) + " min";
+  if (s < 4 * day) return fixed(s / hour, 1) + " h";
+  return fixed(s / day, 1) + " days";
+}
+
+std::string run_text(const TrainingRun& run) {
+  std::string text =
+      duration_text(run.duration) + " for " + counted(static_cast<std::int64_t>(run.iterations), "iteration");
+  if (run.warm_up_iterations > 0)
+    text += ", of which " + duration_text(run.warm_up) + " for the " +
+            std::to_string(static_cast<std::int64_t>(run.warm_up_iterations)) + " of its warm-up";
+  return text;
+}
+
+void write_run(std::ostream& out, const TrainingRun& run) { write_labelled(out, "run", run_text(run)); }
 
 void write_ranks(std::ostream& out, const std::vector<TracedRank>& ranks, std::string_view lateness) {
   if (ranks.empty()) return;
@@ -83,10 +129,39 @@ void write_assumed(std::ostream& out, const std::vector<std::string>& assumed, s
 void write_settings(std::ostream& out, std::string_view settings) {
   while (!settings.empty()) {
     const auto end = std::min(settings.find('\n'), settings.size());
-    out << "    " << settings.substr(0, end) << '\n';
+    out << "    " << printable(settings.substr(0, end)) << '\n';
     settings.remove_prefix(std::min(end + 1, settings.size()));
   }
 }
+
+namespace {
+
+// Who exchanges models with whom, at which share of the links, and how long that takes.
+void write_overlay(std::ostream& out, const OverlayNetwork& overlay, Bytes model) {
+  const OverlayExchange exchange = exchange_over(overlay);
+  write_labelled(out, "overlay",
+                 (overlay.name.empty() ? "" : overlay.name + ": ") + counted(std::ssize(overlay.agents), "agent") +
+                     " exchange models along " + counted(std::ssize(overlay.edges), "edge") + " over " +
+                     counted(std::ssize(overlay.links), "link"));
+  using Align = TextTable::Align;
+  TextTable table({{"route", Align::left},
+                   {"share", Align::right},
+                   {"limited by", Align::left},
+                   {"alone", Align::right},
+                   {"exchange", Align::right}});
+  for (const OverlayShare& share : exchange.shares) {
+    std::string route;
+    for (const std::string& stop : share.route) route += (route.empty() ? "" : "-") + printable(stop);
+    table.add_row({route, text_of(share.rate), printable(share.bottleneck), text_of(share.alone),
+                   text_of(share.latency + model / share.rate)});
+  }
+  table.write(out);
+  write_labelled(out, "exchange",
+                 text_of(exchange.latency + model / exchange.least) +
+                     " as routed; by maximum flow no routing takes less than " + text_of(model / exchange.best));
+}
+
+}  // namespace
 
 void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
   write_labelled(out, "replay", replay_text(check));
@@ -94,6 +169,7 @@ void write_heading(std::ostream& out, const Profile& profile, const Cluster& clu
   write_labelled(out, "model", model_text(profile));
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));
+  if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
   write_assumed(out, profile.assumed, "'stepcast profile' says all");
   if (const std::string caution = check.caution(); !caution.empty())
     write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");

@@ -25,6 +25,14 @@ namespace stepcast {
 /// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
 [[nodiscard]] std::string short_bound(std::string_view bound);
 
+/// The step's waits for input, and how much cache and how many workers would end them.
+void write_input(std::ostream&, const InputDiagnosis&);
+/// "2.4 h": of a whole run.
+[[nodiscard]] std::string duration_text(Seconds);
+/// How long a run takes, its warm-up named.
+[[nodiscard]] std::string run_text(const TrainingRun&);
+void write_run(std::ostream&, const TrainingRun&);
+
 /// Several ranks that were traced together: a row for each, and who is late; nothing for one rank.
 void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view lateness);
 /// What every prediction opens with: replay, model, gradients, cluster, and a caution if the replay is off.

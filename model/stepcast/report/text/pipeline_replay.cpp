@@ -81,6 +81,7 @@ void write_schedules(std::ostream& out, const PipelineReplay& replay) {
     std::string remark;
     if (other.recorded) remark = "as recorded, " + percent(replay.schedule_error) + " off the steps not used";
     if (other.backward_halved) remark = "assuming that both gradients take half of the backward pass";
+    if (other.stages_halved) remark = "assuming two chunks a stage, half of it each";
     table.add_row({std::string(other.schedule), text_of(other.step), remark});
   }
   if (!table.empty()) out << '\n', table.write(out);
@@ -117,6 +118,7 @@ void write_pipeline_replay_text(std::ostream& out, const PipelineReplay& replay)
   write_labelled(
       out, "forecast",
       text_of(replay.forecast) + ", from the passes of other steps alone; " + percent(replay.forecast_error) + " off");
+  if (const std::string caution = replay.caution(); !caution.empty()) write_labelled(out, "CAUTION", caution);
   write_what_ifs(out, replay);
   for (const std::string& note : replay.notes) write_labelled(out, "note", note);
   write_slow(out, replay);

@@ -34,6 +34,7 @@ void write_placement_text(std::ostream& out, const PlacementReport& report) {
                      " micro-batches of " + std::to_string(micro_batch));
   write_assumed(out, report.workload.assumed, "--json says all");
   out << '\n';
+  write_labelled(out, "plan", text_of(plan_of(report.choice)));
   write_labelled(out, "step",
                  text_of(placement.iteration) + " (" +
                      std::string(options.schedule ? options.schedule->name : "gpipe") +
@@ -70,6 +71,7 @@ void write_placement_json(std::ostream& out, const PlacementReport& report) {
       {"schema", "stepcast.placement/1"},
       {"model", report.workload.name},
       {"devices", report.cluster.name},
+      {"plan", text_of(plan_of(report.choice))},
       {"global_batch_samples", report.global_batch},
       {"micro_batch_samples", report.choice.micro_batch},
       {"micro_batches", report.choice.options.micro_batches},

@@ -6,6 +6,7 @@
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
 
 namespace stepcast {
@@ -13,21 +14,67 @@ namespace {
 
 using Align = TextTable::Align;
 
-TextTable plan_table(const std::vector<RankedPlan>& plans) {
-  TextTable table({{"#", Align::right},
-                   {"plan", Align::flexible},
-                   {"step", Align::right},
-                   {"gain", Align::right},
-                   {"exposed", Align::right},
-                   {"machines", Align::right},
-                   {"bound"}});
+/// Steps differ by what the cluster is said to do, not by the noise of the trace alone.
+bool is_irregular(const Cluster& cluster) {
+  return cluster.transport.stalls > 0 || cluster.stragglers.jitter.distribution != Jitter::Distribution::none;
+}
+
+/// Every plan is then told with the duration of that run.
+bool asks_for_run(const std::vector<RankedPlan>& plans) { return !plans.empty() && plans.front().prediction.run; }
+
+TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluster) {
+  const bool tail = is_irregular(cluster), runs = asks_for_run(plans);
+  std::vector<TextTable::Column> columns{{"#", Align::right}, {"plan", Align::flexible}, {"step", Align::right}};
+  if (tail) columns.push_back({"p99", Align::right});
+  if (runs) columns.push_back({"run", Align::right});
+  for (const char* name : {"gain", "exposed", "machines"}) columns.push_back({name, Align::right});
+  columns.push_back({"bound"});
+  TextTable table(std::move(columns));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Prediction& p = plans[i].prediction;
-    table.add_row({std::to_string(i + 1), text_of(p.plan), text_of(p.iteration), fixed(plans[i].speed_up, 2) + "x",
-                   text_of(p.breakdown.exposed_communication), std::to_string(plans[i].machines),
-                   short_bound(p.bound)});
+    std::vector<std::string> row{std::to_string(i + 1), text_of(p.plan), text_of(p.iteration)};
+    if (tail) row.push_back(text_of(p.step_p99));
+    if (runs) row.push_back(duration_text(p.run->duration));
+    for (std::string cell : {fixed(plans[i].speed_up, 2) + "x", text_of(p.breakdown.exposed_communication),
+                             std::to_string(plans[i].machines), short_bound(p.bound)})
+      row.push_back(std::move(cell));
+    table.add_row(std::move(row));
   }
   return table;
+}
+
+/// What other software or machines would win, where they would.
+void write_elsewhere(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  const auto others = std::ranges::find_if_not(plans, &RankedPlan::is_at_hand);
+  if (others == plans.end()) return;
+  const Seconds best = plans.front().prediction.iteration;
+  TextTable table({{"plan", Align::flexible},
+                   {"step", Align::right},
+                   {"gain", Align::right},
+                   {"machines", Align::right},
+                   {"needs", Align::flexible}});
+  std::size_t faster = 0;
+  for (auto p = others; p != plans.end() && p->prediction.iteration * (1 + indifference) < best; ++p, ++faster)
+    table.add_row({text_of(p->prediction.plan), text_of(p->prediction.iteration), fixed(p->speed_up, 2) + "x",
+                   std::to_string(p->machines), p->elsewhere});
+  out << '\n';
+  if (faster == 0) {
+    out << "Nothing that needs other software or servers is faster (--all ranks it, too).\n";
+    return;
+  }
+  out << "Faster, with other software or servers (--all ranks every plan by its step):\n\n";
+  table.write(out);
+}
+
+/// Plans that no answer from this trace can tell apart.
+void write_equals(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  const auto equal = [](const RankedPlan& p) { return p.is_at_hand() && p.as_good_as_any; };
+  const auto count = std::ranges::count_if(plans, equal);
+  if (count < 2) return;
+  out << '\n'
+      << "Plans 1 to " << count
+      << " lie within the 80 % interval of the fastest: this answer cannot\ntell them apart. What is in use, then "
+         "the simplest, stands first.\n";
 }
 
 bool uses_servers(const RankedPlan& plan) { return needs_servers(plan.prediction.plan); }
@@ -57,8 +104,8 @@ std::string range_text(const Range& range, const std::string& best) {
   if (!range.below.empty() && !range.above.empty()) where = "on networks of " + low + " to " + high;
   else if (!range.below.empty()) where = "on networks of " + low + " and more (tried up to " + high + ")";
   else if (!range.above.empty()) where = "on networks of up to " + high + " (tried down to " + low + ")";
-  return best + " is best, or within 0.5 %, " + where + other(range.below, "below", range.low) +
-         other(range.above, "above", range.high);
+  return best + " is best, or within " + percent(range.tolerance) + ", " + where +
+         other(range.below, "below", range.low) + other(range.above, "above", range.high);
 }
 
 // The best plan that needs neither another framework nor more machines: often nearly as good, and always less work.
@@ -85,7 +132,8 @@ std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
   if (best.speed_up < 1 + indifference)
     return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
   return fixed(best.speed_up, 2) + "x over DDP with 25 MiB buckets (" + text_of(baseline.iteration) + ", of which " +
-         text_of(baseline.breakdown.exposed_communication) + " exposed communication)";
+         text_of(baseline.breakdown.exposed_communication) + " exposed communication)" +
+         (baseline.iteration <= best.prediction.interval_high ? ": less than this answer resolves" : "");
 }
 
 void write_advice(std::ostream& out, const RankingReport& report) {
@@ -94,6 +142,7 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   write_labelled(out, "best plan", text_of(p.plan));
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
   write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
+  if (p.run) write_run(out, *p.run);
   if (best.standard.iteration > p.iteration)
     write_labelled(out, "tuning", "with its default settings " + text_of(best.standard.iteration));
   if (p.throughput_samples_per_s > 0)
@@ -113,17 +162,33 @@ void write_advice(std::ostream& out, const RankingReport& report) {
 void write_more_settings(std::ostream& out, const std::vector<RankedPlan>& plans) {
   constexpr std::size_t shown = 3;
   for (std::size_t i = 1; i < std::min(shown, plans.size()); ++i) {
-    if (plans[i].settings.empty()) continue;
+    if (plans[i].settings.empty() || plans[i].speed_up < 1 + indifference) continue;
     out << '\n';
     write_labelled(out, "settings", "of " + text_of(plans[i].prediction.plan) + ":");
     write_settings(out, plans[i].settings);
   }
 }
 
-void write_others(std::ostream& out, const std::vector<RankedPlan>& others) {
+void write_others(std::ostream& out, const std::vector<RankedPlan>& others, const Cluster& cluster) {
   if (others.empty()) return;
   out << "\nPlans that change the arithmetic (what they cost in accuracy is not predicted):\n\n";
-  plan_table(others).write(out);
+  plan_table(others, cluster).write(out);
+  // Of the best few; a list of all would be longer than the ranking.
+  constexpr std::size_t shown = 3;
+  std::vector<std::string> cautions;
+  const auto add = [&](std::string_view name, std::string_view caution) {
+    std::string line = std::string(name) + ": " + std::string(caution);
+    if (!caution.empty() && std::find(cautions.begin(), cautions.end(), line) == cautions.end())
+      cautions.push_back(std::move(line));
+  };
+  for (std::size_t i = 0; i < std::min(shown, others.size()); ++i) {
+    const PlanSpec& plan = others[i].prediction.plan;
+    add(plan.strategy->name, plan.strategy->caution);
+    for (const ModifierSpec& m : plan.modifiers) add(m.modifier->name, m.modifier->caution);
+  }
+  if (cautions.empty()) return;
+  out << '\n';
+  for (const std::string& caution : cautions) write_labelled(out, "caution", caution);
 }
 
 void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plans) {
@@ -135,18 +200,23 @@ void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plan
 }
 
 void write_comparison(std::ostream& out, const std::vector<RankedPlan>& plans) {
-  TextTable table({{"plan", Align::flexible},
-                   {"step", Align::right},
-                   {"compute", Align::right},
-                   {"exposed", Align::right},
-                   {"hidden", Align::right},
-                   {"messages", Align::right},
-                   {"gain", Align::right}});
+  std::vector<TextTable::Column> columns{
+      {"plan", Align::flexible}, {"step", Align::right},     {"compute", Align::right}, {"exposed", Align::right},
+      {"hidden", Align::right},  {"messages", Align::right}, {"gain", Align::right}};
+  const bool runs = asks_for_run(plans);
+  if (runs) columns.insert(columns.begin() + 2, {"run", Align::right});
+  TextTable table(std::move(columns));
   for (const RankedPlan& plan : plans) {
     const Prediction& p = plan.prediction;
-    table.add_row({text_of(p.plan), text_of(p.iteration), text_of(p.breakdown.compute),
-                   text_of(p.breakdown.exposed_communication), text_of(p.breakdown.hidden_communication),
-                   std::to_string(p.messages), fixed(plan.speed_up, 2) + "x"});
+    std::vector<std::string> cells{text_of(p.plan),
+                                   text_of(p.iteration),
+                                   text_of(p.breakdown.compute),
+                                   text_of(p.breakdown.exposed_communication),
+                                   text_of(p.breakdown.hidden_communication),
+                                   std::to_string(p.messages),
+                                   fixed(plan.speed_up, 2) + "x"};
+    if (runs) cells.insert(cells.begin() + 2, duration_text(p.run->duration));
+    table.add_row(std::move(cells));
   }
   table.write(out);
 }
@@ -160,13 +230,21 @@ void write_ranking_text(std::ostream& out, const RankingReport& report) {
     out << "No plan can run on this cluster.\n";
   } else if (report.advice) {
     write_advice(out, report);
-    plan_table(ranking.exact).write(out);
-    write_families(out, ranking.exact);
+    if (ranking.by_step) {
+      plan_table(ranking.exact, report.cluster).write(out);
+      write_families(out, ranking.exact);
+    } else {
+      std::vector<RankedPlan> at_hand;
+      std::ranges::copy_if(ranking.exact, std::back_inserter(at_hand), &RankedPlan::is_at_hand);
+      plan_table(at_hand, report.cluster).write(out);
+      write_equals(out, ranking.exact);
+      write_elsewhere(out, ranking.exact);
+    }
     write_more_settings(out, ranking.exact);
   } else {
     write_comparison(out, ranking.exact);
   }
-  write_others(out, ranking.others);
+  write_others(out, ranking.others, report.cluster);
   write_inapplicable(out, ranking.inapplicable);
 }
 

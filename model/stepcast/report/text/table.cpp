@@ -1,4 +1,5 @@
 // Text tables: wrapping and column widths.
+#include <stepcast/base/printable.hpp>
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
@@ -46,12 +47,17 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
 }
 
 void write_labelled(std::ostream& out, std::string_view label, std::string_view text, std::size_t label_width) {
-  std::string margin(label);
-  margin.resize(std::max(label_width, label.size() + 1), ' ');
-  for (const std::string& line : wrapped(text, page_width - margin.size())) {
+  std::string margin = printable(label);
+  margin.resize(std::max(label_width, margin.size() + 1), ' ');
+  for (const std::string& line : wrapped(printable(text), page_width - margin.size())) {
     write_line(out, margin + line);
     margin.assign(margin.size(), ' ');
   }
+}
+
+void TextTable::add_row(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::vector<std::size_t> TextTable::widths() const {

@@ -2,7 +2,8 @@
 // Text tables: columns that line up on a terminal of 80 characters, and paragraphs that are wrapped to it.
 //
 // One column may be flexible: it takes the width that the others leave and wraps into further lines, so that no row
-// is ever wider than the page and nothing is cut off. Not modelled: wide characters; cells are ASCII.
+// is ever wider than the page and nothing is cut off. What steers a terminal does not get through (printable.hpp). Not
+// modelled: wide characters; columns line up where cells are ASCII.
 #include <cstddef>
 #include <iosfwd>
 #include <string>
@@ -29,7 +30,7 @@ class TextTable {
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
   /// As many cells as columns.
-  void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add_row(std::vector<std::string> cells);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
   void write(std::ostream&) const;
 

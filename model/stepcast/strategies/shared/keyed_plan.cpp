@@ -14,7 +14,9 @@ class KeyedPlan {
       : profile_(in.profile),
         exchange_(exchange),
         remote_(in.cluster.nodes > 1),
-        local_(in.cluster.devices_per_node > 1 || !remote_),
+        spreads_(in.cluster.devices_per_node > 1 || !remote_ ||
+                 in.cost.line(Operation::local_reduce_scatter) != CostLine{}),
+        local_(spreads_ || (exchange.pulls_last_only && exchange.period > 1)),
         sums_(remote_ && in.cost.line(Operation::server_sum) != CostLine{}),
         first_use_(in.memory),
         plan_(in.blank()) {
@@ -23,8 +25,10 @@ class KeyedPlan {
     pcie_ = channel("pcie", Discipline::fifo);
     if (!remote_) return;
     const bool shared = server_directions_shared(in.cluster);
-    up_ = channel(shared ? "net" : "up", Discipline::priority);
-    down_ = shared ? up_ : channel("dn", Discipline::priority);
+    // Of several steps under way the oldest goes first, or its last keys would never be served.
+    const Discipline order = exchange.late > 0 ? Discipline::fifo : Discipline::priority;
+    up_ = channel(shared ? "net" : "up", order);
+    down_ = shared ? up_ : channel("dn", order);
     if (sums_) sum_ = channel("srv", Discipline::fifo);
   }
 
@@ -66,14 +70,14 @@ class KeyedPlan {
     Sources ready = copied;  // to be pushed
     if (exchange_.local_update) {
       const Node update = uses_buffer(codec(copied, "local update", update_time(tensor)));
-      forward_waits(local_ ? stage({update}, Operation::local_all_gather, pcie_, tensor.size, false) : update, phase);
+      forward_waits(spreads_ ? stage({update}, Operation::local_all_gather, pcie_, tensor.size, false) : update, phase);
       if (quantised(phase)) ready = {codec({update}, "quantise", quantiser_time(tensor))};
     } else if (quantised(phase)) {
       ready = {codec(copied, "quantise", quantiser_time(tensor))};
     }
     if (!remote_) {
       if (!exchange_.local_update)
-        forward_waits(stage(ready, Operation::local_all_gather, pcie_, tensor.size, false), phase);
+        forward_waits(stage(ready, Operation::local_all_gather, pcie_, tensor.size, false), phase, exchange_.late);
       return {};
     }
     Node end = push(ready, phase);
@@ -82,8 +86,8 @@ class KeyedPlan {
     if (exchange_.pulls_last_only && phase + 1 < exchange_.period) return end;
     end = stage({end}, Operation::pull, down_, tensor.size, false);
     if (exchange_.local_update) return end;
-    if (local_) end = stage({end}, Operation::local_all_gather, pcie_, tensor.size, false);
-    forward_waits(end, phase);
+    if (spreads_) end = stage({end}, Operation::local_all_gather, pcie_, tensor.size, false);
+    forward_waits(end, phase, exchange_.late);
     return end;
   }
 
@@ -100,8 +104,8 @@ class KeyedPlan {
     return node;
   }
 
-  void forward_waits(Node node, std::uint32_t phase) {
-    const std::uint32_t next = phase + 1;
+  void forward_waits(Node node, std::uint32_t phase, std::uint32_t late = 0) {
+    const std::uint32_t next = phase + 1 + late;
     plan_.edges.push_back(
         {node, {NodeKind::forward, profile_.tensors[key_].layer, next % exchange_.period}, next / exchange_.period});
   }
@@ -142,7 +146,7 @@ class KeyedPlan {
 
   const Profile& profile_;
   const KeyedExchange& exchange_;
-  bool remote_, local_, sums_;
+  bool remote_, spreads_, local_, sums_;
   std::uint8_t pcie_ = 0, up_ = 0, down_ = 0, sum_ = 0;
   std::uint32_t key_ = 0;
   std::pmr::vector<Node> first_use_;  // of the host buffer in the first iteration of a repetition

@@ -1,6 +1,7 @@
 // Messages that leave a machine are counted neighbour by neighbour.
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/strategies/shared/neighbours.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
 
@@ -34,6 +35,20 @@ NeighbourLoad neighbour_load(const Cluster& c, std::int64_t degree) {
   if (c.devices_per_node == 1) return cards;
   const NeighbourLoad inside{own.messages, network_link(c).bandwidth.value() / inside_link(c).bandwidth.value()};
   return inside.flows() > cards.flows() ? inside : cards;
+}
+
+CommPlan mixed_beside_compute(const StrategyInput& in, double flows) {
+  CommPlan out = all_reduced(in, all_in_one(in.profile, in.memory));
+  out.edges.clear();
+  for (std::size_t x = 0; x < out.transfers.size(); ++x) {
+    Transfer& t = out.transfers[x];
+    t.operation = Operation::send;
+    t.dense = t.size;
+    t.size *= flows;
+    out.edges.push_back({common_update, transfer(x), 1});
+    out.edges.push_back({transfer(x), common_update});
+  }
+  return out;
 }
 
 }  // namespace stepcast

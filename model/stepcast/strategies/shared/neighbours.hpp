@@ -7,6 +7,7 @@
 // Invariant: neither the messages nor the bytes of the busiest link ever shrink when the degree grows. Not modelled:
 // other overlays and routes over several hops; who has those can give the number of flows on the busiest link.
 #include <stepcast/cluster/cluster.hpp>
+#include <stepcast/plan/strategy.hpp>
 
 #include <cstdint>
 
@@ -19,5 +20,9 @@ struct NeighbourLoad {
   [[nodiscard]] double flows() const { return messages * scale; }
 };
 [[nodiscard]] NeighbourLoad neighbour_load(const Cluster&, std::int64_t degree);
+
+/// Every worker's weights go to neighbours beside the passes of the same step, whose update mixes what came in:
+/// x' = sum_j W_ij x_j - eta g(x_i). `flows`: models on the busiest link a step.
+[[nodiscard]] CommPlan mixed_beside_compute(const StrategyInput&, double flows);
 
 }  // namespace stepcast

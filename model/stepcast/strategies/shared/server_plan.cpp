@@ -11,7 +11,7 @@ namespace stepcast {
 
 ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Queues queues, bool balanced)
     : plan_(in.blank()),
-      local_(in.cluster.devices_per_node > 1),
+      local_(in.cluster.devices_per_node > 1 || in.cost.line(Operation::local_reduce_scatter) != CostLine{}),
       remote_(in.cluster.nodes > 1),
       sums_(remote_ && in.cost.line(Operation::server_sum) != CostLine{}),
       in_(in.memory),
@@ -30,12 +30,13 @@ ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Queues queue
   if (sums_) sum_ = channel("srv");
   if (!balanced || shared) return;
   // The cost of a push counts n/S payloads on a server's card; here the load is spread evenly instead, so sizes are
-  // given in payloads that take as long as the bytes on the worker's card do.
+  // given in payloads that take as long as the bytes on the worker's card do, as a worker and as a server. A slow card
+  // is slow in both.
   const double n = static_cast<double>(in.cluster.nodes), s = static_cast<double>(in.cluster.servers);
   const ServerSplit split = byteps_split(in.cluster.nodes, std::min(in.cluster.nodes, in.cluster.servers));
-  const double incast = std::max(1.0, n / s);
-  own_ = (1 - split.per_worker) / incast;
-  extra_ = (n - 1) * split.per_worker / incast;
+  const double slowest = 1 / in.cluster.stragglers.least_link_share(), of_cost = slowest / std::max(slowest, n / s);
+  own_ = (1 - split.per_worker) * of_cost;
+  extra_ = (n - 1) * split.per_worker * of_cost;
 }
 
 ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Keys keys) : ServerPlan(in, update, Queues{}) {

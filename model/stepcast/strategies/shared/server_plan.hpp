@@ -4,7 +4,8 @@
 //   local reduce-scatter (pcie) -> push (up) -> sum (srv) -> pull (dn) -> local all-gather (pcie)
 //
 // Stages are serial resources of one worker machine, chained per partition, so that partitions overlap like items in a
-// pipeline. Local stages exist where a machine has several devices, remote ones where there are several machines; a sum
+// pipeline. Local stages exist where a machine has several devices or a
+// copy to the host takes time (Cluster::server_staging_rate), remote ones where there are several machines; a sum
 // that never is the bottleneck takes no stage. Co-located servers use both directions of the card for either stage:
 // push and pull share the channel "net". With extra server machines fewer than workers, BytePS gives every worker
 // machine server work too (`extra_duty`): its share of the other machines' pushes comes in on dn, and goes back out on

@@ -3,6 +3,7 @@
 #include <stepcast/formats/kineto/window_workers.hpp>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace stepcast {
@@ -22,7 +23,10 @@ WindowWorkers::~WindowWorkers() {
 }
 
 void WindowWorkers::start_threads() {
-  for (Worker& worker : workers_) running_.emplace_back([this, &worker] { work(worker); });
+  try {
+    for (Worker& worker : workers_) running_.emplace_back([this, &worker] { work(worker); });
+  } catch (const std::system_error&) {  // who is there does the work: with none, the caller of `next`
+  }
 }
 
 void WindowWorkers::work(Worker& worker) {

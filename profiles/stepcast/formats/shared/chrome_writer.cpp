@@ -57,6 +57,9 @@ ChromeWriter writer_of_object(const Head& head) {
   if (head.any({"\"cpu/0\"", "\"cpu pinned/\""})) return ChromeWriter::mxnet;
   if (head.has("\"CPU HIP API\"") || (head.has("\"BeginNs\"") && head.has("\"DurationNs\"")))
     return ChromeWriter::rocprof;
+  // Processes of TensorFlow 1: one for the computing and one for the tensors of each device, stream and copy engine.
+  if (head.any({"/stream:all Compute\"", "/memcpy Compute\"", ":0 Compute\"", ":0 Tensors\""}))
+    return ChromeWriter::run_metadata;
   if (head.any({"\"/host:CPU", "\"/device:GPU:", "\"/device:TPU:"})) return ChromeWriter::xla;
   if (head.has("\"/job:") && head.has("/replica:")) return ChromeWriter::run_metadata;
   return ChromeWriter::none;

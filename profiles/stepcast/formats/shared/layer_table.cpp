@@ -79,6 +79,7 @@ Profile profile_of_table(LayerTable table) {
                         counted(profile.tensors.size(), "gradient")};
   profile.missing = std::move(table.missing);
   profile.assumed = std::move(table.assumed);
+  profile.cautions = std::move(table.cautions);
   profile.assumed.push_back("all times are of the device; the table does not tell what the host needs to launch them");
   if (profile.tensors.empty())
     throw InputError(table.source, "parameters in at least one layer", "no layer with any, so nothing to communicate");
@@ -160,8 +161,7 @@ double amount_of(std::string_view cell, const std::string& where, std::string_vi
 
 bool is_null(std::string_view cell) {
   const std::string word = words_of_header(cell);
-  return cell.empty() || cell == "-" || word == "null" || word == "none" || word == "nan" || word == "na" ||
-         word == "n a";
+  return cell.empty() || cell == "-" || word == "null" || word == "none" || word == "na" || word == "n a";
 }
 
 }  // namespace stepcast

@@ -33,7 +33,7 @@ struct LayerTable {
   Bytes activations;
   double batch_samples = 0;
   std::string recognised;  ///< "PipeDream layer graph"
-  std::vector<std::string> missing, assumed;
+  std::vector<std::string> missing, assumed, cautions;
 };
 
 /// Throws InputError when the table makes no valid profile.
@@ -68,7 +68,7 @@ class TableText {
 [[nodiscard]] std::string model_name_of(std::string_view path);
 /// A finite number >= 0; throws InputError naming `where` and `what` for anything else.
 [[nodiscard]] double amount_of(std::string_view cell, const std::string& where, std::string_view what);
-/// "", "null", "none", "nan", "-": nobody measured it.
+/// "", "null", "none", "-": nobody measured it. ("nan" is what went wrong in a measurement, and no number.)
 [[nodiscard]] bool is_null(std::string_view cell);
 
 }  // namespace stepcast

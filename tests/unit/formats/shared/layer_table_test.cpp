@@ -120,7 +120,7 @@ TEST_CASE("layer CSV: a weight and a bias that share one time count it once") {
   CHECK(p.tensors[1].name == "fc.weight");
   CHECK(p.tensors[2].name == "fc.bias");
   CHECK(says(p.assumed, "its time counted once"));
-  CHECK(says(p.missing, "a time of 1 layer"));
+  CHECK(says(p.cautions, "a time of 1 layer is missing and counted as 0"));
   CHECK(contains(refusal(head + "fc,w,1,2,4\nfc,b,1,3,4\n"), "table.csv:3"));
   CHECK(contains(refusal(head + "fc,w,1,null,4\n", true), "table.csv:2"));
 }
@@ -138,6 +138,9 @@ TEST_CASE("layer CSV: every error names its line") {
   CHECK(contains(refusal(head + "a,1,2\n"), "table.csv:2: expected 4 cells as in the header, found 3"));
   CHECK(contains(refusal(head + "a,1,2,4\nb,-1,2,4\n"), "table.csv:3: expected a time >= 0, found '-1'"));
   CHECK(contains(refusal(head + "a,1,many,4\n"), "'many'"));
+  CHECK(contains(refusal(head + "a,nan,2,4\n"), "table.csv:2: expected a time >= 0, found 'nan'"));
+  CHECK(contains(refusal(head + "a,1,2,4\nb,1,NaN,4\n"), "table.csv:3: expected a time >= 0, found 'NaN'"));
+  CHECK(contains(refusal("# batch: 0\n" + head + "a,1,2,4\n"), "table.csv:1: expected a positive number of samples"));
   CHECK(contains(refusal(head + "a,1,2,4 MiB\n"), "a size"));
   CHECK(contains(refusal("name,fwd,bwd,bytes\na,1,2,4\n"), "a time with its unit"));
   CHECK(contains(refusal("name,fwd_ms,forward_us,bwd_ms,bytes\na,1,1,2,4\n"), "fwd_ms and forward_us"));

@@ -110,8 +110,8 @@ TEST_CASE("top-k sends less than a dense ring only below 1/P") {
 }
 
 TEST_CASE("gathered messages grow with the workers, summed ones saturate") {
-  for (const char* name :
-       {"topk", "dgc", "threshold", "signsgd", "signum", "efsign", "onebit", "qsgd", "terngrad", "natural"}) {
+  for (const char* name : {"topk", "dgc", "threshold", "signsgd", "signum", "efsign", "onebit", "qsgd", "terngrad",
+                           "natural", "int8", "sketchml"}) {
     CAPTURE(name);
     const std::string modifier = "+" + std::string(name) + "(speed=1e12)";
     const double two = exposed(modifier, 2);
@@ -219,9 +219,17 @@ TEST_CASE("every operator: bytes a worker sends, by which exchange, and what dec
                          {"terngrad", d + 4, gathered, 4},
                          {"terngrad(values=packed)", d / 4 + 4, gathered, 4},
                          {"natural", d, gathered, 4},
+                         {"int8", d + 4, gathered, 4},
+                         {"sketchml", d + 4 * 64, gathered, 4},
+                         {"sketchml(buckets=1024)", 2 * d + 4 * 1024, gathered, 4},
+                         {"sketched_sgd(fraction=0.01, rows=3, columns=0.1)", 4 * (3 * 0.1 + 0.01) * d, summed, 1},
                          {"powersgd(rank=4)", 4 * 4 * 1500, summed, 1},
                          {"acpsgd(rank=4)", 4 * 4 * 1500 / 2., summed, 1},
-                         {"onebit_adam", d / 8 + 4, gathered, 1}}) {
+                         {"onebit_adam", d / 8 + 4, gathered, 1},
+                         {"onebit_lamb", d / 8 + 4, gathered, 1},
+                         {"doublesqueeze", d / 8 + 4, gathered, 1},
+                         {"doublesqueeze(operator=topk, fraction=0.02)", 8 * 0.02 * d, gathered, 1},
+                         {"zero_one_adam", d / 8 + 4, gathered, 1}}) {
     CAPTURE(row.modifier);
     const OperatorCost two = operator_cost(row.modifier, 2), eight = operator_cost(row.modifier, 8);
     CHECK(two.sent == doctest::Approx(row.sent).epsilon(1e-9));
@@ -344,4 +352,86 @@ TEST_CASE("two hundred thousand messages are encoded one by one") {
   const auto plan = comm_plan_of(spec, p, servers, *cost);
   REQUIRE(bool(plan));
   CHECK(plan->transfers.size() >= 200'000);
+}
+
+TEST_CASE("gTop-k takes 2 log2 P rounds of values and indices, the half of which ends in a merge") {
+  // 5,000 of 500,000 elements, 8 bytes each: 40 kB over 1 GB/s are 40 us a round, and 10 us of latency.
+  const auto step = [&](std::int64_t workers, const char* options) {
+    Cluster c = plain_cluster(workers, gigabyte, microseconds(10));
+    return 1e6 *
+           (time_of("bsp+gtopk(fraction=0.01, speed=" + std::string(options) + ")", one_matrix, c).value() - 2e-3);
+  };
+  CHECK(step(2, "1e12") == doctest::Approx(2 * 50).epsilon(1e-6));
+  CHECK(step(8, "1e12") == doctest::Approx(6 * 50).epsilon(1e-6));
+  CHECK(step(5, "1e12") == doctest::Approx(6 * 50).epsilon(1e-6));  // three rounds as well
+  CHECK(step(64, "1e12") == doctest::Approx(12 * 50).epsilon(1e-6));
+  // A host: 20.3 ns to look at an element, 2.7 to take or add one that is kept; three merges add 5,000 and look at
+  // 10,000.
+  const double codec = 20.3e-3 * 500'000 + 2.7e-3 * 5'000 + 3 * (2.7e-3 * 5'000 + 20.3e-3 * 10'000) + 2.7e-3 * 5'000;
+  CHECK(step(8, "1") == doctest::Approx(6 * 50 + codec).epsilon(1e-6));
+  // Top-k's all-gather is the cheaper one for few workers, and loses to the tree for many.
+  for (const std::int64_t workers : {4, 64}) {
+    const auto exchange = [&](const char* name) {
+      return exposed("+" + std::string(name) + "(fraction=0.01, speed=1e12)", workers);
+    };
+    CHECK((exchange("gtopk") < exchange("topk")) == (workers == 64));
+  }
+  Cluster servers = plain_cluster(4, gigabyte);
+  servers.servers = 4;
+  CHECK(refusal("wfbp_ps+gtopk", one_matrix, servers).find("tree") != std::string::npos);
+  CHECK(refusal("dear+gtopk", one_matrix, servers) != "");
+  CHECK(refusal("ddp+gtopk", one_matrix, servers) == "");
+}
+
+TEST_CASE("0/1 Adam is 1-bit Adam every k-th step, with local steps in between") {
+  const Cluster four = plain_cluster(4, gigabyte);
+  const auto step = [&](const std::string& modifier) { return time_of("bsp+" + modifier, one_matrix, four).value(); };
+  const double adam = step("onebit_adam") - 2e-3;
+  CHECK(step("onebit_lamb") - 2e-3 == doctest::Approx(adam));
+  CHECK(step("zero_one_adam(period=1)") - 2e-3 == doctest::Approx(adam));
+  CHECK(step("zero_one_adam") - 2e-3 == doctest::Approx(adam / 16).epsilon(1e-6));
+  CHECK(step("zero_one_adam(period=4)") - 2e-3 == doctest::Approx(adam / 4).epsilon(1e-6));
+}
+
+TEST_CASE("DC-DGD sends differences through any compressor: encoded once, decoded neighbour by neighbour") {
+  const Cluster eight = plain_cluster(8, gigabyte, microseconds(10));
+  const auto step = [&](const std::string& plan) { return 1e6 * time_of(plan, one_matrix, eight).value() - 2e3; };
+  // Three neighbours, 500,000 elements.
+  CHECK(step("dc_dgd(degree=3)") == doctest::Approx(3 * (10 + 2000)));
+  CHECK(step("dc_dgd(degree=3, share=0.25)") == doctest::Approx(3 * (10 + 500)));
+  // Half precision in a memory of 1 GB/s: 3 MB are read and written to encode, and to decode each of three, of which
+  // the first is there after 1 ms.
+  CHECK(step("dc_dgd(degree=3)+fp16(memory=1e9)") == doctest::Approx(3000 + (10 + 1000) + 3 * 3000).epsilon(1e-6));
+  CHECK(step("dc_dgd(degree=3)+topk(fraction=0.01, speed=1e12)") == doctest::Approx(3 * (10 + 40)).epsilon(1e-6));
+  // A host's top-k: 20.3 ns an element, 2.7 one that is kept; only the last decoding is not under a message.
+  CHECK(step("dc_dgd(degree=3)+topk(fraction=0.01)") ==
+        doctest::Approx(20.3e-3 * 5e5 + 2.7e-3 * 5e3 + 3 * (10 + 40) + 2.7e-3 * 5e3).epsilon(1e-6));
+  for (const char* name : {"dgc", "randomk", "threshold", "signsgd", "signum", "efsign", "onebit", "qsgd", "terngrad",
+                           "natural", "int8", "sketchml"}) {
+    CAPTURE(name);
+    CHECK(step("dc_dgd+" + std::string(name) + "(speed=1e12)") < step("dc_dgd"));
+    const CommPlan plan = plan_of("dc_dgd(degree=4)+" + std::string(name), one_matrix, eight);
+    CHECK(std::count_if(plan.codecs.begin(), plan.codecs.end(), [](const Codec& c) { return c.name == "encode"; }) ==
+          1);
+    CHECK(std::count_if(plan.codecs.begin(), plan.codecs.end(), [](const Codec& c) { return c.name == "decode"; }) ==
+          4);
+  }
+  for (const char* name : {"powersgd", "onebit_adam", "gtopk", "sketched_sgd"})
+    CHECK(refusal("dc_dgd+" + std::string(name), one_matrix, eight).find("among all workers") != std::string::npos);
+  CHECK(refusal("dc_dgd+twobit", one_matrix, eight).find("servers") != std::string::npos);
+  CHECK(refusal("dc_dgd(share=0.25)+topk", one_matrix, eight) != "");
+  for (const char* plan : {"overlay+topk", "d_psgd+topk", "ad_psgd+fp16"})
+    CHECK(refusal(plan, one_matrix, eight).find("models") != std::string::npos);
+}
+
+TEST_CASE("DoubleSqueeze pulls what was compressed again, where top-k pulls all that was pushed") {
+  Cluster servers = plain_cluster(4, gigabyte);
+  servers.servers = 4;
+  const double d = 500'000;
+  for (const auto& [plan, bytes] : {std::pair{"bsp_ps+doublesqueeze", d / 8 + 4},
+                                    std::pair{"bsp_ps+doublesqueeze(operator=topk, fraction=0.02)", 8 * 0.02 * d}}) {
+    CHECK(traffic(plan_of(plan, one_matrix, servers)).up.value() == doctest::Approx(bytes));
+    CHECK(traffic(plan_of(plan, one_matrix, servers)).down.value() == doctest::Approx(bytes));
+  }
+  CHECK(refusal("bsp_ps+doublesqueeze(fraction=0.02)", one_matrix, servers).find("operator=topk") != std::string::npos);
 }

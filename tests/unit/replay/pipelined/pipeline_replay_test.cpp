@@ -5,6 +5,7 @@
 #include <stepcast/replay/pipelined/job.hpp>
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
+#include <stepcast/report/report.hpp>
 
 #include "helpers/shared_data.hpp"
 #include "helpers/timelines.hpp"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <random>
 #include <sstream>
 
@@ -40,12 +42,15 @@ std::string row(int replica, int stage, int rank, int step, const std::string& t
 }
 
 /// Passes without recorded sends, run by each stage in the order of a schedule, as soon as their input is there.
-std::string rows_of_schedule(const PipelineSchedule& schedule, const PipelineShape& shape, int steps, unsigned seed) {
+/// `even`: the time of every forward pass, half that of every backward pass; 0: random ones.
+std::string rows_of_schedule(const PipelineSchedule& schedule, const PipelineShape& shape, int steps, unsigned seed,
+                             double even = 0) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> time(0.01, 0.03);
   const std::uint32_t parts = shape.stages * shape.chunks;
   std::vector<double> forward(parts), backward(parts);
   for (std::uint32_t p = 0; p < parts; ++p) forward[p] = time(random), backward[p] = 2 * time(random);
+  for (std::uint32_t p = 0; p < parts && even > 0; ++p) forward[p] = even, backward[p] = 2 * even;
   std::string text = header;
   for (int step = 0; step < steps; ++step) {
     std::vector<std::vector<PipelineSlot>> order;
@@ -185,6 +190,100 @@ TEST_CASE("pipeline replay: jobs made from schedules come back, and their schedu
       CHECK(recorded->schedule == (shape.chunks == 1 && name == "interleaved" ? "1f1b" : name));
       CHECK(recorded->step.value() == Approx(replay->measured.value()).epsilon(1e-6));
     }
+}
+
+TEST_CASE("pipeline replay: the order in which files are named does not matter, to the last bit") {
+  const auto json_of = [](const std::vector<Trace>& traces) {
+    const Answer<PipelineReplay> replay = pipeline_replay_of(traces);
+    REQUIRE(replay);
+    std::ostringstream out;
+    report_named("json")->pipeline_replay(out, *replay);
+    return std::move(out).str();
+  };
+  std::mt19937 random(3);
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    std::vector<Trace> traces = traces_in(rows_of_schedule(*pipeline_schedule("1f1b"), {7, 1, 9}, 2, seed));
+    REQUIRE(traces.size() == 7);
+    const std::string expected = json_of(traces);
+    for (int i = 0; i < 5; ++i) {
+      std::ranges::shuffle(traces, random);
+      CHECK(json_of(traces) == expected);
+    }
+  }
+}
+
+TEST_CASE("pipeline replay: the numbers of chunks and micro-batches that a recording leaves out come back") {
+  for (const PipelineShape& shape : {PipelineShape{2, 2, 4}, PipelineShape{4, 2, 8}, PipelineShape{4, 4, 8}}) {
+    CAPTURE(shape.stages);
+    CAPTURE(shape.chunks);
+    const std::vector<Trace> numbered = traces_in(rows_of_schedule(*pipeline_schedule("interleaved"), shape, 2, 11));
+    std::vector<Trace> traces = numbered;
+    for (Trace& trace : traces) {
+      std::map<std::pair<std::int32_t, StringId>, std::int32_t> passes;  // in order of time, as they are listed
+      for (OperationArguments& o : trace.operations) {
+        o.chunk = -1;
+        o.micro_batch = passes[{o.step, trace.events[o.event].name}]++;
+      }
+    }
+    const Answer<PipelineReplay> replay = pipeline_replay_of(traces), expected = pipeline_replay_of(numbered);
+    REQUIRE(replay);
+    CHECK(replay->chunks == shape.chunks);
+    CHECK(replay->micro_batches == shape.micro_batches);
+    CHECK(replay->rebuilt == expected->rebuilt);
+    CHECK(replay->notes.size() == 1);
+    REQUIRE(replay->schedules.size() == expected->schedules.size());
+    for (std::size_t i = 0; i < replay->schedules.size(); ++i) {
+      CHECK(replay->schedules[i].step == expected->schedules[i].step);
+      CHECK(replay->schedules[i].recorded == expected->schedules[i].recorded);
+    }
+    CHECK(std::ranges::any_of(replay->schedules, &ReorderedPipeline::recorded));
+  }
+}
+
+TEST_CASE("pipeline replay: a plain pipeline is offered interleaving, as the textbook has it for even stages") {
+  const PipelineShape shape{4, 1, 8};
+  const double f = 0.02, b = 0.04;
+  const Answer<PipelineReplay> replay =
+      pipeline_replay_of(traces_in(rows_of_schedule(*pipeline_schedule("1f1b"), shape, 2, 1, f)));
+  REQUIRE(replay);
+  const auto row = std::ranges::find(replay->schedules, "interleaved", &ReorderedPipeline::schedule);
+  REQUIRE(row != replay->schedules.end());
+  CHECK(row->stages_halved);
+  CHECK(!row->recorded);
+  CHECK(row->step.value() == Approx(8 * (f + b) + 3 * (f + b) / 2).epsilon(1e-6));  // m(f + b) + (Z - 1)(f + b)/2
+  const auto own = std::ranges::find(replay->schedules, "1f1b", &ReorderedPipeline::schedule);
+  REQUIRE(own != replay->schedules.end());
+  CHECK(own->step.value() == Approx(8 * (f + b) + 3 * (f + b)).epsilon(1e-6));
+  CHECK(!own->stages_halved);
+  CHECK(replay->caution().empty());
+  PipelineReplay uneven = *replay;
+  uneven.median_error = 0.17;
+  std::ostringstream text;
+  write_pipeline_replay_text(text, uneven);
+  CHECK(text.str().find("CAUTION") != std::string::npos);
+}
+
+TEST_CASE("pipeline replay: the layout of the run beside its passes is checked against them") {
+  const auto stage = [](int number) {
+    const std::string begin = number == 0 ? "0" : "10", end = number == 0 ? "10" : "20";
+    return std::pair<std::string, std::string>("run/pp_rank_" + std::to_string(number) + ".json",
+                                               R"({"1": {"total": 60, "fwd_start": [)" + begin + R"(], "fwd_end": [)" +
+                                                   end + R"(], "bwd_start": [)" + (number == 0 ? "40" : "20") +
+                                                   R"(], "bwd_end": [)" + (number == 0 ? "60" : "40") + "]}}");
+  };
+  const auto read = [&](const std::string& config) {
+    const std::pair<std::string, std::string> files[] = {{"run/config.json", config}, stage(0), stage(1)};
+    std::vector<Source> sources;
+    for (const auto& [name, text] : files) sources.push_back({name, std::as_bytes(std::span(text)), {}});
+    return documents_of(sources);
+  };
+  const Documents documents = read(R"({"world_size": 2, "pp_size": 2, "vp_size": 1, "num_mbs": 1})");
+  CHECK(documents.traces.size() == 2);
+  REQUIRE(documents.notes.size() == 1);
+  CHECK(documents.notes[0].starts_with("run/config.json: the layout of the run"));
+  CHECK(read(R"({"world_size": 2, "pp_size": 2, "micro_batches": 1})").traces.size() == 2);
+  CHECK_THROWS_WITH_AS((void)read(R"({"world_size": 2, "pp_size": 2, "vp_size": 2, "num_mbs": 8})"),
+                       doctest::Contains("2 chunks of 8 micro-batches, and 1 forward passes in a step"), InputError);
 }
 
 TEST_CASE("pipeline replay: a sum of gradients beside backward passes waits for its gradients alone") {

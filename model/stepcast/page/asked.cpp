@@ -1,4 +1,4 @@
-// The layouts of a report page: plans that divide the model, step and parts side by side, and settings to paste.
+// The plans of a report page that somebody asked for: step and parts side by side, and settings to paste.
 #include <stepcast/base/text.hpp>
 #include <stepcast/page/sections.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
@@ -9,7 +9,7 @@
 namespace stepcast {
 namespace {
 
-void write_layout_row(std::ostream& out, const PageLayout& row) {
+void write_asked_row(std::ostream& out, const PageAsked& row) {
   out << "<tr><th scope=\"row\"><code>" << html(row.plan) << "</code></th>";
   if (!row.prediction) {
     out << "<td colspan=\"7\" class=\"words\">" << html(row.inapplicable) << "</td></tr>\n";
@@ -28,27 +28,28 @@ void write_layout_row(std::ostream& out, const PageLayout& row) {
 
 }  // namespace
 
-void write_layouts_section(std::ostream& out, const ReportPage& page) {
-  if (page.divided.empty()) return;
-  open_section(out, "layouts", "Plans that divide the model");
-  out << "<p>The same job with its layers, stages or states divided over the devices. Exposed communication holds all "
-         "collectives and sends that compute waits for.</p>\n";
-  open_scroller(out, "Plans that divide the model");
-  out << "<table>\n<caption>Layouts by name</caption>\n<thead><tr><th scope=\"col\">plan</th><th "
+void write_asked_section(std::ostream& out, const ReportPage& page) {
+  if (page.asked.empty()) return;
+  open_section(out, "asked", "Plans that were asked for");
+  out << "<p>The same job under plans by name. A layout in front divides its layers, stages or states over the "
+         "devices, "
+         "too; exposed communication holds all collectives and sends that compute waits for.</p>\n";
+  open_scroller(out, "Plans that were asked for");
+  out << "<table>\n<caption>Plans by name</caption>\n<thead><tr><th scope=\"col\">plan</th><th "
          "scope=\"col\">step</th><th scope=\"col\">80 % interval</th><th scope=\"col\">compute</th><th "
          "scope=\"col\">exposed</th><th scope=\"col\">bubble</th><th scope=\"col\">memory</th><th scope=\"col\" "
          "class=\"words\">bound</th></tr></thead>\n<tbody>\n";
-  for (const PageLayout& row : page.divided) write_layout_row(out, row);
+  for (const PageAsked& row : page.asked) write_asked_row(out, row);
   out << "</tbody>\n</table>\n";
   close_scroller(out);
-  for (std::size_t i = 0; i < page.divided.size(); ++i) {
-    const PageLayout& row = page.divided[i];
+  for (std::size_t i = 0; i < page.asked.size(); ++i) {
+    const PageAsked& row = page.asked[i];
     for (std::size_t k = 0; k < row.settings.size(); ++k) {
       const LaunchSettings& settings = row.settings[k];
       const std::string name = std::string(settings.framework) + ": " + row.plan;
       if (settings.text.empty()) continue;
       out << "<h3>" << html(name) << "</h3>\n";
-      write_to_paste(out, "layout-" + std::to_string(i) + "-" + std::to_string(k), name, settings.text);
+      write_to_paste(out, "asked-" + std::to_string(i) + "-" + std::to_string(k), name, settings.text);
     }
   }
   close_section(out);

@@ -1,10 +1,11 @@
 // Howard's algorithm on the realised graph: an independent check of the period.
-#include <stepcast/schedule/schedule.hpp>
+#include <stepcast/schedule/critical_cycle.hpp>
 
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/howard_cycle_ratio.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace stepcast {
@@ -17,9 +18,14 @@ struct EdgeWeights {
 using PeriodicGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS,
                                             boost::property<boost::vertex_index_t, int>, EdgeWeights>;
 
-// The ratio of a cycle whose ratio is larger than `ratio`, if there is one: Bellman and Ford's longest paths under the
+struct Cycle {
+  double ratio = 0;
+  std::vector<PeriodicGraph::edge_descriptor> edges;
+};
+
+// A cycle whose ratio is larger than `ratio`, if there is one: Bellman and Ford's longest paths under the
 // weights duration - ratio * lag, which a cycle of positive weight keeps from settling.
-std::optional<double> ratio_above(const PeriodicGraph& graph, double ratio) {
+std::optional<Cycle> cycle_above(const PeriodicGraph& graph, double ratio) {
   constexpr double least_gain = 1;  // picosecond
   const std::size_t n = boost::num_vertices(graph);
   std::vector<double> longest(n, 0);
@@ -38,17 +44,32 @@ std::optional<double> ratio_above(const PeriodicGraph& graph, double ratio) {
   for (std::size_t i = 0; i < n; ++i) at = boost::source(*into[at], graph);  // surely on the cycle now
   double duration = 0, lag = 0;
   const std::size_t start = at;
+  Cycle cycle;
   do {
+    cycle.edges.push_back(*into[at]);
     duration += graph[*into[at]].duration;
     lag += graph[*into[at]].lag;
     at = boost::source(*into[at], graph);
   } while (at != start);
-  return duration / lag > ratio ? std::optional(duration / lag) : std::nullopt;
+  if (!(duration / lag > ratio)) return {};
+  cycle.ratio = duration / lag;
+  std::reverse(cycle.edges.begin(), cycle.edges.end());
+  return cycle;
 }
 
 }  // namespace
 
-Seconds maximum_cycle_ratio(const TaskGraph& graph, const Timeline& timeline) {
+std::int64_t CriticalCycle::steps() const {
+  std::int64_t sum = 0;
+  for (const std::int64_t lag : lags) sum += lag;
+  return sum;
+}
+
+bool has_critical_cycle(const TaskGraph& graph) {
+  return std::all_of(graph.arcs.begin(), graph.arcs.end(), [](const Arc& a) { return a.lag <= 2; });
+}
+
+CriticalCycle critical_cycle_of(const TaskGraph& graph, const Timeline& timeline) {
   const std::size_t n = graph.tasks.size();
   PeriodicGraph periodic(n);
   // The iteration looked at; the one after it shows which of its transfers overtook earlier ones.
@@ -88,12 +109,19 @@ Seconds maximum_cycle_ratio(const TaskGraph& graph, const Timeline& timeline) {
               iteration - before);
     }
   }
-  double ratio =
-      boost::maximum_cycle_ratio(periodic, boost::get(boost::vertex_index, periodic),
-                                 boost::get(&EdgeWeights::duration, periodic), boost::get(&EdgeWeights::lag, periodic));
+  Cycle best;
+  best.ratio = boost::maximum_cycle_ratio(periodic, boost::get(boost::vertex_index, periodic),
+                                          boost::get(&EdgeWeights::duration, periodic),
+                                          boost::get(&EdgeWeights::lag, periodic), &best.edges);
   // Howard's iteration can stop short where edges have negative lags: go on while a better cycle exists.
-  while (const std::optional<double> better = ratio_above(periodic, ratio)) ratio = *better;
-  return Seconds(ratio * 1e-12);
+  while (std::optional<Cycle> better = cycle_above(periodic, best.ratio)) best = *std::move(better);
+  CriticalCycle out;
+  out.period = Seconds(best.ratio * 1e-12);
+  for (const PeriodicGraph::edge_descriptor& e : best.edges) {
+    out.tasks.push_back(static_cast<std::uint32_t>(boost::source(e, periodic)));
+    out.lags.push_back(std::llround(periodic[e].lag));
+  }
+  return out;
 }
 
 }  // namespace stepcast

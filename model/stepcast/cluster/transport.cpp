@@ -1,6 +1,5 @@
-// Loss turns into time: the stalls of the slowest flow, or rounds of repair.
-#include <stepcast/base/error.hpp>
-#include <stepcast/modifiers/shared/transport.hpp>
+// Loss turns into time: a link of less bandwidth, and rounds of repair.
+#include <stepcast/cluster/transport.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +7,6 @@
 
 namespace stepcast {
 namespace {
-
-constexpr int longest_backoff = 6;  // doublings: 64 times the first time-out, as in RFC 6298 and common kernels
-constexpr int most_stalls = 2000;
 
 /// Probability that no path has more than `most` of the flows, each of which takes any path: the paths are filled one
 /// after the other, the next of k left taking a binomial share 1/k of the flows that are left.
@@ -37,11 +33,6 @@ double probability_of_at_most(std::int64_t most, std::int64_t flows, std::int64_
   return sum;
 }
 
-/// Probability that some flow stalls at least k times in a row.
-double some_flow_stalls(const Transport& t, int k) {
-  return -std::expm1(static_cast<double>(t.flows) * std::log1p(-std::pow(t.stall_probability, k)));
-}
-
 }  // namespace
 
 double fullest_path(std::int64_t flows, std::int64_t paths) {
@@ -62,23 +53,22 @@ double path_factor(const Transport& t) {
   return std::max(1.0, t.oversubscription * unevenness);
 }
 
-Seconds expected_stall(const Transport& t) {
-  double units = 0;
-  for (int k = 1; k <= most_stalls; ++k) {
-    const double more = std::exp2(std::min(k - 1, longest_backoff)) * some_flow_stalls(t, k);
-    units += more;
-    if (more < 1e-15 * units || more == 0) break;
-  }
-  return t.timeout * units;
-}
+double usable_share(const Transport& t) { return (1 - t.loss) / path_factor(t); }
 
-int repair_rounds(Bytes message, const Transport& t, double tolerated) {
-  if (t.loss <= tolerated || message <= Bytes(0)) return 0;
+double repair_rounds(double packets, double loss, double tolerated) {
+  if (loss <= tolerated || packets <= 0) return 0;
+  // In the mean over what is lost, if every packet counts; a share is missing until fewer packets are than it allows.
+  constexpr int most = 1000;
+  double all = 0;
+  for (int r = 1; r < most; ++r) {
+    const double more = -std::expm1(packets * std::log1p(-std::pow(loss, r)));
+    all += more;
+    if (more < 1e-12) break;
+  }
+  if (tolerated == 0) return all;
   int rounds = 1;
-  for (double missing = (t.loss - tolerated) * message.value() * t.loss; missing >= t.packet.value() && rounds < 1000;
-       missing *= t.loss)
-    ++rounds;
-  return rounds;
+  for (double missing = (loss - tolerated) * packets * loss; missing >= 1 && rounds < most; missing *= loss) ++rounds;
+  return std::min<double>(rounds, all);
 }
 
 }  // namespace stepcast

@@ -1,0 +1,97 @@
+#include "asked.hpp"
+
+#include "described.hpp"
+
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/roofline/model_shape.hpp>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace stepcast::cli {
+namespace {
+
+/// Flags that change a trace are refused where there is none, not ignored.
+void refuse_flags_of_traces(const ClusterFlags& flags) {
+  if (!flags.faster_compute.empty())
+    throw InputError("--faster-compute", "a trace, whose times it changes", "a described model",
+                     "give another --device");
+  if (pipeline_of(flags.pipeline)) throw InputError("--input", "a trace", "a described model");
+}
+
+std::string names_of(std::span<const Plan> plans) {
+  std::string names;
+  for (const Plan& plan : plans) add_to_list(names, in_quotes(text_of(plan)));
+  return names;
+}
+
+[[noreturn]] void refuse_unknown_batch() {
+  throw InputError("--global-batch", "samples a step on all devices", "nothing", "or give --batch on each worker");
+}
+
+}  // namespace
+
+void refuse_unused_flags(const ClusterFlags& flags, std::span<const Plan> plans) {
+  if (plans.empty()) return;
+  const auto any = [&](const auto& holds) { return std::any_of(plans.begin(), plans.end(), holds); };
+  const auto needs = [&](std::string_view what) {
+    return any([&](const Plan& plan) {
+      const std::vector<std::string_view> all = requirements_of(plan.strategy);
+      return std::find(all.begin(), all.end(), what) != all.end();
+    });
+  };
+  if (!flags.aggregation.empty() && !needs("programmable switch"))
+    throw InputError("--switch", "a plan whose all-reduce runs on it, such as 'ddp@switchml'", names_of(plans));
+  if (!flags.servers.empty() && !needs("servers"))
+    throw InputError("--servers", "a plan that uses servers, such as 'wfbp_ps'", names_of(plans));
+  const auto mixes = [](const Plan& plan) { return plan.strategy.strategy->name == "overlay"; };
+  if (!flags.overlay.empty() && !any(mixes))
+    throw InputError("--overlay", "the plan 'overlay', whose models travel along it", names_of(plans));
+  const bool by_default = any([](const Plan& plan) {
+    return plan.layout || (collective_of(plan.strategy).empty() && plan.strategy.strategy->needs != "servers");
+  });
+  if (!flags.collective.empty() && !by_default)
+    throw InputError("--collective", "a plan that all-reduces and names no algorithm itself", names_of(plans));
+}
+
+Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout,
+               const AskedOptions& options) {
+  const bool described = is_described(input);
+  if (described && options.layouts) {
+    refuse_flags_of_traces(flags);
+    if (!layout.global_batch.empty() && !input.batch.empty())
+      throw InputError("--batch", "either the samples of a worker, or --global-batch", "both");
+    if (layout.global_batch.empty() && input.batch.empty()) refuse_unknown_batch();
+  }
+  const Cluster cluster = options.cluster ? *options.cluster : cluster_for(input, flags);
+  Input read = input_of(input, cluster);
+  Question question{.cluster = cluster};
+  question.pipeline = pipeline_of(flags.pipeline);
+  ClusterFlags assumed = flags;
+  assumed.same_device |= options.across_devices && flags.faster_compute.empty();
+  question.profile = profile_on(cluster, std::move(read.profile), assumed);
+  if (described) question.shape = model_shape_of(input.model);
+  if (described) question.device = device_of_description(input, cluster);
+  else if (!input.device.empty()) question.device = device_of(input, cluster);
+  question.changes = changes_of(flags);
+  question.iterations = iterations_of(flags);
+  if (!layout.global_batch.empty()) question.global_batch = global_batch_of(layout);
+  if (!layout.memory.empty()) question.memory_cap = memory_of(layout.memory, "--memory");
+  const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
+  if (options.layouts && !batch_known) refuse_unknown_batch();
+  return {std::move(question), std::move(read.check)};
+}
+
+Profile changed_profile(const PreparedQuestion& question, const Scenario& changes) {
+  if (!plan_after(changes, PlanSpec{}).collective.empty())
+    throw InputError("--what", "changes of the step", "one of the collective",
+                     "name the collective behind each plan: 'ddp@ring'");
+  if (!question.profile()) throw InputError("--what", "changes that this step can take", question.profile().reason());
+  return *question.profile();
+}
+
+}  // namespace stepcast::cli

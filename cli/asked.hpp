@@ -1,0 +1,38 @@
+#pragma once
+// Asked: the question that the flags of a verb ask, and how far its trace can be trusted.
+//
+// All verbs that predict make their question here, so that the same flags ask the same question whatever the verb:
+//
+//   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = plan.layout.has_value()});
+//   const PreparedQuestion question(asked.question);
+#include "input.hpp"
+#include "layout_options.hpp"
+
+#include <stepcast/question/question.hpp>
+
+#include <span>
+
+namespace stepcast::cli {
+
+struct Asked {
+  Question question;
+  SelfCheck check;  ///< a replay of every trace; for a profile or a description the reason why there is none
+};
+struct AskedOptions {
+  bool layouts = false;              ///< some plan is asked as a layout, which needs the samples of a step
+  bool across_devices = false;       ///< the compute times are varied anyway, whatever device they are of
+  std::optional<Cluster> cluster{};  ///< in place of that of the flags
+};
+/// Reads trace or description, cluster and pipeline. Throws InputError: also for flags that change a trace where a
+/// description is asked for layouts, and for layouts of a batch that nothing tells.
+[[nodiscard]] Asked asked_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&, const AskedOptions& = {});
+
+/// Throws InputError for flags of the cluster that none of the named plans would notice: servers, a switch, or an
+/// all-reduce that no plan uses. Where no plan is named all are asked, and some notice.
+void refuse_unused_flags(const ClusterFlags&, std::span<const Plan> plans);
+
+/// The profile of the question after its changes. Throws InputError when they cannot be made, and for changes of a
+/// collective, which belongs to plans that are named.
+[[nodiscard]] Profile changed_profile(const PreparedQuestion&, const Scenario& changes);
+
+}  // namespace stepcast::cli
