@@ -78,7 +78,7 @@ struct Aggregation {
 struct SlowWorkers {
   std::int64_t workers = 1;
   double compute_factor = 1;  ///< on every compute time
-  Seconds delay;              ///< how much later each step starts
+  Seconds delay{};            ///< how much later each step starts
   double link_share = 1;      ///< the share of a healthy link's bandwidth: between machines, or inside the only one
 };
 

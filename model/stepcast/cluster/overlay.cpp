@@ -4,8 +4,12 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/overlay.hpp>
 
+// g++ takes iterators in Boost's loop over all edges for uninitialised ones.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
+#pragma GCC diagnostic pop
 
 #include <algorithm>
 #include <cmath>

@@ -48,7 +48,7 @@ extern constinit const Modifier record{
     .caution =
         "needs the residual (error feedback); end-to-end gains of compression are often below 1.2 x and sometimes "
         "negative "
-        "[secondary]; top_k_selection on a V100 takes longer than a dense exchange at 10 Gb/s and 8 workers [derived "
+        "[secondary]; selection on a V100 takes longer than a dense exchange at 10 Gb/s and 8 workers [derived "
         "from "
         "GRACE]",
 };

@@ -17,11 +17,9 @@ std::vector<WorkerKind> kinds_of(const Cluster& c) {
     if (count > 0) kinds.push_back({static_cast<double>(count), s, Seconds(0), s.compute_factor});
     left -= count;
   }
-  if (left > 0) kinds.push_back({static_cast<double>(left)});
+  if (left > 0) kinds.push_back({.workers = static_cast<double>(left)});
   return kinds;
 }
-
-// Numbers in (0, 1), the same on every machine (splitmix64).
 class Draws {
  public:
   double operator()() {

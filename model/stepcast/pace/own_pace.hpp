@@ -33,7 +33,7 @@ struct WorkerKind {
   double workers = 0;
   SlowWorkers fault{};
   /// Its step in the mean over its own jitter, and the compute factor (its own one included) whose step takes that.
-  Seconds step;
+  Seconds step{};
   double typical_factor = 1;
 };
 struct JobPace {

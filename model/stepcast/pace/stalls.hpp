@@ -12,7 +12,7 @@
 //
 // Invariants: no stalls, no lateness; not decreasing in stalls, time-out and packets; a plan with more slack is never
 // later. Exact for plans of one channel and a barrier. Of others, simulated steps differ by up to a tenth of the step
-// and half of what time-outs add (event_simulation_test.cpp), where they come often: a stall uses up slack that the
+// and half of what time-outs add (a unit test draws them), where they come often: a stall uses up slack that the
 // next one would have had. Not modelled: that; a channel that stands still behind a stalled message (head-of-line
 // blocking).
 #include <stepcast/cluster/collective.hpp>

@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 

@@ -31,7 +31,7 @@ struct KeyedExchange {
   /// Iterations by which a pull may be late: pull_i(l) -> F_{i+1+late}(l), from the worker's cache until then.
   std::uint32_t late = 0;
   Push push = Push::dense;
-  BytesPerSecond memory;     ///< the rate of the host, which bounds updates and quantisers
+  BytesPerSecond memory{};   ///< the rate of the host, which bounds updates and quantisers
   double update_passes = 0;  ///< reads and writes of the gradient's size that a local update makes
 };
 
