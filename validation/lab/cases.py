@@ -2,45 +2,56 @@
 import json
 import subprocess
 
+import matrix
+
 TOLERANCE = {True: 0.08, False: 0.15}  # emulated accelerator, real compute
 NOISE_LIMIT = 5  # per cent
 
 
+class Unreadable(Exception):
+    """A trace that stepcast refuses, with its words."""
+
+
 def profile_of_trace(program, path):
     """What stepcast reads from a trace."""
-    return json.loads(subprocess.run([program, "profile", path, "--json"], check=True, capture_output=True).stdout)
+    done = subprocess.run([program, "profile", str(path), "--json"], capture_output=True, text=True)
+    if done.returncode:
+        raise Unreadable(" ".join(done.stderr.split()))
+    return json.loads(done.stdout)
 
 
 def case_of(row, cluster, single_worker_s):
-    """One held-out case: nothing of the row entered its prediction."""
-    emulated = row["model"].startswith("emu-")
-    inputs = {"profile": row["model"], "cluster": cluster, "workers": row["workers"], "plan": row["plan"]}
-    if not emulated:
-        inputs["single_worker_s"] = single_worker_s
-    case = {"id": f"{row['model']}/{row['link_mbit']} Mb/s/{row['workers']}/{row['strategy']}",
+    """One case: nothing of the row entered its prediction."""
+    job = matrix.job_of(row["job"])
+    inputs = {"profile": row["job"], "cluster": cluster, "workers": row["workers"], "plan": row["plan"]}
+    if not job.emulated:
+        inputs["single_worker_s"] = round(single_worker_s, 6)
+    case = {"id": f"{row['job']}/{row['link_mbit']} Mb/s/{row['workers']}/{row['strategy']}",
             "method": row["strategy"], "inputs": inputs, "measured_s": round(row["measured_ms"] / 1e3, 6),
-            "spread_s": round(row["noise_percent"] / 100 * row["measured_ms"] / 1e3, 6), "split": "held_out",
-            "tolerance": TOLERANCE[emulated]}
+            "spread_s": round(row["noise_percent"] / 100 * row["measured_ms"] / 1e3, 6), "split": job.split,
+            "tolerance": TOLERANCE[job.emulated]}
     if row["noise_percent"] > NOISE_LIMIT:
         case["excluded"] = f"noise of {row['noise_percent']:.1f} %: the repetitions do not agree"
     return case
 
 
-def suite_of(name, source, rows, profiles, clusters, single_worker_s):
-    """`clusters` by name; each row's is `cluster_name` of it."""
-    cases = [case_of(r, cluster_name(r), single_worker_s.get(r["model"])) for r in rows
-             if r["quiet"] and r["predicted_ms"] is not None and r["link_mbit"]]
+def suite_of(name, source, rows, predictions):
+    """Quiet rows of data-parallel plans, which need no more than a profile."""
+    cases = [case_of(r, cluster_name(r), predictions.steps.get(r["job"])) for r in rows
+             if r["quiet"] and r["predicted_ms"] is not None and r["link_mbit"] and not r["plan"].startswith("layout")]
     used = {c["inputs"]["cluster"] for c in cases}
     return {"schema": "stepcast.cases/1", "suite": name,
             "summary": "Real communication over shaped links, of real compute and of an emulated accelerator",
             "defaults": {"source": source, "grade": "measured"},
-            "profiles": {k: p for k, p in profiles.items() if k in {c["inputs"]["profile"] for c in cases}},
-            "clusters": {k: c for k, c in clusters.items() if k in used}, "cases": cases}
+            "profiles": {k: p for k, p in predictions.profiles.items() if k in {c["inputs"]["profile"] for c in cases}},
+            "clusters": {k: c for k, c in predictions.clusters.items() if k in used}, "cases": cases}
 
 
 def cluster_name(row):
-    """Real compute shares its processors with communication: its cluster has contention factors."""
-    return f"lab-{row['link_mbit']}mbit" + ("" if row["model"].startswith("emu-") else f"-{row['model']}")
+    """Collectives of the ring have tables of their own; real compute shares its processors with communication: its
+    cluster has contention factors."""
+    job, ring = matrix.job_of(row["job"]), "-ring" if "ring" in row["strategy"].split(":") else ""
+    return f"lab-{row['link_mbit']}mbit{ring}" + ("" if job.emulated else f"-{job.model}")
 
 
 def text_of(suite):

@@ -1,13 +1,14 @@
 """Recorded times of a model as the stages of the emulated accelerator, and the same as a profile for stepcast."""
 
-JOINED_S = 0.3e-3  # gradients that become ready within that time form one stage
+JOINED_S = 0.3e-3  # gradients of a block that become ready within that time form one stage
 
 
 def stages_of(recorded):
     """Stages in forward order; forward time is spread over them in proportion to their backward time."""
     groups = []
     for gradient in recorded["gradients"]:
-        if groups and gradient["ready_s"] - groups[-1][0]["ready_s"] < JOINED_S:
+        if (groups and gradient["block"] == groups[-1][0]["block"]
+                and gradient["ready_s"] - groups[-1][0]["ready_s"] < JOINED_S):
             groups[-1].append(gradient)
         else:
             groups.append([gradient])
@@ -18,11 +19,12 @@ def stages_of(recorded):
         before = group[-1]["ready_s"]
         forward = recorded["forward_s"] * backward / total
         stages.append({"forward_s": round(forward, 8), "backward_s": round(backward, 8),
+                       "block": group[0]["block"],
                        "tensors": [{"name": g["name"], "shape": g["shape"]} for g in group]})
     return stages[::-1]
 
 
-def profile_of(model, recorded, provenance):
+def profile_of(model, recorded, batch, provenance):
     """A `stepcast.profile/1` whose layers are the stages."""
     layers, tensors = [], []
     for number, stage in enumerate(stages_of(recorded)):
@@ -32,7 +34,7 @@ def profile_of(model, recorded, provenance):
         of_stage = [{**t, "dtype": "f32", "size_bytes": 4 * product(t["shape"]), "layer": name}
                     for t in stage["tensors"]]
         tensors = of_stage + tensors
-    return {"schema": "stepcast.profile/1", "model": model, "layers": layers, "tensors": tensors,
+    return {"schema": "stepcast.profile/1", "model": model, "batch_samples": batch, "layers": layers, "tensors": tensors,
             "optimizer": {"host_s": round(recorded["optimizer_s"], 8)}, "provenance": provenance}
 
 

@@ -4,7 +4,7 @@ import subprocess
 
 from network import GOODPUT
 
-# {} is the number after the colon. Strategies without a plan, or whose plan stepcast does not know, stay unpredicted.
+# {} is the number after the colon. A plan of None: stepcast has no word for it.
 PLANS = {
     "noov": "bsp(bucket={} MiB)",
     "ddp": "ddp(bucket={} MiB)",
@@ -12,32 +12,61 @@ PLANS = {
     "dear": "dear(bucket={} MiB, prefetch=1000)",  # all all-gathers are queued at once
     "ps": "wfbp_ps(partition={} MiB)",
     "fp16": "ddp+fp16",
+    "bf16": "ddp+fp16",  # two bytes an element
     "powersgd": "ddp+powersgd(rank={})",
     "accumulate": "ddp+accumulate(steps={})",
     "localsgd": "bsp+local(period={})",
+    "zero1": "layout(zero=1)/ddp(bucket={} MiB)",
+    "fsdp": "layout(zero=3)/ddp",
+    "hsdp": None,
+    "tp": "layout(tp={workers}, mb={batch})/ddp",
+    "sp": "layout(tp={workers}, sp=on, mb={batch})/ddp",
+    "embeddings": None,
     "local": None,
-    "tp": None,
-    "pp": None,
 }
-
-
-def form_of(kind):
-    """How a strategy of that kind is written."""
-    return kind + (":N" if kind == "pp" or "{}" in (PLANS[kind] or "") else "")
+PIPELINES = {"gpipe": "schedule=gpipe", "1f1b": "schedule=1f1b", "interleaved": "schedule=interleaved, chunks=2",
+             "zb": None, "zbv": None}
+WORDS = {"ddp": ("view", "static"), "fsdp": ("keep", "prefetch", "ring", "2"), "hsdp": ("ring",)}
+# Kinds whose workers train on one batch together; of the others each has a batch of its own.
+TOGETHER = ("tp", "sp", "pp")
 
 
 def is_strategy(name):
-    kind, colon, value = name.partition(":")
-    if kind not in PLANS or bool(colon) != (":" in form_of(kind)):
+    kind, *values = name.split(":")
+    if kind == "pp":
+        return len(values) == 2 and values[0] in PIPELINES and values[1].isdecimal() and int(values[1]) > 0
+    if kind not in PLANS:
         return False
-    return not colon or (value.isdecimal() and int(value) > 0)
+    if kind in ("fsdp", "hsdp"):
+        return values[:1] in (["block"], ["model"]) and all(v in WORDS[kind] for v in values[1:])
+    if "{}" in (PLANS[kind] or ""):
+        if not (values and values[0].isdecimal() and int(values[0]) > 0):
+            return False
+        values = values[1:]
+    return all(v in WORDS.get(kind, ()) for v in values)
 
 
-def plan_of(strategy):
-    """The plan in stepcast's syntax, or None."""
-    kind, _, value = strategy.partition(":")
+def forms():
+    """How strategies are written."""
+    words = {"fsdp": "fsdp:block|model[:keep|2][:prefetch][:ring]", "hsdp": "hsdp:block|model[:ring]",
+             "ddp": "ddp:N[:view][:static]"}
+    return ", ".join([words.get(k, k + (":N" if "{}" in (p or "") else "")) for k, p in PLANS.items()]
+                     + [f"pp:{'|'.join(PIPELINES)}:N"])
+
+
+def plan_of(strategy, workers=2, batch=1):
+    """The plan in stepcast's syntax, or None where it has no word for the strategy."""
+    kind, *values = strategy.split(":")
+    if kind == "pp":
+        order = PIPELINES[values[0]]
+        return order and f"layout(pp={workers}, {order}, mb={batch // int(values[1])})/ddp"
     plan = PLANS[kind]
-    return plan and plan.format(value)
+    return plan and plan.format(*values[:1], workers=workers, batch=batch)
+
+
+def samples_of(strategy, workers, batch):
+    """Samples of a step of all workers."""
+    return batch if strategy.partition(":")[0] in TOGETHER else batch * workers
 
 
 def workers_of(strategy, world):
@@ -46,14 +75,14 @@ def workers_of(strategy, world):
     return world - servers, servers
 
 
-def ring_factor(workers):
-    """Bytes that a worker sends in an all-reduce, per byte of its buffer."""
-    return 2 * (workers - 1) / workers
+# Bytes that a worker sends, per byte of the whole buffer, in the best way that is known.
+SENT = {"all_reduce": lambda n: 2 * (n - 1) / n, "reduce_scatter": lambda n: (n - 1) / n,
+        "all_gather": lambda n: (n - 1) / n, "all_to_all": lambda n: (n - 1) / n, "send": lambda n: 1}
 
 
-def line_s(rate, workers, size):
-    """What the line needs for an all-reduce of `size` bytes."""
-    return ring_factor(workers) * size / (GOODPUT * rate * 1e6 / 8)
+def line_s(rate, workers, size, operation="all_reduce"):
+    """What the line needs for a collective of `size` bytes."""
+    return SENT[operation.removeprefix("ring_")](workers) * size / (GOODPUT * rate * 1e6 / 8)
 
 
 def calibration_warnings(rate, workers, points, limit=0.05):
@@ -70,20 +99,31 @@ def increasing(points):
     return out
 
 
-def cluster_of(rate, calibration, contention=None):
-    """A `stepcast.cluster/1` of links of `rate` Mb/s; `calibration` has (bytes, seconds) for each number of workers."""
+def tables_of(calibration, rate, ring):
+    """Measured tables of every operation and number of workers; `ring`: of the laboratory's collectives, not gloo's."""
+    tables = []
+    for workers, by_operation in sorted(calibration.items()):
+        for operation, points in by_operation.items():
+            made = operation.removeprefix("ring_")
+            if made == operation and ring and f"ring_{operation}" in by_operation or made != operation and not ring:
+                continue
+            points = increasing(points)
+            tables.append({"operation": made, "workers": workers, "sizes_bytes": [s for s, _ in points],
+                           "times_s": [round(t, 7) for _, t in points],
+                           "provenance": f"laboratory: {operation} between idle workers, {rate} Mb/s, medians"})
+    return tables
+
+
+def cluster_of(rate, calibration, contention=None, ring=False):
+    """A `stepcast.cluster/1` of links of `rate` Mb/s; `calibration` has points (bytes, seconds) by number of workers and
+    operation."""
     fewest = min(calibration)
-    points = increasing(calibration[fewest])
-    latency = points[0][1] / (2 * (fewest - 1))
-    said = "laboratory: gloo all-reduce between idle workers"
+    latency = increasing(calibration[fewest]["all_reduce"])[0][1] / (2 * (fewest - 1))
     return {
-        "schema": "stepcast.cluster/1", "name": f"lab-{rate}mbit", "nodes": max(calibration), "devices_per_node": 1,
-        "inside": {"latency": f"{latency:.7f} s", "bandwidth": "1250000000 B/s"},
+        "schema": "stepcast.cluster/1", "name": f"lab-{rate}mbit{'-ring' if ring else ''}", "nodes": max(calibration),
+        "devices_per_node": 1, "inside": {"latency": f"{latency:.7f} s", "bandwidth": "1250000000 B/s"},
         "network": {"latency": f"{latency:.7f} s", "bandwidth": f"{GOODPUT * rate * 125000:.0f} B/s"},
-        "servers": max(calibration), "all_reduce": "table",
-        "tables": [{"operation": "all_reduce", "workers": workers, "sizes_bytes": [s for s, _ in increasing(p)],
-                    "times_s": [round(t, 7) for _, t in increasing(p)], "provenance": f"{said}, {rate} Mb/s, medians"}
-                   for workers, p in sorted(calibration.items())],
+        "servers": max(calibration), "all_reduce": "table", "tables": tables_of(calibration, rate, ring),
         "contention": contention or {},
         "provenance": [f"laboratory: links shaped to {rate} Mb/s", "inside: not used, one worker a machine",
                        "network: goodput of TCP on the shaped link; latency: of the smallest all-reduce"],
@@ -102,15 +142,18 @@ def contention_of(alone, busy, compute_alone_s, compute_busy_s):
             "compute_under_communication": round(max(1.0, compute_busy_s / compute_alone_s), 4)}
 
 
-def predicted_s(program, profile, cluster, plan, workers, servers=0, faster=1.0):
-    """Seconds an iteration, or None where stepcast has no prediction for the plan."""
+def predicted(program, profile, cluster, plan, workers, servers=0, samples=None, faster=1.0):
+    """What stepcast answers, as JSON's value, or {"refused": why} where it has no prediction for the plan."""
     command = [program, "predict", profile, "--cluster", cluster, "--workers", str(workers), "--plan", plan, "--json"]
     if servers:
         command += ["--servers", str(servers)]
+    if samples and plan.startswith("layout"):
+        command += ["--global-batch", str(samples)]
     command += ["--same-device"] if faster == 1.0 else ["--faster-compute", f"{faster:.6f}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode in (1, 2):
-        return None
+        return {"refused": " ".join((done.stderr or done.stdout).split())}
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)["iteration_s"]
+    answer = json.loads(done.stdout)
+    return answer if answer.get("iteration_s") else {"refused": answer.get("reason", "no step time")}

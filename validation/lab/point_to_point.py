@@ -1,38 +1,9 @@
 """Exchanges of sends and receives: DeAR over a ring of neighbours, and parameter servers."""
-import queue
-import threading
-
 import torch
 import torch.distributed as dist
 
+from ring import Queue, Ring
 from strategies import MIB, Local, on_gradient
-
-
-class Ring:
-    """Reduce-scatter and all-gather of a flat buffer over neighbours, for backends that lack them."""
-
-    def __init__(self, rank, world):
-        self.rank, self.world = rank, world
-
-    def move(self, chunks, out, into):
-        received = torch.empty_like(chunks[into])
-        pull = dist.irecv(received, (self.rank - 1) % self.world)
-        push = dist.isend(chunks[out], (self.rank + 1) % self.world)
-        pull.wait()
-        push.wait()
-        return received
-
-    def reduce_scatter(self, buffer):
-        chunks = buffer.chunk(self.world)
-        for s in range(self.world - 1):
-            into = (self.rank - s - 1) % self.world
-            chunks[into].add_(self.move(chunks, (self.rank - s) % self.world, into))
-
-    def all_gather(self, buffer):
-        chunks = buffer.chunk(self.world)
-        for s in range(self.world - 1):
-            into = (self.rank - s) % self.world
-            chunks[into].copy_(self.move(chunks, (self.rank + 1 - s) % self.world, into))
 
 
 class Dear(Local):
@@ -45,22 +16,11 @@ class Dear(Local):
 
     def __init__(self, job, size):
         super().__init__(job)
-        self.ring, self.queue = Ring(job.rank, job.world), queue.Queue()
+        self.ring, self.queue = Ring(job.rank, job.world), Queue(job.schedule_thread)
         self.groups = [LayerGroup(self, g) for g in grouped_layers(self.model, size * MIB)]
-        self.thread = threading.Thread(target=self.carry_out, daemon=True)
-        self.thread.start()
-
-    def carry_out(self):
-        self.job.schedule_thread()
-        while (item := self.queue.get()) is not None:
-            operation, buffer, done = item
-            operation(buffer)
-            done.set()
 
     def queued(self, operation, buffer):
-        done = threading.Event()
-        self.queue.put((operation, buffer, done))
-        return done
+        return self.queue.put(lambda: operation(buffer))
 
     def step(self):
         self.pass_through()
@@ -74,8 +34,7 @@ class Dear(Local):
     def close(self):
         for group in self.groups:
             group.enter()
-        self.queue.put(None)
-        self.thread.join()
+        self.queue.end()
         super().close()
 
 

@@ -8,12 +8,14 @@ import shutil
 import stat
 import sys
 import tempfile
+import types
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accounting  # noqa: E402
 import cases  # noqa: E402
 import emulation  # noqa: E402
+import matrix  # noqa: E402
 import network  # noqa: E402
 import plans  # noqa: E402
 import report  # noqa: E402
@@ -57,19 +59,61 @@ class Quiet(unittest.TestCase):
         self.assertEqual(accounting.disturbance([waiting, usage()], 2)[1], 0)
 
 
+class Matrix(unittest.TestCase):
+    def test_names_of_jobs_read_back(self):
+        for name in ("gpt", "emu-gpt", "gpt@2", "emu-resnet18@8", "gpt+compile"):
+            self.assertEqual(matrix.job_of(name).name, name)
+        self.assertEqual(matrix.job_of("gpt@4").name, "gpt")  # the usual batch
+        for name in ("vgg16", "gpt@x", "gpt+fast", "", "emu-"):
+            with self.assertRaises(ValueError):
+                matrix.job_of(name)
+
+    def test_the_split_is_by_model(self):
+        self.assertEqual({matrix.job_of(name).split for name in ("gpt", "emu-gpt@2", "gpt+compile")}, {"held_out"})
+        self.assertEqual(set(matrix.SPLIT), set(matrix.BATCHES))
+
+    def test_every_strategy_of_the_matrix_has_a_name_that_is_taken(self):
+        for strategies in [*matrix.whole().values(), *matrix.QUICK.values()]:
+            for strategy in strategies:
+                self.assertTrue(plans.is_strategy(strategy), strategy)
+
+    def test_the_quick_matrix_has_forty_rows(self):
+        quick = matrix.configurations(matrix.QUICK, [2, 4], processors=2)
+        self.assertGreaterEqual(len([c for c in quick if c[2] != "local"]), 40)
+        self.assertEqual(len(quick), len(set(quick)))
+
+    def test_only_what_fits_is_tried(self):
+        found = matrix.configurations(matrix.whole(), [2, 4], processors=2)
+        self.assertTrue(all(job.startswith("emu-") for job, world, _ in found if world == 4))
+        self.assertTrue(all("gpt" in job for job, _, strategy in found if strategy.startswith(("tp", "sp", "pp"))))
+        self.assertEqual({job for job, _, strategy in found if strategy == "embeddings"}, {"recommender"})
+        self.assertNotIn(("emu-gpt", 2, "hsdp:block"), found)
+        self.assertIn(("emu-gpt", 4, "hsdp:block"), found)
+
+    def test_the_slowest_and_the_fastest_rate_measure_a_few(self):
+        self.assertEqual(matrix.at_rate(1000, matrix.REAL), matrix.REAL)
+        self.assertLess(len(matrix.at_rate(300, matrix.REAL)), 10)
+
+
 class Plans(unittest.TestCase):
     def test_strategies_map_to_plans(self):
-        self.assertEqual(plans.plan_of("noov:25"), "bsp(bucket=25 MiB)")
-        self.assertEqual(plans.plan_of("ddp:5"), "ddp(bucket=5 MiB)")
-        self.assertEqual(plans.plan_of("wfbp"), "wfbp")
-        self.assertEqual(plans.plan_of("powersgd:1"), "ddp+powersgd(rank=1)")
-        self.assertEqual(plans.plan_of("accumulate:4"), "ddp+accumulate(steps=4)")
-        self.assertIsNone(plans.plan_of("tp"))
+        for strategy, plan in (("noov:25", "bsp(bucket=25 MiB)"), ("ddp:5", "ddp(bucket=5 MiB)"), ("wfbp", "wfbp"),
+                               ("ddp:25:view", "ddp(bucket=25 MiB)"), ("powersgd:1", "ddp+powersgd(rank=1)"),
+                               ("accumulate:4", "ddp+accumulate(steps=4)"), ("fsdp:block:ring", "layout(zero=3)/ddp")):
+            self.assertEqual(plans.plan_of(strategy), plan)
+        self.assertEqual(plans.plan_of("tp", 2, 4), "layout(tp=2, mb=4)/ddp")
+        self.assertEqual(plans.plan_of("pp:1f1b:4", 2, 4), "layout(pp=2, schedule=1f1b, mb=1)/ddp")
+        self.assertIsNone(plans.plan_of("hsdp:block", 4, 4))
+        self.assertIsNone(plans.plan_of("pp:zbv:4", 2, 4))
+
+    def test_workers_of_one_model_share_a_batch(self):
+        self.assertEqual([plans.samples_of(s, 2, 4) for s in ("tp", "pp:1f1b:4", "ddp:25", "fsdp:block")], [4, 4, 8, 8])
 
     def test_names_are_checked(self):
-        for name in ("ddp:25", "wfbp", "pp:2"):
+        for name in ("ddp:25", "wfbp", "pp:1f1b:2", "fsdp:model", "fsdp:block:2:ring", "ddp:5:view:static"):
             self.assertTrue(plans.is_strategy(name), name)
-        for name in ("ddp", "wfbp:1", "ddp:x", "ddp:0", "nccl:1", ""):
+        for name in ("ddp", "wfbp:1", "ddp:x", "ddp:0", "nccl:1", "", "pp:2", "pp:1f1b", "fsdp", "fsdp:block:fast",
+                     "ddp:25:ring"):
             self.assertFalse(plans.is_strategy(name), name)
 
     def test_half_of_the_processes_are_servers(self):
@@ -82,6 +126,13 @@ class Plans(unittest.TestCase):
         self.assertEqual([s for s, _ in plans.calibration_warnings(1000, 2, [(1 << 24, line * 1.2)])], [1 << 24])
         self.assertEqual(plans.calibration_warnings(1000, 4, [(1 << 24, line * 1.5)]), [])
 
+    def test_the_ring_has_tables_of_its_own(self):
+        points = {2: {"all_reduce": [(1024, 1e-3)], "all_gather": [(1024, 4e-3)], "ring_all_gather": [(1024, 2e-3)]}}
+        for ring, expected in ((False, 4e-3), (True, 2e-3)):
+            tables = plans.cluster_of(1000, points, ring=ring)["tables"]
+            self.assertEqual([(t["operation"], t["times_s"]) for t in tables],
+                             [("all_reduce", [1e-3]), ("all_gather", [expected])])
+
     def test_tables_never_fall(self):
         self.assertEqual(plans.increasing([(2, 0.1), (1, 0.2), (3, 0.3)]), [(1, 0.2), (2, 0.2), (3, 0.3)])
 
@@ -93,11 +144,13 @@ class Plans(unittest.TestCase):
 
     def test_no_prediction_is_no_error(self):
         with tempfile.TemporaryDirectory() as folder:
-            for code, text, expected in ((0, '{"iteration_s": 0.25}', 0.25), (1, "", None), (2, "", None)):
-                program = pathlib.Path(folder) / f"stepcast{code}"
+            for code, text, expected in ((0, '{"iteration_s": 0.25}', {"iteration_s": 0.25}),
+                                         (0, '{"reason": "not here"}', {"refused": "not here"}),
+                                         (1, "", {"refused": ""}), (2, "bad", {"refused": "bad"})):
+                program = pathlib.Path(folder) / "stepcast"
                 program.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
                 program.chmod(program.stat().st_mode | stat.S_IXUSR)
-                self.assertEqual(plans.predicted_s(str(program), "p", "c", "ddp", 2), expected)
+                self.assertEqual(plans.predicted(str(program), "p", "c", "ddp", 2), expected)
 
     def test_stepcast_takes_the_cluster_and_the_profile(self):
         program = os.environ.get("STEPCAST") or shutil.which("stepcast")
@@ -105,18 +158,21 @@ class Plans(unittest.TestCase):
             self.skipTest("STEPCAST names no program")
         with tempfile.TemporaryDirectory() as folder:
             profile, cluster = pathlib.Path(folder) / "p.json", pathlib.Path(folder) / "c.json"
-            profile.write_text(json.dumps(emulation.profile_of("m", Emulation.recorded, "test")))
-            cluster.write_text(json.dumps(plans.cluster_of(1000, {2: [(1024, 1e-3), (1 << 20, 9e-3)]})))
-            alone = plans.predicted_s(program, str(profile), str(cluster), "bsp", 1)
+            profile.write_text(json.dumps(emulation.profile_of("m", Emulation.recorded, 8, "test")))
+            points = {2: {"all_reduce": [(1024, 1e-3), (1 << 20, 9e-3)], "ring_all_gather": [(1024, 1e-3)],
+                          "send": [(1024, 1e-3)]}}
+            cluster.write_text(json.dumps(plans.cluster_of(1000, points, ring=True)))
+            alone = plans.predicted(program, str(profile), str(cluster), "bsp", 1)["iteration_s"]
             self.assertAlmostEqual(alone, 0.1 + 0.2 + 0.01, places=6)
-            both = plans.predicted_s(program, str(profile), str(cluster), plans.plan_of("noov:25"), 2)
+            both = plans.predicted(program, str(profile), str(cluster), plans.plan_of("noov:25"), 2)["iteration_s"]
             self.assertAlmostEqual(both - alone, 1e-3 + (8192 + 400 - 1024) / ((1 << 20) - 1024) * 8e-3, places=6)
 
 
 class Emulation(unittest.TestCase):
     recorded = {"forward_s": 0.1, "backward_s": 0.21, "optimizer_s": 0.01, "gradients": [
-        {"name": "b", "shape": [100], "ready_s": 0.0500}, {"name": "w", "shape": [32, 64], "ready_s": 0.0502},
-        {"name": "a", "shape": [], "ready_s": 0.2}]}
+        {"name": "b", "block": "two", "shape": [100], "ready_s": 0.0500},
+        {"name": "w", "block": "two", "shape": [32, 64], "ready_s": 0.0502},
+        {"name": "a", "block": "one", "shape": [], "ready_s": 0.2}]}
 
     def test_gradients_that_are_ready_together_form_a_stage(self):
         stages = emulation.stages_of(self.recorded)
@@ -124,8 +180,12 @@ class Emulation(unittest.TestCase):
         self.assertAlmostEqual(sum(s["forward_s"] for s in stages), 0.1)
         self.assertAlmostEqual(stages[1]["backward_s"], 0.0502)
 
+    def test_a_stage_ends_with_its_block(self):
+        apart = self.recorded | {"gradients": [g | {"block": g["name"]} for g in self.recorded["gradients"]]}
+        self.assertEqual([s["block"] for s in emulation.stages_of(apart)], ["a", "w", "b"])
+
     def test_the_profile_lists_tensors_in_the_order_of_readiness(self):
-        profile = emulation.profile_of("m", self.recorded, "test")
+        profile = emulation.profile_of("m", self.recorded, 8, "test")
         self.assertEqual([t["name"] for t in profile["tensors"]], ["b", "w", "a"])
         self.assertEqual([t["size_bytes"] for t in profile["tensors"]], [400, 8192, 4])
         self.assertEqual(profile["tensors"][0]["layer"], "stage1")
@@ -135,9 +195,13 @@ class Rows(unittest.TestCase):
     key = ("emu-resnet18", 4, 1000, "ddp:25")
 
     def blocks(self):
-        quiet = {"foreign": 0.01, "wait": 0.0, "quiet": True}
+        quiet = {"foreign": 0.01, "wait": 0.0, "quiet": True, "operations": [2.0] * 4}
         return [{"times_s": [0.1, 0.1, 0.1], **quiet}, {"times_s": [0.104, 0.104, 0.104], **quiet},
-                {"times_s": [0.9, 0.9, 0.9], "foreign": 0.5, "wait": 0.0, "quiet": False}]
+                {"times_s": [0.9, 0.9, 0.9], **quiet, "foreign": 0.5, "quiet": False}]
+
+    def predicted(self, at=0, seconds=0.09):
+        return report.with_prediction(report.row_of(self.key, self.blocks()[at:]), "ddp(bucket=25 MiB)",
+                                      {"iteration_s": seconds})
 
     def test_disturbed_blocks_count_only_where_there_is_no_other(self):
         row = report.row_of(self.key, self.blocks())
@@ -150,24 +214,27 @@ class Rows(unittest.TestCase):
         self.assertEqual([report.quantile([3, 1, 2], q) for q in (0, 0.25, 0.5, 1)], [1, 1.5, 2, 3])
 
     def test_cases_are_quiet_predicted_and_free_of_noise(self):
-        row = report.with_prediction(report.row_of(self.key, self.blocks()), "ddp(bucket=25 MiB)", 0.09)
+        row = self.predicted()
         noisy, disturbed = row | {"strategy": "ddp:1", "noise_percent": 8.0}, row | {"quiet": False}
-        suite = cases.suite_of("mine", "here", [row, noisy, disturbed, row | {"predicted_ms": None}],
-                               {"emu-resnet18": {}, "other": {}}, {"lab-1000mbit": {}, "lab-3000mbit": {}}, {})
+        said = types.SimpleNamespace(steps={}, profiles={"emu-resnet18": {}, "other": {}},
+                                     clusters={"lab-1000mbit": {}, "lab-3000mbit": {}})
+        layout = row | {"plan": "layout(zero=3)/ddp"}
+        suite = cases.suite_of("mine", "here", [row, noisy, disturbed, layout, row | {"predicted_ms": None}], said)
         self.assertEqual([c["id"] for c in suite["cases"]],
                          ["emu-resnet18/1000 Mb/s/4/ddp:25", "emu-resnet18/1000 Mb/s/4/ddp:1"])
         self.assertEqual(["excluded" in c for c in suite["cases"]], [False, True])
+        self.assertEqual({c["split"] for c in suite["cases"]}, {"calibration"})
         self.assertEqual((list(suite["profiles"]), list(suite["clusters"])), (["emu-resnet18"], ["lab-1000mbit"]))
         self.assertEqual(json.loads(cases.text_of(suite)), suite)
 
-    def test_table_fits_80_columns(self):
+    def test_the_table_says_why_there_is_no_prediction(self):
         row = report.row_of(self.key, self.blocks())
-        rows = [report.with_prediction(row, "ddp(bucket=25 MiB)", 0.09), report.with_prediction(row, "tp", None),
-                row | {"strategy": "accumulate:4", "link_mbit": 0, "measured_ms": 12345.6}]
-        lines = report.table(rows).splitlines()
-        self.assertLessEqual(max(map(len, lines)), 80)
-        self.assertIn("-11.8 %", "".join(lines))
-        self.assertIn("no prediction", lines[2] + lines[3])
+        rows = [self.predicted(), report.with_prediction(row, None, {"refused": "stepcast has no plan for it"}),
+                report.failed_row(("gpt", 2, 1000, "pp:zb:4"), "a worker failed: no answer")]
+        table = report.table(rows)
+        self.assertIn("-11.8 %", table)
+        self.assertIn("stepcast has no plan for it", table)
+        self.assertIn("not measured: a worker failed", table)
 
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -175,13 +242,20 @@ class Rows(unittest.TestCase):
             report.write_results(pathlib.Path(folder), {"rates": [1000]})
             text = (pathlib.Path(folder) / "results.csv").read_text()
             self.assertEqual(text.splitlines()[0], ",".join(report.COLUMNS))
-            self.assertIn("emu-resnet18,4,1000,ddp:25", text)
+            self.assertIn("emu-resnet18,calibration,4,1000,ddp:25", text)
             self.assertEqual(json.loads((pathlib.Path(folder) / "results.json").read_text())["rates"], [1000])
 
     def test_summary_leaves_disturbed_rows_out(self):
-        rows = [report.with_prediction(report.row_of(self.key, self.blocks()[at:]), "ddp", 0.1) for at in (0, 2)]
-        self.assertIn("1 quiet rows", report.summary(rows))
-        self.assertIn("1 rows were disturbed", report.summary(rows))
+        said = report.summary([self.predicted(seconds=0.1), self.predicted(2, 0.1)])
+        self.assertIn("-2.0 %", said)
+        self.assertNotIn("-88", said)
+        self.assertIn("1 rows (!) were disturbed", said)
+
+    def test_the_noise_floor_is_how_far_medians_moved(self):
+        earlier = {("emu-resnet18", 4, 1000, "ddp:25"): 100.0, ("gpt", 2, 1000, "tp"): 50.0}
+        row = report.row_of(self.key, self.blocks())
+        self.assertIn("1 rows measured in both", report.moved([row], earlier))
+        self.assertIn("2.0 %", report.moved([row], earlier))
 
 
 if __name__ == "__main__":

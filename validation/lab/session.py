@@ -9,14 +9,18 @@ import time
 import accounting
 
 WORKER = pathlib.Path(__file__).with_name("worker.py")
-ANSWER_LIMIT_S = 180
+ANSWER_LIMIT_S = 120  # a schedule that hangs is given up; what compiles may take longer
+
+
+class WorkerFailed(OSError):
+    """A worker that ended, or that did not answer in time; the team is of no use any more."""
 
 
 class Team:
     """`world` workers that carry out orders together; several teams may share the namespaces, each with a port."""
 
     def __init__(self, network, world, python, log_folder, port):
-        self.world, self.processes, self.logs = world, [], []
+        self.world, self.processes, self.logs, self.limit_s = world, [], [], ANSWER_LIMIT_S
         environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "ve0", "MKL_NUM_THREADS": "1"}
         for rank in range(world):
             log = open(log_folder / f"worker-{port}-{rank}.log", "w")
@@ -38,13 +42,14 @@ class Team:
         return [self.answer(process) for process in self.asked]
 
     def answer(self, process):
-        ready, _, _ = select.select([process.stdout], [], [], ANSWER_LIMIT_S)
+        ready, _, _ = select.select([process.stdout], [], [], self.limit_s)
         line = process.stdout.readline() if ready else ""
         if line:
             return json.loads(line)
         log = pathlib.Path(self.logs[self.processes.index(process)].name)
         said = log.read_text().strip().splitlines()
-        raise OSError(f"a worker failed: {said[-1] if said else 'no answer'} (see {log})")
+        why = "no answer" if process.poll() is None and not ready else said[-1] if said else "it ended"
+        raise WorkerFailed(f"a worker failed: {why} (see {log})")
 
     def do(self, order, ranks=None, **arguments):
         self.start(order, ranks, **arguments)
@@ -86,26 +91,27 @@ def block(team, count, patience, training=None):
         reports = team.do("steps", count=count, warm=1 if attempt else 2)
         training = training or len(reports)
         times = [sum(t) / training for t in zip(*[r["times_s"] for r in reports[:training]])]
-        result = {"times_s": [round(t, 6) for t in times], **judged(reports)}
+        result = {"times_s": [round(t, 6) for t in times], "operations": [r["operations"] for r in reports],
+                  **judged(reports)}
         if result["quiet"]:
             break
     return result
 
 
-def all_reduce_s(team, size, budget_s, expected_s, dtype="f32", tries=4):
-    """Median time of an all-reduce of that many bytes and whether it was quiet.
+def collective_s(team, operation, size, budget_s, expected_s, dtype="f32", tries=4):
+    """Median time of a collective of that many bytes and whether it was quiet.
 
     Measured again while it is disturbed or, where the line sets the time, more than 5 % off it; the fastest quiet
     median counts, since whatever disturbs makes slower.
     """
-    count = int(min(40, max(5, budget_s / (expected_s + 5e-4))))
-    best = None
+    count = int(min(40, max(3, budget_s / (expected_s + 5e-4))))
+    best, there_and_back = None, 2 if operation == "send" else 1
     for _ in range(tries):
-        reports = team.do("all_reduce", bytes=size, count=count, dtype=dtype)
-        times = sorted(max(t) for t in zip(*[r["times_s"] for r in reports]))
+        reports = team.do("collective", operation=operation, bytes=size, count=count, dtype=dtype)
+        times = sorted(max(t) / there_and_back for t in zip(*[r["times_s"] for r in reports]))
         found = (times[len(times) // 2], judged(reports)["quiet"])
         if best is None or (found[1], -found[0]) > (best[1], -best[0]):
             best = found
-        if best[1] and (size < 4 << 20 or abs(best[0] / expected_s - 1) < 0.05):
+        if best[1] and (operation != "all_reduce" or size < 4 << 20 or abs(best[0] / expected_s - 1) < 0.05):
             break
     return best

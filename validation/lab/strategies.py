@@ -93,21 +93,34 @@ class NoOverlap(Local):
 
 
 class Ddp(Local):
-    """DistributedDataParallel with buckets of SIZE MiB, and a hook that compresses them."""
+    """DistributedDataParallel with buckets of SIZE MiB, and a hook that compresses them.
+
+    `view`: gradients are views of buckets; `static`: the graph is the same in every step.
+    """
     communicates = True
 
-    def __init__(self, job, size=25, hook=None, state=None):
+    def __init__(self, job, size=25, *words, hook=None, state=None):
         super().__init__(job)
-        self.parallel = DistributedDataParallel(self.model, bucket_cap_mb=size)
+        self.parallel = DistributedDataParallel(self.model, bucket_cap_mb=size, gradient_as_bucket_view="view" in words,
+                                                static_graph="static" in words)
         if hook:
             self.parallel.register_comm_hook(state, hook)
 
     def output(self):
         return self.parallel(self.job.inputs)
 
+    def update(self):
+        self.optimizer.step()
+        # Gradients that are views of buckets stay where they are.
+        self.optimizer.zero_grad(set_to_none=not self.parallel.gradient_as_bucket_view)
+
 
 def fp16(job):
     return Ddp(job, hook=default_hooks.fp16_compress_hook)
+
+
+def bf16(job):
+    return Ddp(job, hook=default_hooks.bf16_compress_hook)
 
 
 def power_sgd(job, rank):
@@ -175,19 +188,21 @@ class PerTensor(Local):
         self.running.clear()
 
 
-# Strategies that need sends and receives are in modules of their own, which need this one.
+# Strategies of modules that need this one, or that take long to import.
 ELSEWHERE = {"dear": ("point_to_point", "Dear"), "ps": ("point_to_point", "ParameterServers"),
-             "tp": ("model_parallel", "TensorParallel"), "pp": ("model_parallel", "Pipeline")}
-STRATEGIES = {"local": Local, "noov": NoOverlap, "ddp": Ddp, "fp16": fp16, "powersgd": power_sgd, "wfbp": PerTensor,
-              "accumulate": Accumulate, "localsgd": LocalSgd}
+             "fsdp": ("sharded", "FullySharded"), "hsdp": ("sharded", "HybridSharded"), "zero1": ("sharded", "ZeroOne"),
+             "tp": ("tensor_parallel", "TensorParallel"), "sp": ("tensor_parallel", "SequenceParallel"),
+             "pp": ("pipeline", "Pipeline"), "embeddings": ("embeddings", "DividedTables")}
+STRATEGIES = {"local": Local, "noov": NoOverlap, "ddp": Ddp, "fp16": fp16, "bf16": bf16, "powersgd": power_sgd,
+              "wfbp": PerTensor, "accumulate": Accumulate, "localsgd": LocalSgd}
 
 
 def strategy(name, job):
-    """`ddp:25` and the like."""
-    kind, _, value = name.partition(":")
+    """`ddp:25:view` and the like: a kind, then values and words."""
+    kind, *values = name.split(":")
     if kind in ELSEWHERE:
         module, of = ELSEWHERE[kind]
         made = getattr(importlib.import_module(module), of)
     else:
         made = STRATEGIES[kind]
-    return made(job, int(value)) if value else made(job)
+    return made(job, *[int(v) if v.isdecimal() else v for v in values])

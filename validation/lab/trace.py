@@ -1,50 +1,44 @@
-"""Writes the profiler's events in the layout of Kineto, also where PyTorch was built without it (as Debian's is).
-
-Without Kineto `export_chrome_trace` drops shapes, sequence numbers and threads; the profiler's event list has them.
-"""
+"""Profiles steps as PyTorch's users do: shapes, memory and the execution trace beside the timeline."""
 import gzip
 import json
+import os
 
 import torch
 
-ANNOTATIONS = ("ProfilerStep", "Optimizer.", "DistributedDataParallel", "torch.distributed", "gloo:")
+AHEAD = 2  # steps before the ones that are kept
 
 
-def kineto_event(event, number, threads, origin_us, rank):
-    """One complete event."""
-    name = event.name()
-    thread = threads.setdefault(event.start_thread_id(), len(threads) + 1)
-    arguments = {"External id": event.correlation_id(), "Input Dims": event.shapes(), "Input type": event.dtypes(),
-                 "Ev Idx": number}
-    if event.sequence_nr() >= 0:
-        arguments |= {"Sequence number": event.sequence_nr(), "Fwd thread id": event.fwd_thread_id()}
-    return {"ph": "X", "cat": "user_annotation" if name.startswith(ANNOTATIONS) else "cpu_op", "name": name,
-            "pid": rank, "tid": thread, "ts": event.start_us() - origin_us, "dur": event.duration_us(),
-            "args": arguments} | ({"async": True} if event.is_async() else {})
-
-
-def write(profiler, path, rank, world):
-    """The trace of one rank, gzip-compressed."""
-    if torch.autograd.kineto_available():
-        profiler.export_chrome_trace(path)
-        return
-    results = profiler.profiler.kineto_results
-    threads = {}
-    events = [kineto_event(e, n, threads, results.trace_start_us(), rank) for n, e in enumerate(results.events())]
-    events.sort(key=lambda e: (e["ts"], -e["dur"]))
-    document = {"schemaVersion": 1, "deviceProperties": [], "record_shapes": 1, "with_stack": 0, "profile_memory": 0,
-                "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": world},
-                "labWriter": "kineto-layout export of torch.autograd profiler events (torch built without libkineto)",
-                "traceEvents": events}
-    with gzip.open(path, "wb", 9) as file:
-        file.write(json.dumps(document, separators=(",", ":")).encode())
+def peak_of(events):
+    """The most that the steps allocated beyond what was there when the profiler began; None without memory events."""
+    totals = [e["args"]["Total Allocated"] for e in events
+              if e.get("name") == "[memory]" and "Total Allocated" in e.get("args", {})]
+    return max(totals) - totals[0] if totals else None
 
 
 def traced(step, steps, path, rank, world):
-    """Profiles `steps` calls of `step` after two that are not kept."""
-    schedule = torch.profiler.schedule(wait=1, warmup=1, active=steps, repeat=1)
+    """Profiles `steps` calls of `step` after two that are not kept; PATH.et.json.gz is the execution trace."""
+    schedule = torch.profiler.schedule(wait=1, warmup=AHEAD - 1, active=steps, repeat=1)
+    observer = torch.profiler.ExecutionTraceObserver()
+    plain = path.removesuffix(".pt.trace.json.gz") + ".et.json"
+    observer.register_callback(plain)
+
+    def kept(profiler):
+        profiler.export_chrome_trace(path.removesuffix(".gz"))
+
+    # Collectives of the laboratory's ring run in a thread of their own.
+    every_thread = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule,
-                                record_shapes=True, on_trace_ready=lambda p: write(p, path, rank, world)) as profiler:
-        for _ in range(steps + 2):
+                                record_shapes=True, profile_memory=True, on_trace_ready=kept,
+                                execution_trace_observer=observer, experimental_config=every_thread) as profiler:
+        profiler.add_metadata_json("laboratory", json.dumps({"rank": rank, "world_size": world}))
+        for _ in range(steps + AHEAD):
             step()
             profiler.step()
+    observer.unregister_callback()
+    with open(path.removesuffix(".gz"), "rb") as file:
+        text = file.read()
+    for name, content in ((path.removesuffix(".gz"), text), (plain, open(plain, "rb").read())):
+        with gzip.open(name + ".gz", "wb", 6) as file:
+            file.write(content)
+        os.unlink(name)
+    return {"allocated_bytes": peak_of(json.loads(text)["traceEvents"])}
