@@ -3,6 +3,7 @@ import json
 import subprocess
 
 import matrix
+import plans
 
 TOLERANCE = {True: 0.08, False: 0.15}  # emulated accelerator, real compute
 NOISE_LIMIT = 5  # per cent
@@ -24,6 +25,8 @@ def case_of(row, cluster, single_worker_s):
     """One case: nothing of the row entered its prediction."""
     job = matrix.job_of(row["job"])
     inputs = {"profile": row["job"], "cluster": cluster, "workers": row["workers"], "plan": row["plan"]}
+    if row["plan"].startswith("layout"):
+        inputs["global_batch"] = plans.samples_of(row["strategy"], row["workers"], job.batch)
     if not job.emulated:
         inputs["single_worker_s"] = round(single_worker_s, 6)
     case = {"id": f"{row['job']}/{row['link_mbit']} Mb/s/{row['workers']}/{row['strategy']}",
@@ -36,9 +39,9 @@ def case_of(row, cluster, single_worker_s):
 
 
 def suite_of(name, source, rows, predictions):
-    """Quiet rows of data-parallel plans, which need no more than a profile."""
+    """The quiet rows that stepcast predicts."""
     cases = [case_of(r, cluster_name(r), predictions.steps.get(r["job"])) for r in rows
-             if r["quiet"] and r["predicted_ms"] is not None and r["link_mbit"] and not r["plan"].startswith("layout")]
+             if r["quiet"] and r["predicted_ms"] is not None and r["link_mbit"]]
     used = {c["inputs"]["cluster"] for c in cases}
     return {"schema": "stepcast.cases/1", "suite": name,
             "summary": "Real communication over shaped links, of real compute and of an emulated accelerator",

@@ -29,8 +29,10 @@ def profile_of(model, recorded, batch, provenance):
     layers, tensors = [], []
     for number, stage in enumerate(stages_of(recorded)):
         name = f"stage{number}"
+        handed_on = recorded.get("activation")
         layers.append({"name": name, "forward": {"host_s": stage["forward_s"]},
-                       "backward": {"host_s": stage["backward_s"]}})
+                       "backward": {"host_s": stage["backward_s"]},
+                       **({"input_shape": [batch, *handed_on], "input_dtype": "f32"} if handed_on else {})})
         of_stage = [{**t, "dtype": "f32", "size_bytes": 4 * product(t["shape"]), "layer": name}
                     for t in stage["tensors"]]
         tensors = of_stage + tensors

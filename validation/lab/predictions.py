@@ -77,8 +77,6 @@ class Predictions:
             profile = self.profile_of(job)
         except (OSError, cases.Unreadable) as error:
             return plan, {"refused": str(error)}
-        if plan.startswith("layout") and not job.emulated:
-            profile = str(self.trace_of(job))
         cluster = str(self.folder / f"{cases.cluster_name(row)}.json")
         samples = plans.samples_of(row["strategy"], row["workers"], job.batch)
         return plan, plans.predicted(self.program, profile, cluster, plan, row["workers"], servers, samples,

@@ -218,11 +218,12 @@ class Rows(unittest.TestCase):
         noisy, disturbed = row | {"strategy": "ddp:1", "noise_percent": 8.0}, row | {"quiet": False}
         said = types.SimpleNamespace(steps={}, profiles={"emu-resnet18": {}, "other": {}},
                                      clusters={"lab-1000mbit": {}, "lab-3000mbit": {}})
-        layout = row | {"plan": "layout(zero=3)/ddp"}
+        layout = row | {"strategy": "fsdp:block", "plan": "layout(zero=3)/ddp"}
         suite = cases.suite_of("mine", "here", [row, noisy, disturbed, layout, row | {"predicted_ms": None}], said)
         self.assertEqual([c["id"] for c in suite["cases"]],
-                         ["emu-resnet18/1000 Mb/s/4/ddp:25", "emu-resnet18/1000 Mb/s/4/ddp:1"])
-        self.assertEqual(["excluded" in c for c in suite["cases"]], [False, True])
+                         [f"emu-resnet18/1000 Mb/s/4/{s}" for s in ("ddp:25", "ddp:1", "fsdp:block")])
+        self.assertEqual(["excluded" in c for c in suite["cases"]], [False, True, False])
+        self.assertEqual([c["inputs"].get("global_batch") for c in suite["cases"]], [None, None, 64])
         self.assertEqual({c["split"] for c in suite["cases"]}, {"calibration"})
         self.assertEqual((list(suite["profiles"]), list(suite["clusters"])), (["emu-resnet18"], ["lab-1000mbit"]))
         self.assertEqual(json.loads(cases.text_of(suite)), suite)

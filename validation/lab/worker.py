@@ -197,6 +197,7 @@ class Worker:
                       "ready_s": statistics.median(one[3][name] for one in passes)}
                      for name, p in parameters.items()]
         return {"gradients": sorted(gradients, key=lambda g: g["ready_s"]),
+                "activation": list(models.MODELS[job.name].activation),
                 **{k: statistics.median(p[i] for p in passes)
                    for i, k in enumerate(("forward_s", "backward_s", "optimizer_s"))}}
 

@@ -151,12 +151,16 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
   const bool communication = c.subject == Subject::collective || c.subject == Subject::operation;
   if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
     throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
-  const bool described = !c.inputs.model.empty() || c.inputs.layout;
+  const bool described = !c.inputs.model.empty() || (c.inputs.layout && c.inputs.profile.empty());
   const bool pipelined = !c.inputs.traces.empty();
   if (pipelined) refuse_beside_traces(inputs);
   else if (described)
     for (const char* key : {"model", "device", "global_batch", "workers"}) require(key);
   else require(communication ? "size_bytes" : "profile");
+  if ((described || c.inputs.layout) && inputs.has("over"))
+    inputs.at("over").refuse("a plan without a layout, of a profile: ratios of layouts are not compared");
+  if (c.inputs.layout && !described)
+    for (const char* key : {"global_batch", "workers"}) require(key);
   if (c.subject != Subject::replay && !pipelined) require("cluster");
   if (c.subject == Subject::ratio && !pipelined) require("plan");
   if (c.subject == Subject::replay) {

@@ -43,8 +43,8 @@ struct CaseInputs {
   PlanSpec plan;
   std::string model;             ///< Subject::step: a described model (model_shape.hpp) in place of a profile
   std::string device;            ///< the device of a described model: in the suite, in the program, or a file
-  std::optional<Layout> layout;  ///< the layout of a described model, in front of the plan
-  double global_batch = 0;       ///< the batch of a described model
+  std::optional<Layout> layout;  ///< of a described model or of a profile's, in front of the plan
+  double global_batch = 0;       ///< the batch of a layout
   PlanSpec over;                 ///< Subject::ratio: the plan to compare with
   std::string pipeline;          ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
   std::optional<double> cached_share;          ///< replaces the pipeline's

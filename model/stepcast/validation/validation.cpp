@@ -158,17 +158,27 @@ void set_communication_time(Seconds time, double relative_error, CaseResult& res
   result.high = result.predicted + half;
 }
 
-/// A step of a described model under a layout.
+/// What a layout divides: a described model on its device, or the model of a profile.
+Answer<Workload> workload_in(const ValidationSuite& suite, const CaseInputs& in, const Cluster& cluster,
+                             Library& library) {
+  if (in.model.empty()) return workload_of(library.profile(suite, in, cluster));
+  return workload_of(model_shape_of(in.model), library.device(suite, in.device));
+}
+
+/// A step under a layout.
 void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Library& library, CaseResult& result) {
   const Cluster cluster = library.cluster(suite, c.inputs);
-  const Device device = library.device(suite, c.inputs.device);
   LayoutOptions options;
   options.global_batch = c.inputs.global_batch;
   // It ran: whether memory is predicted to suffice is another question.
   options.memory_cap = Bytes(1e18);
-  const Workload workload = workload_of(model_shape_of(c.inputs.model), device);
+  const Answer<Workload> workload = workload_in(suite, c.inputs, cluster, library);
+  if (!workload) {
+    result.reason = workload.reason();
+    return;
+  }
   const Answer<LayoutPrediction> prediction =
-      predicted(workload, cluster, {c.inputs.layout.value_or(Layout{}), c.inputs.plan}, options);
+      predicted(*workload, cluster, {c.inputs.layout.value_or(Layout{}), c.inputs.plan}, options);
   if (!prediction) {
     result.reason = prediction.reason();
     return;
@@ -264,7 +274,7 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
       case Subject::step:
       case Subject::ratio:
         if (!c.inputs.traces.empty()) predict_pipelined(c, library, result);
-        else if (c.inputs.model.empty()) predict_step(suite, c, library, result);
+        else if (c.inputs.model.empty() && !c.inputs.layout) predict_step(suite, c, library, result);
         else predict_layout(suite, c, library, result);
         break;
       case Subject::collective:

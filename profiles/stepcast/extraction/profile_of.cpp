@@ -151,12 +151,19 @@ class Assembly {
     const StepWindows windows = step_windows(index_);
     Steps steps;
     std::vector<MeasuredWindow> trained;
+    bool backward = false;
     for (const MeasuredWindow& w : windows.steps) {
       StepAnatomy step = anatomy_of(index_, w.window);
+      backward |= step.backward_nodes > 0;
       if (step.layers.empty() || step.gradients.empty()) continue;
       steps.push_back(std::move(step));
       trained.push_back(w);
     }
+    if (steps.empty() && backward)
+      throw InputError(trace_.source, "a training step whose gradients AccumulateGrad nodes take",
+                       "a backward pass without any of them",
+                       "pipelines that compute weight gradients apart (zero bubble) do so: take the trace of another "
+                       "schedule; inspect, replay and export read this one");
     if (steps.empty())
       throw InputError(trace_.source, "a training step", "no backward pass with gradients in the trace",
                        trace_.report.good_for.empty()

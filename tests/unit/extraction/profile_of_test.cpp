@@ -213,6 +213,15 @@ TEST_CASE("profile_of: a trace without backward pass is refused") {
     FAIL("a profile of no training");
   } catch (const InputError& e) { CHECK(e.found.find("no backward pass") != std::string::npos); }
   CHECK_THROWS_AS((void)profile_of(Trace{}), InputError);
+  // A pipeline without bubbles takes weight gradients by torch.autograd.grad: no node accumulates them.
+  const auto apart = [](Scene& s, int) {
+    s.forward("aten::linear", 20, 100, 1, "[[8,64],[10,64],[10]]");
+    s.node("AddmmBackward0", 200, 100, 1, main_thread);
+  };
+  try {
+    (void)profile_of(Scene().steps(4, 1000, apart).trace());
+    FAIL("a profile without gradients");
+  } catch (const InputError& e) { CHECK(e.found.find("without any of them") != std::string::npos); }
 }
 
 TEST_CASE("profile_of: device work goes to the layer that launched it, waiting is no work") {

@@ -1,6 +1,9 @@
 // Validation: cases that must fail do, statistics by hand, and documents that are refused; then the shipped suites.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/documents/reading.hpp>
+#include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/page/validation_html.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/report/validation_report.hpp>
 #include <stepcast/validation/validation.hpp>
@@ -11,6 +14,8 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -365,6 +370,34 @@ TEST_CASE("reports: the page shows every predicted case once, escapes what it qu
   CHECK(count("nan") + count("inf") == 0);
   for (const std::string tag : {"section", "table", "svg", "tr", "td", "div", "html"})
     CHECK(count("<" + tag + ">") + count("<" + tag + " ") == count("</" + tag + ">"));
+}
+
+TEST_CASE("a profile takes a plan with a layout, with its batch and workers, but no ratio") {
+  const std::string path = "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz";
+  ValidationOptions options;
+  options.file = [&](const std::string& wanted) -> std::optional<std::string> {
+    if (wanted != path) return std::nullopt;
+    std::ifstream file(std::string(STEPCAST_SOURCE_DIR) + "/" + path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto inputs = [&](const std::string& more) {
+    return R"({"id": "a", "measured_s": 1, "tolerance": 100, "inputs": {"profile": ")" + path +
+           R"(", "plan": "layout(zero=3)/ddp")" + more + "}}";
+  };
+  const SuiteResult result =
+      validated({suite_of_json(document(inputs(R"(, "global_batch": 4, "workers": 2)")), "test")}, options).at(0);
+  const std::string text = *options.file(path);
+  const Profile profile = profile_of(trace_of({path, std::as_bytes(std::span(text))}));
+  LayoutOptions of_layout;
+  of_layout.global_batch = 4;
+  const LayoutPlan plan = layout_plan_of("layout(zero=3)/ddp");
+  const auto expected = predicted(*workload_of(profile), result.suite.clusters.at("pair"), plan, of_layout);
+  REQUIRE(expected);
+  CHECK(result.results.at(0).predicted == Approx(expected->iteration.value()).epsilon(1e-12));
+  CHECK(result.results.at(0).low == Approx(expected->interval_low.value()).epsilon(1e-12));
+
+  CHECK(contains(refusal(document(inputs(R"(, "workers": 2)"))), "global_batch"));
+  CHECK(contains(refusal(document(inputs(R"(, "global_batch": 4, "workers": 2, "over": "wfbp")"))), "over"));
 }
 
 TEST_CASE("tables of measured steps become cases, rows in the suite before those of files") {
