@@ -147,19 +147,23 @@ class Assembly {
       }
   }
 
+  [[nodiscard]] bool has_backward_nodes() const {
+    for (std::uint32_t i = 0; i < trace_.events.size(); ++i)
+      if (index_.facts(i).role == naming::Role::backward_node) return true;
+    return false;
+  }
+
   void find_steps() {
     const StepWindows windows = step_windows(index_);
     Steps steps;
     std::vector<MeasuredWindow> trained;
-    bool backward = false;
     for (const MeasuredWindow& w : windows.steps) {
       StepAnatomy step = anatomy_of(index_, w.window);
-      backward |= step.backward_nodes > 0;
       if (step.layers.empty() || step.gradients.empty()) continue;
       steps.push_back(std::move(step));
       trained.push_back(w);
     }
-    if (steps.empty() && backward)
+    if (steps.empty() && has_backward_nodes())
       throw InputError(trace_.source, "a training step whose gradients AccumulateGrad nodes take",
                        "a backward pass without any of them",
                        "pipelines that compute weight gradients apart (zero bubble) do so: take the trace of another "
