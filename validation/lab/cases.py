@@ -53,7 +53,7 @@ def suite_of(name, source, rows, predictions):
 def cluster_name(row):
     """Collectives of the ring have tables of their own; real compute shares its processors with communication: its
     cluster has contention factors."""
-    job, ring = matrix.job_of(row["job"]), "-ring" if "ring" in row["strategy"].split(":") else ""
+    job, ring = matrix.job_of(row["job"]), "-ring" if plans.runs_on_ring(row["strategy"]) else ""
     return f"lab-{row['link_mbit']}mbit{ring}" + ("" if job.emulated else f"-{job.model}")
 
 

@@ -97,17 +97,18 @@ class Laboratory:
 
     def built(self, team, order):
         team.limit_s = COMPILING_LIMIT_S if order.get("compiled") else team.limit_s
-        return team.do("build", **order)[0]["period"]
+        built = team.do("build", **order)
+        return built[0]["period"], [b["peak_bytes"] for b in built]
 
-    def trace(self, team, key, tracers):
-        """The traces of a row, and what it allocates."""
+    def trace(self, team, key, tracers, period=1):
+        """The traces of a row; returns what its steps allocate."""
         job, world, rate, strategy = key
         stem = f"{job}-{world}x{rate}mbit-{strategy.replace(':', '_')}" if rate else f"{job}-{strategy}"
         path = f"{stem}-rankRANK.pt.trace.json.gz"
-        said = team.do("trace", path=str(self.a.output / "traces" / path), count=5, tracers=tracers)
+        said = team.do("trace", path=str(self.a.output / "traces" / path), count=4 if period == 1 else 2,
+                       tracers=tracers)
         self.traces[key] = [path.replace("RANK", str(rank)) for rank in range(tracers)]
-        self.memory[key] = {"peak": [p["peak_bytes"] for p in team.do("peak")][:tracers],
-                            "allocated_in_steps": [s["allocated_bytes"] for s in said[:tracers]]}
+        return [s["allocated_bytes"] for s in said[:tracers]]
 
     def calibrate(self, rate):
         """Collectives of idle workers over links of that rate."""
@@ -200,13 +201,14 @@ class Laboratory:
     def one(self, name, world, strategy, rate, traced):
         job, team, rate = matrix.job_of(name), self.teams[world], 0 if strategy == "local" else rate
         self.network.shape(rate)
-        period = self.built(team, self.order(job, strategy))
+        period, peaks = self.built(team, self.order(job, strategy, warm=2))
         training, _ = plans.workers_of(strategy, world)
         key = (name, training, rate, strategy)
         measured = block(team, max(2, self.a.steps // period), 1, training)
         self.blocks.setdefault(key, []).append(measured)
         if traced and rate:
-            self.trace(team, key, tracers=training)
+            self.memory[key] = {"peak": peaks[:training],
+                                "allocated_in_steps": self.trace(team, key, training, period)}
         team.do("close")
         return (f"{report.quantile(measured['times_s'], 0.5) * 1e3:.1f} ms"
                 + ("" if measured["quiet"] else " (disturbed)"))

@@ -24,12 +24,12 @@ EMULATED = ["ddp:25", "ddp:1", "ddp:5", "ddp:100", "noov:25", "wfbp", "dear:5", 
 OTHER_BATCH, WITH_COMPILE = ["ddp:25", "ddp:1", "fsdp:block:ring", "pp:1f1b:2"], ["ddp:25", "fsdp:block:ring"]
 QUICK = {"gpt": ["ddp:25", "ddp:1", "ddp:25:static", "fp16", "accumulate:4", "localsgd:4", "zero1:25", "fsdp:block",
                  "fsdp:model", "fsdp:block:keep", "fsdp:block:ring", "tp", "sp", "pp:gpipe:4", "pp:1f1b:4",
-                 "pp:interleaved:4", "pp:zb:4"],
-         "resnet18": ["ddp:25", "ddp:1", "noov:25", "bf16", "powersgd:1", "fsdp:block:ring"],
+                 "pp:interleaved:4"],
+         "resnet18": ["ddp:25", "bf16", "powersgd:1", "fsdp:block:ring"],
          "mlp": ["ddp:25", "wfbp", "fsdp:model:ring"],
          "recommender": ["ddp:25", "embeddings"],
          "emu-gpt": ["ddp:25", "ddp:1", "wfbp", "dear:5", "fsdp:block", "fsdp:block:ring", "hsdp:block", "pp:1f1b:4"],
-         "emu-resnet18": ["ddp:25", "ddp:1", "ps:1", "fsdp:block:ring"]}
+         "emu-resnet18": ["ddp:25", "ddp:1", "ps:1"]}
 
 
 @dataclasses.dataclass(frozen=True)

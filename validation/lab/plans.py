@@ -64,6 +64,11 @@ def plan_of(strategy, workers=2, batch=1):
     return plan and plan.format(*values[:1], workers=workers, batch=batch)
 
 
+def runs_on_ring(strategy):
+    """Whether its reduce-scatters and all-gathers are those of the laboratory's ring, not gloo's."""
+    return strategy.startswith("dear") or "ring" in strategy.split(":")
+
+
 def samples_of(strategy, workers, batch):
     """Samples of a step of all workers."""
     return batch if strategy.partition(":")[0] in TOGETHER else batch * workers

@@ -4,6 +4,7 @@ import json
 import statistics
 
 import matrix
+import plans
 
 COLUMNS = ["job", "split", "workers", "link_mbit", "strategy", "plan", "measured_ms", "noise_percent", "iterations",
            "blocks", "quiet", "foreign_share", "excess_wait", "operations", "peak_mib", "predicted_ms", "error_percent",
@@ -124,7 +125,7 @@ def read_medians(folder):
 
 def kind_of(strategy):
     kind, *values = strategy.split(":")
-    return f"{kind}:{values[0]}" if kind == "pp" else f"{kind}, ring" if "ring" in values else kind
+    return f"{kind}:{values[0]}" if kind == "pp" else f"{kind}, ring" if plans.runs_on_ring(strategy) else kind
 
 
 def write_rows(folder, rows):

@@ -106,6 +106,10 @@ class Plans(unittest.TestCase):
         self.assertIsNone(plans.plan_of("hsdp:block", 4, 4))
         self.assertIsNone(plans.plan_of("pp:zbv:4", 2, 4))
 
+    def test_what_runs_on_the_ring_is_predicted_with_its_tables(self):
+        self.assertEqual([plans.runs_on_ring(s) for s in ("dear:5", "fsdp:block:ring", "fsdp:block", "ddp:25")],
+                         [True, True, False, False])
+
     def test_workers_of_one_model_share_a_batch(self):
         self.assertEqual([plans.samples_of(s, 2, 4) for s in ("tp", "pp:1f1b:4", "ddp:25", "fsdp:block")], [4, 4, 8, 8])
 

@@ -88,7 +88,7 @@ def block(team, count, patience, training=None):
     """Iterations of what the team has built, each the mean of the workers; again while disturbed, `patience` times."""
     for attempt in range(patience + 1):
         wait_until_idle(0.6 if attempt == 0 else 1.5)
-        reports = team.do("steps", count=count, warm=1 if attempt else 2)
+        reports = team.do("steps", count=count, warm=1)
         training = training or len(reports)
         times = [sum(t) / training for t in zip(*[r["times_s"] for r in reports[:training]])]
         result = {"times_s": [round(t, 6) for t in times], "operations": [r["operations"] for r in reports],

@@ -95,13 +95,17 @@ class Worker:
         return {"torch": torch.__version__, "kineto": torch.autograd.kineto_available(), "slices": self.scheduled}
 
     def do_build(self, order):
-        """A model and a strategy, warmed up: DDP makes its final buckets after the first step."""
+        """A model and a strategy, warmed up: DDP makes its final buckets after the first step. The peak is the most
+        memory that the process held since that step, beyond what it held before the model was built."""
         gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed is not held
         self.before_bytes = memory("VmRSS")
         self.training = strategy(order["strategy"], Job(self, order))
-        for _ in range(order["warm"] * self.training.period):
+        for step in range(order["warm"] * self.training.period):
+            if step == self.training.period:  # the first step allocates what stays
+                forget_peak()
             self.training.step()
-        return {"period": self.training.period}
+        return {"period": self.training.period, "peak_bytes": memory("VmHWM") - self.before_bytes}
 
     def do_close(self, _):
         self.training.close()
@@ -212,19 +216,17 @@ class Worker:
             self.training.step()
         return {}
 
-    def do_peak(self, order):
-        """The most memory that the process held during two steps, beyond what it held before the model was built."""
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-        for _ in range(2 * self.training.period):
-            self.training.step()
-        return {"peak_bytes": memory("VmHWM") - self.before_bytes}
-
 
 def issued_operations():
     """Collectives and messages that this process has handed to its process groups so far, by their own count."""
     groups = dist.distributed_c10d._world.pg_map
     return sum(g._get_backend(torch.device("cpu"))._get_sequence_number_for_group() for g in groups)
+
+
+def forget_peak():
+    """VmHWM begins anew."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
 
 
 def memory(kind):
