@@ -139,7 +139,7 @@ class Laboratory:
 
     def contend(self, rate):
         """How computing and communicating slow each other down on shared processors: all-reduces beside local steps."""
-        models = [job for job in self.jobs(emulated=False) if job.name == job.model]
+        models = [matrix.job_of(model) for model in dict.fromkeys(job.model for job in self.jobs(emulated=False))]
         if 2 not in self.teams or not models or str(rate) in self.contention:
             return
         if not self.traffic:

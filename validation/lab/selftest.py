@@ -195,6 +195,15 @@ class Emulation(unittest.TestCase):
         self.assertEqual(profile["tensors"][0]["layer"], "stage1")
 
 
+class Traces(unittest.TestCase):
+    def test_names_and_an_unused_group_are_left_out(self):
+        sys.modules.setdefault("torch", types.ModuleType("torch"))  # tracing needs it, cleaning does not
+        import trace
+        text = '{\n  "distributedInfo": {"rank": 0, "pg_config": [{"ranks": [0, 1]}]},\n  "host_name": "me",\n  "n": 1}'
+        self.assertEqual(json.loads(trace.without_names(text, 1)), {"host_name": "", "n": 1})
+        self.assertEqual(set(json.loads(trace.without_names(text, 2))), {"distributedInfo", "host_name", "n"})
+
+
 class Rows(unittest.TestCase):
     key = ("emu-resnet18", 4, 1000, "ddp:25")
 

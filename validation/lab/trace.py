@@ -2,6 +2,7 @@
 import gzip
 import json
 import os
+import re
 
 import torch
 
@@ -13,6 +14,14 @@ def peak_of(events):
     totals = [e["args"]["Total Allocated"] for e in events
               if e.get("name") == "[memory]" and "Total Allocated" in e.get("args", {})]
     return max(totals) - totals[0] if totals else None
+
+
+def without_names(text, world):
+    """The same document without this machine's name and folders, and without the process group of others that a lone
+    worker did not use."""
+    if world == 1:
+        text = re.sub(r'(?m)^ *"distributedInfo": .*\n', "", text)
+    return re.sub(r'"(host_name|traceName)": "[^"]*"', r'"\1": ""', text)
 
 
 def traced(step, steps, path, rank, world):
@@ -35,10 +44,12 @@ def traced(step, steps, path, rank, world):
             step()
             profiler.step()
     observer.unregister_callback()
-    with open(path.removesuffix(".gz"), "rb") as file:
-        text = file.read()
-    for name, content in ((path.removesuffix(".gz"), text), (plain, open(plain, "rb").read())):
-        with gzip.open(name + ".gz", "wb", 6) as file:
-            file.write(content)
+    for name in (path.removesuffix(".gz"), plain):
+        with open(name) as file:
+            text = without_names(file.read(), world)
+        with gzip.open(name + ".gz", "wb", 9) as file:
+            file.write(text.encode())
         os.unlink(name)
-    return {"allocated_bytes": peak_of(json.loads(text)["traceEvents"])}
+        if name != plain:
+            allocated = peak_of(json.loads(text)["traceEvents"])
+    return {"allocated_bytes": allocated}

@@ -644,3 +644,41 @@ TEST_CASE("public traces: ResNet-50 with and without shapes") {
     if (!c.single) CHECK(mentions(p.assumed, "the model is resnet50"));
   }
 }
+
+TEST_CASE("shipped jobs of PyTorch 2.15: ranks join, and a step has the collectives that the job issued") {
+  struct Job {
+    const char* name;
+    std::vector<std::pair<std::string, std::int64_t>> collectives;  // operation, and how many a step
+  };
+  // Counted by the process groups themselves while the traces were recorded: 1, 27 and 8 operations a step.
+  for (const Job& job : {Job{"ddp", {{"allreduce", 1}}}, Job{"fsdp2", {{"allgather", 18}, {"allreduce", 9}}},
+                         Job{"1f1b", {{"recv", 4}, {"send", 4}}}}) {
+    CAPTURE(job.name);
+    std::vector<Trace> ranks;
+    for (const std::string rank : {"0", "1"})
+      ranks.push_back(file_trace(std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples" /
+                                 ("gpt-cpu-" + std::string(job.name) + "-rank" + rank + ".pt.trace.json.gz")));
+    const Profile p = profile_of(ranks);
+    CHECK(p.ranks.size() == 2);
+    CHECK(p.traced_workers == 2);
+    CHECK(p.unclassified_share < 0.02);
+    REQUIRE(p.collectives.size() == job.collectives.size());
+    for (std::size_t i = 0; i < job.collectives.size(); ++i) {
+      CHECK(p.collectives[i].operation == job.collectives[i].first);
+      CHECK(p.collectives[i].count == job.collectives[i].second);
+    }
+  }
+}
+
+TEST_CASE("shipped jobs of PyTorch 2.15: the same model alone and under DDP has the same gradients") {
+  const auto examples = std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples";
+  const Profile alone = profile_of(file_trace(examples / "gpt-cpu-1-worker.pt.trace.json.gz"));
+  const Profile ddp = profile_of(file_trace(examples / "gpt-cpu-ddp-rank0.pt.trace.json.gz"));
+  CHECK(alone.tensors.size() == 102);
+  CHECK(ddp.tensors.size() == 102);
+  // 2000 x 256 words twice, with a bias once; 128 x 256 positions; 6 layers; the last norm.
+  const double layer = 4 * (256 * 256 + 256) + 2 * 4 * 256 * 256 + 5 * 256 + 4 * 256;
+  CHECK(alone.gradient_size().value() == 4 * (2 * 2000 * 256 + 2000 + 128 * 256 + 6 * layer + 2 * 256));
+  CHECK(ddp.gradient_size().value() == alone.gradient_size().value());
+  CHECK(alone.collectives.empty());
+}
