@@ -25,7 +25,7 @@ import numpy as np
 import stepcast
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TRACE = sorted((ROOT / "profiles" / "examples").glob("*.trace.json.gz"))[0]
+TRACE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
 SLOWEST_S = 20  # on a machine that does much else
 
 ODD = [

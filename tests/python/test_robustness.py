@@ -22,7 +22,7 @@ import pytest
 import stepcast
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TRACE = sorted((ROOT / "profiles" / "examples").glob("*.trace.json.gz"))[0]
+TRACE = ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz"
 GPT = "gpt:hidden=1024,layers=24,heads=16,seq=1024"
 
 
@@ -90,6 +90,27 @@ def test_python_ends_while_a_daemon_thread_is_in_a_call(call):
             time.sleep({pause})
             """)
         assert code == 0, said
+
+
+def test_what_is_asked_while_python_ends_is_answered():
+    """By a function that runs after the module's own, which made another thread stop computing."""
+    program = f"""
+        import atexit, threading, time
+        asked = []
+        atexit.register(lambda: print(*[ask() for ask in asked]))
+        import stepcast
+        p = stepcast.read({str(TRACE)!r}, check=False)
+        c = stepcast.Cluster(workers=16, per_node=4, network="10GbE")
+        m = stepcast.Model(p, c)
+        asked += [lambda: m.predict("ddp").iteration_s > 0, lambda: len(stepcast.recommend(p, c)) > 0]
+        def forever():
+            while True: m.predict_many(["dear"] * 3000)
+        threading.Thread(target=forever, daemon=True).start()
+        time.sleep(0.1)
+        """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], timeout=60, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, encoding="utf-8")
+    assert done.returncode == 0 and done.stdout.split() == ["True", "True"], done.stdout
 
 
 def test_every_pickle_protocol_serves(profile, cluster):

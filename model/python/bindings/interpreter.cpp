@@ -1,6 +1,8 @@
 // What CPython and pybind11 do to threads and objects that they did not expect.
 #include "interpreter.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <string>
 
@@ -8,10 +10,32 @@ namespace py = pybind11;
 
 namespace stepcast::python {
 
+namespace {
+
+std::atomic<int> computing = 0;          // threads within a WithoutGil
+std::atomic<bool> ending = false;        // Python has begun to end
+std::atomic<std::thread::id> ending_in;  // the thread that ends it, which still computes what others ask at exit
+
+/// Whether a computation that a thread began is one that Python's end waits for.
+bool too_late(std::thread::id thread) { return ending && thread != ending_in.load(); }
+
+[[noreturn]] void sleep_to_the_end() {
+  while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+}  // namespace
+
 WithoutGil::WithoutGil()
-    : state_(PyEval_SaveThread()), thread_(std::this_thread::get_id()), heeded_(std::chrono::steady_clock::now()) {}
+    : state_(PyEval_SaveThread()), thread_(std::this_thread::get_id()), heeded_(std::chrono::steady_clock::now()) {
+  ++computing;
+  if (!too_late(thread_)) return;
+  --computing;
+  sleep_to_the_end();
+}
 
 WithoutGil::~WithoutGil() {
+  --computing;
+  if (too_late(thread_)) sleep_to_the_end();
   if (state_) take_back();
 }
 
@@ -30,6 +54,7 @@ void WithoutGil::take_back() {
 
 void WithoutGil::heed_signals() {
   constexpr std::chrono::milliseconds often(50);
+  if (too_late(thread_)) throw Interrupted{};  // no further than the destructor
   const auto now = std::chrono::steady_clock::now();
   if (std::this_thread::get_id() == thread_ && !raised_ && now - heeded_ >= often) {
     heeded_ = now;
@@ -65,7 +90,24 @@ py::object reduced(const py::object& self, int protocol) {
   return py::module_::import("builtins").attr("object").attr("__reduce_ex__")(self, std::max(protocol, 2));
 }
 
+/// Lets the others finish or stop.
+void wait_for_the_others() {
+  ending_in = std::this_thread::get_id();
+  ending = true;
+  PyThreadState* state = PyEval_SaveThread();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (computing > 0 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  PyEval_RestoreThread(state);
+}
+
 }  // namespace
+
+void end_after_computing() {
+  // A process that was forked has none of the threads that computed.
+  pthread_atfork(nullptr, nullptr, [] { computing = 0; });
+  py::module_::import("atexit").attr("register")(py::cpp_function(&wait_for_the_others));
+}
 
 void guard_classes(py::module_& module) {
   auto* base = reinterpret_cast<PyTypeObject*>(py::detail::get_internals().instance_base);

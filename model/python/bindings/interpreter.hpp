@@ -3,7 +3,8 @@
 //
 // Invariant: a thread that comes back after the interpreter has ended touches it no more: it sleeps until the process
 // is gone, as Python itself has it from 3.14 on. Before, Python unwinds such a thread, which ends the process where a
-// destructor is in the way.
+// destructor is in the way. And no thread computes any more when the process destroys its constants: Python's end waits
+// for those that do, which stop where they would heed a signal.
 #include <pybind11/pybind11.h>
 
 #include <atomic>
@@ -38,6 +39,9 @@ class WithoutGil {
 
 /// Python's functions that compute and touch no Python object meanwhile.
 using Free = pybind11::call_guard<WithoutGil>;
+
+/// Makes Python's end wait, a few seconds at most, until no other thread computes.
+void end_after_computing();
 
 /// Gives all classes of the module what pybind11 leaves out: pickles of every protocol, and objects that were made by
 /// `__new__` alone are refused by their methods.

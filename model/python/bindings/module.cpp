@@ -50,4 +50,5 @@ PYBIND11_MODULE(_stepcast, module) {
   bind_page(module);
   bind_search(module);
   guard_classes(module);
+  end_after_computing();
 }
