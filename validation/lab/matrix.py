@@ -12,7 +12,7 @@ BATCHES = {"resnet18": (16, 8), "gpt": (4, 2), "mlp": (256, 64), "recommender": 
 LAYERED = ("gpt",)  # models that pipelines and tensor parallelism cut
 COMPILED = ("resnet18", "gpt")
 RATES, QUICK_RATES = (300, 1000, 3000, 10000), (1000,)  # Mb/s of every link
-AT_ALL_RATES = ("local", "ddp:25", "noov:25", "fsdp:block:ring", "tp", "pp:1f1b:4", "embeddings")
+AT_ALL_RATES = ("local", "ddp:25", "fsdp:block:ring", "tp", "pp:1f1b:4", "embeddings")  # the others at the quick one
 
 DATA_PARALLEL = ["ddp:25", "ddp:1", "ddp:5", "ddp:100", "ddp:25:view", "ddp:25:static", "noov:25", "wfbp", "dear:5"]
 SHARDED = ["fsdp:block", "fsdp:model", "fsdp:block:keep", "fsdp:block:prefetch", "fsdp:block:ring", "fsdp:model:ring"]
@@ -95,8 +95,8 @@ def whole():
 
 
 def at_rate(rate, strategies):
-    """Of the whole matrix's strategies those that are measured at a rate: all between the slowest and the fastest."""
-    return [s for s in strategies if rate in RATES[1:-1] or s in AT_ALL_RATES]
+    """Of the whole matrix's strategies those that are measured at a rate: all of them at one, so that it ends in time."""
+    return [s for s in strategies if rate in QUICK_RATES or s in AT_ALL_RATES]
 
 
 def configurations(strategies_of, worlds, processors=None):
