@@ -1,5 +1,7 @@
 """The quiet rows as a suite of `stepcast validate`, complete in one file: profiles, clusters, plans, measured times."""
 import json
+import os
+import shutil
 import subprocess
 
 import matrix
@@ -15,8 +17,9 @@ class Unreadable(Exception):
 
 
 def profile_of_trace(program, path):
-    """What stepcast reads from a trace."""
-    done = subprocess.run([program, "profile", str(path), "--json"], capture_output=True, text=True)
+    """What stepcast reads from a trace, which its provenance names without folders."""
+    done = subprocess.run([os.path.abspath(shutil.which(program)), "profile", path.name, "--json"], cwd=path.parent,
+                          capture_output=True, text=True)
     if done.returncode:
         raise Unreadable(" ".join(done.stderr.split()))
     return json.loads(done.stdout)

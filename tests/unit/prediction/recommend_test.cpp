@@ -158,55 +158,6 @@ TEST_CASE("the best plan holds between the ends of its range, also where step ti
   CHECK(inside > 50);
 }
 
-TEST_CASE("the best plan holds between the ends of its range, also where step times rise with the bandwidth") {
-  // Three layers, nearest the input first: milliseconds forward and backward, megabytes. Urgent-first queues that do
-  // not pre-empt make one plan faster and another slower when a large message just misses its turn, so that between two
-  // bandwidths at which a plan is the best it may be 14 % behind.
-  struct Row {
-    double forward, backward, megabytes;
-  };
-  const std::vector<std::vector<Row>> tables{{{6, 15, 1.6}, {5, 7, 7.6}, {2, 7, 15}},
-                                             {{11, 11, 13.2}, {10, 14, 0}, {0, 7, 19.7}},
-                                             {{12, 11, 6}, {3, 25, 15.7}, {4, 15, 0}},
-                                             {{10, 13, 1.2}, {2, 18, 3.1}, {12, 8, 19.2}}};
-  Cluster cluster = cluster_of_flags(16, 2, "10GbE");
-  cluster.inside.bandwidth = BytesPerSecond(300e9);
-  int inside = 0;
-  for (const std::vector<Row>& rows : tables) {
-    Profile profile;
-    profile.model = "table";
-    profile.provenance = "made for the test";
-    for (std::uint32_t l = 0; l < rows.size(); ++l) {
-      profile.layers.push_back({"layer" + std::to_string(l), {}, {}});
-      profile.layers[l].forward.host = milliseconds(rows[l].forward);
-      profile.layers[l].backward.host = milliseconds(rows[l].backward);
-    }
-    for (auto l = static_cast<std::uint32_t>(rows.size()); l-- > 0;) {
-      profile.backward_order.push_back(l);
-      if (rows[l].megabytes > 0)
-        profile.tensors.push_back({"w" + std::to_string(l), {}, DataType::f32, Bytes(rows[l].megabytes * 1e6), l});
-    }
-    const Ranking ranking = recommended(profile, cluster, {.by_step = true});
-    REQUIRE(ranking.holds);
-    const BytesPerSecond low = ranking.holds->low, high = ranking.holds->high;
-    CAPTURE(text_of(ranking.exact.front().prediction.plan));
-    CHECK(low <= cluster.network.bandwidth);
-    CHECK(high >= cluster.network.bandwidth);
-    for (int i = -7 * 64; i <= 7 * 64; ++i) {
-      const double factor = std::exp2(i / 64.0);
-      if (cluster.network.bandwidth * factor < low || cluster.network.bandwidth * factor > high) continue;
-      ++inside;
-      CAPTURE(factor);
-      const Cluster there = with_bandwidth_scaled(cluster, factor);
-      Seconds best(1e9);
-      for (const RankedPlan& p : ranking.exact)
-        best = std::min(best, predicted(profile, there, p.prediction.plan)->iteration);
-      CHECK(predicted(profile, there, ranking.exact.front().prediction.plan)->iteration <= best * 1.01);
-    }
-  }
-  CHECK(inside > 50);
-}
-
 TEST_CASE("a faster all-reduce than the cluster's own is named, and none where there is none") {
   const Profile profile = balanced_profile();
   Cluster cluster = cluster_of_flags(16, 4, "10GbE");  // a flat ring: every device's volume crosses the cards
