@@ -7,7 +7,8 @@ import subprocess
 import matrix
 import plans
 
-TOLERANCE = {True: 0.12, False: 0.25}  # emulated accelerator, real compute
+# Emulated accelerator, real compute: 9 of 10 medians move by less between two runs on one machine.
+TOLERANCE = {True: 0.14, False: 0.23}
 LAYOUT_TOLERANCE = 0.5  # what FSDP, tensor parallelism and pipelines cost on a host beyond their layout is not modelled
 NOISE_LIMIT = 5  # per cent
 

@@ -55,8 +55,7 @@ extern constinit const Modifier record{
     .apply = apply,
     .settings = settings,
     .caution =
-        "needs the residual, into which elements go back that the tree drops; selection takes as long as "
-        "top-k's, only "
+        "needs the residual, into which elements go back that the tree drops; selection takes as long as top-k's, only "
         "the exchange grows more slowly with the workers",
 };
 

@@ -13,14 +13,14 @@ namespace {
 
 constexpr OptionSpec options[] = {speed_option, overlap_option(0)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
-constexpr Pace encoding{v100_ns(206) / 9, 14.5}, decoding{v100_ns(206) / 9, 0.44};
 
 Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   const CodecClock time(in.profile, in.options[named("speed")]);
   const auto bytes = [=](const Tensor& t) {
     const double all = elements(t);
     const Bytes size(all + 4);
-    return Encoding{.sent = size, .pulled = size, .encode = time(encoding, all), .decode = time(decoding, all)};
+    return Encoding{
+        .sent = size, .pulled = size, .encode = time(byte_encoding, all), .decode = time(byte_decoding, all)};
   };
   return compressed(std::move(plan), in,
                     {.of = bytes, .exchange = Exchange::gathered, .overlapped = in.options[named("overlap")] != 0});

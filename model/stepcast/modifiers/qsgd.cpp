@@ -28,7 +28,6 @@ constexpr OptionSpec options[] = {{.name = "levels",
                                   speed_option,
                                   overlap_option(0)};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
-constexpr Pace encoding{v100_ns(206) / 9, 14.5}, decoding{v100_ns(206) / 9, 0.44};
 
 // Per element.
 Bytes size_of_value(const OptionValues& v) {
@@ -41,7 +40,7 @@ Answer<CommPlan> apply(CommPlan plan, const ModifierInput& in) {
   const CodecClock time(in.profile, in.options[named("speed")]);
   const auto rounded = [=](const Tensor& t) {
     const double all = elements(t);
-    return Encoding{.sent = all * value, .encode = time(encoding, all), .decode = time(decoding, all)};
+    return Encoding{.sent = all * value, .encode = time(byte_encoding, all), .decode = time(byte_decoding, all)};
   };
   return compressed(std::move(plan), in,
                     {.of = rounded, .exchange = Exchange::gathered, .overlapped = in.options[named("overlap")] != 0});

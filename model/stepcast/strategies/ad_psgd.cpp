@@ -21,12 +21,7 @@
 namespace stepcast::strategy::ad_psgd {
 namespace {
 
-constexpr OptionSpec options[] = {{.name = "degree",
-                                   .kind = OptionKind::count,
-                                   .standard = 2,
-                                   .low = 1,
-                                   .high = 4096,
-                                   .summary = "neighbours on the ring, of which one is drawn each step"}};
+constexpr OptionSpec options[] = {degree_option("neighbours on the ring, of which one is drawn each step")};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 double lead(const OptionValues&) { return HUGE_VAL; }

@@ -15,12 +15,7 @@
 namespace stepcast::strategy::d_psgd {
 namespace {
 
-constexpr OptionSpec options[] = {{.name = "degree",
-                                   .kind = OptionKind::count,
-                                   .standard = 2,
-                                   .low = 1,
-                                   .high = 4096,
-                                   .summary = "neighbours of a worker on the ring"}};
+constexpr OptionSpec options[] = {degree_option()};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 Answer<CommPlan> plan(const StrategyInput& in) {

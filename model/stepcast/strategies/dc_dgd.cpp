@@ -21,12 +21,7 @@ namespace stepcast::strategy::dc_dgd {
 namespace {
 
 constexpr OptionSpec options[] = {
-    {.name = "degree",
-     .kind = OptionKind::count,
-     .standard = 2,
-     .low = 1,
-     .high = 4096,
-     .summary = "neighbours of a worker on the ring"},
+    degree_option(),
     {.name = "share",
      .kind = OptionKind::number,
      .standard = 1,

@@ -18,12 +18,7 @@
 namespace stepcast::strategy::overlay {
 namespace {
 
-constexpr OptionSpec options[] = {{.name = "degree",
-                                   .kind = OptionKind::count,
-                                   .standard = 2,
-                                   .low = 1,
-                                   .high = 4096,
-                                   .summary = "neighbours of a worker on the ring"},
+constexpr OptionSpec options[] = {degree_option(),
                                   {.name = "flows",
                                    .kind = OptionKind::count,
                                    .standard = 0,

@@ -104,6 +104,10 @@ inline constexpr double v100_elements = 25.559e6;  ///< the elements that were m
 // elements, 285.7 ms times k for one gather and eight scatter-adds of the kept ones. Host: as said above.
 inline constexpr Pace top_k_selection{v100_ns(261.1), 20.3}, top_k_element{v100_ns(285.7) / 9, 2.7};
 
+// A byte an element on a V100 (GRACE 8-bit: 206 ms for one encoding and eight decodings, taken to be alike). Host:
+// QSGD.
+inline constexpr Pace byte_encoding{v100_ns(206) / 9, 14.5}, byte_decoding{v100_ns(206) / 9, 0.44};
+
 /// Time of `passes` reads or writes of `size` bytes in a memory of `rate`, for codecs that are bound by it.
 [[nodiscard]] constexpr Seconds streamed(double passes, Bytes size, BytesPerSecond rate) {
   return passes * (size / rate);

@@ -10,8 +10,13 @@
 #include <stepcast/plan/strategy.hpp>
 
 #include <cstdint>
+#include <string_view>
 
 namespace stepcast {
+
+[[nodiscard]] constexpr OptionSpec degree_option(std::string_view summary = "neighbours of a worker on the ring") {
+  return {.name = "degree", .kind = OptionKind::count, .standard = 2, .low = 1, .high = 4096, .summary = summary};
+}
 
 /// One message from every worker to each of its neighbours, as the busiest link sees it.
 struct NeighbourLoad {
