@@ -11,11 +11,9 @@ import os
 import pathlib
 import pickle
 import resource
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest

@@ -60,6 +60,8 @@ def plan_of(strategy, workers=2, batch=1):
     if kind == "pp":
         order = PIPELINES[values[0]]
         return order and f"layout(pp={workers}, {order}, mb={batch // int(values[1])})/ddp"
+    if kind == "fsdp" and (values[0] != "block" or "keep" in values or "2" in values):
+        return None  # ZeRO-3 of stepcast travels by blocks, and is gathered for either pass by all workers
     plan = PLANS[kind]
     return plan and plan.format(*values[:1], workers=workers, batch=batch)
 

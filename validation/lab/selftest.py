@@ -105,7 +105,8 @@ class Plans(unittest.TestCase):
         self.assertEqual(plans.plan_of("tp", 2, 4), "layout(tp=2, mb=4)/ddp")
         self.assertEqual(plans.plan_of("pp:1f1b:4", 2, 4), "layout(pp=2, schedule=1f1b, mb=1)/ddp")
         self.assertIsNone(plans.plan_of("hsdp:block", 4, 4))
-        self.assertIsNone(plans.plan_of("pp:zbv:4", 2, 4))
+        for other in ("pp:zbv:4", "fsdp:model", "fsdp:block:keep", "fsdp:block:2:ring"):
+            self.assertIsNone(plans.plan_of(other, 4, 4), other)
 
     def test_what_runs_on_the_ring_is_predicted_with_its_tables(self):
         self.assertEqual([plans.runs_on_ring(s) for s in ("dear:5", "fsdp:block:ring", "fsdp:block", "ddp:25")],

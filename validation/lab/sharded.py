@@ -1,6 +1,5 @@
 """States divided over the workers: FSDP2's fully_shard, on one mesh and on two dimensions, and ZeRO's first stage."""
 import torch
-import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer

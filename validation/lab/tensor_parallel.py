@@ -1,5 +1,4 @@
 """The GPT's layers divided over the workers by DTensor, as PyTorch's users write it."""
-import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, PrepareModuleOutput,
