@@ -66,7 +66,7 @@ def fits(job, world, strategy):
     if kind in ("tp", "sp") and (job.emulated or job.compiled):
         return False
     if kind in ("tp", "sp", "pp"):
-        enough = kind != "pp" or job.batch % int(values[1]) == 0
+        enough = kind != "pp" or (job.batch % int(values[1]) == 0 and int(values[1]) >= world)
         return job.model in LAYERED and not job.compiled and enough
     if kind == "embeddings":
         return job.model == "recommender" and not job.emulated

@@ -7,16 +7,16 @@ from network import GOODPUT
 # {} is the number after the colon. A plan of None: stepcast has no word for it.
 PLANS = {
     "noov": "bsp(bucket={} MiB)",
-    "ddp": "ddp(bucket={} MiB)",
+    "ddp": "ddp(bucket={0} MiB, first={0} MiB)",  # where its size is given, PyTorch's first bucket is as large
     "wfbp": "wfbp",
     "dear": "dear(bucket={} MiB, prefetch=1000)",  # all all-gathers are queued at once
     "ps": "wfbp_ps(partition={} MiB)",
-    "fp16": "ddp+fp16",
-    "bf16": "ddp+fp16",  # two bytes an element
-    "powersgd": "ddp+powersgd(rank={})",
-    "accumulate": "ddp+accumulate(steps={})",
+    "fp16": "ddp(first=25 MiB)+fp16",
+    "bf16": "ddp(first=25 MiB)+fp16",  # two bytes an element
+    "powersgd": "ddp(first=25 MiB)+powersgd(rank={})",
+    "accumulate": "ddp(first=25 MiB)+accumulate(steps={})",
     "localsgd": "bsp+local(period={})",
-    "zero1": "layout(zero=1)/ddp(bucket={} MiB)",
+    "zero1": "layout(zero=1)/ddp(bucket={0} MiB, first={0} MiB)",
     "fsdp": "layout(zero=3)/ddp",
     "hsdp": None,
     "tp": "layout(tp={workers}, mb={batch})/ddp",
@@ -31,6 +31,11 @@ WORDS = {"ddp": ("view", "static"), "fsdp": ("keep", "prefetch", "ring", "2"), "
 TOGETHER = ("tp", "sp", "pp")
 
 
+def takes_number(kind):
+    """Whether a number follows the colon."""
+    return any(slot in (PLANS[kind] or "") for slot in ("{}", "{0}"))
+
+
 def is_strategy(name):
     kind, *values = name.split(":")
     if kind == "pp":
@@ -39,7 +44,7 @@ def is_strategy(name):
         return False
     if kind in ("fsdp", "hsdp"):
         return values[:1] in (["block"], ["model"]) and all(v in WORDS[kind] for v in values[1:])
-    if "{}" in (PLANS[kind] or ""):
+    if takes_number(kind):
         if not (values and values[0].isdecimal() and int(values[0]) > 0):
             return False
         values = values[1:]
@@ -50,7 +55,7 @@ def forms():
     """How strategies are written."""
     words = {"fsdp": "fsdp:block|model[:keep|2][:prefetch][:ring]", "hsdp": "hsdp:block|model[:ring]",
              "ddp": "ddp:N[:view][:static]"}
-    return ", ".join([words.get(k, k + (":N" if "{}" in (p or "") else "")) for k, p in PLANS.items()]
+    return ", ".join([words.get(k, k + (":N" if takes_number(k) else "")) for k, p in PLANS.items()]
                      + [f"pp:{'|'.join(PIPELINES)}:N"])
 
 

@@ -88,6 +88,8 @@ class Matrix(unittest.TestCase):
         self.assertTrue(all("gpt" in job for job, _, strategy in found if strategy.startswith(("tp", "sp", "pp"))))
         self.assertEqual({job for job, _, strategy in found if strategy == "embeddings"}, {"recommender"})
         self.assertNotIn(("emu-gpt", 2, "hsdp:block"), found)
+        self.assertIn(("emu-gpt@2", 2, "pp:1f1b:2"), found)
+        self.assertNotIn(("emu-gpt@2", 4, "pp:1f1b:2"), found)  # fewer micro-batches than stages
         self.assertIn(("emu-gpt", 4, "hsdp:block"), found)
 
     def test_one_rate_measures_all_and_the_others_a_few(self):
@@ -98,9 +100,11 @@ class Matrix(unittest.TestCase):
 
 class Plans(unittest.TestCase):
     def test_strategies_map_to_plans(self):
-        for strategy, plan in (("noov:25", "bsp(bucket=25 MiB)"), ("ddp:5", "ddp(bucket=5 MiB)"), ("wfbp", "wfbp"),
-                               ("ddp:25:view", "ddp(bucket=25 MiB)"), ("powersgd:1", "ddp+powersgd(rank=1)"),
-                               ("accumulate:4", "ddp+accumulate(steps=4)"), ("fsdp:block:ring", "layout(zero=3)/ddp")):
+        for strategy, plan in (("noov:25", "bsp(bucket=25 MiB)"), ("ddp:5", "ddp(bucket=5 MiB, first=5 MiB)"),
+                               ("wfbp", "wfbp"),
+                               ("ddp:25:view", "ddp(bucket=25 MiB, first=25 MiB)"),
+                               ("powersgd:1", "ddp(first=25 MiB)+powersgd(rank=1)"),
+                               ("accumulate:4", "ddp(first=25 MiB)+accumulate(steps=4)"), ("fsdp:block:ring", "layout(zero=3)/ddp")):
             self.assertEqual(plans.plan_of(strategy), plan)
         self.assertEqual(plans.plan_of("tp", 2, 4), "layout(tp=2, mb=4)/ddp")
         self.assertEqual(plans.plan_of("pp:1f1b:4", 2, 4), "layout(pp=2, schedule=1f1b, mb=1)/ddp")
