@@ -10,6 +10,7 @@
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/calibration/device_of_trace.hpp>
+#include <stepcast/calibration/traced_links.hpp>
 #include <stepcast/report/device_fit_report.hpp>
 
 #include <algorithm>
@@ -39,15 +40,40 @@ bool is_csv(std::string_view text) {
   return head.find(',') != std::string_view::npos && head.find('#') == std::string_view::npos;
 }
 
+/// Logs and tables are plain text of lines; traces are JSON, tables of a database, or packed.
+bool is_trace(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return false;
+  const std::size_t second = text.find_first_not_of(" \t\r\n", first + 1);
+  const bool list = text[first] == '[' && second != std::string_view::npos && text[second] == '{';
+  return text[first] == '{' || list || text.substr(0, 4096).find('\0') != std::string_view::npos ||
+         text.starts_with("\x1f\x8b");
+}
+
 std::vector<MeasuredCollective> measured_in(const std::vector<std::string>& files) {
   std::vector<MeasuredCollective> all;
+  std::vector<std::string> traces;  // the ranks of one job
   for (const std::string& path : files) {
     const FileBytes file(path);
+    if (is_trace(file.text())) {
+      traces.push_back(path);
+      continue;
+    }
     const std::string name = shown_name(path);
     std::vector<MeasuredCollective> found =
         is_csv(file.text()) ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name);
     std::move(found.begin(), found.end(), std::back_inserter(all));
   }
+  if (traces.empty()) return all;
+  const Documents documents = documents_of(traces, false);
+  if (documents.traces.empty()) throw InputError(traces.front(), "a trace", "a profile");
+  std::vector<MeasuredCollective> found = collectives_of_traces(documents.traces);
+  // Of a table of one size start-up and bandwidth cannot be told apart.
+  std::erase_if(found, [](const MeasuredCollective& table) { return table.sizes.size() < 2; });
+  if (found.empty())
+    throw InputError(traces.front(), "collectives of at least two sizes, to tell start-up from bandwidth", "one",
+                     "trace a step with smaller buckets, which are of several sizes");
+  std::move(found.begin(), found.end(), std::back_inserter(all));
   return all;
 }
 
@@ -158,7 +184,8 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   if (!flags.steps.empty()) return calibrate_from_steps(flags);
   if (!flags.trace.empty()) return calibrate_from_trace(flags);
   if (flags.files.empty())
-    throw InputError("calibrate", "nccl-tests logs or CSV tables of collectives, or --steps, or --trace", "nothing");
+    throw InputError("calibrate", "nccl-tests logs, CSV tables or traces with collectives, or --steps, or --trace",
+                     "nothing");
   refuse_overwriting(flags.output.path, flags.files);
   std::vector<MeasuredCollective> measured = measured_in(flags.files);
   const Cluster base = base_of(flags, measured);
@@ -174,7 +201,8 @@ ExitCode calibrate(const CalibrateFlags& flags) {
 
 Action add_calibrate_flags(CLI::App& app) {
   auto flags = std::make_shared<CalibrateFlags>();
-  auto* measured = app.add_option("MEASURED", flags->files, "nccl-tests logs, or CSV with size and time");
+  auto* measured =
+      app.add_option("MEASURED", flags->files, "nccl-tests logs, CSV with size and time, or traces of a job");
   app.add_option("--steps", flags->steps, "Fit a device instead: CSV with model, layout and time of measured steps")
       ->excludes(measured);
   app.add_option("--trace", flags->trace, "Fit a device instead: a trace whose operators name their shapes")
@@ -201,6 +229,7 @@ Action add_calibrate_flags(CLI::App& app) {
 const Verb calibrate_verb = {
     "calibrate", "Fit links to measured collectives, or a device to measured steps, with residuals",
     "stepcast calibrate nccl-tests.log --workers 16 --per-node 8 -o cluster.json\n"
+    "  stepcast calibrate rank*.pt.trace.json.gz --per-node 8 -o cluster.json\n"
     "  stepcast calibrate --steps steps.csv --start a100-sxm4-80gb --cluster cluster.json -o device.json",
     add_calibrate_flags};
 

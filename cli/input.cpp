@@ -56,6 +56,8 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
                  "gpt:hidden=4096,layers=32,heads=32,seq=2048");
   app.add_option("--device", flags.device, "Device of a described model (list devices) or a JSON file");
   app.add_option("--batch", flags.batch, "Samples of a worker in each step, where the trace does not say");
+  app.add_option("--step", flags.step,
+                 "How long a step takes without the profiler: 204ms; the host's work is scaled to it");
   add_reading_flags(app, flags);
 }
 
@@ -123,9 +125,17 @@ void refuse_reading_flags(const InputFlags& flags, const std::string& found) {
 
 Documents traced_documents(const InputFlags& flags) {
   (void)options_of(flags);  // wrong flags are told before a large file is read
+  if (!flags.step.empty()) (void)seconds_of(flags.step, "--step");
   Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
   if (documents.traces.empty()) refuse_reading_flags(flags, "a profile");
   return documents;
+}
+
+/// As traced, or as the step takes without the profiler.
+Profile profile_in(const Documents& documents, const InputFlags& flags) {
+  Profile profile = profile_of(documents, options_of(flags), "--model");
+  if (flags.step.empty()) return profile;
+  return without_profiler(std::move(profile), seconds_of(flags.step, "--step"), "--step");
 }
 
 }  // namespace
@@ -133,16 +143,17 @@ Documents traced_documents(const InputFlags& flags) {
 Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
   if (is_described(flags)) {
     refuse_reading_flags(flags, "a described model");
+    if (!flags.step.empty())
+      throw InputError("--step", "a trace, whose profiler slows its step down", "a described model");
     return described_profile(flags, cluster);
   }
-  const Documents documents = traced_documents(flags);
-  return profile_of(documents, options_of(flags), "--model");
+  return profile_in(traced_documents(flags), flags);
 }
 
 Input input_of(const InputFlags& flags, const Cluster& cluster) {
   if (is_described(flags)) return {profile_of(flags, cluster), {{}, "the model is described, not traced"}};
   const Documents documents = traced_documents(flags);
-  Profile profile = profile_of(documents, options_of(flags), "--model");
+  Profile profile = profile_in(documents, flags);
   SelfCheck check = self_check_of(documents, profile);
   return {std::move(profile), std::move(check)};
 }

@@ -37,6 +37,8 @@ Answer<Subject> subject_of(const InputFlags& input, const ClusterFlags& cluster)
     throw InputError("--what", "equal devices", "--devices", "'stepcast whatif -o' writes the profile after a change");
   if (is_described(input) && !cluster.faster_compute.empty())
     throw InputError("--faster-compute", "a trace, whose times it changes", "a described model");
+  if (is_described(input) && !input.step.empty())
+    throw InputError("--step", "a trace, whose profiler slows its step down", "a described model");
   if (is_described(input)) return Subject{workload_of(model_shape_of(input.model), device_of_description(input)), 0};
   const Profile profile = profile_on(Cluster{}, input_of(input).profile, cluster);
   const std::optional<Device> device = roofline_of(input, profile);

@@ -147,7 +147,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   const bool described = is_described(flags.input);
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
   if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
-  const RecommendOptions how = recommend_options_of(flags, options);
+  RecommendOptions how = recommend_options_of(flags, options);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout);
   const PreparedQuestion question(asked.question);
@@ -155,6 +155,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (options.advice)
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
+  how.baseline = asked.check.traced_plan();
   const Ranking ranking = recommended(profile, question.cluster(), how);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {profile, question.cluster(), asked.check, ranking, options.advice});

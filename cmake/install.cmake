@@ -32,6 +32,7 @@ set(stepcast_public_headers
   profiles/stepcast/trace/execution_trace.hpp
   profiles/stepcast/trace/steps.hpp
   profiles/stepcast/trace/trace.hpp
+  model/stepcast/calibration/traced_links.hpp
   model/stepcast/calibration/benchmark_logs.hpp
   model/stepcast/calibration/calibration.hpp
   model/stepcast/calibration/device_fit.hpp
@@ -65,10 +66,11 @@ set(stepcast_public_headers
   model/stepcast/prediction/tuning.hpp
   model/stepcast/question/question.hpp
   model/stepcast/question/whatif_rows.hpp
+  model/stepcast/baseline/as_traced.hpp
   model/stepcast/replay/edits/task_edits.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
-  model/stepcast/replay/self_check.hpp
+  model/stepcast/baseline/self_check.hpp
   model/stepcast/replay/timeline.hpp
   model/stepcast/report/device_fit_report.hpp
   model/stepcast/report/inspection_report.hpp

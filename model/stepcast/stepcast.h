@@ -105,6 +105,7 @@ typedef struct stepcast_source {
  * Settings:
  *   model=resnet50     shipped list of parameters, for traces without shapes
  *   batch=32           samples a step of one worker; else from the shapes
+ *   step=204ms         how long a step takes without the profiler; the host's work is scaled to it
  *   strict=yes         refuse damaged input instead of repairing it (yes or no)
  *   check=no           leave out the self-check, which takes about as long as the reading (yes or no)
  *   kernels={...}      text of a table of rules for the names of kernels, in front of the shipped ones */

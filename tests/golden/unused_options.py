@@ -152,7 +152,7 @@ VALUES = {
     "--over": ["latency=1us,10ms", "workers=4,8"], "--points": ["0..1"], "--threads": ["1"], "--other-batch": [OTHER, "step.json"],
     "--other-samples": ["16"], "--cache-policy": ["never-evict"], "--dataset": ["300GB"], "--samples": ["1000"],
     "--storage": ["100MB/s"], "--prep": ["10/s"], "--loader-workers": ["1"], "--loader": ["pipelined"],
-    "--cache": ["0.25"], "--format": ["chakra"], "--step": ["2"], "--steps": ["fewer.csv"], "--trace": [TRACE],
+    "--cache": ["0.25"], "--format": ["chakra"], "--step": ["2", "200 ms"], "--steps": ["fewer.csv"], "--trace": [TRACE],
     "--start": [DEVICE], "--rows": ["7"], "--name": ["another"],
     "--cases": [ROOT / "validation/cases/exact.json"], "--root": ["/nowhere"], "--schedule": ["gpipe", "1f1b"],
     "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--sequence-parallel": ["on"], "--tensor": ["2"],
@@ -275,7 +275,7 @@ def inputs(program: pathlib.Path, folder: pathlib.Path) -> None:
     text = gzip.decompress(TRACE.read_bytes())
     (folder / "damaged.json").write_bytes(text[:text.rindex(b"}", 0, len(text) - 200)])
     storage = json.loads(STORAGE.read_text())
-    storage["storage"], storage["storage_per_worker"] = "5 MB/s", "2 MB/s"
+    storage["storage"], storage["storage_per_worker"] = "4 MB/s", "1 MB/s"
     (folder / SLOW).write_text(json.dumps(storage))
     devices = json.loads(DEVICES.read_text())
     (folder / "devices.json").write_text(json.dumps(devices).replace("0.5", "0.25"))

@@ -8,12 +8,12 @@
 #include "interpreter.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/plan/comm_plan.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/question/question.hpp>
-#include <stepcast/replay/self_check.hpp>
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>

@@ -27,8 +27,12 @@ void fields(A& a, TracedRank& r) {
   a(r.rank, r.source, r.step, r.transfer, r.waiting, r.late, r.clock_offset, r.clock_residual);
 }
 template <class A>
+void fields(A& a, AsTraced& t) {
+  a(t.plan, t.predicted, t.measured, t.missing, t.left_out);
+}
+template <class A>
 void fields(A& a, SelfCheck& c) {
-  a(c.ranks, c.missing, c.together, c.lateness, c.cautions);
+  a(c.ranks, c.missing, c.together, c.lateness, c.cautions, c.as_traced);
 }
 template <class A>
 void fields(A& a, Node& n) {
@@ -55,7 +59,7 @@ void fields(A& a, Layer& l) {
 }
 template <class A>
 void fields(A& a, Tensor& t) {
-  a(t.name, t.shape, t.dtype, t.size, t.layer);
+  a(t.name, t.shape, t.dtype, t.size, t.layer, t.packing);
 }
 
 /// The last of the values of an enumeration.

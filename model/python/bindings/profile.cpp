@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
@@ -44,17 +45,19 @@ struct Buffers {
 };
 using Files = std::vector<std::pair<std::string, py::buffer>>;
 
-ProfilePtr read(const Files& files, const std::string& model, double batch, const Files& kernels, bool strict,
-                bool check) {
+ProfilePtr read(const Files& files, const std::string& model, double batch, const std::string& step,
+                const Files& kernels, bool strict, bool check) {
   const Buffers buffers(files), rules(kernels);
   WithoutGil released;
   if (buffers.sources.empty()) throw InputError("read", "a trace or more, or a profile", "none");
   const ProfileOptions options = profile_options_of(model, batch, "model");
+  if (!step.empty()) (void)seconds_of(step, "step");  // told before a large file is read
   const Documents documents =
       documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }},
                    rules.sources.empty() ? Source{} : rules.sources.front());
   auto out = std::make_shared<TracedProfile>();
   out->profile = profile_of(documents, options);
+  if (!step.empty()) out->profile = without_profiler(std::move(out->profile), seconds_of(step, "step"));
   out->check =
       check ? self_check_of(documents, out->profile)
             : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out->profile.cautions};
@@ -147,12 +150,24 @@ void bind_check(py::module_& module) {
       .def(py::pickle(
           [](const Replay& r) { return py::tuple(packed(r)); },
           [](const py::tuple& state) { return whole({.ranks = {unpacked<Replay>(state)}, .missing = {}}).ranks[0]; }));
+  py::class_<AsTraced>(module, "AsTraced", "The traced job by the model that gives advice, beside what was measured.")
+      .def_readonly("plan", &AsTraced::plan)
+      .def_property_readonly("predicted_s", [](const AsTraced& t) { return t.predicted.value(); })
+      .def_property_readonly("measured_s", [](const AsTraced& t) { return t.measured.value(); })
+      .def_property_readonly("relative_error", &AsTraced::relative_error)
+      .def_readonly("missing", &AsTraced::missing)
+      .def_readonly("left_out", &AsTraced::left_out)
+      .def_property_readonly("caution", &AsTraced::caution)
+      .def("__repr__", in_python("as_traced_repr"))
+      .def(py::pickle([](const AsTraced& t) { return py::tuple(packed(t)); },
+                      [](const py::tuple& state) { return unpacked<AsTraced>(state); }));
   py::class_<SelfCheck, std::shared_ptr<SelfCheck>>(module, "SelfCheck", "How well the trace itself is reproduced.")
       .def_property_readonly("ranks", [](const SelfCheck& c) { return tuple_of(c.ranks); })
       .def_readonly("missing", &SelfCheck::missing)
       .def_property_readonly("trusted", &SelfCheck::trusted)
       .def_property_readonly("caution", &SelfCheck::caution)
       .def_readonly("lateness", &SelfCheck::lateness)
+      .def_readonly("as_traced", &SelfCheck::as_traced)
       .def("to_json",
            [](const SelfCheck& c) { return written([&](std::ostream& out) { report_named("json")->replay(out, c); }); })
       .def("to_pandas", in_python("check_frame"))

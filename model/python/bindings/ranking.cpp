@@ -60,6 +60,7 @@ RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& cluster, const
   RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
                                                sensitivity, by_step, iterations);
   options.heed = [&] { released.heed_signals(); };
+  options.baseline = profile->check.traced_plan();
   refuse_other_device(*profile, *cluster);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
@@ -95,6 +96,7 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
   RecommendOptions options =
       recommend_options(allow, plans.value_or(std::vector<std::string>()), false, "grid", false, true, iterations);
   options.heed = [&] { released.heed_signals(); };
+  options.baseline = profile->check.traced_plan();
   if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
   refuse_other_device(*profile, *cluster);
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);

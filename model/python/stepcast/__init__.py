@@ -15,13 +15,13 @@ import typing as _typing
 
 from . import _stepcast
 from ._stepcast import (
-    Cluster, CommPlan, InputDiagnosis, Layer, Listed, Model, Option, Prediction, Profile, RankedPlan, Ranking, RankReplay,
+    AsTraced, Cluster, CommPlan, InputDiagnosis, Layer, Listed, Model, Option, Prediction, Profile, RankedPlan, Ranking, RankReplay,
     SelfCheck, StragglerEffect, Sweep, Tensor, TrainingRun, WhatIf, __version__, clusters, collectives, devices, models, modifiers, strategies)
 from .errors import Inapplicable, InputError
 from . import files as _files, results as _results
 
 __all__ = [
-    "Cluster", "CommPlan", "File", "Inapplicable", "InputDiagnosis", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
+    "AsTraced", "Cluster", "CommPlan", "File", "Inapplicable", "InputDiagnosis", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
     "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "StragglerEffect", "Sweep", "Tensor", "Traced", "TrainingRun", "WhatIf",
     "calibrate", "clusters", "collectives", "compare", "describe", "devices", "layouts", "models", "modifiers", "place", "predict", "read",
     "recommend", "replay", "report", "strategies", "sweep", "timeline", "unit_frontier", "validate", "whatif",
@@ -34,9 +34,9 @@ Quantity = _typing.Union[float, str]
 Traced = _typing.Union[Profile, File]
 
 
-def read(*files, model="", batch=0, kernels=None, strict=False, check=True):
+def read(*files, model="", batch=0, step="", kernels=None, strict=False, check=True):
     """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds."""
-    return _files.read(files, model, batch, kernels, strict, check)
+    return _files.read(files, model, batch, step, kernels, strict, check)
 
 
 def describe(model, device, *, batch=1):

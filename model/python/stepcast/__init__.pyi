@@ -78,6 +78,24 @@ class RankReplay:
     @property
     def rebuilt_s(self) -> npt.NDArray[np.float64]: ...
 
+class AsTraced:
+    """The traced job by the model that gives advice, beside what was measured."""
+
+    @property
+    def plan(self) -> str: ...
+    @property
+    def predicted_s(self) -> float: ...
+    @property
+    def measured_s(self) -> float: ...
+    @property
+    def relative_error(self) -> float: ...
+    @property
+    def missing(self) -> str: ...
+    @property
+    def left_out(self) -> str: ...
+    @property
+    def caution(self) -> str: ...
+
 class SelfCheck:
     """How well the trace itself is reproduced."""
 
@@ -91,6 +109,8 @@ class SelfCheck:
     def caution(self) -> str: ...
     @property
     def lateness(self) -> str: ...
+    @property
+    def as_traced(self) -> AsTraced | None: ...
     def to_json(self) -> str: ...
     def to_pandas(self) -> pd.DataFrame: ...
 
@@ -142,10 +162,11 @@ class Profile:
         """The profile as it would be on the cluster's device, where that is not the traced one: keep the traced compute
         times, or divide them. Without it, predictions on other devices raise `InputError`."""
 
-def read(*files: File, model: str = "", batch: float = 0, kernels: File | None = None, strict: bool = False,
-         check: bool = True) -> Profile:
+def read(*files: File, model: str = "", batch: float = 0, step: float | str = "", kernels: File | None = None,
+         strict: bool = False, check: bool = True) -> Profile:
     """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds.
 
+    `step` is how long a step takes without the profiler ("204 ms"); the host's work is scaled to it.
     `model` names a shipped list of parameters for traces without shapes; `check=False` leaves the replay out.
     """
 

@@ -57,7 +57,15 @@ def rank_replay_repr(r: Any) -> str:
 def check_repr(c: Any) -> str:
     rows = [(r.source, f"{_time(r.replayed_s)} rebuilt, {_time(r.measured_s)} measured: {r.relative_error:+.1%}")
             for r in c.ranks]
-    return _lines("SelfCheck", [*rows, ("missing", c.missing), ("caution", c.caution), ("lateness", c.lateness)])
+    traced = [("as traced", as_traced_repr(c.as_traced))] if c.as_traced else []
+    return _lines("SelfCheck", [*rows, *traced, ("missing", c.missing), ("caution", c.caution),
+                                ("lateness", c.lateness)])
+
+
+def as_traced_repr(t: Any) -> str:
+    if t.missing:
+        return f"{t.plan}: cannot say: {t.missing}" if t.plan else f"cannot say: {t.missing}"
+    return f"{t.plan}: {_time(t.predicted_s)} predicted, {_time(t.measured_s)} measured: {t.relative_error:+.1%}"
 
 
 def check_frame(c: Any) -> Any:

@@ -3,8 +3,8 @@
 //
 //   stepcast_profile_of_sources(...) -> c_made -> Answer<stepcast_profile> -> a handle and STEPCAST_ANSWERED
 //
-// It may include base, documents, extraction, cluster, launch, layout, parallelism, question, prediction, replay and
-// report.
+// It may include base, documents, extraction, cluster, launch, layout, parallelism, question, prediction, replay,
+// baseline and report.
 //
 // C handles: what stands behind the opaque types of stepcast.h, and the way from exceptions and answers to status codes
 // (internal to the library).
@@ -12,9 +12,9 @@
 // interface.cpp: errors, texts, profiles and clusters of stepcast.h; model.cpp: models and predictions.
 #include <stepcast/stepcast.h>
 #include <stepcast/base/error.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/prediction/model.hpp>
 #include <stepcast/question/question.hpp>
-#include <stepcast/replay/self_check.hpp>
 
 #include <functional>
 #include <memory>

@@ -19,7 +19,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view profile_keys[] = {"model", "batch", "strict", "check", "kernels"};
+constexpr std::string_view profile_keys[] = {"model", "batch", "step", "strict", "check", "kernels"};
 constexpr std::string_view cluster_keys[] = {
     "cluster",     "workers",     "per-node",      "network", "inside", "servers", "collective", "device-memory",
     "slow-worker", "late-worker", "degraded-link", "jitter",  "switch", "loss",    "stalls",     "rto"};
@@ -44,10 +44,13 @@ stepcast_profile profile_of_sources(std::span<const Source> sources, const CSett
   const double samples = batch.empty() ? 0 : number_of(batch, "batch");
   if (!batch.empty() && samples <= 0) throw InputError("batch", "a positive number of samples", in_quotes(batch));
   const ProfileOptions options = profile_options_of(settings.text("model"), samples, "model");
+  const std::string step = settings.text("step");
+  if (!step.empty()) (void)seconds_of(step, "step");  // told before the sources are read
   const bool check = settings.yes("check", true);
   const ReadOptions reading{.strict = settings.yes("strict", false), .progress = {}};
   const Documents documents = documents_of(sources, reading, {"kernels", std::as_bytes(std::span(kernels)), {}});
   stepcast_profile out{profile_of(documents, options), {}, {}, {}};
+  if (!step.empty()) out.profile = without_profiler(std::move(out.profile), seconds_of(step, "step"));
   out.check = std::make_shared<const SelfCheck>(
       check ? self_check_of(documents, out.profile)
             : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out.profile.cautions});

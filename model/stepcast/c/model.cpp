@@ -340,7 +340,8 @@ stepcast_status stepcast_model_recommendation_json(const stepcast_model* model, 
   return c_status_of(error, [&]() -> CRefusal {
     const stepcast_model& asked = c_needed(model, "model");
     stepcast_text*& place = c_needed(json, "json");
-    const RecommendOptions options = recommend_options_of(CSettings(settings, recommendation_keys, "plan"));
+    RecommendOptions options = recommend_options_of(CSettings(settings, recommendation_keys, "plan"));
+    options.baseline = asked.check->traced_plan();
     refuse_ranking(asked.question);
     const Ranking ranking = asked.model.recommendation(options);
     const RankingReport report{asked.model.profile(), asked.model.cluster(), *asked.check, ranking};

@@ -1,9 +1,10 @@
 #pragma once
 // Room calibration: clusters and devices from measurements.
 //
-//   logs of nccl-tests -> tables -> links of a cluster;  measured steps or a trace -> rates of a device
+//   logs of nccl-tests, or a job's own traces -> tables -> links of a cluster;  measured steps or a trace -> rates of a
+//   device
 //
-// It may include base, encodings, trace, roofline, cluster, layout and parallelism.
+// It may include base, encodings, trace, roofline, anatomy, ranks, cluster, layout and parallelism.
 //
 // Calibration: the links of a cluster, fitted to measured all-reduces.
 //

@@ -57,7 +57,7 @@ class Interpolation {
 }  // namespace
 
 Profile slowed(Profile profile, double factor, Seconds delay) {
-  for_each_cost(profile, [&](PassCost& cost) { cost *= factor; });
+  scale_work(profile, factor);
   for (Seconds& step : profile.step_times) step *= factor;
   profile.late += delay;
   return profile;

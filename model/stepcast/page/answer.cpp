@@ -12,8 +12,6 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view baseline_name = "DDP with 25 MiB buckets";
-
 bool are_equal(double ratio) { return ratio < 1 + indifference && ratio > 1 / (1 + indifference); }
 
 /// "it stays best on networks of 816.5 Mb/s and more", or as good as the best as far as the answer can tell.
@@ -48,14 +46,14 @@ std::string equals_sentence(const std::vector<std::string>& names) {
 }
 
 std::string gain_words(const RankedPlan& best, const Prediction& baseline) {
-  return "instead of the " + text_of(baseline.iteration) + " of " + std::string(baseline_name) + ", " +
+  return "instead of the " + text_of(baseline.iteration) + " of " + baseline_text(baseline) + ", " +
          fixed(best.speed_up, 2) + " times as fast";
 }
 
 std::string keep_sentence(const ReportPage& page) {
   const RankedPlan& best = page.ranking.exact.front();
   const Prediction& baseline = page.ranking.baseline;
-  std::string text = "Keep " + std::string(baseline_name) + ": a step takes " + text_of(baseline.iteration) +
+  std::string text = "Keep " + baseline_text(baseline) + ": a step takes " + text_of(baseline.iteration) +
                      " (80 % interval " + interval_text(baseline) +
                      "), and no plan that leaves the arithmetic as it is and needs nothing else "
                      "gains more than 0.5 %";
@@ -149,6 +147,11 @@ void write_check(std::ostream& out, const ReportPage& page) {
   std::string found = replay_text(page.check);
   if (!found.empty()) found[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(found[0])));
   out << html(found) << ".</p>\n";
+  if (page.check.as_traced) {
+    const std::string mild = page.check.models_another_job() ? "" : page.check.as_traced->caution();
+    out << "<p>The job as it was traced, " << html(as_traced_text(*page.check.as_traced)) << '.'
+        << (mild.empty() ? "" : " Caution: " + html(mild) + ".") << "</p>\n";
+  }
   if (const std::string caution_of_memory = memory_caution(page); !caution_of_memory.empty())
     out << "<p><strong>" << html(caution_of_memory) << ".</strong></p>\n";
   if (!page.profile.lateness.empty()) out << "<p>" << html(page.profile.lateness) << "</p>\n";

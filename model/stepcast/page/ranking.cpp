@@ -137,8 +137,9 @@ void write_ranking_section(std::ostream& out, const ReportPage& page) {
   out << "<p>Plans that leave the arithmetic as it is, with their options tuned: first what PyTorch runs as it is, "
          "then "
          "what needs other software or servers, each by step. Of plans within the interval of the fastest the simplest "
-         "one comes first. Gain is over DDP with 25 MiB buckets, "
-      << html(text_of(page.ranking.baseline.iteration)) << " a step.</p>\n";
+         "one comes first. Gain is over "
+      << html(baseline_text(page.ranking.baseline)) << ", " << html(text_of(page.ranking.baseline.iteration))
+      << " a step.</p>\n";
   write_legend(out, plans);
   write_table(out, plans, page.ranking.baseline, "Exact plans by what they need and predicted step time");
   constexpr std::size_t shown = 3;

@@ -141,7 +141,9 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
   const auto tell = [&](double share) {
     if (options.progress) options.progress(share);
   };
-  page.ranking = recommended(page.profile, page.cluster, options.recommend);
+  RecommendOptions how = options.recommend;
+  how.baseline = page.check.traced_plan();
+  page.ranking = recommended(page.profile, page.cluster, how);
   for (const Plan& plan : options.asked) add_asked(page, plan, question);
   tell(ranked);
   add_timeline(page, page.ranking.baseline.plan);

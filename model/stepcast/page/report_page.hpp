@@ -3,8 +3,8 @@
 //
 //   answer | ranking | timelines | sensitivity | memory | trace | cluster | accuracy | record
 //
-// It may include base, cluster, launch, question, parallelism, schedule, prediction, replay, sweep, validation,
-// report, report/text and chart.
+// It may include base, cluster, launch, question, parallelism, schedule, prediction, replay, baseline, sweep,
+// validation, report, report/text and chart.
 //
 // Report page: everything that `recommend` found, on one self-contained HTML page: for those who would rather look.
 //
@@ -16,11 +16,11 @@
 // same bytes. Not modelled: comparison of several traces.
 //
 // report_page.cpp computes what the page shows, html.cpp writes it.
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/question/question.hpp>
-#include <stepcast/replay/self_check.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/validation/validation.hpp>

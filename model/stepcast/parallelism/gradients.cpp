@@ -143,6 +143,7 @@ Answer<Seconds> not_overlapped(const Profile& profile, const PricedGroup& group,
     sum += cost(t.operation, t.size) + t.overhead + arrival_wait(t, cost);
   }
   for (const Codec& c : plan->codecs) sum += c.time;
+  for_each_communication_cost(profile, [&](const PassCost& cost) { sum += cost.device; });
   return sum / static_cast<double>(plan->period);
 }
 
@@ -200,9 +201,12 @@ Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, cons
     const Seconds sent =
         exchange(group, Operation::reduce_scatter, buckets.runs[b].size * m.share, l.overlap_gradients);
     const Seconds reduce = sent > Seconds(0) ? sent + m.overhead : sent;
-    passes.push_back({{}, buckets.compute[b] + m.codec, reduce});
+    Seconds packing;
+    for (std::uint32_t t = 0; t < buckets.runs[b].tensors; ++t)
+      packing += profile.tensors[buckets.runs[b].first + t].packing.device;
+    passes.push_back({{}, buckets.compute[b] + packing + m.codec, reduce});
     compute += buckets.compute[b];
-    in_a_row += m.codec + reduce;
+    in_a_row += packing + m.codec + reduce;
   }
   return l.overlap_gradients ? sharded_pass(passes, 1) - compute : in_a_row;
 }
@@ -310,6 +314,7 @@ class ChosenGradients {
     }
     std::erase_if(profile.tensors, [](const Tensor& t) { return !(t.size > Bytes(0)); });
     if (profile.tensors.empty()) return Seconds(0);
+    profile.communication.after.device = Seconds(profile.gradient_size().value() * workload_.copy_out);
     if (scatters) return scattered(profile, *group, layout_, spec_);
     return by_strategy(std::move(profile), *group, layout_, spec_, loop);
   }
@@ -371,9 +376,14 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
     const Bytes size = gradient_bytes(w, split.own(units[u]), priced);
     for (const PieceTensor& t : tensors)
       if (size * t.share > Bytes(0))
-        p.tensors.push_back(
-            {.name = {}, .shape = t.shape, .dtype = w.dtype, .size = size * t.share, .layer = first[u] + t.piece});
+        p.tensors.push_back({.name = {},
+                             .shape = t.shape,
+                             .dtype = w.dtype,
+                             .size = size * t.share,
+                             .layer = first[u] + t.piece,
+                             .packing = {Seconds(0), Seconds((size * t.share).value() * w.copy_in)}});
   }
+  p.communication.after.device = Seconds(p.gradient_size().value() * w.copy_out);
   return p;
 }
 

@@ -98,6 +98,9 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
   if (l.zero >= 2)
     out.push_back("zero=" + std::to_string(l.zero) +
                   " reduces gradients unit by unit in every micro-batch; the plan's buckets play no part");
+  if (l.zero >= 2 && w.on_host && l.overlap_gradients)
+    out.push_back("computed on the host: zero=" + std::to_string(l.zero) +
+                  " hides nothing, since the thread that computes waits for each of its collectives");
   const bool gathers_plain = std::any_of(plan.modifiers.begin(), plan.modifiers.end(),
                                          [](const ModifierSpec& m) { return !m.modifier->of_parameters; });
   if (l.zero >= 1 && l.data * l.context > 1 && gathers_plain)

@@ -53,12 +53,14 @@ class Sharding {
     const Layout& l = split_.layout(unit, layout_);
     const PricedSplit& own = split_.own(unit);
     const bool gathers = l.zero == 3 && own.data.members > 1, reduces = l.zero >= 2 && own.data.members > 1;
-    const bool hidden = l.overlap_gradients && (l.units_in_flight > 1 || !gathers);
+    const bool hidden = overlaps() && (l.units_in_flight > 1 || !gathers);
     const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
       if (u.parameters == 0) return {};
       const double sent = bytes * message.share;
+      const double copied = (op == Operation::all_gather ? workload_.copy_out : workload_.copy_in) * bytes;
       return exchange(own.data, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
-             exchange(own.expert_data, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead;
+             exchange(own.expert_data, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead +
+             Seconds((own.expert_data.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * copied);
     };
     const UnitPasses passes = unit_passes(u, l.recomputation);
     const ModifiedMessage up = messages_.reduce.empty() ? ModifiedMessage{} : messages_.reduce[number];
@@ -75,8 +77,9 @@ class Sharding {
   }
 
  private:
+  [[nodiscard]] bool overlaps() const { return layout_.overlap_gradients && !workload_.on_host; }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
-    if (layout_.overlap_gradients) return sharded_pass(units, layout_.units_in_flight);
+    if (overlaps()) return sharded_pass(units, layout_.units_in_flight);
     Seconds sum;
     for (const ShardedUnit& u : units) sum += u.gather + u.compute + u.reduce;
     return sum;

@@ -123,12 +123,21 @@ enum class Coding : std::uint8_t {
   encoded,  ///< nothing that a further compressor could read
 };
 
+/// Which tensors travel in buckets, out of which they are copied again. Of all that travel the hook is paid for.
+enum class Packing : std::uint8_t {
+  none,    ///< nobody sends anything: a worker alone, which has no hooks either
+  merged,  ///< those that travel together
+  all,     ///< all: DDP's buckets, of one tensor too
+};
+
 struct CommPlan {
   std::vector<Channel> channels;
   std::vector<Transfer> transfers;
   std::vector<Edge> edges;
   std::vector<Codec> codecs;
   std::uint32_t period = 1;  ///< iterations after which the plan repeats
+  /// For which tensors the worker does what it was traced to do (Tensor::packing, CommunicationWork).
+  Packing packing = Packing::merged;
   Coding coding = Coding::none;
   /// > 0: its messages are differences that so many neighbours get from every worker, which may be compressed.
   std::uint32_t neighbours = 0;

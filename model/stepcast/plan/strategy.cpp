@@ -48,6 +48,7 @@ Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const Profile& profile, cons
 
 Answer<CommPlan> comm_plan_of(const PlanSpec& spec, const StrategyInput& in) {
   Answer<CommPlan> plan = spec.strategy->plan(in);
+  if (plan && in.cluster.workers() == 1) plan->packing = Packing::none;
   for (const ModifierSpec& m : spec.modifiers) {
     if (!plan) break;
     plan = m.modifier->apply(std::move(*plan), {in.profile, in.cluster, in.cost, m.options});

@@ -25,7 +25,8 @@ Answer<CommPlan> applicable_plan(const AskedPlan& asked, const Profile& profile,
                                  const CommunicationCost& cost, double phase) {
   Answer<CommPlan> plan = asked.given ? *asked.given : comm_plan_of(asked.spec, profile, cluster, cost, phase);
   if (!plan) return plan;
-  std::string obstacle = obstacle_to(*plan, compute_in_a_row(profile), cluster, cost);
+  if (cluster.workers() == 1) plan->packing = Packing::none;  // of one that was given, too
+  std::string obstacle = obstacle_to(*plan, {compute_in_a_row(profile), profile.communication.message}, cluster, cost);
   if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
   return plan;
 }
@@ -135,9 +136,10 @@ void name_critical_path(const Profile& profile, const DetailedTimeline& outcome,
 }
 
 // Every task of one repetition in a row, as slow as contention can make it: no schedule of it takes longer.
-Seconds longest_repetition(const CommPlan& plan, Seconds compute, const Cluster& cluster,
+Seconds longest_repetition(const CommPlan& plan, const WorkInARow& work, const Cluster& cluster,
                            const CommunicationCost& cost) {
-  Seconds sum = compute * static_cast<double>(plan.period);
+  Seconds sum =
+      work.compute * static_cast<double>(plan.period) + work.message * static_cast<double>(plan.transfers.size());
   for (const Codec& c : plan.codecs) sum += c.time;
   sum = sum * cluster.contention.compute_under_communication;
   for (const Transfer& t : plan.transfers) {
@@ -181,14 +183,15 @@ PlanSpec spec_named(std::string_view name, std::string_view collective) {
   return spec;
 }
 
-std::string obstacle_to(const CommPlan& plan, Seconds compute, const Cluster& cluster, const CommunicationCost& cost) {
+std::string obstacle_to(const CommPlan& plan, const WorkInARow& work, const Cluster& cluster,
+                        const CommunicationCost& cost) {
   for (const Transfer& t : plan.transfers)
     if (plan.channels[t.channel].discipline != Discipline::parallel && !cost.defines(t.operation))
       return "the collective '" + std::string(cost.algorithm()) + "' does not define " +
              std::string(name_of(t.operation));
   // The scheduler counts picoseconds in 64 bits, which hold 64 repetitions of this length.
   constexpr Seconds longest(1e5);
-  const Seconds repetition = longest_repetition(plan, compute, cluster, cost);
+  const Seconds repetition = longest_repetition(plan, work, cluster, cost);
   if (repetition <= longest) return {};
   return "a step of it could take more than a day" +
          (std::isfinite(repetition.value()) ? " (" + text_of(repetition) + ")" : "");

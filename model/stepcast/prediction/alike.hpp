@@ -18,8 +18,13 @@ struct AskedPlan {
 /// increasing order, where they differ by more than the measured spread.
 [[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&,
                                                  std::span<const Seconds> steps = {});
-/// Why the plan cannot be run on a collective, or not be counted; empty if it can. `compute`: compute_in_a_row.
-[[nodiscard]] std::string obstacle_to(const CommPlan&, Seconds compute, const Cluster&, const CommunicationCost&);
+/// What a worker does itself.
+struct WorkInARow {
+  Seconds compute;  ///< compute_in_a_row
+  Seconds message;  ///< CommunicationWork::message
+};
+/// Why the plan cannot be run on a collective, or not be counted; empty if it can.
+[[nodiscard]] std::string obstacle_to(const CommPlan&, const WorkInARow&, const Cluster&, const CommunicationCost&);
 /// Of a free-running timer, the k-th of those over which predictions are averaged.
 [[nodiscard]] constexpr double phase_of(std::uint32_t k, std::uint32_t phases) { return (k + 0.5) / phases; }
 /// One phase of the plan, lowered and scheduled. `merge`: layers in a row are one task (lower.hpp).

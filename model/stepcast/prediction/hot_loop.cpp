@@ -72,7 +72,9 @@ Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>&
     const StrategyInput input{profile->profile, cluster, cost, spec.options, phase_of(k, phases), &arena_, &spare_};
     Answer<CommPlan> plan = given ? *given : comm_plan_of(spec, input);
     if (!plan) return Inapplicable{plan.reason()};
-    std::string obstacle = obstacle_to(*plan, profile->compute.in_a_row, cluster, cost);
+    if (cluster.workers() == 1) plan->packing = Packing::none;
+    const WorkInARow work{profile->compute.in_a_row, profile->profile.communication.message};
+    std::string obstacle = obstacle_to(*plan, work, cluster, cost);
     if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
     Kept& kept = kept_for(spec, k);
     update(kept, profile, cluster, cost, std::move(*plan));

@@ -359,7 +359,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   Ranking ranking;
   const Strategy* ddp = strategy_named("ddp");
   const PlanSpec standard_ddp{ddp, standard_options(*ddp)};
-  const Answer<Prediction> baseline = predicted(profile, cluster, standard_ddp);
+  const Answer<Prediction> baseline = predicted(profile, cluster, options.baseline.value_or(standard_ddp));
   if (!baseline)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;

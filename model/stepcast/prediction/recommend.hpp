@@ -46,7 +46,7 @@ struct OtherCollective {
   RankedPlan plan, instead;
 };
 struct Ranking {
-  Prediction baseline;
+  Prediction baseline;  ///< RecommendOptions::baseline
   std::vector<RankedPlan> exact, others;
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
@@ -57,6 +57,8 @@ struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
   /// Exactly these plans instead of all.
   std::vector<PlanSpec> plans{};
+  /// Over which gains are: the plan that was traced, where one is known; nothing: DDP's buckets of 25 MiB.
+  std::optional<PlanSpec> baseline{};
   bool tune = true;
   Search search = Search::grid;
   bool sensitivity = true;  ///< find `holds` and `other_collective`
@@ -126,7 +128,7 @@ inline constexpr auto result_fields<OtherCollective> = std::tuple{
 
 template <>
 inline constexpr auto result_fields<Ranking> =
-    std::tuple{ResultField{"baseline", &Ranking::baseline, "DDP's buckets of 25 MiB"},
+    std::tuple{ResultField{"baseline", &Ranking::baseline, "the plan that was traced, else DDP's buckets of 25 MiB"},
                ResultField{"predictions", &Ranking::exact, "plans, best first"},
                ResultField{"others", &Ranking::others, "lossy, stale and periodic plans, if allowed"},
                ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},

@@ -4,20 +4,20 @@
 //   Prediction -> PredictionReport -> text for people | JSON for programs | a timeline
 //
 // It may include base, documents, question, cluster, whatif, prediction, workload, placement, calibration, search,
-// sweep, replay, replay/edits, replay/pipelined and validation.
+// sweep, replay, baseline, replay/edits, replay/pipelined and validation.
 //
 // Reports: the open family of ways to show a result: text for people, JSON for programs, timelines for trace viewers.
 //
 // A report is a record: name, summary, and one pure function a subject, null where it does not show that subject. All
 // reports of a subject are made from the same value, so that text and JSON cannot disagree. Text fits 80 columns; JSON
 // has a `schema` key and SI numbers with their unit in the key. Not modelled: colours, locales.
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/prediction/pacing_cycle.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
 #include <stepcast/replay/replay.hpp>
-#include <stepcast/replay/self_check.hpp>
 #include <stepcast/replay/timeline.hpp>
 #include <stepcast/report/inspection_report.hpp>
 #include <stepcast/report/layout_report.hpp>

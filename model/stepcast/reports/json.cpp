@@ -43,6 +43,17 @@ Json replay_json(const Replay& r) {
           {"steps", std::move(steps)}};
 }
 
+Json as_traced_json(const AsTraced& a) {
+  Json json{{"plan", a.plan.empty() ? Json(nullptr) : Json(a.plan)},
+            {"predicted_s", known(a.predicted.value())},
+            {"measured_s", known(a.measured.value())},
+            {"relative_error", a.known() ? Json(a.relative_error()) : Json(nullptr)}};
+  if (!a.known()) json["reason"] = a.missing;
+  if (!a.left_out.empty()) json["left_out"] = a.left_out;
+  if (const std::string caution = a.caution(); !caution.empty()) json["caution"] = caution;
+  return json;
+}
+
 Json check_json(const SelfCheck& check) {
   const Replay* worst = check.worst();
   Json json{{"measured_s", worst ? Json(worst->measured.value()) : Json(nullptr)},
@@ -51,6 +62,7 @@ Json check_json(const SelfCheck& check) {
             {"trusted", check.trusted()},
             {"note", worst ? worst->note : check.missing}};
   if (const std::string caution = check.caution(); !caution.empty()) json["caution"] = caution;
+  if (check.as_traced) json["as_traced"] = as_traced_json(*check.as_traced);
   return json;
 }
 

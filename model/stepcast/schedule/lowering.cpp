@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace stepcast {
 
@@ -11,6 +12,17 @@ namespace stepcast {
 namespace {
 
 PassTimes times_of(const PassCost& c) { return {picoseconds_of(c.host), picoseconds_of(c.device)}; }
+PassTimes& operator+=(PassTimes& sum, const PassTimes& more) {
+  sum.host += more.host, sum.device += more.device;
+  return sum;
+}
+/// The share of a time that `part` of `whole` tensors have.
+PassTimes shared(const PassTimes& times, std::size_t part, std::size_t whole) {
+  const auto share = [&](Picoseconds t) {
+    return std::llround(static_cast<double>(t) * static_cast<double>(part) / static_cast<double>(whole));
+  };
+  return {share(times.host), share(times.device)};
+}
 Seconds in_a_row(const PassCost& c) { return c.host + c.device; }
 bool takes_time(const PassCost& c) { return in_a_row(c) > Seconds(0); }
 
@@ -20,6 +32,7 @@ Seconds compute_in_a_row(const Profile& profile) {
   Seconds sum =
       profile.late + profile.input + profile.input_period + in_a_row(profile.optimizer) + in_a_row(profile.other);
   for (const Layer& layer : profile.layers) sum += in_a_row(layer.forward) + in_a_row(layer.backward);
+  for_each_communication_cost(profile, [&](const PassCost& cost) { sum += in_a_row(cost); });
   return sum;
 }
 
@@ -41,6 +54,12 @@ ComputeTimes::ComputeTimes(const Profile& profile)
     forward.push_back(times_of(layer.forward));
     backward.push_back(times_of(layer.backward));
   }
+  before = times_of(profile.communication.before), after = times_of(profile.communication.after);
+  message = picoseconds_of(profile.communication.message);
+  Seconds work = profile.communication.message;
+  for_each_communication_cost(profile, [&](const PassCost& cost) { work += stepcast::in_a_row(cost); });
+  if (work > Seconds(0))
+    for (const Tensor& t : profile.tensors) packing.push_back(times_of(t.packing)), layer_of.push_back(t.layer);
   const double total = profile.gradient_size().value();
   std::vector<double> shares(profile.layers.size(), 0);
   if (total <= 0) shares.front() = 1;  // an optimizer that has nothing to update still takes its time
@@ -76,6 +95,7 @@ void Lowering::order_compute(const ComputeTimes& compute, const CommPlan& plan) 
   forward_end_.resize(plan.period * layers_);
   backward_.resize(plan.period * layers_);
   update_.assign(plan.period, Slot::none);
+  unpack_.assign(plan.period, Slot::none);
   for (std::uint32_t phase = 0; phase < plan.period; ++phase) add_iteration(compute, plan, phase);
 }
 
@@ -90,6 +110,8 @@ void Lowering::add_iteration(const ComputeTimes& compute, const CommPlan& plan, 
   };
   first_.push_back(static_cast<std::uint32_t>(slots_.size()));
   if (compute.has_input) add(compute.input, 0, TaskKind::input);
+  const bool packs = !compute.packing.empty() && plan.packing != Packing::none;
+  if (packs) add(compute.before, 0, TaskKind::other);
   for (std::uint32_t l = 0; l < layers_; ++l) {
     forward_[here + l] = static_cast<std::uint32_t>(slots_.size());
     if (early)
@@ -99,11 +121,67 @@ void Lowering::add_iteration(const ComputeTimes& compute, const CommPlan& plan, 
   }
   for (const std::uint32_t l : compute.backward_order)
     backward_[here + l] = add(compute.backward[l], l, TaskKind::backward);
+  if (packs) {
+    unpack_[phase] = add({}, 0, TaskKind::other);
+    slots_.back().cut_before = true;
+  }
   if (late) {
     update_[phase] = add(compute.optimizer, 0, TaskKind::update);
     slots_.back().cut_before = slots_.back().cut_after = true;
   }
   if (compute.has_other) add(compute.other, 0, TaskKind::other);
+}
+
+/// For each transfer and codec the iteration whose gradients set it off, through whatever lies between.
+void Lowering::follow_gradients(const CommPlan& plan) {
+  const std::size_t transfers = plan.transfers.size();
+  phase_of_.assign(transfers + plan.codecs.size(), Slot::none);
+  const auto place = [&](const Node& node) -> std::uint32_t* {
+    if (node.kind == NodeKind::transfer) return &phase_of_[node.index];
+    return node.kind == NodeKind::codec ? &phase_of_[transfers + node.index] : nullptr;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Edge& e : plan.edges) {
+      std::uint32_t* phase = place(e.to);
+      if (phase == nullptr || *phase != Slot::none) continue;
+      const std::uint32_t* from = place(e.from);
+      if (e.from.kind == NodeKind::backward) *phase = e.from.phase;
+      else if (from != nullptr && e.lag == 0) *phase = *from;
+      changed = changed || *phase != Slot::none;
+    }
+  }
+}
+
+/// Adds what the worker itself does for the messages of the plan: the hook of every gradient that travels, in the pass
+/// that makes it ready (where it is copied into a bucket, it is divided by the number of workers on the way; else where
+/// it lies), the issue of a message where its last gradient is, and the way out of the buckets before the update.
+void Lowering::add_packing(const ComputeTimes& compute, const CommPlan& plan) {
+  if (compute.packing.empty() || plan.packing == Packing::none) return;
+  follow_gradients(plan);
+  const std::size_t tensors = compute.packing.size();
+  hooked_.assign(plan.period * tensors, false);
+  hooked_tensors_.assign(plan.period, 0);
+  copied_tensors_.assign(plan.period, 0);
+  for (std::size_t x = 0; x < plan.transfers.size(); ++x) {
+    const Transfer& t = plan.transfers[x];
+    const std::uint32_t phase = phase_of_[x];
+    if (phase == Slot::none || !t.carries_gradient || t.tensors == 0) continue;
+    const std::size_t here = phase * layers_;
+    const std::uint32_t last = compute.layer_of[plan.tensor(t.first_tensor + t.tensors - 1)];
+    slots_[backward_[here + last]].times.host += compute.message;
+    const bool in_bucket = t.tensors > 1 || plan.packing == Packing::all;
+    for (std::uint32_t i = 0; i < t.tensors && hooked_tensors_[phase] < tensors; ++i) {
+      const std::uint32_t tensor = plan.tensor(t.first_tensor + i);
+      if (hooked_[phase * tensors + tensor]) continue;
+      hooked_[phase * tensors + tensor] = true;
+      ++hooked_tensors_[phase];
+      copied_tensors_[phase] += in_bucket;
+      slots_[backward_[here + compute.layer_of[tensor]]].times += compute.packing[tensor];
+    }
+  }
+  for (std::uint32_t phase = 0; phase < plan.period; ++phase)
+    slots_[unpack_[phase]].times = shared(compute.after, copied_tensors_[phase], tensors);
 }
 
 // The slot that a node starts at; for a source, the one that it ends with. `none` for transfers.
@@ -117,7 +195,7 @@ std::uint32_t Lowering::slot_of(const Node& node, bool source) const {
     case NodeKind::backward:
       return backward_[at];
     case NodeKind::update:
-      return update_[node.phase];
+      return source || unpack_[node.phase] == Slot::none ? update_[node.phase] : unpack_[node.phase];
     case NodeKind::transfer:
     case NodeKind::codec:
       return Slot::none;
@@ -341,6 +419,7 @@ std::uint32_t Lowering::task_of(const Node& node, bool source) const {
 void Lowering::write(const ComputeTimes& compute, const CommPlan& plan, const CommunicationCost& cost,
                      const Contention& contention, const LowerOptions& options, TaskGraph& graph) {
   order_compute(compute, plan);
+  add_packing(compute, plan);
   mark_cuts(plan);
   builder_.begin(std::move(graph));
   builder_.reserve(plan.transfers.size() + 3 * slots_.size() + 2 * plan.period,
@@ -377,7 +456,8 @@ void Lowering::write(const ComputeTimes& compute, const CommPlan& plan, const Co
 
 bool same_structure(const CommPlan& a, const CommPlan& b) {
   return a.period == b.period && a.one_update == b.one_update && a.update == b.update &&
-         a.update_per_tensor == b.update_per_tensor && a.edges == b.edges &&
+         a.update_per_tensor == b.update_per_tensor && a.packing == b.packing && a.order == b.order &&
+         a.edges == b.edges &&
          std::equal(a.channels.begin(), a.channels.end(), b.channels.begin(), b.channels.end(),
                     [](const Channel& x, const Channel& y) {
                       return x.discipline == y.discipline && x.preemptive == y.preemptive;
@@ -385,6 +465,8 @@ bool same_structure(const CommPlan& a, const CommPlan& b) {
          std::equal(a.transfers.begin(), a.transfers.end(), b.transfers.begin(), b.transfers.end(),
                     [](const Transfer& x, const Transfer& y) {
                       return x.channel == y.channel && x.priority == y.priority && x.may_lose == y.may_lose &&
+                             x.first_tensor == y.first_tensor && x.tensors == y.tensors &&
+                             x.carries_gradient == y.carries_gradient &&
                              (x.after > Seconds(0)) == (y.after > Seconds(0)) && x.operation == y.operation;
                     }) &&
          std::equal(a.codecs.begin(), a.codecs.end(), b.codecs.begin(), b.codecs.end(),

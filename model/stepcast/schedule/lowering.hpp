@@ -27,6 +27,10 @@ class ComputeTimes {
   std::vector<PassTimes> forward, backward;  ///< one for each layer
   std::vector<std::uint32_t> backward_order;
   PassTimes optimizer, other, input;
+  std::vector<PassTimes> packing;       ///< of each tensor; empty: neither packing nor messages take any time
+  std::vector<std::uint32_t> layer_of;  ///< of each tensor
+  PassTimes before, after;              ///< CommunicationWork
+  Picoseconds message = 0;
   Picoseconds input_period = 0, late = 0;
   bool has_device = false, has_input = false, has_loader = false, has_other = false, host_waits_for_device = false;
   Seconds in_a_row;  ///< compute_in_a_row
@@ -72,6 +76,8 @@ class Lowering {
 
  private:
   void order_compute(const ComputeTimes&, const CommPlan&);
+  void follow_gradients(const CommPlan&);
+  void add_packing(const ComputeTimes&, const CommPlan&);
   void add_iteration(const ComputeTimes&, const CommPlan&, std::uint32_t phase);
   void mark_cuts(const CommPlan&);
   [[nodiscard]] std::uint32_t slot_of(const Node&, bool source) const;
@@ -82,7 +88,10 @@ class Lowering {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> first_;                             // slots with which iterations begin
   std::vector<std::uint32_t> forward_, forward_end_, backward_;  // slots by [phase][layer]
-  std::vector<std::uint32_t> update_;                            // slots by [phase]
+  std::vector<std::uint32_t> update_, unpack_;                   // slots by [phase]
+  std::vector<std::uint32_t> phase_of_;                          // of each transfer and codec that a gradient sets off
+  std::vector<bool> hooked_;                                     // by [phase][tensor]
+  std::vector<std::size_t> hooked_tensors_, copied_tensors_;     // by [phase]
   ChainEnds ends_;
   std::uint32_t first_transfer_ = 0, first_codec_ = 0;
   std::vector<std::uint32_t> arrivals_;  ///< by transfer: the task with which it has arrived

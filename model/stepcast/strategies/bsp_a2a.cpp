@@ -9,7 +9,7 @@
 // sends the same messages, and its measured rows the right ones to fit a network on. The default fusion buffer is the
 // 536,870,912 elements (4 bytes each) of Shi et al. 2020 (HKBU-HPML/ddl-benchmarks launch scripts); a smaller
 // `bucket` sends the same bytes in pieces, one after another: flatten, all-reduce, unflatten.
-// Not modelled: the copies into and out of the buffer.
+// The copies into and out of the buffer are those of the profile (Tensor::packing), if it has any.
 #include <stepcast/base/text.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 

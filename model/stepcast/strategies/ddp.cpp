@@ -5,12 +5,14 @@
 //
 // Tensors are appended in the order in which their gradients became ready (DDP rebuilds its buckets after the first
 // iteration); a bucket closes when its size is >= its limit, so the tensor that crosses the limit stays in. The first
-// bucket's limit is 1 MiB, every later one's `bucket` (25 MiB). One bucket list per data type, each with a first bucket
+// bucket's limit is 1 MiB, every later one's `bucket` (25 MiB); PyTorch 2.15 gives all the same limit where one is
+// named (distributed.py, first_bucket_bytes_cap). One bucket list per data type, each with a first bucket
 // of its own. A bucket is sent when all its gradients are ready and all earlier buckets have been issued.
 //
 //   time: the recurrence of WFBP over buckets in bucket order. Buckets <= 2 + max(0, M - 1 MiB) / 25 MiB. Limits of 0
 //   give WFBP, limits >= M BSP.
-// Not modelled: the copies into the buckets (`gradient_as_bucket_view` saves one); rebuilding in the first iterations.
+// Every tensor pays for its way into a bucket and out of it (Tensor::packing).
+// Not modelled: `gradient_as_bucket_view`, which saves the way out; rebuilding in the first iterations.
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
 #include <algorithm>
@@ -36,7 +38,8 @@ constexpr OptionSpec options[] = {{.name = "bucket",
                                    .standard = 0x1p20,
                                    .low = 0,
                                    .high = 0x1p40,
-                                   .summary = "limit of the first bucket"}};
+                                   .summary = "limit of the first bucket; 1 MiB, with today's PyTorch only "
+                                              "where bucket_cap_mb is not given, else as `bucket`"}};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
 
 bool one_data_type(const Profile& profile) {
@@ -90,13 +93,16 @@ CommPlan plan_of_mixed_types(const StrategyInput& in, Bytes first, Bytes limit) 
   CommPlan plan = all_reduced(in, groups, Discipline::in_order);
   for (std::size_t b = 0; b < buckets.size(); ++b) plan.edges[2 * b].from = gradient(profile, buckets[b].last);
   plan.order.assign(order.begin(), order.end());
+  plan.packing = Packing::all;
   return plan;
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
   const Bytes limit(in.options[named("bucket")]), first(in.options[named("first")]);
   if (!one_data_type(in.profile)) return plan_of_mixed_types(in, first, limit);
-  return all_reduced(in, closed_at(in.profile, first, limit, in.memory), Discipline::in_order);
+  CommPlan plan = all_reduced(in, closed_at(in.profile, first, limit, in.memory), Discipline::in_order);
+  plan.packing = Packing::all;
+  return plan;
 }
 
 std::string settings(const OptionValues& v) {

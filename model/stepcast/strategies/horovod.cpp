@@ -17,7 +17,7 @@
 // bottleneck of distributed training?"): no ticks; a buffer closes when the gaps between its gradients add up to
 // `cycle` or its bytes reach `threshold`, the crossing tensor included. Defaults are those from version 0.21 on (128
 // MiB, 1 ms; before: 64 MiB, 5 ms). Membership comes from profiled times, so what contention delays is not re-packed.
-// Not modelled: copies into the buffer; the negotiation, which the cluster's message overhead has to cover.
+// Not modelled: the negotiation, which the cluster's message overhead has to cover.
 #include <stepcast/base/text.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 

@@ -97,13 +97,14 @@ void read_feeding(const JsonNode& inputs, CaseInputs& in) {
   if (inputs.has("part")) in.part = part_named(inputs);
 }
 
-/// What is compared of a pipelined job.
+/// What is compared of a recorded job.
 std::string figure_of(const JsonNode& inputs) {
-  const std::vector<std::string> known{"rebuilt", "forecast", "schedule", "unevenness", "slow_worker", "slow_stage"};
+  const std::vector<std::string> known{"as_traced",  "rebuilt",     "forecast",  "schedule",
+                                       "unevenness", "slow_worker", "slow_stage"};
   const JsonNode node = inputs.at("figure");
   const std::string figure = node.text();
   if (std::ranges::find(known, figure) != known.end()) return figure;
-  node.refuse("a figure of a pipeline's replay, such as rebuilt", did_you_mean(figure, known));
+  node.refuse("a figure of a recorded job, such as as_traced or rebuilt", did_you_mean(figure, known));
 }
 bool is_ratio(std::string_view figure) { return figure == "unevenness" || figure.starts_with("slow"); }
 
@@ -127,7 +128,7 @@ CaseInputs inputs_of(const JsonNode& object) {
   if (object.has("operation")) read_operation(object, in);
   in.logs = object.texts("logs", "a list of paths");
   in.traces = object.texts("traces", "a list of paths");
-  if (object.has("figure")) static_cast<void>(object.at("traces", "the traces of a pipelined job"));
+  if (object.has("figure")) static_cast<void>(object.at("traces", "the traces of a job"));
   if (!in.traces.empty()) in.figure = figure_of(object);
   return in;
 }
@@ -142,7 +143,7 @@ Subject subject_of(const JsonNode& inputs, const CaseInputs& in) {
 
 void refuse_beside_traces(const JsonNode& inputs) {
   for (const char* key : {"profile", "plan", "cluster", "model"})
-    if (inputs.has(key)) inputs.at(key).refuse("the traces of a pipelined job alone");
+    if (inputs.has(key)) inputs.at(key).refuse("the traces of a job alone");
 }
 
 void require_inputs(const JsonNode& object, const ValidationCase& c) {

@@ -54,8 +54,9 @@ struct CaseInputs {
   Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
   Seconds extra_optimizer;        ///< cost of the update that the single-worker step does not contain
   std::vector<std::string> logs;  ///< Subject::collective: files to fit
-  /// Files of a pipelined job (pipeline_replay.hpp), and what of its replay is compared: "rebuilt", "forecast",
-  /// "schedule" (Subject::replay), "unevenness", "slow_worker", "slow_stage" (Subject::ratio).
+  /// Files of one job, and what is compared: its step by the model that gives advice, "as_traced" (as_traced.hpp); of a
+  /// pipelined job (pipeline_replay.hpp) "rebuilt", "forecast", "schedule" (all Subject::replay), "unevenness",
+  /// "slow_worker", "slow_stage" (Subject::ratio).
   std::vector<std::string> traces;
   std::string figure;
   Operation operation{};  ///< Subject::operation

@@ -3,8 +3,10 @@
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
+#include <stepcast/documents/documents.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
@@ -35,7 +37,7 @@ Source source_of(const std::string& path, const std::string& text) { return {pat
 Profile as_measured(Profile p, const CaseInputs& in) {
   if (in.single_worker > Seconds(0)) {
     const double factor = in.single_worker / lone_step_time(p);
-    for_each_cost(p, [&](PassCost& cost) { cost *= factor; });
+    scale_work(p, factor);
     p.input *= factor;
     for (Seconds& step : p.step_times) step *= factor;
   }
@@ -248,12 +250,29 @@ Answer<std::pair<double, double>> figure_of(const PipelineReplay& replay, const 
   return Both{slow.front().factor, c.measured};
 }
 
-void predict_pipelined(const ValidationCase& c, const Library& library, CaseResult& result) {
+std::vector<Trace> traces_of(const ValidationCase& c, const Library& library) {
   std::vector<Trace> traces;
   for (const std::string& path : c.inputs.traces) {
     const std::string text = library.file(path);
     for (Trace& trace : reading_of(source_of(path, text)).traces) traces.push_back(std::move(trace));
   }
+  return traces;
+}
+
+void predict_as_traced(const ValidationCase& c, const Library& library, CaseResult& result) {
+  const Documents documents{traces_of(c, library), {}, {}};
+  const std::optional<AsTraced> found = self_check_of(documents, profile_of(documents, {})).as_traced;
+  if (!found || !found->known()) {
+    result.reason = found ? found->missing : "the step was not measured";
+    return;
+  }
+  result.predicted_any = true;
+  result.predicted = result.low = result.high = found->predicted.value();
+  result.measured = found->measured.value();
+}
+
+void predict_pipelined(const ValidationCase& c, const Library& library, CaseResult& result) {
+  const std::vector<Trace> traces = traces_of(c, library);
   const Answer<PipelineReplay> replay = pipeline_replay_of(traces);
   const Answer<std::pair<double, double>> both =
       replay ? figure_of(*replay, c) : Answer<std::pair<double, double>>(Inapplicable{replay.reason()});
@@ -285,6 +304,7 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
         break;
       case Subject::replay:
         if (c.inputs.traces.empty()) predict_replay(c, library, result);
+        else if (c.inputs.figure == "as_traced") predict_as_traced(c, library, result);
         else predict_pipelined(c, library, result);
     }
   } catch (const Absent& absent) {

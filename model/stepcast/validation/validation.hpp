@@ -4,7 +4,7 @@
 // Example: a suite of 40 cases, of which 38 pass; the held-out ones are off by 4.1 % in the median.
 //
 // It may include base, encodings, profile, roofline, extraction, formats/shared, documents, cluster, plan, whatif,
-// prediction, layout, parallelism, calibration, replay and replay/pipelined.
+// prediction, layout, parallelism, calibration, replay, baseline and replay/pipelined.
 //
 // Validation: predictions against numbers that others measured or published, with verdicts that can fail.
 //

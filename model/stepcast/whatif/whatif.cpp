@@ -38,6 +38,7 @@ WhatIfSpec whatif_with(std::string_view name, std::string_view option, double va
 
 Answer<Profile> profile_after(const Scenario& scenario, const Profile& before, const Profile* other_batch, Feed* feed) {
   Answer<Profile> profile = before;
+  if (!scenario.empty()) profile->messages.clear();  // they were those of another step
   for (std::size_t i = 0; i < scenario.size(); ++i) {
     const WhatIf& what = *scenario[i].what;
     const WhatIfInput in{*profile, scenario[i].options, scenario[i].layers, other_batch, i, feed};

@@ -27,7 +27,7 @@ Answer<Profile> on_faster_device(const WhatIfInput& in) {
   Scale faster = Scale::compute(p, 1 / by);
   faster.part[KernelClass::gemm] = 1 / gemm;
   faster.part[KernelClass::memory] = 1 / memory;
-  Profile changed = with_scaled(p, all_passes(p), faster);
+  Profile changed = with_all_scaled(p, faster);
   changed.assumed.push_back(gemm == by && memory == by
                                 ? "compute is " + number_text(by) + " times as fast as traced"
                                 : "device work is " + number_text(gemm) + " (matrix products), " + number_text(memory) +

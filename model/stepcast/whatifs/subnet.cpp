@@ -69,8 +69,10 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
   if (!ends) return Inapplicable{"the model has no hidden layer: fewer than two layers have weights"};
   Profile thin = p;
   for (Tensor& t : thin.tensors)
-    if (const int hidden = hidden_dimensions(t, *ends); hidden > 0)
-      t.size *= std::pow(workers, -hidden), t.shape.clear();
+    if (const int hidden = hidden_dimensions(t, *ends); hidden > 0) {
+      const double left = std::pow(workers, -hidden);
+      t.size *= left, t.packing *= left, t.shape.clear();
+    }
   const auto by = [&](double factor) { return Scale::compute(p, factor); };
   for (std::uint32_t l = 0; l < p.layers.size(); ++l) {
     const Bytes whole = weights_of(p, l);
@@ -83,6 +85,7 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
   }
   const double share = thin.gradient_size() / p.gradient_size();
   thin.optimizer = scaled(p.optimizer, by(share));
+  thin.communication.after *= share;
   thin.assumed.push_back("one of " + number_text(workers) + " thin networks: " + number_text(100 * share) +
                          " % of the parameters; time of a layer proportional to its weights");
   return thin;

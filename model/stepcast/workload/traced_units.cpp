@@ -448,6 +448,12 @@ Answer<Workload> workload_of(const Profile& traced, const Device* device) {
   Workload w;
   w.name = profile.model;
   w.traced_batch = profile.batch_samples > 0 ? profile.batch_samples : 1;
+  w.on_host = !profile.has_device();
+  if (const Bytes all = profile.gradient_size(); all > Bytes(0)) {
+    const auto time = [&](const PassCost& cost) { return (w.on_host ? cost.host : cost.device).value(); };
+    for (const Tensor& t : profile.tensors) w.copy_in += time(t.packing) / all.value();
+    w.copy_out = time(profile.communication.after) / all.value();
+  }
   w.host_waits = profile.host_waits_for_device;
   if (device != nullptr) w.device = *device;
   const TracedShapes shapes = traced_shapes(profile, blocks, w.traced_batch, device);

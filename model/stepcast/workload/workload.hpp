@@ -103,9 +103,14 @@ struct Workload {
   std::vector<UnitKind> kinds;
   std::vector<std::uint32_t> units;  ///< forward order; index into kinds
   std::optional<ModelShape> shape;
-  std::optional<Device> device;     ///< roofline; traced workloads may do without
-  DataType dtype = DataType::f32;   ///< the type of activations, weights and gradients on the wire
-  double traced_batch = 0;          ///< samples; 0: described
+  std::optional<Device> device;    ///< roofline; traced workloads may do without
+  DataType dtype = DataType::f32;  ///< the type of activations, weights and gradients on the wire
+  double traced_batch = 0;         ///< samples; 0: described
+  /// Traced on a computer without a device: no stream runs beside the thread that computes, which waits for each
+  /// collective of sharded parameters and gradients where it issues it (FSDP's are not asynchronous).
+  bool on_host = false;
+  /// Traced, or estimated of one worker: seconds in which a byte of a gradient gets into a bucket, and out of it.
+  double copy_in = 0, copy_out = 0;
   bool host_waits = false;          ///< traced: the host waits for the device in every step, and cannot run ahead
   double sequence = 0, hidden = 0;  ///< 0 when unknown: schemes that need them are inapplicable
   double experts_per_token = 1;

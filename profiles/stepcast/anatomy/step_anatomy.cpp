@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 namespace stepcast {
@@ -92,7 +93,10 @@ class Dissection {
     for (const Owned& owned : owned_) {
       const std::uint32_t layer = owned.forward == no_index ? 0 : step_.list[owned.forward].layer;
       if (step_.list[owned.node].role != Role::backward_node) step_.list[owned.node].layer = layer;
-      out_.gradients.push_back({owned.event, layer == no_index ? 0 : layer});
+      const StepOperator& node = step_.list[owned.node];
+      const std::int64_t ready =
+          node.role == Role::accumulate_node ? event(node).start_ns : trace_.events[owned.event].end_ns();
+      out_.gradients.push_back({owned.event, layer == no_index ? 0 : layer, ready});
     }
     std::uint32_t previous = std::uint32_t(out_.layers.size() - 1);
     for (StepOperator& o : step_.list) {
@@ -181,7 +185,38 @@ class Dissection {
     return key.starts_with("foreach") || key.starts_with("fused") || key.find("adam") != std::string::npos;
   }
 
+  /// Packing and unpacking are counted where DistributedDataParallel does them: other ways of dividing the work pack
+  /// for collectives that no plan of gradients takes the place of.
+  void look_for_buckets() {
+    for (std::uint32_t g = 0; g < out_.gradients.size(); ++g)
+      gradient_of_operator_.emplace(index_.operator_of[out_.gradients[g].event], g);
+    for (const auto& [at, gradient] : gradient_of_operator_) has_buckets_ = has_buckets_ || index_.issued[at] > 0;
+  }
+  /// An operator that only serves communication: its own time, and the gap before it.
+  void keep_apart(const StepOperator& o, std::int64_t gap, std::int64_t own) {
+    if (!has_buckets_ || (o.phase != Phase::lead_in && o.phase != Phase::tail)) return;
+    Cost& cost = o.phase == Phase::lead_in ? out_.communication.before : out_.communication.after;
+    if (o.phase == Phase::lead_in && !inside_parallel_wrapper(o.event)) return;
+    // On the host alone the gaps are waits for collectives, and so are the calls that wait for one.
+    if (index_.has_device_work) cost.host_ns += gap + own - std::min(own, index_.held_up_ns[o.event]);
+    else if (index_.issued[o.event] == 0 || o.phase == Phase::lead_in) cost.host_ns += own;
+    cost.device += index_.device_work[o.event];
+    cost.device += index_.packing_work[o.event];
+  }
+  /// Of an AccumulateGrad node all but the accumulation itself is hooks.
+  void keep_hook_apart(const StepOperator& o, std::int64_t hook) {
+    const auto at = gradient_of_operator_.find(o.event);
+    if (!has_buckets_ || at == gradient_of_operator_.end()) return;
+    const std::int64_t issuing = std::min(hook, index_.issuing_ns[o.event]);
+    Cost& packing = out_.gradients[at->second].packing;
+    packing.host_ns += hook - issuing - std::min(hook - issuing, index_.held_up_ns[o.event]);
+    packing.device += index_.packing_work[o.event];
+    out_.communication.issuing_ns += issuing;
+    out_.communication.messages += index_.issued[o.event];
+  }
+
   void deal_out_time() {
+    look_for_buckets();
     for (const StepOperator& o : step_.list) {
       has_optimizer_ = has_optimizer_ || o.role == Role::optimizer;
       if (o.phase == Phase::tail && index_.serves_communication[o.event] != 0)
@@ -208,6 +243,7 @@ class Dissection {
       const std::int64_t waiting = packs ? 0 : std::min(own, index_.waiting_ns[o.event]);
       out_.waiting_ns += waiting;
       out_.communication_ns += gap + own - waiting;
+      keep_apart(o, gap, own - waiting);
       waits_for_collective_ = !index_.has_device_work && o.role == Role::communication;
       return;
     }
@@ -216,7 +252,9 @@ class Dissection {
     work -= std::min(work, index_.stalled_ns[o.event]);
     std::int64_t before = gap;
     if (index_.distributed && o.role == Role::accumulate_node) {
-      work = std::min(work, index_.accumulate_ns[o.event]);  // the rest is gradient hooks
+      const std::int64_t accumulating = std::min(work, index_.accumulate_ns[o.event]);
+      keep_hook_apart(o, work - accumulating);
+      work = accumulating;
     } else {
       work -= std::min(work, index_.communication_ns[o.event]);
     }
@@ -254,8 +292,9 @@ class Dissection {
   StepOperators step_;
   StepAnatomy out_;
   std::vector<Owned> owned_;
+  std::unordered_map<std::uint32_t, std::uint32_t> gradient_of_operator_;
   std::int64_t last_communication_ns_ = 0;
-  bool has_optimizer_ = false, gap_after_update_ = false, waits_for_collective_ = false;
+  bool has_optimizer_ = false, gap_after_update_ = false, waits_for_collective_ = false, has_buckets_ = false;
 };
 
 }  // namespace

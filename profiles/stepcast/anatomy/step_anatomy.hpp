@@ -8,10 +8,11 @@
 // StepAnatomy: one training step taken apart into operators, phases and layers.
 //
 // The host time of the step is dealt out completely: each operator of the main and the backward thread gets its own
-// duration and the gap before it, less the time in which it waited for the device. What serves communication, and the
-// waiting that it causes, is left out. Layers: an operator that owns parameters and the operators without parameters
-// that follow it. Ownership: the backward node that an AccumulateGrad node follows is the one that produced the
-// gradient, for a parameter of the forward operator that it is linked with (step_operators.hpp).
+// duration and the gap before it, less the time in which it waited for the device. What serves communication is kept
+// apart from the layers, by what causes it (`CommunicationCosts`); the waiting that it causes is left out. Layers: an
+// operator that owns parameters and the operators without parameters that follow it. Ownership: the backward node that
+// an AccumulateGrad node follows is the one that produced the gradient, for a parameter of the forward operator that it
+// is linked with (step_operators.hpp).
 #include <stepcast/anatomy/step_operators.hpp>
 
 #include <cstdint>
@@ -35,6 +36,16 @@ struct AnatomyLayer {
 struct AnatomyGradient {
   std::uint32_t event = no_index;  ///< the AccumulateGrad event
   std::uint32_t layer = 0;
+  std::int64_t ready_ns = 0;  ///< start of the node that takes it, hooks included; what is issued later may carry it
+  Cost packing{};             ///< its hook and its copy into a bucket, less the issue of a message
+};
+
+/// What DistributedDataParallel does on the worker itself in one step, beside the packing of each gradient.
+struct CommunicationCosts {
+  Cost before;                  ///< ahead of the forward pass
+  Cost after;                   ///< behind the last gradient, unpacking
+  std::int64_t issuing_ns = 0;  ///< of the host, in hooks, in calls that issue collectives
+  std::uint32_t messages = 0;   ///< the number of those calls
 };
 
 /// An operator of the forward pass; `saves`: some backward node belongs to it.
@@ -50,6 +61,7 @@ struct StepAnatomy {
   std::vector<std::uint32_t> backward_order;
   std::vector<AnatomyGradient> gradients;  ///< in the order of readiness
   Cost optimizer, other;
+  CommunicationCosts communication;
   std::int64_t input_ns = 0;
   std::int64_t waiting_ns = 0;              ///< host time spent waiting for the device
   std::int64_t communication_ns = 0;        ///< host time left out because it serves communication

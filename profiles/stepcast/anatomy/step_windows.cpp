@@ -11,8 +11,8 @@
 namespace stepcast {
 namespace {
 
-/// A median over fewer is no protection against a disturbed step.
-constexpr std::size_t enough_steps = 3;
+/// One alone is that step's accidents.
+constexpr std::size_t enough_steps = 2;
 
 StepWindows annotated_windows(const Trace& trace) {
   StepWindows out;

@@ -1,7 +1,7 @@
 #pragma once
 // StepWindows: which stretches of a trace are training steps, and how long each took.
 //
-// Annotated steps (steps_of) if there are any: the undistorted ones, and next to fewer than three of those the
+// Annotated steps (steps_of) if there are any: the undistorted ones, and next to fewer than two of those the
 // distorted ones too, because a median over one step is that step's accidents. An annotation that holds several passes
 // with an update behind each, all of one structure, holds as many steps, of equal length. Else from update to update;
 // else from forward pass to forward pass; else the whole trace, whose duration says nothing. Not modelled: steps of

@@ -1,10 +1,12 @@
 // Traced collectives: choice of the level that says most, then the sources of the bytes in turn.
 #include <stepcast/anatomy/traced_collectives.hpp>
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/trace/tensor_shapes.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -105,6 +107,7 @@ class Reader {
     const Event& e = trace_.events[i];
     TracedCollective out;
     out.event = i;
+    out.start_ns = e.start_ns;
     out.duration = Seconds(double(e.duration_ns) * 1e-9);
     out.issued_ns = trace_.events[index_.launcher[i] == no_index ? i : index_.launcher[i]].start_ns;
     out.arguments = arguments_of(i);
@@ -257,31 +260,115 @@ std::vector<std::vector<TracedCollective>> collectives_in(const TraceIndex& inde
   return out;
 }
 
-void size_by_gradients(std::vector<TracedCollective>& collectives, const Trace& trace, const StepAnatomy& step,
+namespace {
+
+/// The reductions of a step in the order of issue, each with the gradients that became ready since the one before.
+struct Reduction {
+  std::size_t collective = 0;
+  std::uint32_t gradients = 0;
+  Bytes size;
+};
+std::vector<Reduction> reductions_of(std::span<const TracedCollective> collectives, const StepAnatomy& step,
+                                     std::span<const Tensor> gradients) {
+  std::vector<std::pair<std::int64_t, Bytes>> ready;
+  for (std::size_t g = 0; g < gradients.size(); ++g) ready.emplace_back(step.gradients[g].ready_ns, gradients[g].size);
+  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Reduction> reductions;
+  for (std::size_t c = 0; c < collectives.size(); ++c)
+    if (naming::is_reduction(collectives[c].operation)) reductions.push_back({c, 0, {}});
+  std::stable_sort(reductions.begin(), reductions.end(), [&](const Reduction& a, const Reduction& b) {
+    return collectives[a.collective].issued_ns < collectives[b.collective].issued_ns;
+  });
+  std::size_t next = 0;
+  for (Reduction& r : reductions)
+    for (; next < ready.size() && ready[next].first <= collectives[r.collective].issued_ns; ++next)
+      r.size += ready[next].second, ++r.gradients;
+  return reductions;
+}
+
+}  // namespace
+
+void size_by_gradients(std::vector<TracedCollective>& collectives, const StepAnatomy& step,
                        std::span<const Tensor> gradients) {
   if (gradients.size() != step.gradients.size()) return;  // the tensors are something else: buckets, say
-  std::vector<std::pair<std::int64_t, Bytes>> ready;
-  for (std::size_t g = 0; g < gradients.size(); ++g)
-    ready.emplace_back(trace.events[step.gradients[g].event].end_ns(), gradients[g].size);
-  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<TracedCollective*> reductions;
-  for (TracedCollective& c : collectives)
-    if (naming::is_reduction(c.operation)) reductions.push_back(&c);
-  std::stable_sort(reductions.begin(), reductions.end(),
-                   [](const auto* a, const auto* b) { return a->issued_ns < b->issued_ns; });
-  std::size_t next = 0;
-  for (TracedCollective* c : reductions) {
-    Bytes sum;
-    for (; next < ready.size() && ready[next].first <= c->issued_ns; ++next) sum += ready[next].second;
-    if (c->source != BytesSource::unknown || sum <= Bytes(0)) continue;
-    c->size = sum;
-    c->source = BytesSource::gradients;
+  for (const Reduction& r : reductions_of(collectives, step, gradients)) {
+    TracedCollective& c = collectives[r.collective];
+    if (c.source != BytesSource::unknown || r.size <= Bytes(0)) continue;
+    c.size = r.size;
+    c.source = BytesSource::gradients;
   }
+}
+
+namespace {
+
+/// A row of collectives, of which a library may carry out several at once: what they share counts once.
+class Serial {
+ public:
+  /// Of the next one, the time in which none before it runs.
+  Seconds alone(const TracedCollective& c) {
+    const std::int64_t end = c.start_ns + std::llround(c.duration.value() * 1e9);
+    const std::int64_t from = std::max(busy_until_, c.start_ns);
+    busy_until_ = std::max(busy_until_, end);
+    return end > from ? Seconds(double(end - from) * 1e-9) : Seconds(0);
+  }
+
+ private:
+  std::int64_t busy_until_ = std::numeric_limits<std::int64_t>::min();
+};
+
+/// Reductions that a tensor's own hook issues come before its gradient is taken: then there is one for each, in order.
+void count_one_each(std::vector<Reduction>& reductions, std::span<const TracedCollective> collectives,
+                    const StepAnatomy& step, std::span<const Tensor> gradients) {
+  std::vector<std::pair<std::int64_t, Bytes>> ready;
+  for (std::size_t g = 0; g < gradients.size(); ++g) ready.emplace_back(step.gradients[g].ready_ns, gradients[g].size);
+  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (reductions.size() != ready.size()) return;
+  for (std::size_t i = 0; i < ready.size(); ++i)
+    if (collectives[reductions[i].collective].size != ready[i].second) return;
+  for (std::size_t i = 0; i < ready.size(); ++i) reductions[i].gradients = 1, reductions[i].size = ready[i].second;
+}
+
+/// All bytes, or half of them (fp16, bf16).
+bool carries(Bytes sent, Bytes gradients) {
+  constexpr double alike = 0.01;  // buckets are padded
+  const double share = gradients > Bytes(0) ? sent / gradients : 0;
+  return std::abs(share - 1) <= alike || std::abs(share - 0.5) <= alike;
+}
+
+}  // namespace
+
+std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedCollective>> collectives,
+                                             std::span<const StepAnatomy> steps, std::span<const Tensor> gradients) {
+  if (steps.empty() || gradients.size() != steps.front().gradients.size()) return {};
+  std::vector<TracedMessage> messages;
+  std::vector<std::vector<double>> durations;
+  std::size_t tensors = 0;
+  Bytes sent, all;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    std::vector<Reduction> reductions = reductions_of(collectives[s], steps[s], gradients);
+    count_one_each(reductions, collectives[s], steps[s], gradients);
+    std::erase_if(reductions, [](const Reduction& r) { return r.gradients == 0; });  // a norm, a loss
+    if (s == 0) durations.resize(reductions.size());
+    if (reductions.size() != durations.size()) return {};  // steps that exchange nothing accumulate gradients
+    Serial library;
+    for (std::size_t m = 0; m < reductions.size(); ++m) {
+      const TracedCollective& c = collectives[s][reductions[m].collective];
+      durations[m].push_back(library.alone(c).value());
+      if (s > 0) continue;
+      if (c.operation != "allreduce") return {};
+      messages.push_back({c.size, {}, reductions[m].gradients});
+      sent += c.size, all += reductions[m].size, tensors += reductions[m].gradients;
+    }
+  }
+  if (tensors != gradients.size() || !carries(sent, all)) return {};
+  for (std::size_t m = 0; m < messages.size(); ++m) messages[m].duration = Seconds(median(std::move(durations[m])));
+  return messages;
 }
 
 std::vector<ObservedCollective> observed_collectives(std::span<const std::vector<TracedCollective>> steps) {
   std::map<std::tuple<std::string, std::int64_t, BytesSource>, ObservedCollective> sums;
   for (const std::vector<TracedCollective>& step : steps) {
+    std::map<std::tuple<std::string, std::int64_t, BytesSource>, Serial> library;
     for (const TracedCollective& c : step) {
       ObservedCollective& sum = sums[{c.operation, c.group_size, c.source}];
       sum.operation = c.operation;
@@ -289,7 +376,7 @@ std::vector<ObservedCollective> observed_collectives(std::span<const std::vector
       sum.source = c.source;
       ++sum.count;
       sum.size += c.size;
-      sum.duration += c.duration;
+      sum.duration += library[{c.operation, c.group_size, c.source}].alone(c);
       sum.waiting += c.waiting;
     }
   }

@@ -22,6 +22,7 @@ struct TracedCollective {
   std::string operation;                           ///< naming::collective_operation, else "unknown"
   Bytes size;                                      ///< the larger of what goes in and comes out; 0 when unknown
   BytesSource source = BytesSource::unknown;
+  std::int64_t start_ns = 0;
   Seconds duration;
   Seconds waiting;  ///< not part of `duration`; known only when several ranks are read together (ranks.hpp)
   std::int64_t group_size = -1;
@@ -34,9 +35,16 @@ struct TracedCollective {
 [[nodiscard]] std::vector<std::vector<TracedCollective>> collectives_in(const TraceIndex&, std::span<const StepWindow>);
 /// Gives the reductions of a step that have no size that of the gradients that became ready since the one before.
 /// `gradients` are the tensors of `step.gradients`.
-void size_by_gradients(std::vector<TracedCollective>&, const Trace&, const StepAnatomy& step,
-                       std::span<const Tensor> gradients);
-/// Averages over the steps, by operation, group size and source of the bytes.
+void size_by_gradients(std::vector<TracedCollective>&, const StepAnatomy& step, std::span<const Tensor> gradients);
+/// The all-reduces of gradients of the first step, each with the gradients that became ready since the one before and
+/// with its median duration over the steps, less what it shares with those before it. `gradients` are the tensors of
+/// the steps' gradients. Empty where they do not take all gradients with them in every step, byte for byte or in half
+/// as many bytes: then something else than the gradients is reduced.
+[[nodiscard]] std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedCollective>> collectives,
+                                                           std::span<const StepAnatomy> steps,
+                                                           std::span<const Tensor> gradients);
+/// Averages over the steps; time that several of a kind share, as a library carries them out at once, counts once.
+/// They are told apart by operation, group size and source of the bytes.
 [[nodiscard]] std::vector<ObservedCollective> observed_collectives(
     std::span<const std::vector<TracedCollective>> steps);
 

@@ -12,7 +12,7 @@ namespace stepcast {
 namespace {
 
 void scale(Profile& p, double factor) {
-  for_each_cost(p, [&](PassCost& c) { c *= factor; });
+  scale_work(p, factor);
   p.input *= factor;
 }
 
@@ -111,13 +111,17 @@ void sum_to_measured_step(Profile& p, bool distributed, std::string_view source)
 
 void round_times(Profile& p) {
   const auto round = [](Seconds& t) { t = Seconds(std::round(t.value() * 1e9) / 1e9); };
-  for_each_cost(p, [&](PassCost& c) {
+  const auto round_cost = [&](PassCost& c) {
     const Seconds rest = c.rest();
     round(c.host);
     for (Seconds& time : c.part) round(time);
     c.device = c.part.sum() + rest;
     round(c.device);
-  });
+  };
+  for_each_cost(p, round_cost);
+  for_each_communication_cost(p, round_cost);
+  round(p.communication.message);
+  for (TracedMessage& m : p.messages) round(m.duration);
   round(p.input);
   for (ObservedCollective& c : p.collectives) round(c.duration);
 }

@@ -13,6 +13,7 @@
 #include <stepcast/extraction/phase_profile.hpp>
 #include <stepcast/extraction/profile_closing.hpp>
 #include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/profile/training_memory.hpp>
 #include <stepcast/ranks/ranks.hpp>
 #include <stepcast/trace/tensor_shapes.hpp>
 
@@ -125,8 +126,10 @@ class Assembly {
     name_and_size(collectives.front());
     for (std::vector<TracedCollective>& step : collectives) split_off_waiting(step);
     for (std::size_t s = 0; s < collectives.size(); ++s)
-      size_by_gradients(collectives[s], trace_, chosen_.steps[s], p_.tensors);
+      size_by_gradients(collectives[s], chosen_.steps[s], p_.tensors);
     p_.collectives = observed_collectives(collectives);
+    if (p_.collectives.empty()) p_.traced_workers = 1;  // of a group in which nobody says anything
+    p_.messages = gradient_messages(collectives, chosen_.steps, p_.tensors);
     take_costs();
     take_activations();
     describe();
@@ -144,6 +147,7 @@ class Assembly {
       if (const auto at = together_->waiting.find(c.event); at != together_->waiting.end()) {
         c.waiting = std::min(at->second, c.duration);
         c.duration -= c.waiting;
+        c.start_ns += std::llround(c.waiting.value() * 1e9);  // whoever waits, waits first
       }
   }
 
@@ -206,8 +210,28 @@ class Assembly {
       if (std::find(to.begin(), to.end(), line) == to.end()) to.push_back(line);
   }
 
+  /// "Optimizer.step#SGD.step"; others than SGD are taken for Adam.
+  struct Update {
+    bool sgd = false, momentum = false;
+  };
+  [[nodiscard]] Update update_of(const StepWindow& window) const {
+    Update out;
+    for (std::uint32_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& e = trace_.events[i];
+      const std::uint32_t owner = index_.operator_of[i];
+      if (e.start_ns < window.start_ns || e.start_ns >= window.end_ns || owner == no_index) continue;
+      if (index_.facts(owner).role != naming::Role::optimizer) continue;
+      out.sgd = out.sgd || trace_.text(trace_.events[owner].name).find("#SGD.step") != std::string_view::npos;
+      // It multiplies the momentum; the learning rate is part of an addition.
+      const std::string key = naming::operator_key(trace_.text(e.name));
+      out.momentum = out.momentum || key == "mul" || key == "foreachmul" || key == "fusedsgd";
+    }
+    return out;
+  }
+
   void take_costs() {
     const Steps& steps = chosen_.steps;
+    optimizer_ = update_of(chosen_.windows.front().window);
     for (std::size_t l = 0; l < p_.layers.size(); ++l) {
       p_.layers[l].forward =
           median_cost(steps, [l](const StepAnatomy& s) -> const Cost& { return s.layers[l].forward; });
@@ -216,12 +240,57 @@ class Assembly {
     }
     p_.optimizer = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.optimizer; });
     p_.other = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.other; });
+    take_communication(steps);
     p_.input = median_seconds(steps, [](const StepAnatomy& s) { return s.input_ns; });
     const double micro_batch = batch_of(index_, steps.front()) * (last_pass() > 0 ? steps.front().backward_passes : 1);
     p_.batch_samples = options_.batch_samples > 0 ? options_.batch_samples : micro_batch;
     const Seconds waiting = median_seconds(steps, [](const StepAnatomy& s) { return s.waiting_ns; });
     waiting_share_ = p_.measured_step().value() > 0 ? waiting / p_.measured_step() : 0;
     p_.host_waits_for_device = p_.has_device() && waiting_share_ > 0.005;
+  }
+
+  /// What the worker did for its messages; the tensors may be something else than the gradients of the anatomy.
+  void take_communication(const Steps& steps) {
+    CommunicationWork& work = p_.communication;
+    work.before = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.before; });
+    work.after = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.after; });
+    const std::uint32_t messages = steps.front().communication.messages;
+    if (messages > 0)
+      work.message = median_seconds(steps, [](const StepAnatomy& s) {
+        return s.communication.issuing_ns / std::max<std::int64_t>(1, s.communication.messages);
+      });
+    if (!index_.distributed) {
+      estimate_copies();
+      return;
+    }
+    const std::size_t gradients = steps.front().gradients.size();
+    PassCost spread;  // of gradients that are no tensors of the profile
+    for (std::size_t g = 0; g < gradients; ++g) {
+      const PassCost packing =
+          median_cost(steps, [g](const StepAnatomy& s) -> const Cost& { return s.gradients[g].packing; });
+      if (p_.tensors.size() == gradients) p_.tensors[g].packing = packing;
+      else spread += packing;
+    }
+    if (p_.tensors.size() != gradients)
+      for (Tensor& tensor : p_.tensors) tensor.packing = spread / double(p_.tensors.size());
+  }
+
+  /// A worker alone packs nothing. What it would take follows from the update, which moves each parameter's bytes so
+  /// many times: a copy into a bucket, and one out of it, read them once and write them once.
+  void estimate_copies() {
+    const Seconds update = p_.has_device() ? p_.optimizer.device : p_.optimizer.host;
+    const double all = p_.gradient_size().value();
+    if (!(update > Seconds(0)) || !(all > 0)) return;
+    // SGD reads parameter and gradient and writes the parameter; momentum is read and written, too; Adam has two such.
+    const double moves = optimizer_.sgd ? (optimizer_.momentum ? 5 : 3) : 7;
+    const auto copies = [&](double bytes) {
+      const Seconds time = update * (2 / moves * bytes / all);
+      return p_.has_device() ? PassCost{Seconds(0), time} : PassCost{time, Seconds(0)};
+    };
+    for (Tensor& tensor : p_.tensors) tensor.packing = copies(tensor.size.value());
+    p_.communication.after = copies(all);
+    p_.assumed.push_back("copies of gradients into buckets and out of them: " + text_of(update * (4 / moves)) +
+                         " a step, by the bytes that the update moves in its time");
   }
 
   /// The first layer of the last of accumulated passes; else 0.
@@ -264,6 +333,7 @@ class Assembly {
     if (options_.batch_samples <= 0 && p_.batch_samples > 0)
       p_.assumed.push_back("batch of " + std::to_string(std::int64_t(p_.batch_samples)) +
                            ": first dimension of the first layer's input" + (last_pass() > 0 ? ", in all passes" : ""));
+    describe_optimizer();
     if (p_.batch_samples == 0) p_.missing.push_back("batch size");
     if (p_.step_times.empty()) p_.missing.push_back("a measured step time");
     const std::int64_t device_ns = index_.linked_device_ns + index_.unlinked_device_ns;
@@ -271,6 +341,15 @@ class Assembly {
       p_.missing.push_back("the launch of " + percent(double(index_.unlinked_device_ns) / double(device_ns)) +
                            " of the device time: it belongs to no layer");
     if (index_.distributed) describe_communication();
+  }
+
+  void describe_optimizer() {
+    const double size = size_of(weight_type(p_));
+    if (!optimizer_.sgd || size < 4) return;
+    p_.bytes_of_state = size * (optimizer_.momentum ? 3 : 2);
+    p_.recognised.push_back(std::string("SGD ") + (optimizer_.momentum ? "with" : "without") +
+                            " momentum, by its annotation: " + std::to_string(std::llround(p_.bytes_of_state)) +
+                            " bytes a parameter with weight and gradient");
   }
 
   void describe_links(const StepAnatomy& step) {
@@ -340,6 +419,7 @@ class Assembly {
   const Together* together_;
   Chosen chosen_;
   double waiting_share_ = 0;
+  Update optimizer_;
   Profile p_;
 };
 

@@ -41,6 +41,7 @@ Json json_of_tensor(const Tensor& tensor, const std::vector<Layer>& layers) {
   out["dtype"] = name_of(tensor.dtype);
   out["size_bytes"] = json_of_number(tensor.size.value());
   out["layer"] = layers[tensor.layer].name;
+  if (tensor.packing != PassCost{}) out["packing"] = json_of_cost(tensor.packing);
   return out;
 }
 
@@ -51,6 +52,18 @@ Json json_of_collective(const ObservedCollective& c) {
   if (c.group_size != -1) out["group_size"] = c.group_size;
   out["size_source"] = name_of(c.source);
   return out;
+}
+
+Json json_of_communication(const CommunicationWork& work) {
+  return {{"before", json_of_cost(work.before)},
+          {"after", json_of_cost(work.after)},
+          {"message_s", json_of_number(work.message.value())}};
+}
+
+Json json_of_message(const TracedMessage& m) {
+  return {{"size_bytes", json_of_number(m.size.value())},
+          {"duration_s", json_of_number(m.duration.value())},
+          {"tensors", m.tensors}};
 }
 
 Json json_of_rank(const TracedRank& r) {
@@ -185,8 +198,28 @@ Tensor tensor_of_json(const JsonNode& node, const LayerIndex& layers) {
     tensor.size = Bytes(node.at("size_bytes", "the gradient's size, or a shape").number());
   else tensor.size = Bytes(elements * size_of(tensor.dtype));
   tensor.layer = layers.of(node.at("layer", "the name of a layer"));
-  node.require_keys({"name", "shape", "dtype", "size_bytes", "layer"});
+  tensor.packing = cost_of_json(node, "packing");
+  node.require_keys({"name", "shape", "dtype", "size_bytes", "layer", "packing"});
   return tensor;
+}
+
+CommunicationWork communication_of_json(const JsonNode& document) {
+  const JsonNode node = document.object("communication");
+  CommunicationWork work{cost_of_json(node, "before"), cost_of_json(node, "after"), Seconds(node.number("message_s"))};
+  node.require_keys({"before", "after", "message_s"});
+  return work;
+}
+
+TracedMessage message_of_json(const JsonNode& node) {
+  node.require_object();
+  TracedMessage m;
+  m.size = Bytes(node.number("size_bytes"));
+  m.duration = Seconds(node.number("duration_s"));
+  const std::int64_t tensors = node.integer("tensors", 0);
+  if (tensors < 1 || tensors > 100'000'000) node.at("tensors", "a number of gradients").refuse("a number of gradients");
+  m.tensors = static_cast<std::uint32_t>(tensors);
+  node.require_keys({"size_bytes", "duration_s", "tensors"});
+  return m;
 }
 
 /// Profiles from before there was a source have a size, or 0 for an unknown one.
@@ -244,6 +277,9 @@ void read_graph(const JsonNode& document, Profile& p) {
 void read_rest(const JsonNode& document, Profile& p) {
   p.model = document.text("model");
   p.device = document.text("device");
+  p.communication = communication_of_json(document);
+  for (const JsonNode& node : document.elements("messages", "a list of messages"))
+    p.messages.push_back(message_of_json(node));
   p.optimizer = cost_of_json(document, "optimizer");
   p.other = cost_of_json(document, "other");
   p.input = Seconds(document.number("input_s"));
@@ -284,6 +320,8 @@ std::string json_of(const Profile& p) {
   if (p.input_period.value() != 0) out["input_period_s"] = json_of_number(p.input_period.value());
   out["optimizer"] = json_of_cost(p.optimizer);
   out["other"] = json_of_cost(p.other);
+  if (p.communication != CommunicationWork{}) out["communication"] = json_of_communication(p.communication);
+  for (const TracedMessage& m : p.messages) out["messages"].push_back(json_of_message(m));
   out["step_times_s"] = Json::array();
   for (const Seconds t : p.step_times) out["step_times_s"].push_back(json_of_number(t.value()));
   for (const Layer& layer : p.layers) out["layers"].push_back(json_of_layer(layer));
@@ -326,6 +364,8 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "input_period_s",
                          "optimizer",
                          "other",
+                         "communication",
+                         "messages",
                          "step_times_s",
                          "layers",
                          "backward_order",

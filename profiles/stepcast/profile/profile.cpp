@@ -185,12 +185,20 @@ void check_tensors(const Profile& p, const Checker& check) {
       check.fail(pointer + "/layer", "tensors in the order in which the backward pass meets their layers",
                  "'" + tensor.name + "' after a tensor of a later layer");
     latest = position[tensor.layer];
+    check.cost(tensor.packing, p.has_device(), pointer + "/packing");
   }
 }
 
 void check_rest(const Profile& p, const Checker& check) {
   check.cost(p.optimizer, p.has_device(), "/optimizer");
   check.cost(p.other, p.has_device(), "/other");
+  check.cost(p.communication.before, p.has_device(), "/communication/before");
+  check.cost(p.communication.after, p.has_device(), "/communication/after");
+  check.time(p.communication.message, "/communication/message_s");
+  for (std::size_t i = 0; i < p.messages.size(); ++i) {
+    check.size(p.messages[i].size, at("messages", i) + "/size_bytes");
+    check.time(p.messages[i].duration, at("messages", i) + "/duration_s");
+  }
   check.time(p.input, "/input_s");
   check.time(p.input_period, "/input_period_s");
   check.number(p.batch_samples, 1e12, "samples", "/batch_samples");
@@ -295,6 +303,21 @@ Seconds Profile::measured_step() const {
   std::sort(sorted.begin(), sorted.end());
   const std::size_t middle = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) * 0.5;
+}
+
+void scale_work(Profile& p, double factor) {
+  const auto scale = [factor](PassCost& cost) { cost *= factor; };
+  for_each_cost(p, scale);
+  for_each_communication_cost(p, scale);
+  p.communication.message *= factor;
+}
+
+void scale_host_work(Profile& p, double factor) {
+  const auto scale = [factor](PassCost& cost) { cost.host *= factor; };
+  for_each_cost(p, scale);
+  for_each_communication_cost(p, scale);
+  p.communication.message *= factor;
+  p.input *= factor;
 }
 
 Profile checked(Profile profile, std::string_view source) {

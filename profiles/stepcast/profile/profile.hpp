@@ -62,6 +62,16 @@ struct Tensor {
   DataType dtype = DataType::f32;
   Bytes size;               ///< gradient bytes
   std::uint32_t layer = 0;  ///< its gradient is ready when the backward pass of this layer ends
+  PassCost packing{};       ///< its hook and its way into a bucket, as traced, or estimated of a worker alone
+};
+
+/// What the worker itself does for communication in each step, beside the transfers and the packing of each tensor: as
+/// traced, or estimated of a worker alone. A plan pays for it as it packs and sends (CommPlan::packing).
+struct CommunicationWork {
+  PassCost before;  ///< ahead of the forward pass: DDP's broadcast of buffers, say
+  PassCost after;   ///< behind the last gradient: out of the buckets, for all tensors together
+  Seconds message;  ///< of the thread that issues it, each message
+  bool operator==(const CommunicationWork&) const = default;
 };
 
 /// Where the bytes of a traced collective come from, best source first.
@@ -87,6 +97,13 @@ struct ObservedCollective {
   BytesSource source = BytesSource::unknown;
 };
 
+/// A reduction of gradients in the traced step.
+struct TracedMessage {
+  Bytes size;                 ///< of the whole buffer on each worker
+  Seconds duration;           ///< of one rank alone it includes waiting for late peers
+  std::uint32_t tensors = 0;  ///< gradients that became ready since the message before
+};
+
 /// One of several ranks that were traced together (ranks.hpp), per step.
 struct TracedRank {
   std::int64_t rank = -1;
@@ -105,6 +122,8 @@ struct Profile {
   std::vector<std::uint32_t> backward_order;  ///< layer indices in the order of the backward pass
   std::vector<Tensor> tensors;                ///< in gradient-ready order
   PassCost optimizer;                         ///< the whole update of one step
+  CommunicationWork communication{};          ///< what a plan of several workers adds
+  std::vector<TracedMessage> messages{};      ///< in the order in which they were issued; empty: none is understood
   PassCost other;                             ///< loss, zero_grad, logging ...: runs between update and next forward
   Seconds input;                              ///< host time in which the step waits for its input batch
   Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
@@ -139,6 +158,18 @@ void for_each_cost(AnyProfile& profile, const Apply& apply) {
   for (auto& layer : profile.layers) apply(layer.forward), apply(layer.backward);
   apply(profile.optimizer), apply(profile.other);
 }
+
+/// The same for what the worker does for communication.
+template <class AnyProfile, class Apply>
+void for_each_communication_cost(AnyProfile& profile, const Apply& apply) {
+  for (auto& tensor : profile.tensors) apply(tensor.packing);
+  apply(profile.communication.before), apply(profile.communication.after);
+}
+
+/// All that the worker does itself takes so many times as long.
+void scale_work(Profile&, double factor);
+/// All that the host does takes so many times as long, input included; the device's work stays.
+void scale_host_work(Profile&, double factor);
 
 /// Returns `profile` if it satisfies the invariants above, else throws InputError (where = `source` + JSON pointer).
 [[nodiscard]] Profile checked(Profile profile, std::string_view source);

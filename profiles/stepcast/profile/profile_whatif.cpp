@@ -98,6 +98,13 @@ Profile with_scaled(Profile p, std::span<const PassPlace> places, const Scale& b
   return p;
 }
 
+Profile with_all_scaled(Profile p, const Scale& by) {
+  for_each_communication_cost(p, [&](PassCost& cost) { cost = scaled(cost, by); });
+  p.communication.message *= by.host;
+  const std::vector<PassPlace> places = all_passes(p);
+  return with_scaled(std::move(p), places, by);
+}
+
 Profile with_kernel(Profile p, const PassPlace& place, const PassCost& kernel) {
   cost_at(p, place) += kernel;
   return p;
@@ -129,8 +136,11 @@ Profile without_layers(Profile p, std::span<const std::uint32_t> layers) {
   p.layers.resize(left);
   std::erase_if(p.backward_order, [&](std::uint32_t l) { return renamed[l] == gone; });
   for (std::uint32_t& l : p.backward_order) l = renamed[l];
+  const Bytes before = p.gradient_size();
   std::erase_if(p.tensors, [&](const Tensor& t) { return renamed[t.layer] == gone; });
+  if (before > Bytes(0)) p.communication.after *= p.gradient_size() / before;
   for (Tensor& tensor : p.tensors) tensor.layer = renamed[tensor.layer];
+  p.messages.clear();  // they carried other tensors
   return p;
 }
 
@@ -151,7 +161,7 @@ Profile with_faster_compute(Profile profile, double factor) {
   std::snprintf(text, sizeof text, "%g", factor);
   if (!(factor > 0) || !std::isfinite(factor)) throw InputError("faster compute", "a positive factor", text);
   const Scale by = Scale::compute(profile, 1 / factor);
-  Profile changed = with_step_times_scaled(with_scaled(profile, all_passes(profile), by), profile);
+  Profile changed = with_step_times_scaled(with_all_scaled(profile, by), profile);
   changed.assumed.push_back(std::string("compute is ") + text + " times as fast as traced; step times scaled with it");
   return changed;
 }

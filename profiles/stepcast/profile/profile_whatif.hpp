@@ -54,6 +54,8 @@ struct Scale {
 };
 [[nodiscard]] PassCost scaled(const PassCost&, const Scale&);
 [[nodiscard]] Profile with_scaled(Profile, std::span<const PassPlace>, const Scale&);
+/// The same of all places, and of what the worker does for communication.
+[[nodiscard]] Profile with_all_scaled(Profile, const Scale&);
 
 // ---- insert ----
 

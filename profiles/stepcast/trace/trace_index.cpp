@@ -1,4 +1,5 @@
 // TraceIndex: one sweep over the host events with a stack per thread, one over the device events.
+#include <stepcast/base/words.hpp>
 #include <stepcast/trace/trace_index.hpp>
 
 #include <algorithm>
@@ -84,7 +85,9 @@ void add_waits_for_collectives(TraceIndex& index) {
     const std::uint32_t owner = index.operator_of[call];
     if (around == no_index || owner == no_index || owner == call) return;
     const std::int64_t until = std::min(next_start, trace.events[around].end_ns());
-    index.communication_ns[owner] += std::max<std::int64_t>(0, until - trace.events[call].end_ns());
+    const std::int64_t held_up = std::max<std::int64_t>(0, until - trace.events[call].end_ns());
+    index.communication_ns[owner] += held_up;
+    index.held_up_ns[owner] += held_up;
   };
   for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
     if (!is_host_event(trace, trace.events[i])) continue;
@@ -95,6 +98,12 @@ void add_waits_for_collectives(TraceIndex& index) {
     }
     if (call == no_index && index.facts(i).role == Role::communication) call = i;
   }
+}
+
+/// A call that hands a collective to its library: "c10d::allreduce_".
+bool issues_collective(const TraceIndex& index, std::uint32_t i) {
+  return index.facts(i).role == Role::communication &&
+         !naming::collective_operation(index.trace.text(index.trace.events[i].name)).empty();
 }
 
 /// Host time by operator: waiting, communication, accumulation.
@@ -110,7 +119,15 @@ void sum_host_parts(TraceIndex& index) {
     if (role == Role::accumulate) index.accumulate_ns[owner] += e.duration_ns;
     if (index.serves_communication[i] != 0 && !(nested && index.serves_communication[around] != 0))
       index.communication_ns[owner] += e.duration_ns;
-    if (e.kind != EventKind::runtime_call || index.serves_communication[i] != 0) continue;
+    if (issues_collective(index, i) && !(nested && issues_collective(index, around))) {
+      index.issuing_ns[owner] += e.duration_ns;
+      ++index.issued[owner];
+    }
+    if (e.kind != EventKind::runtime_call) continue;
+    if (index.serves_communication[i] != 0) {
+      if (role == Role::blocking_call) index.held_up_ns[owner] += e.duration_ns;
+      continue;
+    }
     if (role == Role::blocking_call) index.waiting_ns[owner] += e.duration_ns;
     if (role == Role::launch_call && e.duration_ns > std::max(stalled_launch_factor * usual, stalled_launch_floor_ns))
       index.stalled_ns[owner] += e.duration_ns - usual;
@@ -138,16 +155,70 @@ void link_device_work(TraceIndex& index) {
   }
 }
 
-/// A copy from or to pageable memory keeps the host busy while it runs: that part of a long call is no waiting.
-void keep_busy_copies(TraceIndex& index) {
-  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+/// Launches that were issued and had not started on the device, at any time.
+class LaunchQueue {
+ public:
+  explicit LaunchQueue(const TraceIndex& index) {
+    std::vector<bool> seen(index.trace.events.size(), false);  // a graph's launch starts many kernels
+    for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+      const std::uint32_t from = index.launcher[i];
+      if (!is_device_work(index.trace.events[i].kind) || from == no_index || seen[from]) continue;
+      seen[from] = true;
+      launched_.push_back(index.trace.events[from].start_ns);
+      started_.push_back(index.trace.events[i].start_ns);
+    }
+    std::sort(launched_.begin(), launched_.end());
+    std::sort(started_.begin(), started_.end());
+  }
+  [[nodiscard]] bool full(std::int64_t time) const {
+    constexpr std::ptrdiff_t nearly = 900;  // CUDA queues 1024 launches
+    return std::upper_bound(launched_.begin(), launched_.end(), time) - launched_.begin() -
+               (std::upper_bound(started_.begin(), started_.end(), time) - started_.begin()) >=
+           nearly;
+  }
+
+ private:
+  std::vector<std::int64_t> launched_, started_;
+};
+
+/// Copies to pageable memory, and copies of calls that are not asynchronous, keep the host until they have ended.
+bool holds_the_host(std::string_view call, std::string_view copy) {
+  const bool to_host = contains_any(copy, {"DtoH", "DeviceToHost"});
+  return to_host && (copy.find("Pinned") == std::string_view::npos || call.find("Async") == std::string_view::npos);
+}
+
+/// A long launch found the queue full only if it was full: else it is a copy that held the host until the device had
+/// come to it, which is waiting but for the copy itself, or host work that took long by accident. A copy from pageable
+/// memory keeps the host busy while it runs.
+void tell_stalls_apart(TraceIndex& index) {
+  const Trace& trace = index.trace;
+  const std::int64_t usual = usual_launch_ns(index);
+  const std::int64_t stalled_from = std::max(stalled_launch_factor * usual, stalled_launch_floor_ns);
+  const LaunchQueue queue(index);
+  std::vector<bool> seen(trace.events.size(), false);
+  for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
     const std::uint32_t from = index.launcher[i];
-    if (index.trace.events[i].kind != EventKind::copy || from == no_index || index.operator_of[from] == no_index)
+    if (!is_device_work(trace.events[i].kind) || from == no_index || seen[from]) continue;
+    seen[from] = true;
+    const std::uint32_t owner = index.operator_of[from];
+    const Event& call = trace.events[from];
+    if (owner == no_index || call.kind != EventKind::runtime_call || index.facts(from).role != Role::launch_call ||
+        call.duration_ns <= stalled_from)
       continue;
-    const std::int64_t stall = index.trace.events[from].duration_ns;
-    if (index.facts(from).role != Role::launch_call || stall <= stalled_launch_floor_ns) continue;
-    std::int64_t& stalled = index.stalled_ns[index.operator_of[from]];
-    stalled -= std::min(stalled, index.trace.events[i].duration_ns);
+    const bool copy = trace.events[i].kind == EventKind::copy;
+    const std::int64_t beyond = call.duration_ns - usual;
+    if (index.serves_communication[from] != 0) {
+      if (queue.full(call.start_ns)) index.held_up_ns[owner] += beyond;
+      continue;
+    }
+    if (copy && holds_the_host(trace.text(call.name), trace.text(trace.events[i].name))) {
+      index.stalled_ns[owner] -= std::min(index.stalled_ns[owner], beyond);
+      index.waiting_ns[owner] += std::max<std::int64_t>(0, beyond - trace.events[i].duration_ns);
+    } else if (!queue.full(call.start_ns)) {
+      index.stalled_ns[owner] -= std::min(index.stalled_ns[owner], beyond);
+    } else if (copy) {
+      index.stalled_ns[owner] -= std::min(index.stalled_ns[owner], trace.events[i].duration_ns);
+    }
   }
 }
 
@@ -160,8 +231,11 @@ void sum_device_work(TraceIndex& index) {
     if (!is_device_work(e.kind)) continue;
     const KernelClass work = index.work(i);
     const std::uint32_t from = index.launcher[i];
-    const bool collective = work == KernelClass::collective || e.collective != no_index;
-    if (collective || (from != no_index && index.serves_communication[from] != 0)) continue;
+    if (work == KernelClass::collective || e.collective != no_index) continue;
+    if (from != no_index && index.serves_communication[from] != 0) {
+      if (index.operator_of[from] != no_index) index.packing_work[index.operator_of[from]].add(work, e.duration_ns);
+      continue;
+    }
     if (from == no_index || index.operator_of[from] == no_index) {
       // What was launched before the recording began belongs to no step of it.
       if (e.correlation < 0 || e.correlation > first_call) index.unlinked_device_ns += e.duration_ns;
@@ -184,13 +258,17 @@ TraceIndex::TraceIndex(const Trace& t)
       waiting_ns(t.events.size(), 0),
       stalled_ns(t.events.size(), 0),
       communication_ns(t.events.size(), 0),
+      held_up_ns(t.events.size(), 0),
+      issuing_ns(t.events.size(), 0),
+      issued(t.events.size(), 0),
+      packing_work(t.events.size()),
       accumulate_ns(t.events.size(), 0),
       launcher(t.events.size(), no_index) {
   distributed = communicates(*this);
   nest_host_events(*this);
   sum_host_parts(*this);
   link_device_work(*this);
-  keep_busy_copies(*this);
+  tell_stalls_apart(*this);
   if (!has_device_work) add_waits_for_collectives(*this);
   sum_device_work(*this);
 }

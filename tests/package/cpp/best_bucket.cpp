@@ -2,11 +2,11 @@
 // thousand for each of two strategies, and what the best one gives. The same program stands beside this one in C and in
 // Python.
 #include <stepcast/base/error.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/prediction/model.hpp>
-#include <stepcast/replay/self_check.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -222,12 +222,8 @@ TEST_CASE("averages keep sources apart: a known size never hides an unknown one"
 }
 
 TEST_CASE("reductions without a size take the gradients that became ready since the one before") {
-  HandTrace hand;
-  const double ends[] = {10, 20, 30};
-  for (const double end : ends) hand.op(0, "torch::autograd::AccumulateGrad", end - 5, end);
-  const Trace trace = hand.trace();
   StepAnatomy step;
-  step.gradients = {{2, 0}, {0, 0}, {1, 0}};
+  step.gradients = {{2, 0, 30'000}, {0, 0, 10'000}, {1, 0, 20'000}};
   std::vector<Tensor> tensors(3);
   tensors[0].size = Bytes(1);    // ready at 30
   tensors[1].size = Bytes(100);  // at 10
@@ -241,7 +237,7 @@ TEST_CASE("reductions without a size take the gradients that became ready since 
   };
   std::vector<TracedCollective> list = {reduction(5, "allreduce"), reduction(22, "allreduce"),
                                         reduction(25, "broadcast"), reduction(31, "reducescatter")};
-  size_by_gradients(list, trace, step, tensors);
+  size_by_gradients(list, step, tensors);
   CHECK(list[0].source == BytesSource::unknown);  // no gradient yet: a loss, say
   CHECK(list[1].size == Bytes(110));
   CHECK(list[1].source == BytesSource::gradients);
@@ -249,9 +245,52 @@ TEST_CASE("reductions without a size take the gradients that became ready since 
   CHECK(list[3].size == Bytes(1));
   // A known size is kept, and its gradients are spent.
   std::vector<TracedCollective> mixed = {reduction(22, "allreduce", BytesSource::metadata), reduction(31, "allreduce")};
-  size_by_gradients(mixed, trace, step, tensors);
+  size_by_gradients(mixed, step, tensors);
   CHECK(mixed[0].size == Bytes(0));
   CHECK(mixed[1].size == Bytes(1));
+}
+
+TEST_CASE("messages carry all gradients of every step, and time that a library shares among them counts once") {
+  StepAnatomy step;
+  step.gradients = {{0, 0, 10'000}, {1, 0, 20'000}, {2, 0, 30'000}};
+  std::vector<Tensor> tensors(3);
+  tensors[0].size = Bytes(100), tensors[1].size = Bytes(20), tensors[2].size = Bytes(300);
+  const auto reduction = [](double us, double size, double start_us, double end_us,
+                            const char* operation = "allreduce") {
+    TracedCollective c;
+    c.operation = operation;
+    c.issued_ns = std::int64_t(us * 1000);
+    c.size = Bytes(size);
+    c.start_ns = std::int64_t(start_us * 1000);
+    c.duration = microseconds(end_us - start_us);
+    return c;
+  };
+  using Steps = std::vector<std::vector<TracedCollective>>;
+  const auto messages = [&](const Steps& steps) {
+    const std::vector<StepAnatomy> anatomies(steps.size(), step);
+    return gradient_messages(steps, anatomies, tensors);
+  };
+  // A loss first; then the first two gradients, and the third one beside them.
+  const std::vector<TracedCollective> one = {reduction(5, 4, 5, 6), reduction(21, 120, 25, 125),
+                                             reduction(31, 300, 40, 145)};
+  const std::vector<TracedMessage> found = messages({one, one});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].tensors == 2);
+  CHECK(found[0].size == Bytes(120));
+  CHECK(found[0].duration.value() == doctest::Approx(100e-6));
+  CHECK(found[1].tensors == 1);
+  CHECK(found[1].duration.value() == doctest::Approx(20e-6));
+  CHECK(observed_collectives(Steps{one})[0].duration.value() == doctest::Approx(121e-6));
+  CHECK(messages({{reduction(21, 60, 25, 125), reduction(31, 150, 140, 145)}}).size() == 2);  // half the bytes
+  // Each in the hook of its own tensor, before the gradient is taken.
+  const std::vector<TracedMessage> each =
+      messages({{reduction(9, 100, 9, 50), reduction(19, 20, 50, 60), reduction(29, 300, 60, 90)}});
+  REQUIRE(each.size() == 3);
+  CHECK(each[2].tensors == 1);
+  CHECK(messages({one, {}}).empty());  // accumulated
+  CHECK(messages({{reduction(21, 100, 25, 125), reduction(31, 100, 140, 145)}}).empty());
+  CHECK(messages({{reduction(21, 120, 25, 125)}}).empty());
+  CHECK(messages({{reduction(31, 420, 40, 145, "reducescatter")}}).empty());
 }
 
 }  // namespace

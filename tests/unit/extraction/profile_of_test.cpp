@@ -169,6 +169,27 @@ TEST_CASE("profile_of: host alone, every microsecond has an owner") {
   CHECK(us(gradient_ready_times(p)[2] - forward_time(p)) == doctest::Approx(360));
 }
 
+TEST_CASE("profile_of: copies into buckets are estimated by the bytes that the update moves, of a worker alone") {
+  const Profile plain = profile_of(Scene().steps(5, 1000, host_step).trace());
+  // 100 us read parameters and gradients and write parameters: a copy moves two thirds of that.
+  double packing = 0;
+  for (const Tensor& t : plain.tensors) packing += us(t.packing.host);
+  CHECK(packing == doctest::Approx(100 * 2.0 / 3).epsilon(0.01));
+  CHECK(us(plain.communication.after.host) == doctest::Approx(100 * 2.0 / 3).epsilon(0.01));
+  CHECK(plain.bytes_of_state == 8);
+  CHECK(mentions(plain.recognised, "SGD without momentum"));
+  CHECK(mentions(plain.assumed, "copies of gradients into buckets and out of them: 133"));
+  const Profile momentum = profile_of(Scene()
+                                          .steps(5, 1000,
+                                                 [](Scene& s, int i) {
+                                                   host_step(s, i);
+                                                   s.add("aten::mul_", 790, 5);
+                                                 })
+                                          .trace());
+  CHECK(momentum.bytes_of_state == 12);
+  CHECK(us(momentum.communication.after.host) == doctest::Approx(40).epsilon(0.01));
+}
+
 TEST_CASE("profile_of: without sequence numbers the order links, without AccumulateGrad shapes the arguments do") {
   Trace t = Scene().steps(5, 1000, host_step).trace();
   for (Event& e : t.events) {
@@ -440,6 +461,78 @@ TEST_CASE("profile_of: gradient hooks of a distributed run are no computing") {
   const Profile p = profile_of(Scene().steps(5, 1000, step).trace());
   CHECK(us(p.layers[0].backward.host) == doctest::Approx(210));
   CHECK(us(compute_time(p)) == doctest::Approx(20 + 100 + 210 + 100));
+  // Of the hook's 300 us 150 issue the message, and 30 behind the call wait for it.
+  CHECK(us(p.communication.message) == doctest::Approx(150));
+  REQUIRE(p.tensors.size() == 1);
+  CHECK(us(p.tensors[0].packing.host) == doctest::Approx(120));
+}
+
+TEST_CASE(
+    "profile_of: what a worker does for its messages is kept by what causes it, and messages by what they carry") {
+  const auto step = [](Scene& s, int i) {
+    s.add("DistributedDataParallel.forward", 10, 220, main_thread, EventKind::annotation);
+    s.add("aten::copy_", 20, 30);  // buffers, ahead of the first operator of the model
+    s.forward("aten::conv2d", 60, 60, 1, "[[8,3,32,32],[16,3,5,5],[],[]]");
+    s.kernel("sm80_xmma_fprop_implicit_gemm_nchw", 70, main_thread, 80, 100);
+    s.forward("aten::linear", 130, 60, 2, "[[8,16],[4,16]]");
+    s.kernel("sm80_xmma_gemm_f32f32", 140, main_thread, 180, 50);
+    s.node("TBackward0", 300, 50, 2, backward_thread);
+    s.accumulate(350, 10, "[[4,16]]", backward_thread, 40);
+    s.add("torch::distributed::reducer::mul_out", 362, 30, backward_thread);
+    s.kernel("void at::native::vectorized_elementwise_kernel", 364, backward_thread, 400, 7);
+    s.node("ConvolutionBackward0", 400, 50, 1, backward_thread);
+    s.accumulate(450, 10, "[[16,3,5,5]]", backward_thread, 120);
+    s.add("torch::distributed::reducer::mul_out", 462, 20, backward_thread);
+    s.kernel("void at::native::vectorized_elementwise_kernel", 464, backward_thread, 500, 5);
+    s.add("c10d::allreduce_", 490, 60, backward_thread);
+    Event& all_reduce =
+        s.add("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 560, 100 + 10 * i, device_stream, EventKind::kernel);
+    all_reduce.shapes = s.text("[[1264]]");
+    s.add("torch.distributed.ddp.reducer::copy_bucket_to_grad", 580, 40, backward_thread);
+    s.kernel("Memcpy DtoD (Device -> Device)", 590, backward_thread, 690, 3);
+    s.add("c10d::barrier", 640, 1, backward_thread);
+    s.add("Optimizer.step#SGD.step", 700, 100, main_thread, EventKind::annotation);
+  };
+  const Profile p = profile_of(Scene().steps(5, 1000, step).trace());
+  REQUIRE(p.tensors.size() == 2);
+  CHECK(us(p.tensors[0].packing.host) == doctest::Approx(40));
+  CHECK(us(p.tensors[0].packing.device) == doctest::Approx(7));
+  CHECK(us(p.tensors[1].packing.host) == doctest::Approx(60));
+  CHECK(us(p.tensors[1].packing.device) == doctest::Approx(5));
+  CHECK(us(p.communication.message) == doctest::Approx(60));
+  CHECK(us(p.communication.before.host) == doctest::Approx(30 + 20));  // with the gap before it
+  CHECK(us(p.communication.after.host) == doctest::Approx(40 + 20 + 1));
+  CHECK(us(p.communication.after.device) == doctest::Approx(3));
+  CHECK(profile_of_json(json_of(p), "json").communication == p.communication);
+  CHECK(json_of(profile_of_json(json_of(p), "json")) == json_of(p));
+}
+
+TEST_CASE("profile_of: a copy to the host in which the host waits is waiting, a slow launch is work") {
+  const auto step = [](std::string_view copy, double host_us) {
+    return [=](Scene& s, int) {
+      s.forward("aten::conv2d", 20, 60, 1, "[[8,3,32,32],[16,3,5,5],[],[]]");
+      s.kernel("sm80_xmma_fprop_implicit_gemm_nchw", 30, main_thread, 60, 400);
+      s.node("ConvolutionBackward0", 90, 60, 1, backward_thread);
+      s.kernel("cutlass_80_wgrad_kernel", 100, backward_thread, 460, 300);
+      s.accumulate(140, 5, "[[16,3,5,5]]", backward_thread);
+      for (int k = 0; k < 9; ++k)
+        s.kernel("void at::native::vectorized_elementwise_kernel", 150 + 2 * k, main_thread, 761 + k, 1);
+      s.add("aten::item", 200, host_us + 10);
+      s.kernel(copy, 205, main_thread, 780, 2);
+      s.add("Optimizer.step#SGD.step", 900, 50, main_thread, EventKind::annotation);
+    };
+  };
+  const auto profile = [&](std::string_view copy, EventKind kind) {
+    Trace t = Scene().steps(5, 1000, step(copy, 590)).trace();
+    for (Event& e : t.events) {
+      const std::string_view name = t.strings[e.name];
+      if (name == copy) e.kind = kind;
+      if (name == "cudaLaunchKernel" && (e.start_ns / 1000 - 1000) % 1000 == 205) e.duration_ns = 580'000;
+    }
+    return profile_of(t);
+  };
+  CHECK(profile("Memcpy DtoH (Device -> Pageable)", EventKind::copy).host_waits_for_device);
+  CHECK_FALSE(profile("void at::native::reduce_kernel", EventKind::kernel).host_waits_for_device);
 }
 
 TEST_CASE("profile_of: a blocking collective inside an operator is waiting up to what its thread does next") {

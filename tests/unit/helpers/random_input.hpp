@@ -31,6 +31,7 @@ struct ProfileShape {
   bool device = false;  ///< two streams
   int most_time_us = 3000;
   double most_bytes = 8e6;
+  bool packs = false;  ///< the worker does something for its messages
 };
 
 inline Profile random_profile(Draw& draw, const ProfileShape& shape = {}) {
@@ -62,6 +63,10 @@ inline Profile random_profile(Draw& draw, const ProfileShape& shape = {}) {
     }
   p.optimizer = cost(shape.most_time_us / 4);
   p.other = cost(shape.most_time_us / 8);
+  if (shape.packs) {
+    for (Tensor& tensor : p.tensors) tensor.packing = cost(100);
+    p.communication = {cost(200), cost(200), microseconds(draw.whole(0, 100))};
+  }
   p.host_waits_for_device = shape.device && draw.coin();
   p.step_times = {compute_time(p), compute_time(p)};
   return p;

@@ -14,7 +14,8 @@ inline Answer<Seconds> predicted_iteration(const Profile& profile, const Cluster
   for (std::uint32_t k = 0; k < phases; ++k) {
     const Answer<CommPlan> plan = comm_plan_of(spec, profile, cluster, cost, phase_of(k, phases));
     if (!plan) return Inapplicable{plan.reason()};
-    std::string obstacle = obstacle_to(*plan, compute_in_a_row(profile), cluster, cost);
+    std::string obstacle =
+        obstacle_to(*plan, {compute_in_a_row(profile), profile.communication.message}, cluster, cost);
     if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
     schedule(lowered(profile, *plan, cost, cluster.contention), timeline);
     sum += timeline.iteration_time() / plan->period / phases;

@@ -170,7 +170,7 @@ std::string words_of(const LayoutPrediction& p) {
 
 void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const std::vector<std::string>& also) {
   const Workload& workload = subject.workload;
-  if (!workload.shape) write_labelled(out, "replay", replay_text(subject.check));
+  if (!workload.shape) write_check(out, subject.check);
   write_labelled(out, "model", workload_text(workload));
   if (workload.device) write_labelled(out, "device", workload.device->name);
   write_labelled(out, "cluster", cluster_text(subject.cluster));
@@ -180,8 +180,7 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
   for (const std::string& text : also)
     if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
   write_assumed(out, assumed, "--json says all");
-  if (const std::string caution = subject.check.caution(); !caution.empty())
-    write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
+  write_caution(out, subject.check);
   out << '\n';
 }
 

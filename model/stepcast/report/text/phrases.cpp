@@ -26,6 +26,29 @@ std::string replay_text(const SelfCheck& check) {
   return text;
 }
 
+std::string as_traced_text(const AsTraced& a) {
+  if (!a.known()) return (a.plan.empty() ? "cannot say: " : a.plan + ": cannot say: ") + a.missing;
+  return a.plan + (a.left_out.empty() ? ": predicted " : ": rebuilt ") + text_of(a.predicted) + ", measured " +
+         text_of(a.measured) + ": " + percent(a.relative_error(), true);
+}
+
+std::string baseline_text(const Prediction& baseline) {
+  const std::string plan = text_of(baseline.plan);
+  return plan == "ddp" ? "DDP with 25 MiB buckets" : "the traced " + plan;
+}
+
+void write_check(std::ostream& out, const SelfCheck& check) {
+  write_labelled(out, "replay", replay_text(check));
+  if (check.as_traced) write_labelled(out, "as traced", as_traced_text(*check.as_traced));
+}
+
+void write_caution(std::ostream& out, const SelfCheck& check) {
+  if (const std::string caution = check.caution(); !caution.empty())
+    write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
+  if (!check.as_traced || check.models_another_job()) return;
+  if (const std::string caution = check.as_traced->caution(); !caution.empty()) write_labelled(out, "CAUTION", caution);
+}
+
 std::string interval_text(const Prediction& p) { return text_of(p.interval_low) + " to " + text_of(p.interval_high); }
 
 std::string model_text(const Profile& p) {
@@ -164,15 +187,14 @@ void write_overlay(std::ostream& out, const OverlayNetwork& overlay, Bytes model
 }  // namespace
 
 void write_heading(std::ostream& out, const Profile& profile, const Cluster& cluster, const SelfCheck& check) {
-  write_labelled(out, "replay", replay_text(check));
+  write_check(out, check);
   if (!profile.lateness.empty()) write_labelled(out, "ranks", profile.lateness);
   write_labelled(out, "model", model_text(profile));
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));
   if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
   write_assumed(out, profile.assumed, "'stepcast profile' says all");
-  if (const std::string caution = check.caution(); !caution.empty())
-    write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
+  write_caution(out, check);
   out << '\n';
 }
 

@@ -21,6 +21,14 @@ namespace stepcast {
 [[nodiscard]] std::string cluster_text(const Cluster&);
 /// How well the trace is reproduced, as half a sentence.
 [[nodiscard]] std::string replay_text(const SelfCheck&);
+/// How well the trace itself is reproduced: lines "replay" and "as traced".
+void write_check(std::ostream&, const SelfCheck&);
+/// Lines "CAUTION" where it is not.
+void write_caution(std::ostream&, const SelfCheck&);
+/// "DDP with 25 MiB buckets", or the plan that was traced.
+[[nodiscard]] std::string baseline_text(const Prediction&);
+/// "ddp(bucket=25 MiB): predicted 219.8 ms, measured 222.4 ms: -1.2 %", or why that cannot be said.
+[[nodiscard]] std::string as_traced_text(const AsTraced&);
 
 /// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
 [[nodiscard]] std::string short_bound(std::string_view bound);

@@ -130,9 +130,9 @@ void write_other_collective(std::ostream& out, const OtherCollective& other, con
 
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
   if (best.speed_up < 1 + indifference)
-    return "none worth having: DDP with 25 MiB buckets takes " + text_of(baseline.iteration);
-  return fixed(best.speed_up, 2) + "x over DDP with 25 MiB buckets (" + text_of(baseline.iteration) + ", of which " +
-         text_of(baseline.breakdown.exposed_communication) + " exposed communication)" +
+    return "none worth having: " + baseline_text(baseline) + " takes " + text_of(baseline.iteration);
+  return fixed(best.speed_up, 2) + "x over " + baseline_text(baseline) + " (" + text_of(baseline.iteration) +
+         ", of which " + text_of(baseline.breakdown.exposed_communication) + " exposed communication)" +
          (baseline.iteration <= best.prediction.interval_high ? ": less than this answer resolves" : "");
 }
 

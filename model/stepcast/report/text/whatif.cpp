@@ -23,7 +23,7 @@ void write_subject(std::ostream& out, const WhatIfReport& report) {
     write_labelled(out, "plan", text_of(report.plan));
     return;
   }
-  write_labelled(out, "replay", replay_text(report.check));
+  write_check(out, report.check);
   write_labelled(out, "model", model_text(report.profile));
   write_labelled(out, "gradients", gradients_text(report.profile));
 }

@@ -1,11 +1,21 @@
 #pragma once
+// Room baseline: the traced job itself: rebuilt from its tasks, and predicted under the plan that ran.
+//
+//   replay      rebuilt step 62.3 ms, measured 61.9 ms: +0.6 %       are the recorded events understood?
+//   as traced   ddp: predicted 218.9 ms, measured 222.4 ms: -1.6 %   does the model that gives advice describe the job?
+//
+// It may include base, profile, trace, ranks, extraction, documents, cluster, plan, strategies/shared, prediction,
+// question and replay.
+//
 // SelfCheck: how well the model reproduces the very trace that it predicts from.
 //
 // Invariant: either there is a replay for each rank that has steps, or `missing` says why there is none. Advice from a
 // trace that is not reproduced is marked as doubtful wherever it is shown. Not modelled: how far a prediction for
 // another plan or cluster is off (validation.hpp).
+#include <stepcast/baseline/as_traced.hpp>
 #include <stepcast/replay/replay.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +30,17 @@ struct SelfCheck {
   std::vector<TracedRank> together{};   ///< several ranks: who waited for whom (ranks.hpp)
   std::string lateness{};               ///< the same in words
   std::vector<std::string> cautions{};  ///< of the run (RunOfRanks) or of the profile
+  std::optional<AsTraced> as_traced{};  ///< the traced job by the model that gives advice; nothing: not asked
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
-  /// False when the baseline is not reproduced, the recording lost events, or the profile has cautions: advice from
-  /// such a trace is marked.
+  /// False when the traced job is not reproduced, by its replay or by the model that gives advice, when the recording
+  /// lost events, or the profile has cautions: advice from such a trace is marked.
   [[nodiscard]] bool trusted() const;
+  /// The plan that was traced (AsTraced::strategy).
+  [[nodiscard]] std::optional<PlanSpec> traced_plan() const { return as_traced ? as_traced->strategy() : std::nullopt; }
+  /// The model that gives advice is too far off the job that was traced.
+  [[nodiscard]] bool models_another_job() const;
   /// Why not to trust it, for people; empty when it is trusted or nothing is known.
   [[nodiscard]] std::string caution() const;
   /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few
@@ -35,7 +50,7 @@ struct SelfCheck {
 
 /// A replay of every trace, and who waited for whom where there are several; of a profile the reason why there is none.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
-/// The same, with what the profile that the documents give says against itself.
+/// The same, with what the profile that the documents give says against itself, and the job as it was traced.
 [[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
 
 }  // namespace stepcast

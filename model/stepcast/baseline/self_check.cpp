@@ -1,8 +1,8 @@
 // Self-check: a replay of every rank, and what they say together.
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/ranks/ranks.hpp>
-#include <stepcast/replay/self_check.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,13 @@ const Replay* SelfCheck::worst() const {
 bool SelfCheck::trusted() const {
   const Replay* replay = worst();
   const bool lossy = std::ranges::any_of(ranks, &Replay::doubtful);
-  return replay && !lossy && cautions.empty() && std::abs(replay->relative_error) <= largest_trusted_error;
+  return replay && !lossy && cautions.empty() && std::abs(replay->relative_error) <= largest_trusted_error &&
+         !models_another_job();
+}
+
+bool SelfCheck::models_another_job() const {
+  return as_traced && (!as_traced->known() || !as_traced->left_out.empty() ||
+                       std::abs(as_traced->relative_error()) > AsTraced::largest_trusted_error);
 }
 
 std::string SelfCheck::caution() const {
@@ -30,6 +36,7 @@ std::string SelfCheck::caution() const {
     reasons.push_back("the model does not reproduce the traced step (limit: " + percent(largest_trusted_error) + ")");
   else if (std::ranges::any_of(ranks, &Replay::doubtful))
     reasons.emplace_back("the recording lost events ('stepcast replay' says which)");
+  if (models_another_job()) reasons.push_back(as_traced->caution());
   reasons.insert(reasons.end(), cautions.begin(), cautions.end());
   std::string text;
   for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
@@ -58,6 +65,12 @@ SelfCheck self_check_of(const Documents& documents) {
 SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
   SelfCheck check = self_check_of(documents);
   check.cautions = profile.cautions;
+  if (!(profile.measured_step() > Seconds(0))) return check;
+  // Of a changed profile, or one of before there were messages, nobody knows what ran.
+  if (documents.profile && profile.messages.empty() && !profile.collectives.empty()) return check;
+  const Replay* replay = check.worst();
+  if (replay == nullptr && !check.ranks.empty()) replay = &check.ranks.front();
+  check.as_traced = replay ? as_traced(profile, *replay) : as_traced(profile);
   return check;
 }
 

@@ -1,8 +1,8 @@
 // Self-check: what the ranks of a run say together, with a replay of each and without; how their model is called.
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
-#include <stepcast/replay/self_check.hpp>
 #include <stepcast/report/report.hpp>
 
 #include "helpers/ranks_run.hpp"

@@ -1,0 +1,266 @@
+// As traced: the plan is recognised by its collectives, its links are as fast as they were seen to be.
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/baseline/as_traced.hpp>
+#include <stepcast/question/question.hpp>
+#include <stepcast/strategies/shared/plan_writing.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+/// Workers whose links take no time: what is sent takes as long as its plan says.
+Cluster without_links(std::int64_t workers) {
+  Cluster cluster;
+  cluster.name = "as traced";
+  cluster.devices_per_node = workers;
+  cluster.inside = cluster.network = {Seconds(0), BytesPerSecond(1e18)};
+  return cluster;
+}
+
+std::int64_t workers_of(const Profile& p) {
+  std::int64_t workers = p.traced_workers;
+  for (const ObservedCollective& c : p.collectives) workers = std::max(workers, c.group_size);
+  constexpr std::int64_t most = 100'000'000;  // that a cluster has
+  return std::clamp<std::int64_t>(workers, 2, most);
+}
+
+/// The gradients that travel with each recorded message, in the order in which they become ready; empty where the
+/// messages do not carry all of them.
+std::vector<Group> groups_of(const Profile& p) {
+  std::vector<Group> groups;
+  std::size_t first = 0;
+  for (const TracedMessage& m : p.messages) {
+    if (m.tensors == 0 || m.tensors > p.tensors.size() - first) return {};
+    groups.push_back({static_cast<std::uint32_t>(first), m.tensors, m.size});
+    first += m.tensors;
+  }
+  return first == p.tensors.size() ? groups : std::vector<Group>();
+}
+
+/// As many messages, each with as many bytes but for a tensor at either end, whose order may differ.
+bool same_messages(const std::vector<Group>& groups, const Profile& p, const CommPlan& plan) {
+  constexpr double alike = 0.05;
+  const double all = p.gradient_size().value();
+  return std::equal(groups.begin(), groups.end(), plan.transfers.begin(), plan.transfers.end(),
+                    [&](const Group& g, const Transfer& t) {
+                      double carried = 0;
+                      for (std::uint32_t i = g.first; i < g.first + g.count; ++i) carried += p.tensors[i].size.value();
+                      return std::abs(carried - t.size.value()) <= alike * all;
+                    });
+}
+
+/// The plan that sends these groups, as one writes it: DDP's where some bucket size makes them. PyTorch's first bucket
+/// holds 1 MiB, or as much as the others where their size is given.
+std::string name_of(const std::vector<Group>& groups, const Profile& p, const Cluster& cluster) {
+  const Answer<CommunicationCost> cost = communication_cost(cluster);
+  const PlanSpec ddp = plan_spec_of("ddp");
+  for (const bool given : {false, true})
+    for (const double mebi : {25.0, 1.0, 2.0, 5.0, 10.0, 16.0, 32.0, 50.0, 64.0, 100.0, 128.0, 200.0, 256.0, 512.0}) {
+      PlanSpec spec = ddp;
+      spec.options[position_of("bucket", spec.strategy->options)] = mebi * 0x1p20;
+      if (given) spec.options[position_of("first", spec.strategy->options)] = mebi * 0x1p20;
+      const Answer<CommPlan> plan = comm_plan_of(spec, p, cluster, *cost);
+      if (plan && same_messages(groups, p, *plan)) return text_of(spec);
+    }
+  return groups.size() == p.tensors.size() ? "ddp, a bucket for each gradient"
+                                           : "ddp, " + counted(std::ssize(groups), "bucket");
+}
+
+/// Messages of gradients, each with its recorded time; `round`: of parameters that are sent round after the update.
+AsTraced reduced(const Profile& p, const std::vector<Group>& groups, Seconds round) {
+  AsTraced out;
+  const Cluster cluster = without_links(workers_of(p));
+  out.plan = name_of(groups, p, cluster);
+  CommPlan plan = all_reduced(p, Grouping(groups.begin(), groups.end()), Discipline::in_order);
+  plan.packing = Packing::all;
+  bool compressed = false;
+  for (std::size_t x = 0; x < plan.transfers.size(); ++x) {
+    Transfer& t = plan.transfers[x];
+    t.overhead = p.messages[x].duration;
+    t.size = Bytes(0);
+    for (std::uint32_t i = 0; i < t.tensors; ++i) t.size += p.tensors[t.first_tensor + i].size;
+    compressed = compressed || p.messages[x].size < 0.9 * t.size;
+  }
+  if (compressed) out.plan += ", compressed";
+  if (round > Seconds(0)) {
+    out.plan = "layout(zero=1)/" + out.plan;
+    Transfer gather;
+    gather.operation = Operation::broadcast;
+    gather.carries_gradient = false;
+    gather.size = p.gradient_size();
+    gather.overhead = round;
+    gather.priority = static_cast<std::int32_t>(plan.transfers.size());
+    const auto x = plan.transfers.size();
+    plan.transfers.push_back(gather);
+    plan.edges.push_back({common_update, transfer(x)});
+    plan.edges.push_back({transfer(x), forward_of(0), 1});
+  }
+  const Answer<Prediction> prediction = predicted(p, cluster, plan, out.plan, "ring");
+  if (prediction) out.predicted = prediction->iteration;
+  else out.missing = prediction.reason();
+  return out;
+}
+
+/// What was recorded of the operations that `wanted` names, as the table of another: mean size and mean time.
+struct Recorded {
+  Bytes size;
+  Seconds duration;
+  std::int64_t count = 0;
+};
+template <class Wanted>
+Recorded recorded(const Profile& p, const Wanted& wanted) {
+  Recorded sum;
+  for (const ObservedCollective& c : p.collectives) {
+    if (!wanted(c.operation)) continue;
+    sum.size += c.size, sum.duration += c.duration, sum.count += c.count;
+  }
+  return sum;
+}
+MeasuredCollective table_of(std::string_view operation, const Recorded& r, std::int64_t workers) {
+  const auto n = static_cast<double>(r.count);
+  return {std::string(operation), workers, {r.size / n}, {r.duration / n}, "this trace"};
+}
+
+/// Parameters are gathered before they are used, once a step or once a pass, and gradients scattered: as many times a
+/// pass, so that each carries its share of them.
+AsTraced sharded(const Profile& p, const Recorded& gathered, const Recorded& scattered) {
+  AsTraced out;
+  const bool twice = 2 * gathered.count > 3 * scattered.count;
+  out.plan = std::string("layout(zero=") + (twice ? "3" : "2") + ")/ddp";
+  Question question{.profile = p, .cluster = without_links(workers_of(p))};
+  const std::int64_t workers = question.cluster.workers();
+  Recorded gathers = gathered, scatters = scattered;
+  gathers.size = p.gradient_size() * (twice ? 2.0 : 1.0), scatters.size = p.gradient_size();
+  question.cluster.tables = {table_of("all_gather", gathers, workers), table_of("reduce_scatter", scatters, workers),
+                             table_of("all_reduce", scatters, workers)};
+  question.cluster.all_reduce = "table";
+  if (!(question.profile.batch_samples > 0)) question.profile.batch_samples = 1;
+  question.global_batch = question.profile.batch_samples * static_cast<double>(workers);
+  const Answer<Prediction> prediction = PreparedQuestion(std::move(question)).answer(plan_of(out.plan));
+  if (prediction) out.predicted = prediction->iteration;
+  else out.missing = prediction.reason();
+  return out;
+}
+
+AsTraced recognised(const Profile& p) {
+  AsTraced out;
+  if (p.collectives.empty()) {
+    out.plan = "one worker";
+    out.predicted = lone_step_time(p);
+    return out;
+  }
+  for (const ObservedCollective& c : p.collectives)
+    for (const std::string_view other : {"alltoall", "send", "recv", "sendrecv"})
+      if (c.operation == other) {
+        out.missing = "its " + c.operation + " belongs to its model, and no plan of gradients takes its place";
+        return out;
+      }
+  const auto of = [&](std::initializer_list<std::string_view> operations) {
+    return recorded(p, [&](std::string_view o) { return std::ranges::find(operations, o) != operations.end(); });
+  };
+  const Recorded gathered = of({"allgather"}), scattered = of({"reducescatter", "allreduce"}), sent = of({"broadcast"});
+  const double all = p.gradient_size().value();
+  const std::vector<Group> groups = groups_of(p);
+  // Of a gather only what goes in may be known.
+  const double workers = static_cast<double>(workers_of(p));
+  const bool timed = gathered.count > 0 && scattered.count > 0 && gathered.duration > Seconds(0) &&
+                     scattered.duration > Seconds(0) && all > 0;
+  if (timed && (groups.empty() || gathered.count >= scattered.count)) {
+    constexpr double nearly = 0.9;
+    const bool gathers = gathered.size.value() > nearly * all / workers && gathered.count > 1;
+    if (gathers && scattered.size.value() > nearly * all) return sharded(p, gathered, scattered);
+  }
+  if (!groups.empty()) {
+    const bool updates_shared = sent.size.value() > 0.9 * all * (workers - 1) / workers;
+    return reduced(p, groups, updates_shared ? sent.duration : Seconds(0));
+  }
+  out.missing = "its collectives do not take the gradients of every step with them, byte for byte";
+  return out;
+}
+
+}  // namespace
+
+std::optional<PlanSpec> AsTraced::strategy() const {
+  // "ddp, 5 buckets" is no plan, and one worker has none.
+  const bool written = plan == "ddp" || (plan.starts_with("ddp(") && plan.ends_with(")"));
+  if (!known() || !left_out.empty() || !written) return std::nullopt;
+  return plan_spec_of(plan);
+}
+
+double AsTraced::relative_error() const { return known() && measured > Seconds(0) ? predicted / measured - 1 : 0; }
+
+std::string AsTraced::caution() const {
+  if (!left_out.empty()) return "the model of the traced job leaves something out: " + left_out;
+  if (!known()) return "the traced job is no plan that stepcast knows: " + missing;
+  const double error = relative_error();
+  if (std::abs(error) <= telling_error) return {};
+  return "the model of the job as it was traced is " + percent(std::abs(error)) +
+         (error < 0 ? " too fast" : " too slow") + ": it does not know what takes " +
+         text_of(Seconds(std::abs((predicted - measured).value()))) + (error < 0 ? " of" : " less in") + " the step";
+}
+
+AsTraced as_traced(const Profile& profile) {
+  AsTraced out;
+  if (!(profile.measured_step() > Seconds(0))) {
+    out.missing = "the step was not measured";
+    return out;
+  }
+  out = recognised(profile);
+  out.measured = profile.measured_step();
+  return out;
+}
+
+AsTraced as_traced(const Profile& profile, const Replay& replay) {
+  AsTraced out = as_traced(profile);
+  if (out.known() || !(replay.measured > Seconds(0))) return out;
+  out.left_out = std::move(out.missing);
+  out.missing.clear();
+  out.plan = "recorded";
+  out.predicted = replay.replayed;
+  out.measured = replay.measured;
+  return out;
+}
+
+Profile without_profiler(Profile traced, Seconds step, std::string_view where) {
+  const AsTraced job = as_traced(traced);
+  const std::string found = text_of(step);
+  if (!(job.measured > Seconds(0))) throw InputError(std::string(where), "a trace whose step was measured", found);
+  if (!job.known()) throw InputError(std::string(where), "a job that some plan stands for", found, job.missing);
+  if (!(step > Seconds(0)) || step > 2 * job.measured)
+    throw InputError(std::string(where), "a step of up to twice the traced " + text_of(job.measured), found);
+  const Seconds wanted = job.predicted * (step / job.measured);
+  const auto with_host = [&](double factor) {
+    Profile p = traced;
+    scale_host_work(p, factor);
+    return p;
+  };
+  double low = 0.01, high = 4;
+  if (const Seconds least = as_traced(with_host(low)).predicted; least > wanted)
+    throw InputError(std::string(where),
+                     "at least " + text_of(job.measured * (least / job.predicted)) +
+                         ", which the device and the collectives take without the host",
+                     found);
+  if (const Seconds most = as_traced(with_host(high)).predicted; most < wanted)
+    throw InputError(std::string(where),
+                     "at most " + text_of(job.measured * (most / job.predicted)) + ", with four times the host's work",
+                     found);
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    (as_traced(with_host(middle)).predicted > wanted ? high : low) = middle;
+  }
+  Profile p = with_host(low);
+  for (Seconds& time : p.step_times) time = time * (step / job.measured);
+  p.assumed.push_back("without the profiler a step takes " + found + " in place of " + text_of(job.measured) +
+                      ": the host's work is scaled to " + percent(low));
+  return p;
+}
+
+}  // namespace stepcast

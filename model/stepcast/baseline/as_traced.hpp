@@ -1,0 +1,55 @@
+#pragma once
+// AsTraced: the traced job as a plan like any other, predicted by the model that gives advice, beside what was
+// measured.
+//
+// A replay shows whether the recorded events are understood. Advice is given from something smaller, the costs of
+// layers and what the worker does for its messages; whether these still describe the job is told here. The plan that
+// ran is recognised by its collectives, and each of them takes the time that it was recorded to take:
+//
+//   as traced   ddp(bucket=25 MiB): predicted 219.8 ms, measured 222.4 ms: -1.2 %
+//
+// Recognised are a worker alone, gradients that are all-reduced in the order of readiness (with parameters that are
+// sent round after the update: ZeRO-1), and parameters and gradients that are sharded over all workers. What is not
+// recognised stays as it was recorded: its step is rebuilt by replay, and says that plans leave something out. Not
+// modelled: tensor, expert and pipeline parallelism, whose collectives no plan of
+// gradients takes the place of; lateness of other ranks, which of one rank alone counts as transfer and of several read
+// together is left out.
+#include <stepcast/base/units.hpp>
+#include <stepcast/plan/strategy.hpp>
+#include <stepcast/profile/profile.hpp>
+#include <stepcast/replay/replay.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+struct AsTraced {
+  std::string plan;        ///< "ddp(bucket=25 MiB)", "layout(zero=3)/ddp", "one worker"
+  Seconds predicted;       ///< of that plan on the links that the trace shows
+  Seconds measured;        ///< median of the steps
+  std::string missing{};   ///< why nothing is predicted; empty: it is
+  std::string left_out{};  ///< what the model of the job does not contain, so that `predicted` is a replay; or empty
+
+  [[nodiscard]] bool known() const { return missing.empty(); }
+  /// The plan, where it is one without a layout that may be asked for elsewhere: what gains are over.
+  [[nodiscard]] std::optional<PlanSpec> strategy() const;
+  /// predicted / measured - 1; 0 where nothing is predicted.
+  [[nodiscard]] double relative_error() const;
+  /// What a large error means for other plans; empty where it is small or not known.
+  [[nodiscard]] std::string caution() const;
+  /// A plan is told from another where they are further apart than this; a model of the job that is further off than
+  /// the second tells nothing of them.
+  static constexpr double telling_error = 0.05, largest_trusted_error = 0.15;
+};
+
+[[nodiscard]] AsTraced as_traced(const Profile&);
+/// The same; of a job that no plan stands for its rebuilt step (a replay of the trace), with the reason in `left_out`.
+[[nodiscard]] AsTraced as_traced(const Profile&, const Replay& replay);
+/// The job without its profiler: the host's work scaled by the one factor with which the job as traced takes `step`
+/// instead of what was measured, relative to its model's error. Throws InputError, naming `where` ("--step"), where the
+/// step was not measured, where no plan stands for the job, and where device and collectives alone take longer.
+[[nodiscard]] Profile without_profiler(Profile, Seconds step, std::string_view where = "step");
+
+}  // namespace stepcast

@@ -1,0 +1,168 @@
+// As traced: jobs by hand, whose plan and step are known, and the shipped traces of one job under several plans.
+#include <stepcast/baseline/as_traced.hpp>
+#include <stepcast/baseline/self_check.hpp>
+#include <stepcast/documents/reading.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+
+#include "helpers/random_input.hpp"
+#include "helpers/shared_data.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+constexpr double mebi = 0x1p20;
+
+/// Four tensors of 10 MiB in four layers, each of which takes 1 ms forward and 2 ms backward; the update takes 1 ms.
+Profile four_layers() {
+  Profile p;
+  p.model = "four layers";
+  for (const char* name : {"a", "b", "c", "d"}) {
+    p.layers.push_back({name, {milliseconds(1), {}}, {milliseconds(2), {}}});
+    p.tensors.push_back({.name = name, .shape = {}, .dtype = DataType::f32, .size = mebibytes(10), .layer = 0});
+  }
+  p.backward_order = {3, 2, 1, 0};
+  for (std::uint32_t t = 0; t < 4; ++t) p.tensors[t].layer = 3 - t;
+  p.optimizer.host = milliseconds(1);
+  p.traced_workers = 2;
+  p.batch_samples = 8;
+  p.step_times = {milliseconds(20), milliseconds(22), milliseconds(21)};
+  return p;
+}
+
+ObservedCollective seen(const char* operation, std::int64_t count, double size, Seconds duration) {
+  return {.operation = operation,
+          .count = count,
+          .size = Bytes(size),
+          .duration = duration,
+          .waiting = {},
+          .group_size = 2,
+          .source = BytesSource::metadata};
+}
+
+double milli(Seconds t) { return t.value() * 1e3; }
+
+}  // namespace
+
+TEST_CASE("as traced: buckets are recognised by what they carry, and take as long as they took") {
+  Profile p = four_layers();
+  // The first bucket is full with its first tensor, the second one with three: 25 MiB and more.
+  p.collectives = {seen("allreduce", 2, 40 * mebi, milliseconds(13))};
+  p.messages = {{mebibytes(10), milliseconds(1), 1}, {mebibytes(30), milliseconds(12), 3}};
+  const AsTraced ddp = as_traced(p);
+  CHECK(ddp.plan == "ddp");
+  CHECK(milli(ddp.predicted) == doctest::Approx(4 + 8 + 12 + 1));
+  CHECK(milli(ddp.measured) == doctest::Approx(21));
+  CHECK(ddp.relative_error() == doctest::Approx(25.0 / 21 - 1));
+  CHECK(ddp.caution().find("19.0 % too slow") != std::string::npos);
+
+  p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
+  CHECK(as_traced(p).plan == "ddp(bucket=16 MiB, first=16 MiB)");
+  CHECK(milli(as_traced(p).predicted) == doctest::Approx(4 + 8 + 8 + 1));
+  CHECK(as_traced(p).caution().empty());
+  // Half the bytes on the wire.
+  p.messages = {{mebibytes(10), milliseconds(1), 2}, {mebibytes(10), milliseconds(4), 2}};
+  CHECK(as_traced(p).plan == "ddp(bucket=16 MiB, first=16 MiB), compressed");
+  CHECK(milli(as_traced(p).predicted) == doctest::Approx(4 + 8 + 4 + 1));
+  // Updated parameters that are sent round.
+  p.collectives.push_back(seen("broadcast", 4, 40 * mebi, milliseconds(5)));
+  CHECK(as_traced(p).plan.starts_with("layout(zero=1)/ddp"));
+  CHECK(milli(as_traced(p).predicted) == doctest::Approx(4 + 8 + 4 + 1 + 5));
+}
+
+TEST_CASE("as traced: parameters that are gathered in every pass are ZeRO-3, of which a host hides nothing") {
+  Profile p = four_layers();
+  p.collectives = {seen("allgather", 8, 80 * mebi, milliseconds(16)),
+                   seen("reducescatter", 4, 40 * mebi, milliseconds(8))};
+  const AsTraced fsdp = as_traced(p);
+  CHECK(fsdp.plan == "layout(zero=3)/ddp");
+  CHECK(milli(fsdp.predicted) == doctest::Approx(4 + 8 + 16 + 8 + 0.5).epsilon(0.02));  // half the update each
+  p.collectives[0].count = 4, p.collectives[0].size = Bytes(40 * mebi), p.collectives[0].duration = milliseconds(8);
+  CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
+}
+
+TEST_CASE("as traced: what no plan stands for is as it was recorded, and advice that leaves it out is not trusted") {
+  Profile p = four_layers();
+  p.collectives = {seen("alltoall", 2, 40 * mebi, milliseconds(13))};
+  CHECK_FALSE(as_traced(p).known());
+  CHECK(as_traced(p).relative_error() == 0);
+  Replay replay;
+  replay.measured = milliseconds(21), replay.replayed = milliseconds(20), replay.scored = true;
+  SelfCheck check{.ranks = {replay}, .missing = {}, .as_traced = as_traced(p, replay)};
+  CHECK(check.as_traced->plan == "recorded");
+  CHECK(check.as_traced->left_out.find("alltoall") != std::string::npos);
+  CHECK(milli(check.as_traced->predicted) == doctest::Approx(20));
+  CHECK_FALSE(check.trusted());
+  p.collectives.clear();
+  p.step_times = {lone_step_time(p)};
+  check.as_traced = as_traced(p, replay);
+  CHECK(check.as_traced->plan == "one worker");
+  CHECK(check.as_traced->relative_error() == doctest::Approx(0));
+  check.ranks[0].relative_error = 0.01;
+  CHECK(check.trusted());
+  CHECK(check.caution().empty());
+  p.collectives = {seen("allreduce", 1, 3, milliseconds(13))};
+  CHECK(as_traced(p).missing.find("byte for byte") != std::string::npos);
+  p.step_times.clear();
+  CHECK(as_traced(p).missing == "the step was not measured");
+}
+
+TEST_CASE("as traced: without the profiler the host's work shrinks, and device and collectives stay") {
+  Profile p = four_layers();
+  p.collectives = {seen("allreduce", 2, 40 * mebi, milliseconds(13))};
+  p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
+  // 13 ms of host, 8 ms of the last message: predicted as measured.
+  const Profile shorter = without_profiler(p, milliseconds(14.5));
+  CHECK(milli(shorter.layers[0].forward.host) == doctest::Approx(0.5).epsilon(0.001));
+  CHECK(milli(as_traced(shorter).predicted) == doctest::Approx(14.5).epsilon(0.001));
+  CHECK(milli(as_traced(shorter).measured) == doctest::Approx(14.5).epsilon(0.001));
+  CHECK(shorter.assumed.back().find("scaled to 50.0 %") != std::string::npos);
+  CHECK_THROWS_WITH_AS((void)without_profiler(p, milliseconds(7), "--step"),
+                       doctest::Contains("which the device and the collectives take without the host"), InputError);
+  CHECK_THROWS_AS((void)without_profiler(p, milliseconds(43)), InputError);
+  p.collectives = {seen("alltoall", 2, 40 * mebi, milliseconds(13))};
+  CHECK_THROWS_AS((void)without_profiler(p, milliseconds(14)), InputError);
+  p.step_times.clear();
+  CHECK_THROWS_AS((void)without_profiler(p, milliseconds(14)), InputError);
+}
+
+TEST_CASE("as traced: the shipped jobs of several ranks") {
+  struct Job {
+    const char* name;
+    const char* plan;
+    double most;
+  };
+  const auto examples = std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples";
+  for (const Job& job : {Job{"ddp", "ddp(first=25 MiB)", 0.05}, Job{"fsdp2", "layout(zero=3)/ddp", 0.1}}) {
+    CAPTURE(job.name);
+    std::vector<Trace> ranks;
+    for (const std::string rank : {"0", "1"}) {
+      const test::File file(examples / ("gpt-cpu-" + std::string(job.name) + "-rank" + rank + ".pt.trace.json.gz"));
+      ranks.push_back(trace_of(file.source()));
+    }
+    const AsTraced found = as_traced(profile_of(ranks));
+    CHECK(found.plan == job.plan);
+    CHECK(std::abs(found.relative_error()) < job.most);
+  }
+}
+
+TEST_CASE("as traced: public jobs of several GPUs") {
+  const auto traces = test::shared_folder("traces/facebookresearch__HolisticTraceAnalysis");
+  if (!traces) return;
+  const auto found = [&](const char* name) {
+    const test::File file(*traces / name);
+    return as_traced(profile_of(trace_of(file.source())));
+  };
+  const AsTraced resnet = found("nccl_parser_config__nccl_data.json.gz");
+  CHECK(resnet.plan == "ddp");
+  CHECK(std::abs(resnet.relative_error()) < 0.03);
+  CHECK_FALSE(found("trace_diff__control__control.json.gz").known());  // all-to-alls of embeddings
+}
+
+}  // namespace stepcast
