@@ -57,18 +57,25 @@ bool same_messages(const std::vector<Group>& groups, const Profile& p, const Com
                     });
 }
 
-/// The plan that sends these groups, as one writes it: DDP's where some bucket size makes them. PyTorch's first bucket
-/// holds 1 MiB, or as much as the others where their size is given.
+/// The plan that sends these groups, as one writes it: DDP's where some bucket size makes them, with the first bucket
+/// as PyTorch has it, or older versions.
 std::string name_of(const std::vector<Group>& groups, const Profile& p, const Cluster& cluster) {
   const Answer<CommunicationCost> cost = communication_cost(cluster);
   const PlanSpec ddp = plan_spec_of("ddp");
-  for (const bool given : {false, true})
+  const auto makes_them = [&](const PlanSpec& spec) {
+    const Answer<CommPlan> plan = comm_plan_of(spec, p, cluster, *cost);
+    return plan && same_messages(groups, p, *plan);
+  };
+  for (const bool older : {false, true})
     for (const double mebi : {25.0, 1.0, 2.0, 5.0, 10.0, 16.0, 32.0, 50.0, 64.0, 100.0, 128.0, 200.0, 256.0, 512.0}) {
       PlanSpec spec = ddp;
       spec.options[position_of("bucket", spec.strategy->options)] = mebi * 0x1p20;
-      if (given) spec.options[position_of("first", spec.strategy->options)] = mebi * 0x1p20;
-      const Answer<CommPlan> plan = comm_plan_of(spec, p, cluster, *cost);
-      if (plan && same_messages(groups, p, *plan)) return text_of(spec);
+      double& first = spec.options[position_of("first", spec.strategy->options)];
+      if (older) first = 0x1p20;
+      if (makes_them(spec)) return text_of(spec);
+      if (older) continue;
+      first = mebi * 0x1p20;  // of the standard size, too, where it is named
+      if (makes_them(spec)) return text_of(spec);
     }
   return groups.size() == p.tensors.size() ? "ddp, a bucket for each gradient"
                                            : "ddp, " + counted(std::ssize(groups), "bucket");

@@ -4,10 +4,11 @@
 //   net     |                  [ first ]  [ 2 ][ 3 ]|
 //
 // Tensors are appended in the order in which their gradients became ready (DDP rebuilds its buckets after the first
-// iteration); a bucket closes when its size is >= its limit, so the tensor that crosses the limit stays in. The first
-// bucket's limit is 1 MiB, every later one's `bucket` (25 MiB); PyTorch 2.15 gives all the same limit where one is
-// named (distributed.py, first_bucket_bytes_cap). One bucket list per data type, each with a first bucket
-// of its own. A bucket is sent when all its gradients are ready and all earlier buckets have been issued.
+// iteration); a bucket closes when its size is >= its limit, so the tensor that crosses the limit stays in. Unless
+// `bucket_cap_mb` is given, the first bucket's limit is 1 MiB and every later one's 25 MiB; where it is given, PyTorch
+// 2.15 gives it to all of them (distributed.py, first_bucket_bytes_cap), older versions to all but the first. One
+// bucket list per data type, each with a first bucket of its own. A bucket is sent when all its gradients are ready and
+// all earlier buckets have been issued.
 //
 //   time: the recurrence of WFBP over buckets in bucket order. Buckets <= 2 + max(0, M - 1 MiB) / 25 MiB. Limits of 0
 //   give WFBP, limits >= M BSP.
@@ -24,23 +25,30 @@
 namespace stepcast::strategy::ddp {
 namespace {
 
+constexpr double standard_bucket = 25 * 0x1p20, standard_first = 0x1p20;
+
 constexpr OptionSpec options[] = {{.name = "bucket",
                                    .kind = OptionKind::size,
-                                   .standard = 25 * 0x1p20,
+                                   .standard = standard_bucket,
                                    .low = 0,
                                    .high = 0x1p40,
-                                   .summary = "limit of every bucket but the first (bucket_cap_mb)",
+                                   .summary = "limit of a bucket (bucket_cap_mb)",
                                    .tuned = true,
                                    .tune_low = 0x1p18,
                                    .tune_high = 0x1p30},
                                   {.name = "first",
                                    .kind = OptionKind::size,
-                                   .standard = 0x1p20,
+                                   .standard = 0,
                                    .low = 0,
                                    .high = 0x1p40,
-                                   .summary = "limit of the first bucket; 1 MiB, with today's PyTorch only "
-                                              "where bucket_cap_mb is not given, else as `bucket`"}};
+                                   .summary = "limit of the first bucket; 0: 1 MiB beside the standard bucket, else "
+                                              "as `bucket` (before PyTorch 2.15 always 1 MiB)"}};
 consteval std::size_t named(std::string_view name) { return option(options, name); }
+
+Bytes first_limit(const OptionValues& v) {
+  if (v[named("first")] > 0) return Bytes(v[named("first")]);
+  return Bytes(v[named("bucket")] == standard_bucket ? standard_first : v[named("bucket")]);
+}
 
 bool one_data_type(const Profile& profile) {
   return std::all_of(profile.tensors.begin(), profile.tensors.end(),
@@ -98,7 +106,7 @@ CommPlan plan_of_mixed_types(const StrategyInput& in, Bytes first, Bytes limit) 
 }
 
 Answer<CommPlan> plan(const StrategyInput& in) {
-  const Bytes limit(in.options[named("bucket")]), first(in.options[named("first")]);
+  const Bytes limit(in.options[named("bucket")]), first = first_limit(in.options);
   if (!one_data_type(in.profile)) return plan_of_mixed_types(in, first, limit);
   CommPlan plan = all_reduced(in, closed_at(in.profile, first, limit, in.memory), Discipline::in_order);
   plan.packing = Packing::all;
@@ -106,6 +114,8 @@ Answer<CommPlan> plan(const StrategyInput& in) {
 }
 
 std::string settings(const OptionValues& v) {
+  if (v[named("bucket")] == standard_bucket && first_limit(v) == Bytes(standard_first))
+    return "DistributedDataParallel(model)";
   char text[80];
   std::snprintf(text, sizeof text, "DistributedDataParallel(model, bucket_cap_mb=%.4g)", v[named("bucket")] / 0x1p20);
   return text;

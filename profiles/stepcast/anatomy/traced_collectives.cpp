@@ -262,6 +262,15 @@ std::vector<std::vector<TracedCollective>> collectives_in(const TraceIndex& inde
 
 namespace {
 
+/// A gradient and when it became ready.
+using Ready = std::pair<std::int64_t, Bytes>;
+std::vector<Ready> in_order_of_readiness(const StepAnatomy& step, std::span<const Tensor> gradients) {
+  std::vector<Ready> ready;
+  for (std::size_t g = 0; g < gradients.size(); ++g) ready.emplace_back(step.gradients[g].ready_ns, gradients[g].size);
+  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return ready;
+}
+
 /// The reductions of a step in the order of issue, each with the gradients that became ready since the one before.
 struct Reduction {
   std::size_t collective = 0;
@@ -270,9 +279,7 @@ struct Reduction {
 };
 std::vector<Reduction> reductions_of(std::span<const TracedCollective> collectives, const StepAnatomy& step,
                                      std::span<const Tensor> gradients) {
-  std::vector<std::pair<std::int64_t, Bytes>> ready;
-  for (std::size_t g = 0; g < gradients.size(); ++g) ready.emplace_back(step.gradients[g].ready_ns, gradients[g].size);
-  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::vector<Ready> ready = in_order_of_readiness(step, gradients);
   std::vector<Reduction> reductions;
   for (std::size_t c = 0; c < collectives.size(); ++c)
     if (naming::is_reduction(collectives[c].operation)) reductions.push_back({c, 0, {}});
@@ -319,9 +326,7 @@ class Serial {
 /// Reductions that a tensor's own hook issues come before its gradient is taken: then there is one for each, in order.
 void count_one_each(std::vector<Reduction>& reductions, std::span<const TracedCollective> collectives,
                     const StepAnatomy& step, std::span<const Tensor> gradients) {
-  std::vector<std::pair<std::int64_t, Bytes>> ready;
-  for (std::size_t g = 0; g < gradients.size(); ++g) ready.emplace_back(step.gradients[g].ready_ns, gradients[g].size);
-  std::sort(ready.begin(), ready.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::vector<Ready> ready = in_order_of_readiness(step, gradients);
   if (reductions.size() != ready.size()) return;
   for (std::size_t i = 0; i < ready.size(); ++i)
     if (collectives[reductions[i].collective].size != ready[i].second) return;

@@ -63,12 +63,12 @@ TEST_CASE("as traced: buckets are recognised by what they carry, and take as lon
   CHECK(ddp.caution().find("19.0 % too slow") != std::string::npos);
 
   p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
-  CHECK(as_traced(p).plan == "ddp(bucket=16 MiB, first=16 MiB)");
+  CHECK(as_traced(p).plan == "ddp(bucket=16 MiB)");
   CHECK(milli(as_traced(p).predicted) == doctest::Approx(4 + 8 + 8 + 1));
   CHECK(as_traced(p).caution().empty());
   // Half the bytes on the wire.
   p.messages = {{mebibytes(10), milliseconds(1), 2}, {mebibytes(10), milliseconds(4), 2}};
-  CHECK(as_traced(p).plan == "ddp(bucket=16 MiB, first=16 MiB), compressed");
+  CHECK(as_traced(p).plan == "ddp(bucket=16 MiB), compressed");
   CHECK(milli(as_traced(p).predicted) == doctest::Approx(4 + 8 + 4 + 1));
   // Updated parameters that are sent round.
   p.collectives.push_back(seen("broadcast", 4, 40 * mebi, milliseconds(5)));

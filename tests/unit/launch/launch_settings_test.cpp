@@ -184,7 +184,7 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
 
 TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, nothing else") {
   Layout l = layout(1, 8, 1);
-  CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).text, "DistributedDataParallel(model, bucket_cap_mb=25)"));
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).text, "DistributedDataParallel(model)"));
   CHECK(contains(settings("PyTorch DDP", prediction(l, 4)).text, "no_sync"));
   CHECK(contains(settings("Horovod", prediction(l, 4)).text, "backward_passes_per_step=4"));
   CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).cannot, "zero=0"));

@@ -645,12 +645,13 @@ class Worker {
     std::vector<Bucket> buckets;
     std::map<DataType, std::size_t> open;
     std::map<DataType, int> opened;
+    const double first = value("first") > 0 ? value("first") : value("bucket") == 26214400 ? 1048576 : value("bucket");
     for (std::uint32_t t = 0; t < tensors(); ++t) {
       const DataType type = p_.tensors[t].dtype;
       if (!open.contains(type)) open[type] = buckets.size(), buckets.emplace_back(), ++opened[type];
       Bucket& bucket = buckets[open[type]];
       bucket.run.push_back(t);
-      if (size_of_run(bucket.run) < value(opened[type] == 1 ? "first" : "bucket")) continue;
+      if (size_of_run(bucket.run) < (opened[type] == 1 ? first : value("bucket"))) continue;
       bucket.closed = true;
       open.erase(type);
     }

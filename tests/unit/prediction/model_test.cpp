@@ -242,7 +242,7 @@ TEST_CASE("a plan written by hand is predicted as the strategy that would write 
     Cluster cluster = plain_cluster(8, BytesPerSecond(1e9), microseconds(20));
     if (device) cluster.stragglers.slow.push_back({1, 1.2, {}, 1});
     for (const auto& [text, discipline] :
-         {std::pair("wfbp", Discipline::fifo), std::pair("ddp(bucket=0 B, first=0 B)", Discipline::in_order)}) {
+         {std::pair("wfbp", Discipline::fifo), std::pair("ddp(bucket=0 B)", Discipline::in_order)}) {
       CommPlan plan;
       plan.channels.push_back({"net", discipline, Bytes(0)});
       for (std::uint32_t t = 0; t < profile.tensors.size(); ++t) {

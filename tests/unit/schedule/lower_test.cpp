@@ -82,7 +82,7 @@ TEST_CASE("a worker pays for packing what travels together, and for each message
   constexpr long long compute = 7000, before = 10, after = 40;
   // One bucket; two buckets of a tensor each, which are copied as well; a message for each tensor where it lies.
   CHECK(step("bsp", two) == compute + before + 300 + 1000 + after);
-  CHECK(step("ddp(first=1 MiB)", two) == compute + before + 300 + 2000 + after);
+  CHECK(step("ddp", two) == compute + before + 300 + 2000 + after);
   CHECK(step("wfbp", two) == compute + before + 300 + 2000);
   CHECK(step("ddp+accumulate(steps=2)", two) ==
         (2 * compute - 1000 + 2 * before + 300 + 2000 + after) / 2);  // only the second step sends and updates
