@@ -6,6 +6,8 @@ A job is a model as it is trained: `gpt`, `emu-gpt` (on the emulated accelerator
 import dataclasses
 import os
 
+import plans
+
 # Divided by model, before anything was measured: rows of the first kind may be fitted to, the others judge.
 SPLIT = {"resnet18": "calibration", "mlp": "calibration", "gpt": "held_out", "recommender": "held_out"}
 BATCHES = {"resnet18": (16, 8), "gpt": (4, 2), "mlp": (256, 64), "recommender": (512, 128)}
@@ -18,8 +20,8 @@ DATA_PARALLEL = ["ddp:25", "ddp:1", "ddp:5", "ddp:100", "ddp:25:view", "ddp:25:s
 SHARDED = ["fsdp:block", "fsdp:model", "fsdp:block:keep", "fsdp:block:prefetch", "fsdp:block:ring", "fsdp:model:ring"]
 REAL = DATA_PARALLEL + SHARDED + ["fp16", "bf16", "powersgd:1", "accumulate:4", "localsgd:4", "zero1:25", "tp", "sp",
                                   "pp:gpipe:4", "pp:1f1b:4", "pp:interleaved:4", "pp:zb:4", "pp:zbv:4", "embeddings"]
-EMULATED = ["ddp:25", "ddp:1", "ddp:5", "ddp:100", "noov:25", "wfbp", "dear:5", "ps:1", "fsdp:block", "fsdp:model",
-            "fsdp:block:keep", "fsdp:block:2", "fsdp:block:ring", "fsdp:block:ring:prefetch", "hsdp:block",
+EMULATED = ["ddp:25", "ddp:1", "ddp:5", "ddp:100", "noov:25", "wfbp", "dear:5", "ps:1", "rpc", "fsdp:block",
+            "fsdp:model", "fsdp:block:keep", "fsdp:block:2", "fsdp:block:ring", "fsdp:block:ring:prefetch", "hsdp:block",
             "pp:gpipe:4", "pp:1f1b:4", "pp:interleaved:4"]
 OTHER_BATCH, WITH_COMPILE = ["ddp:25", "ddp:1", "fsdp:block:ring", "pp:1f1b:2"], ["ddp:25", "fsdp:block:ring"]
 QUICK = {"gpt": ["ddp:25", "ddp:1", "ddp:25:static", "fp16", "accumulate:4", "localsgd:4", "zero1:25", "fsdp:block",
@@ -29,7 +31,7 @@ QUICK = {"gpt": ["ddp:25", "ddp:1", "ddp:25:static", "fp16", "accumulate:4", "lo
          "mlp": ["ddp:25", "wfbp", "fsdp:model:ring"],
          "recommender": ["ddp:25", "embeddings"],
          "emu-gpt": ["ddp:25", "ddp:1", "wfbp", "dear:5", "fsdp:block", "fsdp:block:ring", "hsdp:block", "pp:1f1b:4"],
-         "emu-resnet18": ["ddp:25", "ddp:1", "ps:1"]}
+         "emu-resnet18": ["ddp:25", "ddp:1", "ps:1", "rpc"]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +72,8 @@ def fits(job, world, strategy):
         return job.model in LAYERED and not job.compiled and enough
     if kind == "embeddings":
         return job.model == "recommender" and not job.emulated
-    if kind in ("ps", "hsdp"):
-        return world == 4
-    if strategy.startswith("fsdp:block:2"):  # divided again over two of four
-        return world == 4
+    if kind == "hsdp" or plans.has_servers(strategy) or strategy.startswith("fsdp:block:2"):
+        return world == 4  # two and two
     if kind == "local":
         return world == 2 and not job.emulated
     if job.emulated and job.model == "recommender":

@@ -11,6 +11,7 @@ PLANS = {
     "wfbp": "wfbp",
     "dear": "dear(bucket={} MiB, prefetch=1000)",  # all all-gathers are queued at once
     "ps": "wfbp_ps(partition={} MiB)",
+    "rpc": "bsp_ps",
     "fp16": "ddp(first=25 MiB)+fp16",
     "bf16": "ddp(first=25 MiB)+fp16",  # two bytes an element
     "powersgd": "ddp(first=25 MiB)+powersgd(rank={})",
@@ -81,9 +82,14 @@ def samples_of(strategy, workers, batch):
     return batch if strategy.partition(":")[0] in TOGETHER else batch * workers
 
 
+def has_servers(strategy):
+    """Whether half of the processes are parameter servers."""
+    return strategy.partition(":")[0] in ("ps", "rpc")
+
+
 def workers_of(strategy, world):
     """How many of the processes train, and how many are parameter servers."""
-    servers = world - world // 2 if strategy.startswith("ps") else 0
+    servers = world - world // 2 if has_servers(strategy) else 0
     return world - servers, servers
 
 
@@ -163,9 +169,9 @@ def predicted(program, profile, cluster, plan, workers, servers=0, samples=None,
         command += ["--global-batch", str(samples)]
     command += ["--same-device"] if faster == 1.0 else ["--faster-compute", f"{faster:.6f}"]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode in (1, 2):
+    if done.returncode == 2 or not done.stdout.startswith("{"):
         return {"refused": " ".join((done.stderr or done.stdout).split())}
-    if done.returncode:
+    if done.returncode not in (0, 1):  # 1: no plan, and why
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
     answer = json.loads(done.stdout)
     return answer if answer.get("iteration_s") else {"refused": answer.get("reason", "no step time")}

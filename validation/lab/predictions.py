@@ -72,7 +72,7 @@ class Predictions:
         plan = plans.plan_of(row["strategy"], row["workers"], job.batch)
         if plan is None:
             return None, {"refused": "stepcast has no plan for it"}
-        servers = row["workers"] if row["strategy"].startswith("ps") else 0
+        servers = row["workers"] if plans.has_servers(row["strategy"]) else 0
         try:
             profile = self.profile_of(job)
         except (OSError, cases.Unreadable) as error:

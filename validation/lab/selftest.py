@@ -128,6 +128,7 @@ class Plans(unittest.TestCase):
 
     def test_half_of_the_processes_are_servers(self):
         self.assertEqual(plans.workers_of("ps:1", 4), (2, 2))
+        self.assertEqual(plans.workers_of("rpc", 4), (2, 2))
         self.assertEqual(plans.workers_of("ddp:1", 4), (4, 0))
 
     def test_calibration_is_checked_against_the_line(self):

@@ -190,6 +190,7 @@ class PerTensor(Local):
 
 # Strategies of modules that need this one, or that take long to import.
 ELSEWHERE = {"dear": ("point_to_point", "Dear"), "ps": ("point_to_point", "ParameterServers"),
+             "rpc": ("remote_servers", "RemoteServers"),
              "fsdp": ("sharded", "FullySharded"), "hsdp": ("sharded", "HybridSharded"), "zero1": ("sharded", "ZeroOne"),
              "tp": ("tensor_parallel", "TensorParallel"), "sp": ("tensor_parallel", "SequenceParallel"),
              "pp": ("pipeline", "Pipeline"), "embeddings": ("embeddings", "DividedTables")}

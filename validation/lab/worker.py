@@ -29,6 +29,7 @@ class Job:
 
     def __init__(self, worker, order):
         self.rank, self.world, self.schedule_thread = worker.rank, worker.world, worker.schedule_thread
+        self.first_address = worker.first_address
         self.stages, self.name, self.batch = order.get("stages"), order["model"], order["batch"]
         self.inputs, self.labels, self.loss, self.device = None, torch.zeros(self.batch), models.loss, None
         if self.stages:
@@ -73,7 +74,7 @@ class Job:
 
 class Worker:
     def __init__(self, rank, world, address):
-        self.rank, self.world = rank, world
+        self.rank, self.world, self.first_address = rank, world, address.partition(":")[0]
         self.processor = rank % os.cpu_count()
         os.sched_setaffinity(0, {self.processor})
         self.main = threading.get_native_id()
