@@ -29,7 +29,15 @@ ProfileOptions options_of(const InputFlags& flags) {
     if (samples <= 0) throw InputError("--batch", "a positive number of samples", flags.batch);
     if (samples > 1e12) throw InputError("--batch", "at most 1e12 samples", flags.batch);
   }
-  return profile_options_of(is_described(flags) ? "" : flags.model, samples, "--model");
+  double parameters = 0;
+  if (!flags.parameters.empty()) {
+    parameters = large_number_of(flags.parameters, "--parameters");
+    if (!(parameters >= 1 && parameters <= 1e14))
+      throw InputError("--parameters", "from 1 to 1e14 of them", flags.parameters);
+    if (!flags.model.empty())
+      throw InputError("--parameters", "either a number of parameters, or a model that has them", "both");
+  }
+  return profile_options_of(is_described(flags) ? "" : flags.model, samples, parameters, "--model");
 }
 
 std::optional<Cluster> cluster_in_file(const std::string& name) {
@@ -54,6 +62,8 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
   app.add_option("--model", flags.model,
                  "Shipped list that names a trace's tensors; or, without a trace, a description: "
                  "gpt:hidden=4096,layers=32,heads=32,seq=2048");
+  app.add_option("--parameters", flags.parameters,
+                 "How many parameters are trained, where the trace has no shapes: 350M, 1.5B");
   app.add_option("--device", flags.device, "Device of a described model (list devices) or a JSON file");
   app.add_option("--batch", flags.batch, "Samples of a worker in each step, where the trace does not say");
   app.add_option("--step", flags.step,

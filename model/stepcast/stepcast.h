@@ -104,6 +104,7 @@ typedef struct stepcast_source {
  * execution trace, a table of layers), or the one profile, written by stepcast, that is the only source.
  * Settings:
  *   model=resnet50     shipped list of parameters, for traces without shapes
+ *   parameters=350M    how many there are, for traces without shapes
  *   batch=32           samples a step of one worker; else from the shapes
  *   step=204ms         how long a step takes without the profiler; the host's work is scaled to it
  *   strict=yes         refuse damaged input instead of repairing it (yes or no)

@@ -136,6 +136,8 @@ def bad_flags() -> list[list[str]]:
         [*recommend, *CLUSTER, "--servers", "-1"], [*recommend, *CLUSTER, "--allow", "everything"],
         [*recommend, *CLUSTER, "--collective", "rign"], [*recommend, *CLUSTER, "--collective", "table"],
         [*recommend, *CLUSTER, "--model", "resnet19"], [*recommend, *CLUSTER, "--batch", "0"],
+        [*recommend, *CLUSTER, "--parameters", "lots"], [*recommend, *CLUSTER, "--parameters", "350 MB"],
+        [*recommend, *CLUSTER, "--parameters", "0"], [*recommend, *CLUSTER, "--parameters", "11M"],
         [*recommend, *CLUSTER, "--batch", "lots"], [*recommend, *CLUSTER, "--batch", "1e300"],
         [*recommend, *CLUSTER, "--faster-compute", "0"],
         [*recommend, *CLUSTER, "--faster-compute", "-2"], [*recommend, *CLUSTER, "--faster-compute", "inf"],

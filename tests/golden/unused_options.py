@@ -139,7 +139,7 @@ UNDECIDED = ("gpu",)
 # Values by option. Several are tried: what is given has to change something, or be refused.
 VALUES = {
     "--model": ["gpt:hidden=512,layers=4,heads=4,seq=128,vocab=1024", "resnet50"],
-    "--device": ["a100-sxm4-80gb"], "--batch": ["48"], "--kernels": [KERNELS],
+    "--device": ["a100-sxm4-80gb"], "--batch": ["48"], "--parameters": ["350M"], "--kernels": [KERNELS],
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
     "--cluster": ["16x4-a100-100gbe"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
     "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],

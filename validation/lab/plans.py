@@ -160,13 +160,16 @@ def contention_of(alone, busy, compute_alone_s, compute_busy_s):
             "compute_under_communication": round(max(1.0, compute_busy_s / compute_alone_s), 4)}
 
 
-def predicted(program, profile, cluster, plan, workers, servers=0, samples=None, faster=1.0):
-    """What stepcast answers, as JSON's value, or {"refused": why} where it has no prediction for the plan."""
-    command = [program, "predict", profile, "--cluster", cluster, "--workers", str(workers), "--plan", plan, "--json"]
+def predicted(program, files, cluster, plan, workers, servers=0, samples=None, faster=1.0, step_s=None):
+    """What stepcast answers of a profile or of traces, as JSON's value, or {"refused": why} where it has no prediction
+    for the plan."""
+    command = [program, "predict", *files, "--cluster", cluster, "--workers", str(workers), "--plan", plan, "--json"]
     if servers:
         command += ["--servers", str(servers)]
     if samples and plan.startswith("layout"):
         command += ["--global-batch", str(samples)]
+    if step_s:
+        command += ["--step", f"{step_s:.6f} s"]
     command += ["--same-device"] if faster == 1.0 else ["--faster-compute", f"{faster:.6f}"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 2 or not done.stdout.startswith("{"):

@@ -61,7 +61,7 @@ class Predictions:
                 read = cases.profile_of_trace(self.program, self.trace_of(job))
                 self.profiles[job.name] = read
                 path.write_text(json.dumps(read) + "\n")
-                lone = plans.predicted(self.program, str(path), str(self.folder / f"{next(iter(self.clusters))}.json"),
+                lone = plans.predicted(self.program, [str(path)], str(self.folder / f"{next(iter(self.clusters))}.json"),
                                        "bsp", 1)
                 self.faster[job.name] = lone["iteration_s"] / self.steps[job.name]
         return str(path)
@@ -79,7 +79,7 @@ class Predictions:
             return plan, {"refused": str(error)}
         cluster = str(self.folder / f"{cases.cluster_name(row)}.json")
         samples = plans.samples_of(row["strategy"], row["workers"], job.batch)
-        return plan, plans.predicted(self.program, profile, cluster, plan, row["workers"], servers, samples,
+        return plan, plans.predicted(self.program, [profile], cluster, plan, row["workers"], servers, samples,
                                      self.faster.get(job.name, 1.0))
 
 

@@ -33,7 +33,8 @@ def checked(program, folder, key, names, issued):
     with tempfile.TemporaryDirectory() as out:
         row["export"], _ = said(program, "export", files, "-o", str(pathlib.Path(out) / "run"))
     row["unclassified"] = max((t["unclassified_share"] for t in traces), default=None)
-    row["ranks_joined"] = sorted(t["rank"] for t in traces if t["rank"] is not None) == list(range(len(names)))
+    ranks = sorted(t["rank"] for t in traces if t["rank"] is not None)
+    row["ranks_joined"] = ranks == list(range(len(names))) or len(names) == 1  # alone one has no rank
     row["groups"] = max((t["process_groups"] for t in traces), default=None)
     row["operations_traced"] = [t["collectives"]["count"] / max(1, t["steps"]) for t in traces]
     row["operations_issued"] = issued[:len(names)]

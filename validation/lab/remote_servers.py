@@ -61,7 +61,8 @@ class RemoteServers(Local):
         os.environ["TP_SOCKET_IFNAME"] = os.environ["GLOO_SOCKET_IFNAME"]
         rpc.init_rpc(f"rank{job.rank}", rank=job.rank, world_size=job.world,
                      rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-                         num_worker_threads=4, init_method=f"tcp://{job.first_address}:{PORT + meetings}"))
+                         num_worker_threads=4, init_method=f"tcp://{job.first_address}:{PORT + meetings}",
+                         _transports=["uv"], _channels=["basic"]))  # TCP: it would find that all share a machine
         self.shares, filled = [[] for _ in range(job.world - self.workers)], [0] * (job.world - self.workers)
         for p in sorted(self.parameters, key=lambda p: -p.numel()):
             least = filled.index(min(filled))

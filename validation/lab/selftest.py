@@ -161,7 +161,7 @@ class Plans(unittest.TestCase):
                 program = pathlib.Path(folder) / "stepcast"
                 program.write_text(f"#!/bin/sh\necho '{text}'\nexit {code}\n")
                 program.chmod(program.stat().st_mode | stat.S_IXUSR)
-                self.assertEqual(plans.predicted(str(program), "p", "c", "ddp", 2), expected)
+                self.assertEqual(plans.predicted(str(program), ["p"], "c", "ddp", 2), expected)
 
     def test_stepcast_takes_the_cluster_and_the_profile(self):
         program = os.environ.get("STEPCAST") or shutil.which("stepcast")
@@ -173,9 +173,9 @@ class Plans(unittest.TestCase):
             points = {2: {"all_reduce": [(1024, 1e-3), (1 << 20, 9e-3)], "ring_all_gather": [(1024, 1e-3)],
                           "send": [(1024, 1e-3)]}}
             cluster.write_text(json.dumps(plans.cluster_of(1000, points, ring=True)))
-            alone = plans.predicted(program, str(profile), str(cluster), "bsp", 1)["iteration_s"]
+            alone = plans.predicted(program, [str(profile)], str(cluster), "bsp", 1)["iteration_s"]
             self.assertAlmostEqual(alone, 0.1 + 0.2 + 0.01, places=6)
-            both = plans.predicted(program, str(profile), str(cluster), plans.plan_of("noov:25"), 2)["iteration_s"]
+            both = plans.predicted(program, [str(profile)], str(cluster), plans.plan_of("noov:25"), 2)["iteration_s"]
             self.assertAlmostEqual(both - alone, 1e-3 + (8192 + 400 - 1024) / ((1 << 20) - 1024) * 8e-3, places=6)
 
 

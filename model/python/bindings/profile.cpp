@@ -45,12 +45,12 @@ struct Buffers {
 };
 using Files = std::vector<std::pair<std::string, py::buffer>>;
 
-ProfilePtr read(const Files& files, const std::string& model, double batch, const std::string& step,
+ProfilePtr read(const Files& files, const std::string& model, double batch, double parameters, const std::string& step,
                 const Files& kernels, bool strict, bool check) {
   const Buffers buffers(files), rules(kernels);
   WithoutGil released;
   if (buffers.sources.empty()) throw InputError("read", "a trace or more, or a profile", "none");
-  const ProfileOptions options = profile_options_of(model, batch, "model");
+  const ProfileOptions options = profile_options_of(model, batch, parameters, "model");
   if (!step.empty()) (void)seconds_of(step, "step");  // told before a large file is read
   const Documents documents =
       documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }},

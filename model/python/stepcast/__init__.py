@@ -34,9 +34,9 @@ Quantity = _typing.Union[float, str]
 Traced = _typing.Union[Profile, File]
 
 
-def read(*files, model="", batch=0, step="", kernels=None, strict=False, check=True):
+def read(*files, model="", batch=0, parameters=0, step="", kernels=None, strict=False, check=True):
     """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds."""
-    return _files.read(files, model, batch, step, kernels, strict, check)
+    return _files.read(files, model, batch, parameters, step, kernels, strict, check)
 
 
 def describe(model, device, *, batch=1):

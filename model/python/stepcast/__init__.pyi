@@ -162,12 +162,13 @@ class Profile:
         """The profile as it would be on the cluster's device, where that is not the traced one: keep the traced compute
         times, or divide them. Without it, predictions on other devices raise `InputError`."""
 
-def read(*files: File, model: str = "", batch: float = 0, step: float | str = "", kernels: File | None = None,
-         strict: bool = False, check: bool = True) -> Profile:
+def read(*files: File, model: str = "", batch: float = 0, parameters: float = 0, step: float | str = "",
+         kernels: File | None = None, strict: bool = False, check: bool = True) -> Profile:
     """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds.
 
     `step` is how long a step takes without the profiler ("204 ms"); the host's work is scaled to it.
-    `model` names a shipped list of parameters for traces without shapes; `check=False` leaves the replay out.
+    `model` names a shipped list of parameters for traces without shapes, `parameters` says how many there are;
+    `check=False` leaves the replay out.
     """
 
 def describe(model: str, device: str, *, batch: float = 1) -> Profile:

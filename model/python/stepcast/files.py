@@ -157,13 +157,16 @@ def text_of_file(file: Any) -> tuple[str, str]:
         raise InputError(name, "text in UTF-8", "other bytes") from None
 
 
-def read(files: Iterable[Any], model: str, batch: float, step: Any, kernels: Any, strict: bool, check: bool) -> Any:
+def read(files: Iterable[Any], model: str, batch: float, parameters: float, step: Any, kernels: Any, strict: bool,
+         check: bool) -> Any:
     """The profile that the files hold or that their traces give."""
     samples = number_of(batch, "batch", "a number of samples")
+    count = number_of(parameters, "parameters", "a number of parameters")
     model = text_of(model, "model")
     sources = [named(file, i) for i, file in enumerate(files)]
     rules = [] if kernels is None else [named(kernels)]
-    return _stepcast.read(sources, model, samples, _step(step), rules, flag_of(strict, "strict"), flag_of(check, "check"))
+    return _stepcast.read(sources, model, samples, count, _step(step), rules, flag_of(strict, "strict"),
+                          flag_of(check, "check"))
 
 
 def _step(step: Any) -> str:
@@ -173,7 +176,7 @@ def _step(step: Any) -> str:
 
 def profile_of(traced: Any) -> Any:
     """A profile, or that of the trace that a file holds."""
-    return traced if isinstance(traced, _stepcast.Profile) else read([traced], "", 0, "", None, False, True)
+    return traced if isinstance(traced, _stepcast.Profile) else read([traced], "", 0, 0, "", None, False, True)
 
 
 def _quantity(value: Any, exact: Any, where: str) -> str:

@@ -19,7 +19,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view profile_keys[] = {"model", "batch", "step", "strict", "check", "kernels"};
+constexpr std::string_view profile_keys[] = {"model", "batch", "parameters", "step", "strict", "check", "kernels"};
 constexpr std::string_view cluster_keys[] = {
     "cluster",     "workers",     "per-node",      "network", "inside", "servers", "collective", "device-memory",
     "slow-worker", "late-worker", "degraded-link", "jitter",  "switch", "loss",    "stalls",     "rto"};
@@ -43,7 +43,9 @@ stepcast_profile profile_of_sources(std::span<const Source> sources, const CSett
   const std::string batch = settings.text("batch"), kernels = settings.text("kernels");
   const double samples = batch.empty() ? 0 : number_of(batch, "batch");
   if (!batch.empty() && samples <= 0) throw InputError("batch", "a positive number of samples", in_quotes(batch));
-  const ProfileOptions options = profile_options_of(settings.text("model"), samples, "model");
+  const std::string parameters = settings.text("parameters");
+  const double count = parameters.empty() ? 0 : large_number_of(parameters, "parameters");
+  const ProfileOptions options = profile_options_of(settings.text("model"), samples, count, "model");
   const std::string step = settings.text("step");
   if (!step.empty()) (void)seconds_of(step, "step");  // told before the sources are read
   const bool check = settings.yes("check", true);

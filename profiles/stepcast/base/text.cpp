@@ -218,6 +218,16 @@ std::int64_t integer_of(std::string_view text, std::string_view where, std::int6
   return value;
 }
 
+double large_number_of(std::string_view text, std::string_view where) {
+  static constexpr std::array<Unit, 7> units{
+      {{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}}};
+  const Context context{where, "a number such as '350M', '1.5B' or '25557032'", text};
+  const auto [number, name] = split(context);
+  const auto unit = std::ranges::find(units, name, &Unit::name);
+  if (unit == units.end()) context.refuse("its unit is K, M, B or T");
+  return number * unit->si;
+}
+
 std::string text_of(Seconds time) {
   static constexpr std::array<Unit, 5> units{{{"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
   return time.value() == 0 ? "0 s" : four_digits(time.value(), units);

@@ -25,6 +25,9 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] std::int64_t integer_of(std::string_view text, std::string_view where, std::int64_t low,
                                       std::int64_t high);
 
+/// A large number, with a unit of thousands or without: "350M", "1.5B" (10^9, as models are named), "25557032".
+[[nodiscard]] double large_number_of(std::string_view text, std::string_view where);
+
 /// "1.234 ms": four significant digits in the unit that keeps the number between 1 and 1000.
 [[nodiscard]] std::string text_of(Seconds);
 /// "25.0 MiB" with binary prefixes; "97.5 MiB".

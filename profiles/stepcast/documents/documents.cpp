@@ -304,6 +304,9 @@ Profile profile_of(const Documents& documents, const ProfileOptions& options, st
   if (documents.profile) {
     if (!options.model.empty())
       throw InputError(std::string(where), "a trace to apply it to", "a profile, which has its tensors");
+    if (options.parameter_count > 0)
+      throw InputError(where.starts_with("--") ? "--parameters" : "parameters", "a trace to apply them to",
+                       "a profile, which has its tensors");
     Profile profile = *documents.profile;
     if (options.batch_samples > 0) profile.batch_samples = options.batch_samples;
     return profile;
@@ -317,11 +320,15 @@ Profile profile_of(const Documents& documents, const ProfileOptions& options, st
   return profile;
 }
 
-ProfileOptions profile_options_of(std::string_view shipped, double batch_samples, std::string_view where) {
+ProfileOptions profile_options_of(std::string_view shipped, double batch_samples, double parameter_count,
+                                  std::string_view where) {
   if (!(batch_samples >= 0 && batch_samples <= 1e12))
     throw InputError("batch", "a number of samples from 0 to 1e12", std::to_string(batch_samples));
+  if (!(parameter_count >= 0 && parameter_count <= 1e14))
+    throw InputError("parameters", "a number of parameters from 0 to 1e14", std::to_string(parameter_count));
   ProfileOptions options;
   options.batch_samples = batch_samples;
+  options.parameter_count = parameter_count;
   if (shipped.empty()) return options;
   const ModelDescription* model = shipped_model(shipped);
   if (!model) {
@@ -330,6 +337,8 @@ ProfileOptions profile_options_of(std::string_view shipped, double batch_samples
     throw InputError(std::string(where), "one of " + listed(names) + ", or a description such as 'gpt:layers=24,...'",
                      in_quotes(shipped), did_you_mean(shipped, names));
   }
+  if (parameter_count > 0)
+    throw InputError("parameters", "either a number of parameters, or a model's list of them", "both");
   options.model = model->name;
   options.parameters = model->parameters;
   return options;

@@ -49,9 +49,9 @@ void use_kernel_rules(const Source& kernels, std::span<Trace> traces);
 /// The profile that the documents hold or that their traces give. Throws InputError for pipelined jobs, for traces
 /// without a step, and, naming `where`, for a model's name beside a profile, which has its tensors.
 [[nodiscard]] Profile profile_of(const Documents&, const ProfileOptions&, std::string_view where = "model");
-/// Options for the traces of a shipped model ("" for none) with so many samples a step (0: as traced). Throws
-/// InputError, naming `where` ("--model"), for an unknown one.
+/// Options for the traces of a shipped model ("" for none) with so many samples a step (0: as traced) and so many
+/// parameters (0: as traced). Throws InputError, naming `where` ("--model"), for an unknown one.
 [[nodiscard]] ProfileOptions profile_options_of(std::string_view shipped_model, double batch_samples,
-                                                std::string_view where = "model");
+                                                double parameter_count = 0, std::string_view where = "model");
 
 }  // namespace stepcast

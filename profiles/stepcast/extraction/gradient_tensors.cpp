@@ -75,15 +75,21 @@ class Finder {
     std::optional<std::vector<Shaped>> shapes = accumulated_shapes();
     if (!shapes) shapes = argument_shapes();
     if (shapes) {
+      if (options_.parameter_count > 0)
+        throw InputError(trace_.source, "a trace without shapes beside a number of parameters", "shapes of its own",
+                         "leave the number of parameters out");
       use_shapes(*shapes);
       adopt_names();
     } else if (!options_.parameters.empty()) {
       use_parameters(options_.parameters);
       out_.assumed.push_back("gradient sizes from the given model description");
-    } else if (!use_recognised_model() && !use_reductions()) {
+    } else if (options_.parameter_count > 0) {
+      use_count();
+    } else if (!use_recognised_model() && !use_messages() && !use_reductions()) {
       throw InputError(trace_.source, "gradient sizes (input shapes, or a model that is known)",
                        std::to_string(step_.gradients.size()) + " gradients without shapes",
-                       "pass --model NAME or a model description, or record the trace with record_shapes=True");
+                       "pass --parameters 350M (how many there are), --model NAME, or record the trace with "
+                       "record_shapes=True");
     }
     return std::move(out_);
   }
@@ -286,7 +292,68 @@ class Finder {
     return true;
   }
 
-  // ---- sizes from the reductions ----
+  // ---- sizes from what travels ----
+
+  /// How the gradients share the bytes of the messages that take them along: evenly within each. Empty where a gradient
+  /// travels with none, or with one of unknown size.
+  std::vector<double> shares_of_messages() const {
+    std::vector<const TracedCollective*> messages;
+    for (const TracedCollective& c : collectives_)
+      if (naming::is_reduction(c.operation)) messages.push_back(&c);
+    std::ranges::stable_sort(messages, {}, &TracedCollective::issued_ns);
+    std::vector<std::size_t> order(step_.gradients.size());
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    std::ranges::stable_sort(order, {}, [&](std::size_t g) { return step_.gradients[g].ready_ns; });
+    std::vector<double> bytes(order.size(), 0);
+    std::size_t next = 0;
+    for (const TracedCollective* m : messages) {
+      std::size_t end = next;
+      while (end < order.size() && step_.gradients[order[end]].ready_ns <= m->issued_ns) ++end;
+      if (end == next) continue;  // a loss, a norm
+      constexpr double smallest = 2;  // of a gradient of one element
+      const double each = m->size.value() / double(end - next);
+      if (each < smallest) return {};
+      for (; next < end; ++next) bytes[order[next]] = each;
+    }
+    if (next != order.size()) return {};
+    return bytes;
+  }
+
+  void use_bytes(const std::vector<double>& bytes) {
+    std::vector<int> used(step_.layers.size(), 0);
+    for (std::size_t g = 0; g < bytes.size(); ++g) {
+      Tensor tensor;
+      tensor.layer = step_.gradients[g].layer;
+      tensor.size = Bytes(bytes[g]);
+      tensor.name = out_.layer_names[tensor.layer] + ".parameter_" + std::to_string(used[tensor.layer]++);
+      out_.tensors.push_back(std::move(tensor));
+    }
+    out_.missing.push_back("input shapes");
+  }
+
+  bool use_messages() {
+    const std::vector<double> bytes = shares_of_messages();
+    if (bytes.empty()) return false;
+    use_bytes(bytes);
+    out_.assumed.push_back("gradient sizes: the bytes of each reduction (" + text_of(reduced()) +
+                           " in all), shared out evenly among the gradients that became ready before it");
+    return true;
+  }
+
+  /// So many parameters of four bytes; by messages where these have sizes.
+  void use_count() {
+    const Bytes all(options_.parameter_count * size_of(DataType::f32));
+    std::vector<double> bytes = shares_of_messages();
+    const bool by_messages = !bytes.empty();
+    if (!by_messages) bytes.assign(step_.gradients.size(), 1);
+    const double sum = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+    for (double& b : bytes) b *= all.value() / sum;
+    use_bytes(bytes);
+    out_.assumed.push_back("gradient sizes: " + text_of(all) + " of parameters, as their number says, shared out " +
+                           (by_messages ? "like the bytes of the reductions that take them along"
+                                        : "evenly among " + std::to_string(bytes.size()) + " gradients"));
+  }
+
 
   bool use_reductions() {
     constexpr double smallest_bytes = 4096;  // losses and norms are reduced too

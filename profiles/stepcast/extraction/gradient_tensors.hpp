@@ -3,8 +3,10 @@
 //
 // Sources, best first: the dimensions of the AccumulateGrad nodes; the parameter arguments of the operators that own
 // them; the description that the caller gives; a shipped model whose sequence of modules is that of the trace (and
-// whose size the observed all-reduces do not contradict); the sizes of the reductions themselves, one tensor each. If
-// none applies the sizes are unknown, which is an error: a forecast without gradient sizes would be a guess.
+// whose size the observed all-reduces do not contradict); the bytes of each reduction, shared out evenly among the
+// gradients that became ready before it; the number of parameters that the caller gives, shared out likewise; the sizes
+// of the reductions themselves, one tensor each. If none applies the sizes are unknown, which is an error: a forecast
+// without gradient sizes would be a guess.
 #include <stepcast/anatomy/step_anatomy.hpp>
 #include <stepcast/anatomy/traced_collectives.hpp>
 #include <stepcast/extraction/profile_of.hpp>

@@ -268,10 +268,11 @@ class PhaseAssembly {
       : index_(index), trace_(index.trace), options_(options), phases_(index) {}
 
   Profile result() {
-    if (options_.parameters.empty())
+    if (options_.parameters.empty() && !(options_.parameter_count > 0))
       throw InputError(trace_.source, "a trace that tells the sizes of the gradients, or --model",
                        "kernels between marked phases, without operators and shapes",
-                       "name the model with --model, or record with emit_nvtx(record_shapes=True) or torch.profiler");
+                       "name the model with --model, say how many parameters it has with --parameters 350M, or record "
+                       "with emit_nvtx(record_shapes=True) or torch.profiler");
     find_steps();
     p_.model = options_.model.empty() ? trace_.source : options_.model;
     p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
@@ -344,6 +345,19 @@ class PhaseAssembly {
 
   void deal_gradients() {
     const std::size_t pieces = p_.layers.size();
+    if (options_.parameters.empty()) {
+      const Bytes each(options_.parameter_count * size_of(DataType::f32) / double(pieces));
+      for (std::size_t l = pieces; l-- > 0;) {
+        Tensor tensor;
+        tensor.name = p_.layers[l].name;
+        tensor.size = each;
+        tensor.layer = static_cast<std::uint32_t>(l);
+        p_.tensors.push_back(std::move(tensor));
+      }
+      p_.assumed.push_back("gradient sizes: " + text_of(each * double(pieces)) + " of parameters, as their number " +
+                           "says, shared out evenly among " + counted(std::ssize(p_.layers), "piece"));
+      return;
+    }
     std::vector<std::size_t> of = ddp_pieces(options_.parameters, pieces);
     p_.assumed.push_back(of.empty() ? "gradients are dealt to the " + std::to_string(pieces) +
                                           " pieces of the backward pass by equal bytes, last parameters first"

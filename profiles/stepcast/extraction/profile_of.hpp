@@ -26,6 +26,8 @@ struct ProfileOptions {
   std::string model;  ///< name to give; empty: from the trace
   /// Parameter tensors to use when the trace has no shapes: a shipped model description, in forward order.
   std::vector<Tensor> parameters;
+  /// How many parameters are trained, where neither shapes nor messages say: shared out over the gradients. 0: unknown.
+  double parameter_count = 0;
   double batch_samples = 0;  ///< 0: from the input shapes if possible
 };
 

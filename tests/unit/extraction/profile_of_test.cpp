@@ -227,6 +227,42 @@ TEST_CASE("profile_of: without any shapes the sizes must come from a description
   CHECK_THROWS_AS((void)profile_of(t, options), InputError);
 }
 
+TEST_CASE("profile_of: without shapes the bytes of messages, or a number of parameters, are shared out") {
+  const auto without_shapes = [](Trace t) {
+    for (Event& e : t.events)
+      if (!t.strings[e.name].starts_with("gloo")) e.shapes = 0;
+    return t;
+  };
+  const auto sizes = [](const Profile& p) {
+    std::vector<double> out;
+    for (const Tensor& t : p.tensors) out.push_back(t.size.value());
+    return out;
+  };
+  const Trace alone = without_shapes(Scene().steps(5, 1000, host_step).trace());
+  ProfileOptions counted;
+  counted.parameter_count = 1200;
+  const Profile even = profile_of(alone, counted);
+  CHECK(sizes(even) == std::vector<double>{1600, 1600, 1600});
+  CHECK(mentions(even.assumed, "evenly among 3 gradients"));
+  CHECK(mentions(even.missing, "input shapes"));
+  // Shapes say it better.
+  CHECK_THROWS_AS((void)profile_of(Scene().steps(5, 1000, host_step).trace(), counted), InputError);
+
+  const auto two_buckets = [](Scene& s, int i) {
+    host_step(s, i);
+    s.add("gloo:all_reduce", 320, 10, gloo_thread, EventKind::annotation).shapes = s.text("[[68]]");
+    s.add("gloo:all_reduce", 570, 90, gloo_thread, EventKind::annotation).shapes = s.text("[[1200]]");
+  };
+  const Trace together = without_shapes(Scene().steps(5, 1000, two_buckets).trace());
+  const Profile by_messages = profile_of(together);
+  CHECK(sizes(by_messages) == std::vector<double>{136, 136, 4800});
+  CHECK(by_messages.messages.size() == 2);
+  CHECK(mentions(by_messages.assumed, "the bytes of each reduction"));
+  // Half as many bytes travel as there are: compressed.
+  counted.parameter_count = 2 * 1268;
+  CHECK(sizes(profile_of(together, counted)) == std::vector<double>{272, 272, 9600});
+}
+
 TEST_CASE("profile_of: a trace without backward pass is refused") {
   const auto inference = [](Scene& s, int) { s.forward("aten::conv2d", 20, 100, 1, "[[8,3,32,32],[16,3,5,5]]"); };
   try {
