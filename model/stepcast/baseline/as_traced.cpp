@@ -116,7 +116,8 @@ AsTraced reduced(const Profile& p, const std::vector<Group>& groups, Seconds rou
   return out;
 }
 
-/// What was recorded of the operations that `wanted` names, as the table of another: mean size and mean time.
+/// What was recorded of the operations that `wanted` names, as the table of another: its time goes by the bytes, so
+/// that the sum is that of the recording, however many messages carry them.
 struct Recorded {
   Bytes size;
   Seconds duration;
@@ -132,8 +133,9 @@ Recorded recorded(const Profile& p, const Wanted& wanted) {
   return sum;
 }
 MeasuredCollective table_of(std::string_view operation, const Recorded& r, std::int64_t workers) {
-  const auto n = static_cast<double>(r.count);
-  return {std::string(operation), workers, {r.size / n}, {r.duration / n}, "this trace"};
+  constexpr double smallest = 1e-9;
+  return {
+      std::string(operation), workers, {r.size * smallest, r.size}, {r.duration * smallest, r.duration}, "this trace"};
 }
 
 /// Parameters are gathered before they are used, once a step or once a pass, and gradients scattered: as many times a

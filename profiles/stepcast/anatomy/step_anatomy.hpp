@@ -40,12 +40,13 @@ struct AnatomyGradient {
   Cost packing{};             ///< its hook and its copy into a bucket, less the issue of a message
 };
 
-/// What DistributedDataParallel does on the worker itself in one step, beside the packing of each gradient.
+/// What DistributedDataParallel, or FSDP, does on the worker itself in one step, beside the packing of each gradient.
 struct CommunicationCosts {
   Cost before;                  ///< ahead of the forward pass
   Cost after;                   ///< behind the last gradient, unpacking
   std::int64_t issuing_ns = 0;  ///< of the host, in hooks, in calls that issue collectives
   std::uint32_t messages = 0;   ///< the number of those calls
+  Cost sharding;                ///< around FSDP's collectives: copies in and out, views
 };
 
 /// An operator of the forward pass; `saves`: some backward node belongs to it.

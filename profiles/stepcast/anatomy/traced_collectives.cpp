@@ -101,6 +101,7 @@ class Reader {
     if (level_ == Level::kernels) find_calls();
   }
 
+  [[nodiscard]] Level level() const { return level_; }
   [[nodiscard]] bool counts(std::uint32_t i) const { return counts_at(index_, i, level_); }
   /// Must be called for the collectives in order.
   TracedCollective collective(std::uint32_t i) {
@@ -242,11 +243,40 @@ class Reader {
 
 }  // namespace
 
+namespace {
+
+/// A library that carries collectives out on threads of its own begins them when those before are through: each was
+/// issued by the call of its operation in whose turn it is. Left alone where calls and collectives do not go together.
+void issue_by_calls(std::vector<TracedCollective>& collectives, const TraceIndex& index) {
+  std::map<std::string, std::vector<std::int64_t>> calls;
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i)
+    if (counts_at(index, i, Level::calls))
+      calls[naming::collective_operation(index.trace.text(index.trace.events[i].name))].push_back(
+          index.trace.events[i].start_ns);
+  std::map<std::string, std::vector<TracedCollective*>> carried_out;
+  for (TracedCollective& c : collectives) {
+    if (index.parent[c.event] != no_index) return;  // within its call
+    const auto of_its_kind = calls.find(c.operation);
+    // A collective before the first call was issued before the recording began.
+    if (of_its_kind != calls.end() && c.start_ns >= of_its_kind->second.front()) carried_out[c.operation].push_back(&c);
+  }
+  constexpr std::size_t still_queued = 2;  // when the recording ended
+  for (const auto& [operation, queue] : carried_out) {
+    const std::vector<std::int64_t>& issued = calls.at(operation);
+    bool in_turn = queue.size() <= issued.size() && issued.size() <= queue.size() + still_queued;
+    for (std::size_t k = 0; in_turn && k < queue.size(); ++k) in_turn = issued[k] <= queue[k]->start_ns;
+    for (std::size_t k = 0; in_turn && k < queue.size(); ++k) queue[k]->issued_ns = issued[k];
+  }
+}
+
+}  // namespace
+
 std::vector<TracedCollective> collectives_of(const TraceIndex& index) {
   std::vector<TracedCollective> out;
   Reader reader(index);
   for (std::uint32_t i = 0; i < index.trace.events.size(); ++i)
     if (reader.counts(i)) out.push_back(reader.collective(i));
+  if (reader.level() == Level::annotations) issue_by_calls(out, index);
   return out;
 }
 

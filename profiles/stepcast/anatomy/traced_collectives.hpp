@@ -26,7 +26,7 @@ struct TracedCollective {
   Seconds duration;
   Seconds waiting;  ///< not part of `duration`; known only when several ranks are read together (ranks.hpp)
   std::int64_t group_size = -1;
-  std::int64_t issued_ns = 0;  ///< start of the host event that launched it; without one its own start
+  std::int64_t issued_ns = 0;  ///< start of the host event that launched or queued it; without one its own start
 };
 
 /// All collectives of the trace, in order.

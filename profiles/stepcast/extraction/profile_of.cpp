@@ -254,13 +254,15 @@ class Assembly {
     CommunicationWork& work = p_.communication;
     work.before = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.before; });
     work.after = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.after; });
-    const std::uint32_t messages = steps.front().communication.messages;
-    if (messages > 0)
-      work.message = median_seconds(steps, [](const StepAnatomy& s) {
-        return s.communication.issuing_ns / std::max<std::int64_t>(1, s.communication.messages);
-      });
+    work.message = issue_of(steps);
     if (!index_.distributed) {
       estimate_copies();
+      return;
+    }
+    const PassCost sharding =
+        median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.sharding; });
+    if (sharding.host > Seconds(0)) {
+      share_out(sharding);
       return;
     }
     const std::size_t gradients = steps.front().gradients.size();
@@ -273,6 +275,34 @@ class Assembly {
     }
     if (p_.tensors.size() != gradients)
       for (Tensor& tensor : p_.tensors) tensor.packing = spread / double(p_.tensors.size());
+  }
+
+  /// FSDP copies each parameter out of what was gathered, once or, where it gathers for either pass, twice, and each
+  /// gradient into what is scattered: as many times all bytes. DDP copies a gradient in and out.
+  void share_out(const PassCost& sharding) {
+    const double all = p_.gradient_size().value();
+    double gathers = 0, scatters = 0;
+    for (const ObservedCollective& c : p_.collectives) {
+      if (c.operation == "allgather") gathers += double(c.count);
+      if (naming::is_reduction(c.operation)) scatters += double(c.count);
+    }
+    const double copies = 2 * gathers > 3 * scatters ? 3 : 2;
+    if (!(all > 0)) return;
+    for (Tensor& tensor : p_.tensors) tensor.packing = sharding * (tensor.size.value() / all / copies);
+    p_.communication.after = sharding / copies;
+    p_.assumed.push_back("FSDP's own work around its collectives, " + text_of(sharding.host) +
+                         " of the host a step, goes by the bytes that it copies");
+  }
+
+  /// What the call of a message takes. Without a device the thread that carries messages out takes the processor away as
+  /// soon as it has one: the least over the steps is the call alone.
+  [[nodiscard]] Seconds issue_of(const Steps& steps) const {
+    std::vector<double> each;
+    for (const StepAnatomy& s : steps)
+      if (s.communication.messages > 0)
+        each.push_back(double(s.communication.issuing_ns) * 1e-9 / s.communication.messages);
+    if (each.empty()) return Seconds(0);
+    return Seconds(p_.has_device() ? median(std::move(each)) : *std::ranges::min_element(each));
   }
 
   /// A worker alone packs nothing. What it would take follows from the update, which moves each parameter's bytes so
@@ -458,7 +488,10 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   const Seconds fastest = compute_time(profiles[order.front()]), slowest = compute_time(profiles[order.back()]);
   const auto [least, most] = std::ranges::minmax_element(profiles, {}, &Profile::gradient_size);
   const Bytes smallest = least->gradient_size(), largest = most->gradient_size();
+  const auto issue = std::ranges::min_element(profiles, {}, [](const Profile& p) { return p.communication.message; });
+  const Seconds least_issue = issue->communication.message;
   Profile middle = std::move(profiles[order[order.size() / 2]]);
+  if (!middle.has_device()) middle.communication.message = least_issue;  // as over the steps of one
   middle.traced_workers = std::max(middle.traced_workers, std::int64_t(ranks.size()));
   middle.recognised.push_back(
       std::to_string(ranks.size()) +

@@ -57,6 +57,7 @@ Role role_of(std::string_view name) {
     return wrapped ? Role::accumulate_node : Role::accumulate;
   if (wrapped || names_backward_node(node)) return Role::backward_node;
   if (names_communication(name)) return Role::communication;
+  if (name.starts_with("FSDP::")) return Role::sharding;
   if (names_container(name)) return Role::container;
   if (name.starts_with("Optimizer.step")) return Role::optimizer;
   if (name.starts_with("Optimizer.zero_grad") || name == "aten::zero_") return Role::zero_grad;

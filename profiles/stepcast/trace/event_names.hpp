@@ -25,6 +25,7 @@ enum class Role : std::uint8_t {
   zero_grad,
   loader,         ///< waiting for the next batch
   communication,  ///< collectives, and the packing and unpacking done for them
+  sharding,       ///< what FSDP2 does around its collectives: copies in and out, views, waits
   blocking_call,  ///< a runtime call in which the host waits for the device
   launch_call,    ///< a runtime call that may wait when the launch queue is full
 };

@@ -62,7 +62,8 @@ void nest_host_events(TraceIndex& index) {
 
     const bool inherited = around != no_index && index.serves_communication[around] != 0;
     const bool hook = index.distributed && around != no_index && index.facts(around).role == Role::accumulate_node;
-    index.serves_communication[i] = role == Role::communication || ((inherited || hook) && role != Role::accumulate);
+    index.serves_communication[i] =
+        role == Role::communication || role == Role::sharding || ((inherited || hook) && role != Role::accumulate);
   }
 }
 
@@ -76,6 +77,13 @@ std::int64_t usual_launch_ns(const TraceIndex& index) {
   return durations[durations.size() / 2];
 }
 
+/// Part of what FSDP does around its collectives.
+bool within_sharding(const TraceIndex& index, std::uint32_t i) {
+  for (i = index.parent[i]; i != no_index; i = index.parent[i])
+    if (index.facts(i).role == Role::sharding) return true;
+  return false;
+}
+
 /// On the host a blocking collective shows as the gap between its call and whatever its thread does next.
 void add_waits_for_collectives(TraceIndex& index) {
   const Trace& trace = index.trace;
@@ -86,8 +94,9 @@ void add_waits_for_collectives(TraceIndex& index) {
     if (around == no_index || owner == no_index || owner == call) return;
     const std::int64_t until = std::min(next_start, trace.events[around].end_ns());
     const std::int64_t held_up = std::max<std::int64_t>(0, until - trace.events[call].end_ns());
-    index.communication_ns[owner] += held_up;
     index.held_up_ns[owner] += held_up;
+    if (within_sharding(index, call)) index.sharding_ns[owner] -= std::min(index.sharding_ns[owner], held_up);
+    else index.communication_ns[owner] += held_up;
   };
   for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
     if (!is_host_event(trace, trace.events[i])) continue;
@@ -119,6 +128,7 @@ void sum_host_parts(TraceIndex& index) {
     if (role == Role::accumulate) index.accumulate_ns[owner] += e.duration_ns;
     if (index.serves_communication[i] != 0 && !(nested && index.serves_communication[around] != 0))
       index.communication_ns[owner] += e.duration_ns;
+    if (role == Role::sharding && !within_sharding(index, i)) index.sharding_ns[owner] += e.duration_ns;
     if (issues_collective(index, i) && !(nested && issues_collective(index, around))) {
       index.issuing_ns[owner] += e.duration_ns;
       ++index.issued[owner];
@@ -259,6 +269,7 @@ TraceIndex::TraceIndex(const Trace& t)
       stalled_ns(t.events.size(), 0),
       communication_ns(t.events.size(), 0),
       held_up_ns(t.events.size(), 0),
+      sharding_ns(t.events.size(), 0),
       issuing_ns(t.events.size(), 0),
       issued(t.events.size(), 0),
       packing_work(t.events.size()),

@@ -206,6 +206,25 @@ TEST_CASE("a kernel that hides what it does gets its name from the arguments or 
   CHECK(found[3].operation == "reduce");  // nobody says more
 }
 
+TEST_CASE("what a library carries out on its own threads was issued by the call in whose turn it is") {
+  const auto queued = [](int calls) {
+    HandTrace hand;
+    for (int k = 0; k < calls; ++k) hand.op(0, "c10d::allreduce_", 10 * k, 10 * k + 2);
+    hand.annotation(5, "gloo:all_reduce", 3, 40);
+    hand.annotation(5, "gloo:all_reduce", 40, 80);
+    std::vector<std::int64_t> issued;
+    for (const TracedCollective& c : collectives(hand.trace())) issued.push_back(c.issued_ns);
+    return issued;
+  };
+  const std::vector<std::int64_t> two = queued(2);
+  REQUIRE(two.size() == 2);
+  CHECK(two[1] - two[0] == 10'000);
+  // Two more may be in the queue yet; of five calls and two collectives nobody knows which belong together.
+  CHECK(queued(4) == two);
+  const std::vector<std::int64_t> alone = queued(5);
+  CHECK(alone[1] - alone[0] == 37'000);
+}
+
 TEST_CASE("averages keep sources apart: a known size never hides an unknown one") {
   TracedCollective known, unknown;
   known.operation = unknown.operation = "allreduce";

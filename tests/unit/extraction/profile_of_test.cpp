@@ -543,6 +543,32 @@ TEST_CASE(
   CHECK(json_of(profile_of_json(json_of(p), "json")) == json_of(p));
 }
 
+TEST_CASE("profile_of: what FSDP does around its collectives is no computing, and goes by the bytes that it copies") {
+  const auto sharded = [](Scene& s, int i) {
+    host_step(s, i);
+    // A gather before the first layer: 4 us of work around 6 us of waiting.
+    s.add("FSDP::pre_forward (0)", 10, 10, main_thread, EventKind::annotation);
+    s.add("c10d::_allgather_base_", 12, 1);
+    s.add("gloo:all_gather", 13, 6, gloo_thread, EventKind::annotation);
+    s.add("fsdp::split_with_sizes_copy", 19, 1);
+    // Gradients after the backward pass: 22 us of work around 38 us of waiting.
+    s.add("FSDP::post_backward_reduce (0)", 600, 60, main_thread, EventKind::annotation);
+    s.add("c10d::_reduce_scatter_base_", 610, 2);
+    s.add("gloo:reduce_scatter", 612, 38, gloo_thread, EventKind::annotation);
+    s.add("aten::view", 650, 10);
+  };
+  const Profile alone = profile_of(Scene().steps(5, 1000, host_step).trace());
+  const Profile p = profile_of(Scene().steps(5, 1000, sharded).trace());
+  CHECK(us(p.layers[1].backward.host) == doctest::Approx(us(alone.layers[1].backward.host)));
+  // One gather and one scatter: two copies of all bytes.
+  PassCost packing;
+  for (const Tensor& t : p.tensors) packing += t.packing;
+  CHECK(us(packing.host) == doctest::Approx(13));
+  CHECK(us(p.communication.after.host) == doctest::Approx(13));
+  CHECK(p.tensors.back().packing.host / packing.host == doctest::Approx(1200.0 / 1268));
+  CHECK(mentions(p.assumed, "FSDP's own work"));
+}
+
 TEST_CASE("profile_of: a copy to the host in which the host waits is waiting, a slow launch is work") {
   const auto step = [](std::string_view copy, double host_us) {
     return [=](Scene& s, int) {
