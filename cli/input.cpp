@@ -8,6 +8,7 @@
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/question/question.hpp>
@@ -141,9 +142,24 @@ Documents traced_documents(const InputFlags& flags) {
   return documents;
 }
 
+/// Of traces that give no profile also what is known of them all the same.
+Profile profile_or_refusal(const Documents& documents, const ProfileOptions& options) {
+  try {
+    return profile_of(documents, options, "--model");
+  } catch (const InputError& refusal) {
+    if (documents.traces.empty()) throw;
+    const AsTraced recorded = recorded_only(documents, refusal.found);
+    if (!recorded.known()) throw;
+    throw InputError(refusal.where, refusal.expected, refusal.found,
+                     (refusal.hint.empty() ? "" : refusal.hint + "; ") +
+                         "'stepcast replay' rebuilds the recorded step: " + text_of(recorded.predicted) +
+                         ", measured " + text_of(recorded.measured));
+  }
+}
+
 /// As traced, or as the step takes without the profiler.
 Profile profile_in(const Documents& documents, const InputFlags& flags) {
-  Profile profile = profile_of(documents, options_of(flags), "--model");
+  Profile profile = profile_or_refusal(documents, options_of(flags));
   if (flags.step.empty()) return profile;
   return without_profiler(std::move(profile), seconds_of(flags.step, "--step"), "--step");
 }

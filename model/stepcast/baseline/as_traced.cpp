@@ -227,8 +227,7 @@ AsTraced as_traced(const Profile& profile) {
   return out;
 }
 
-AsTraced as_traced(const Profile& profile, const Replay& replay) {
-  AsTraced out = as_traced(profile);
+AsTraced rebuilt(AsTraced out, const Replay& replay) {
   if (out.known() || !(replay.measured > Seconds(0))) return out;
   out.left_out = std::move(out.missing);
   out.missing.clear();

@@ -45,8 +45,8 @@ struct AsTraced {
 };
 
 [[nodiscard]] AsTraced as_traced(const Profile&);
-/// The same; of a job that no plan stands for its rebuilt step (a replay of the trace), with the reason in `left_out`.
-[[nodiscard]] AsTraced as_traced(const Profile&, const Replay& replay);
+/// The same job; where no plan stands for it its rebuilt step (a replay of the trace), with the reason in `left_out`.
+[[nodiscard]] AsTraced rebuilt(AsTraced, const Replay&);
 /// The job without its profiler: the host's work scaled by the one factor with which the job as traced takes `step`
 /// instead of what was measured, relative to its model's error. Throws InputError, naming `where` ("--step"), where the
 /// step was not measured, where no plan stands for the job, and where device and collectives alone take longer.

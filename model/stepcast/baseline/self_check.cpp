@@ -62,15 +62,32 @@ SelfCheck self_check_of(const Documents& documents) {
   return check;
 }
 
+namespace {
+
+/// The one that is furthest off, else any.
+const Replay* telling_replay(const SelfCheck& check) {
+  const Replay* worst = check.worst();
+  return worst == nullptr && !check.ranks.empty() ? &check.ranks.front() : worst;
+}
+
+}  // namespace
+
+AsTraced recorded_only(const Documents& documents, std::string refusal) {
+  const SelfCheck check = self_check_of(documents);
+  const Replay* replay = telling_replay(check);
+  AsTraced out;
+  out.missing = std::move(refusal);
+  return replay ? rebuilt(std::move(out), *replay) : out;
+}
+
 SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
   SelfCheck check = self_check_of(documents);
   check.cautions = profile.cautions;
   if (!(profile.measured_step() > Seconds(0))) return check;
   // Of a changed profile, or one of before there were messages, nobody knows what ran.
   if (documents.profile && profile.messages.empty() && !profile.collectives.empty()) return check;
-  const Replay* replay = check.worst();
-  if (replay == nullptr && !check.ranks.empty()) replay = &check.ranks.front();
-  check.as_traced = replay ? as_traced(profile, *replay) : as_traced(profile);
+  const Replay* replay = telling_replay(check);
+  check.as_traced = replay ? rebuilt(as_traced(profile), *replay) : as_traced(profile);
   return check;
 }
 

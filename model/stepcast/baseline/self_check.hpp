@@ -53,4 +53,8 @@ struct SelfCheck {
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.
 [[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
 
+/// The job as it was traced where its traces give no profile, and so no plan can be predicted: rebuilt by a replay,
+/// with the reason, `refusal`, as what is left out. Nothing is known where no step can be rebuilt either.
+[[nodiscard]] AsTraced recorded_only(const Documents&, std::string refusal);
+
 }  // namespace stepcast

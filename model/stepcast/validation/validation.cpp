@@ -261,7 +261,12 @@ std::vector<Trace> traces_of(const ValidationCase& c, const Library& library) {
 
 void predict_as_traced(const ValidationCase& c, const Library& library, CaseResult& result) {
   const Documents documents{traces_of(c, library), {}, {}};
-  const std::optional<AsTraced> found = self_check_of(documents, profile_of(documents, {})).as_traced;
+  const auto traced = [&]() -> std::optional<AsTraced> {
+    try {
+      return self_check_of(documents, profile_of(documents, {})).as_traced;
+    } catch (const InputError& refusal) { return recorded_only(documents, refusal.what()); }
+  };
+  const std::optional<AsTraced> found = traced();
   if (!found || !found->known()) {
     result.reason = found ? found->missing : "the step was not measured";
     return;

@@ -94,14 +94,14 @@ TEST_CASE("as traced: what no plan stands for is as it was recorded, and advice 
   CHECK(as_traced(p).relative_error() == 0);
   Replay replay;
   replay.measured = milliseconds(21), replay.replayed = milliseconds(20), replay.scored = true;
-  SelfCheck check{.ranks = {replay}, .missing = {}, .as_traced = as_traced(p, replay)};
+  SelfCheck check{.ranks = {replay}, .missing = {}, .as_traced = rebuilt(as_traced(p), replay)};
   CHECK(check.as_traced->plan == "recorded");
   CHECK(check.as_traced->left_out.find("alltoall") != std::string::npos);
   CHECK(milli(check.as_traced->predicted) == doctest::Approx(20));
   CHECK_FALSE(check.trusted());
   p.collectives.clear();
   p.step_times = {lone_step_time(p)};
-  check.as_traced = as_traced(p, replay);
+  check.as_traced = rebuilt(as_traced(p), replay);
   CHECK(check.as_traced->plan == "one worker");
   CHECK(check.as_traced->relative_error() == doctest::Approx(0));
   check.ranks[0].relative_error = 0.01;
