@@ -147,7 +147,7 @@ Profile profile_or_refusal(const Documents& documents, const ProfileOptions& opt
   try {
     return profile_of(documents, options, "--model");
   } catch (const InputError& refusal) {
-    if (documents.traces.empty()) throw;
+    if (documents.traces.empty() || is_pipelined(documents.traces)) throw;
     const AsTraced recorded = recorded_only(documents, refusal.found);
     if (!recorded.known()) throw;
     throw InputError(refusal.where, refusal.expected, refusal.found,

@@ -156,6 +156,10 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
   how.baseline = asked.check.traced_plan();
+  if (how.baseline && !how.plans.empty()) {  // named plans stand beside the one that ran
+    const auto is_baseline = [&](const PlanSpec& plan) { return text_of(plan) == text_of(*how.baseline); };
+    if (std::ranges::none_of(how.plans, is_baseline)) how.plans.insert(how.plans.begin(), *how.baseline);
+  }
   const Ranking ranking = recommended(profile, question.cluster(), how);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {profile, question.cluster(), asked.check, ranking, options.advice});

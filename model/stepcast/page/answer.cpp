@@ -112,6 +112,8 @@ Terms facts_of(const ReportPage& page) {
                                        percent(1 - faster.iteration / instead.iteration) + " less than " +
                                        plan_html(instead.plan) + " over " + html(page.cluster.all_reduce));
   }
+  if (const std::string buffers = buffers_text(page.profile); !buffers.empty())
+    facts.emplace_back("buffers", html(buffers));
   if (ranking.holds && !ranking.holds->below.empty())
     facts.emplace_back("below " + text_of(ranking.holds->low),
                        "<code>" + html(ranking.holds->below) + "</code> is better");

@@ -208,7 +208,7 @@ void add_runs(RankedPlan& plan, const Profile& profile, const Cluster& cluster, 
     if (!p->run) add_run(*p, options.iterations, step_of);
 }
 
-// One plan with its tuned options, ready to be compared.
+// One plan with its tuned options, ready to be compared. What nobody would notice is not worth a setting.
 RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Prediction& standard,
                   const RecommendOptions& options) {
   RankedPlan plan;
@@ -216,14 +216,26 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
   plan.prediction = standard;
   if (options.tune) {
     const PlanSpec better = tuned_heeding(profile, cluster, standard.plan, options);
-    if (const Answer<Prediction> p = predicted(profile, cluster, better); p && p->iteration < standard.iteration)
-      plan.prediction = *p;
+    const Answer<Prediction> p = predicted(profile, cluster, better);
+    if (p && p->iteration * (1 + indifference) < standard.iteration) plan.prediction = *p;
   }
   add_runs(plan, profile, cluster, options);
   plan.settings = settings_of(plan.prediction.plan);
   plan.machines = cluster.nodes + (needs_servers(plan.prediction.plan) ? cluster.servers : 0);
   plan.elsewhere = elsewhere_of(plan.prediction.plan, cluster);
   return plan;
+}
+
+// What is in use stays in use where other options of the same strategy are no faster, unless somebody names them.
+void keep_in_use(RankedPlan& plan, const Ranking& ranking, const RecommendOptions& options) {
+  const Prediction& used = ranking.baseline;
+  if (!options.baseline || !options.plans.empty() || plan.prediction.plan.strategy != used.plan.strategy ||
+      !(plan.prediction.plan.modifiers.empty() && used.plan.modifiers.empty()) ||
+      collective_of(plan.prediction.plan) != collective_of(used.plan) ||
+      used.iteration > plan.prediction.iteration * (1 + indifference))
+    return;
+  plan.prediction = used;
+  plan.settings = settings_of(used.plan);
 }
 
 // Of every other algorithm the plan that is fastest over it, tuned again, because other messages suit it. Those that
@@ -374,6 +386,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
       continue;
     }
     RankedPlan plan = ranked(profile, cluster, *standard, options);
+    keep_in_use(plan, ranking, options);
     plan.speed_up = rank_of(ranking.baseline) / rank_of(plan.prediction);
     const bool exact = fidelity_of(spec) == Fidelity::exact;
     (exact ? ranking.exact : ranking.others).push_back(std::move(plan));

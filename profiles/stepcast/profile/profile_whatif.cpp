@@ -70,6 +70,12 @@ std::vector<PassPlace> all_passes(const Profile& p) {
   return places;
 }
 
+Seconds time_of_buffers(const Profile& p) {
+  const auto broadcast = [](const ObservedCollective& c) { return c.operation == "broadcast"; };
+  if (std::ranges::none_of(p.collectives, broadcast)) return Seconds(0);
+  return std::max(p.communication.before.host, p.communication.before.device);
+}
+
 const PassCost& cost_at(const Profile& p, const PassPlace& place) {
   switch (place.pass) {
     case Pass::forward:

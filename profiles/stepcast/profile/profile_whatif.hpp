@@ -38,6 +38,9 @@ struct PassPlace {
 [[nodiscard]] std::vector<PassPlace> all_passes(const Profile&);
 [[nodiscard]] const PassCost& cost_at(const Profile&, const PassPlace&);
 
+/// What the worker does before the forward pass to send buffers round; 0 where the trace shows no such broadcast.
+[[nodiscard]] Seconds time_of_buffers(const Profile&);
+
 // ---- scale ----
 
 /// Factors on the parts of a cost: on the host's time, on kernels of the classes that are told apart, and on the rest;

@@ -33,6 +33,25 @@ Profile balanced_profile() {
 
 }  // namespace
 
+TEST_CASE("a plan in use stays where its options make no difference, unless others are named") {
+  // Messages take no time: no bucket is better than another.
+  const Profile p =
+      test::profile_of_gradients(std::vector<test::Produced>(4, {milliseconds(1), mebibytes(8)}), milliseconds(1));
+  RecommendOptions options;
+  options.sensitivity = false;
+  options.baseline = plan_spec_of("ddp(bucket=7 MiB)");
+  const Cluster cluster = test::plain_cluster(4, BytesPerSecond(1e18));
+  const auto has = [](const Ranking& ranking, std::string_view plan) {
+    return std::ranges::any_of(ranking.exact, [&](const RankedPlan& r) { return text_of(r.prediction.plan) == plan; });
+  };
+  CHECK(text_of(recommended(p, cluster, options).exact.front().prediction.plan) == "ddp(bucket=7 MiB)");
+  options.plans = {plan_spec_of("ddp(bucket=5 MiB)"), plan_spec_of("wfbp")};
+  options.tune = false;
+  const Ranking named = recommended(p, cluster, options);
+  CHECK(has(named, "ddp(bucket=5 MiB)"));
+  CHECK(has(named, "wfbp"));
+}
+
 TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults, the baseline is DDP") {
   test::Draw draw(5);
   for (int round = 0; round < 6; ++round) {

@@ -33,7 +33,8 @@ const char* const examples[] = {"amp",
                                 "reconstructed_batch_norm(layers=layer1*)",
                                 "vdnn(rate=8 GB/s)",
                                 "gist(ratio=4)",
-                                "blueconnect"};
+                                "blueconnect",
+                                "keep_buffers"};
 
 Profile complete_profile(Draw& draw) {
   Profile p;
@@ -43,6 +44,9 @@ Profile complete_profile(Draw& draw) {
   p.layers[0].forward.device += milliseconds(1);
   p.optimizer = {milliseconds(1), microseconds(300)};
   p.input = microseconds(draw.whole(0, 500));
+  p.communication.before.host = microseconds(draw.whole(1, 500));
+  p.collectives.push_back(
+      {.operation = "broadcast", .count = 1, .size = Bytes(4096), .duration = microseconds(9), .waiting = {}, .source = BytesSource::metadata});
   p.input_period = draw.coin() ? microseconds(draw.whole(0, 20000)) : Seconds(0);
   p.batch_samples = 32;
   p.activation_memory = Bytes(1e9);
@@ -170,6 +174,19 @@ TEST_CASE("what-if: copies of vDNN cost what does not fit under their pass, kern
   // 1.5 GB read and written at 750 GB/s is 2 ms, in six passes; the first launch is not hidden.
   CHECK(longer("gist(rate=750 GB/s)") == doctest::Approx(6 * 0.002 + 10e-6));
   CHECK(after("gist(ratio=4)", p).activation_memory.value() == doctest::Approx(0.75e9));
+}
+
+TEST_CASE("what-if: buffers that are not sent round cost nothing before the forward pass, and nothing else changes") {
+  Draw draw(14);
+  const Profile p = complete_profile(draw);
+  Profile kept = after("keep_buffers", p);
+  CHECK(kept.communication.before.host == Seconds(0));
+  kept.communication.before = p.communication.before;
+  CHECK(numbers_of(kept) == numbers_of(p));
+  Profile without = p;
+  without.collectives.clear();
+  CHECK(profile_after(scenario_of("keep_buffers"), without).reason() ==
+        "keep_buffers: the trace shows no broadcast of buffers before the forward pass");
 }
 
 TEST_CASE("what-if: these never make a step longer, those never shorter") {

@@ -1,6 +1,7 @@
 // Headings, intervals and lists that the text reports share.
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
 
@@ -35,6 +36,15 @@ std::string as_traced_text(const AsTraced& a) {
 std::string baseline_text(const Prediction& baseline) {
   const std::string plan = text_of(baseline.plan);
   return plan == "ddp" ? "DDP with 25 MiB buckets" : "the traced " + plan;
+}
+
+std::string buffers_text(const Profile& profile) {
+  constexpr double worth_having = 0.01;
+  const Seconds time = time_of_buffers(profile);
+  if (!(time > profile.measured_step() * worth_having)) return {};
+  return text_of(time) + " of the step send the module's buffers round before the forward pass: " +
+         "DistributedDataParallel(model, broadcast_buffers=False) saves them, where each rank may keep its own " +
+         "(whatif --what keep_buffers)";
 }
 
 void write_check(std::ostream& out, const SelfCheck& check) {

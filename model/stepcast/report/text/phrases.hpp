@@ -3,7 +3,7 @@
 //
 // Example: "412.3 ms a step (P10 to P90: 398 ms to 427 ms)".
 //
-// It may include base, documents, calibration and report.
+// It may include base, profile, documents, calibration and report.
 //
 // Phrases: what the text reports of several subjects say in the same words (internal to the reports).
 #include <stepcast/base/words.hpp>
@@ -29,6 +29,9 @@ void write_caution(std::ostream&, const SelfCheck&);
 [[nodiscard]] std::string baseline_text(const Prediction&);
 /// "ddp(bucket=25 MiB): predicted 219.8 ms, measured 222.4 ms: -1.2 %", or why that cannot be said.
 [[nodiscard]] std::string as_traced_text(const AsTraced&);
+
+/// What sending buffers round costs and the setting that saves it; empty where that is nothing worth having.
+[[nodiscard]] std::string buffers_text(const Profile&);
 
 /// A bound as a column shows it: "communication bandwidth (63 % of the critical path; ...)" is "bandwidth".
 [[nodiscard]] std::string short_bound(std::string_view bound);

@@ -22,7 +22,14 @@ bool is_irregular(const Cluster& cluster) {
 /// Every plan is then told with the duration of that run.
 bool asks_for_run(const std::vector<RankedPlan>& plans) { return !plans.empty() && plans.front().prediction.run; }
 
-TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluster) {
+/// "ddp, as traced" where it is the plan that ran.
+std::string name_of(const PlanSpec& plan, const SelfCheck& check) {
+  const std::optional<PlanSpec> traced = check.traced_plan();
+  const std::string name = text_of(plan);
+  return traced && text_of(*traced) == name ? name + ", as traced" : name;
+}
+
+TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluster, const SelfCheck& check) {
   const bool tail = is_irregular(cluster), runs = asks_for_run(plans);
   std::vector<TextTable::Column> columns{{"#", Align::right}, {"plan", Align::flexible}, {"step", Align::right}};
   if (tail) columns.push_back({"p99", Align::right});
@@ -32,7 +39,7 @@ TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluste
   TextTable table(std::move(columns));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Prediction& p = plans[i].prediction;
-    std::vector<std::string> row{std::to_string(i + 1), text_of(p.plan), text_of(p.iteration)};
+    std::vector<std::string> row{std::to_string(i + 1), name_of(p.plan, check), text_of(p.iteration)};
     if (tail) row.push_back(text_of(p.step_p99));
     if (runs) row.push_back(duration_text(p.run->duration));
     for (std::string cell : {fixed(plans[i].speed_up, 2) + "x", text_of(p.breakdown.exposed_communication),
@@ -150,6 +157,8 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   write_labelled(out, "bound", p.bound);
   write_simplest(out, report.ranking.exact);
   if (report.ranking.other_collective) write_other_collective(out, *report.ranking.other_collective, report.cluster);
+  if (const std::string buffers = buffers_text(report.profile); !buffers.empty())
+    write_labelled(out, "buffers", buffers);
   if (report.ranking.holds) write_labelled(out, "holds", range_text(*report.ranking.holds, text_of(p.plan)));
   if (!best.settings.empty()) {
     write_labelled(out, "settings", "to paste into the training script:");
@@ -169,10 +178,11 @@ void write_more_settings(std::ostream& out, const std::vector<RankedPlan>& plans
   }
 }
 
-void write_others(std::ostream& out, const std::vector<RankedPlan>& others, const Cluster& cluster) {
+void write_others(std::ostream& out, const std::vector<RankedPlan>& others, const Cluster& cluster,
+                  const SelfCheck& check) {
   if (others.empty()) return;
   out << "\nPlans that change the arithmetic (what they cost in accuracy is not predicted):\n\n";
-  plan_table(others, cluster).write(out);
+  plan_table(others, cluster, check).write(out);
   // Of the best few; a list of all would be longer than the ranking.
   constexpr std::size_t shown = 3;
   std::vector<std::string> cautions;
@@ -199,7 +209,11 @@ void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plan
   table.write(out);
 }
 
-void write_comparison(std::ostream& out, const std::vector<RankedPlan>& plans) {
+/// By step time, the plan that ran before all others.
+void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const SelfCheck& check) {
+  if (const std::optional<PlanSpec> traced = check.traced_plan())
+    std::ranges::stable_partition(plans,
+                                  [&](const RankedPlan& p) { return text_of(p.prediction.plan) == text_of(*traced); });
   std::vector<TextTable::Column> columns{
       {"plan", Align::flexible}, {"step", Align::right},     {"compute", Align::right}, {"exposed", Align::right},
       {"hidden", Align::right},  {"messages", Align::right}, {"gain", Align::right}};
@@ -208,7 +222,7 @@ void write_comparison(std::ostream& out, const std::vector<RankedPlan>& plans) {
   TextTable table(std::move(columns));
   for (const RankedPlan& plan : plans) {
     const Prediction& p = plan.prediction;
-    std::vector<std::string> cells{text_of(p.plan),
+    std::vector<std::string> cells{name_of(p.plan, check),
                                    text_of(p.iteration),
                                    text_of(p.breakdown.compute),
                                    text_of(p.breakdown.exposed_communication),
@@ -231,20 +245,20 @@ void write_ranking_text(std::ostream& out, const RankingReport& report) {
   } else if (report.advice) {
     write_advice(out, report);
     if (ranking.by_step) {
-      plan_table(ranking.exact, report.cluster).write(out);
+      plan_table(ranking.exact, report.cluster, report.check).write(out);
       write_families(out, ranking.exact);
     } else {
       std::vector<RankedPlan> at_hand;
       std::ranges::copy_if(ranking.exact, std::back_inserter(at_hand), &RankedPlan::is_at_hand);
-      plan_table(at_hand, report.cluster).write(out);
+      plan_table(at_hand, report.cluster, report.check).write(out);
       write_equals(out, ranking.exact);
       write_elsewhere(out, ranking.exact);
     }
     write_more_settings(out, ranking.exact);
   } else {
-    write_comparison(out, ranking.exact);
+    write_comparison(out, ranking.exact, report.check);
   }
-  write_others(out, ranking.others, report.cluster);
+  write_others(out, ranking.others, report.cluster, report.check);
   write_inapplicable(out, ranking.inapplicable);
 }
 
