@@ -1,6 +1,7 @@
 """The Python package: every function on shipped traces, the bytes of the command line, errors, threads, pickles."""
 
 import ast
+import gzip
 import json
 import os
 import pathlib
@@ -41,6 +42,16 @@ def said(*arguments):
         pytest.skip("STEPCAST_PROGRAM does not name the program to compare with")
     return subprocess.run([program, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, check=True,
                           encoding="utf-8").stdout
+
+
+def test_a_trace_without_shapes_needs_to_be_told_how_many_parameters_there_are():
+    shapeless = gzip.decompress(TRACE.read_bytes()).replace(b"Input Dims", b"Dims")
+    told = stepcast.read(shapeless, parameters=11e6)
+    assert told.gradient_bytes == pytest.approx(44e6)
+    assert any("number says" in line for line in told.assumed) and "input shapes" in told.missing
+    for wrong in ("many", -1):
+        with pytest.raises(stepcast.InputError):
+            stepcast.read(shapeless, parameters=wrong)
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)

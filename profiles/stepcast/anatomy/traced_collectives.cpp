@@ -247,25 +247,34 @@ namespace {
 
 /// A library that carries collectives out on threads of its own begins them when those before are through: each was
 /// issued by the call of its operation in whose turn it is. Left alone where calls and collectives do not go together.
+/// FSDP waits for its collectives, whose calls stage what they send: these begin with the call.
 void issue_by_calls(std::vector<TracedCollective>& collectives, const TraceIndex& index) {
-  std::map<std::string, std::vector<std::int64_t>> calls;
-  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i)
+  const std::vector<Event>& events = index.trace.events;
+  std::map<std::string, std::vector<std::uint32_t>> calls;
+  for (std::uint32_t i = 0; i < events.size(); ++i)
     if (counts_at(index, i, Level::calls))
-      calls[naming::collective_operation(index.trace.text(index.trace.events[i].name))].push_back(
-          index.trace.events[i].start_ns);
+      calls[naming::collective_operation(index.trace.text(events[i].name))].push_back(i);
   std::map<std::string, std::vector<TracedCollective*>> carried_out;
   for (TracedCollective& c : collectives) {
     if (index.parent[c.event] != no_index) return;  // within its call
     const auto of_its_kind = calls.find(c.operation);
     // A collective before the first call was issued before the recording began.
-    if (of_its_kind != calls.end() && c.start_ns >= of_its_kind->second.front()) carried_out[c.operation].push_back(&c);
+    if (of_its_kind != calls.end() && c.start_ns >= events[of_its_kind->second.front()].start_ns)
+      carried_out[c.operation].push_back(&c);
   }
   constexpr std::size_t still_queued = 2;  // when the recording ended
   for (const auto& [operation, queue] : carried_out) {
-    const std::vector<std::int64_t>& issued = calls.at(operation);
+    const std::vector<std::uint32_t>& issued = calls.at(operation);
     bool in_turn = queue.size() <= issued.size() && issued.size() <= queue.size() + still_queued;
-    for (std::size_t k = 0; in_turn && k < queue.size(); ++k) in_turn = issued[k] <= queue[k]->start_ns;
-    for (std::size_t k = 0; in_turn && k < queue.size(); ++k) queue[k]->issued_ns = issued[k];
+    for (std::size_t k = 0; in_turn && k < queue.size(); ++k)
+      in_turn = events[issued[k]].start_ns <= queue[k]->start_ns;
+    for (std::size_t k = 0; in_turn && k < queue.size(); ++k) {
+      TracedCollective& c = *queue[k];
+      c.issued_ns = events[issued[k]].start_ns;
+      if (!index.within_sharding(issued[k])) continue;
+      c.duration += Seconds(double(c.start_ns - c.issued_ns) * 1e-9);
+      c.start_ns = c.issued_ns;
+    }
   }
 }
 

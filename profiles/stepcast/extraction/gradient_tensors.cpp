@@ -6,6 +6,7 @@
 #include <stepcast/trace/tensor_shapes.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -309,7 +310,7 @@ class Finder {
     for (const TracedCollective* m : messages) {
       std::size_t end = next;
       while (end < order.size() && step_.gradients[order[end]].ready_ns <= m->issued_ns) ++end;
-      if (end == next) continue;  // a loss, a norm
+      if (end == next) continue;      // a loss, a norm
       constexpr double smallest = 2;  // of a gradient of one element
       const double each = m->size.value() / double(end - next);
       if (each < smallest) return {};
@@ -324,7 +325,8 @@ class Finder {
     for (std::size_t g = 0; g < bytes.size(); ++g) {
       Tensor tensor;
       tensor.layer = step_.gradients[g].layer;
-      tensor.size = Bytes(bytes[g]);
+      const double element = size_of(DataType::f32);
+      tensor.size = Bytes(std::max(1.0, std::round(bytes[g] / element)) * element);
       tensor.name = out_.layer_names[tensor.layer] + ".parameter_" + std::to_string(used[tensor.layer]++);
       out_.tensors.push_back(std::move(tensor));
     }
@@ -342,10 +344,14 @@ class Finder {
 
   /// So many parameters of four bytes; by messages where these have sizes.
   void use_count() {
+    const std::size_t gradients = step_.gradients.size();
+    if (options_.parameter_count < double(gradients))
+      throw InputError(trace_.source, "a parameter or more for each of " + std::to_string(gradients) + " gradients",
+                       exact_text_of(options_.parameter_count), "350M are 350 million");
     const Bytes all(options_.parameter_count * size_of(DataType::f32));
     std::vector<double> bytes = shares_of_messages();
     const bool by_messages = !bytes.empty();
-    if (!by_messages) bytes.assign(step_.gradients.size(), 1);
+    if (!by_messages) bytes.assign(gradients, 1);
     const double sum = std::accumulate(bytes.begin(), bytes.end(), 0.0);
     for (double& b : bytes) b *= all.value() / sum;
     use_bytes(bytes);
@@ -353,7 +359,6 @@ class Finder {
                            (by_messages ? "like the bytes of the reductions that take them along"
                                         : "evenly among " + std::to_string(bytes.size()) + " gradients"));
   }
-
 
   bool use_reductions() {
     constexpr double smallest_bytes = 4096;  // losses and norms are reduced too

@@ -259,8 +259,10 @@ class Assembly {
       estimate_copies();
       return;
     }
-    const PassCost sharding =
+    PassCost sharding =
         median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.sharding; });
+    if (!p_.has_device())  // it waits for each collective
+      for (const ObservedCollective& c : p_.collectives) sharding.host -= c.duration + c.waiting;
     if (sharding.host > Seconds(0)) {
       share_out(sharding);
       return;
@@ -294,8 +296,8 @@ class Assembly {
                          " of the host a step, goes by the bytes that it copies");
   }
 
-  /// What the call of a message takes. Without a device the thread that carries messages out takes the processor away as
-  /// soon as it has one: the least over the steps is the call alone.
+  /// What the call of a message takes. Without a device the thread that carries messages out takes the processor away
+  /// as soon as it has one: the least over the steps is the call alone.
   [[nodiscard]] Seconds issue_of(const Steps& steps) const {
     std::vector<double> each;
     for (const StepAnatomy& s : steps)

@@ -77,13 +77,6 @@ std::int64_t usual_launch_ns(const TraceIndex& index) {
   return durations[durations.size() / 2];
 }
 
-/// Part of what FSDP does around its collectives.
-bool within_sharding(const TraceIndex& index, std::uint32_t i) {
-  for (i = index.parent[i]; i != no_index; i = index.parent[i])
-    if (index.facts(i).role == Role::sharding) return true;
-  return false;
-}
-
 /// On the host a blocking collective shows as the gap between its call and whatever its thread does next.
 void add_waits_for_collectives(TraceIndex& index) {
   const Trace& trace = index.trace;
@@ -95,8 +88,7 @@ void add_waits_for_collectives(TraceIndex& index) {
     const std::int64_t until = std::min(next_start, trace.events[around].end_ns());
     const std::int64_t held_up = std::max<std::int64_t>(0, until - trace.events[call].end_ns());
     index.held_up_ns[owner] += held_up;
-    if (within_sharding(index, call)) index.sharding_ns[owner] -= std::min(index.sharding_ns[owner], held_up);
-    else index.communication_ns[owner] += held_up;
+    if (!index.within_sharding(call)) index.communication_ns[owner] += held_up;  // else it is counted already
   };
   for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
     if (!is_host_event(trace, trace.events[i])) continue;
@@ -128,7 +120,7 @@ void sum_host_parts(TraceIndex& index) {
     if (role == Role::accumulate) index.accumulate_ns[owner] += e.duration_ns;
     if (index.serves_communication[i] != 0 && !(nested && index.serves_communication[around] != 0))
       index.communication_ns[owner] += e.duration_ns;
-    if (role == Role::sharding && !within_sharding(index, i)) index.sharding_ns[owner] += e.duration_ns;
+    if (role == Role::sharding && !index.within_sharding(i)) index.sharding_ns[owner] += e.duration_ns;
     if (issues_collective(index, i) && !(nested && issues_collective(index, around))) {
       index.issuing_ns[owner] += e.duration_ns;
       ++index.issued[owner];
@@ -257,6 +249,12 @@ void sum_device_work(TraceIndex& index) {
 }
 
 }  // namespace
+
+bool TraceIndex::within_sharding(std::uint32_t event) const {
+  for (std::uint32_t i = parent[event]; i != no_index; i = parent[i])
+    if (facts(i).role == Role::sharding) return true;
+  return false;
+}
 
 TraceIndex::TraceIndex(const Trace& t)
     : trace(t),

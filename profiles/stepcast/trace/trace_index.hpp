@@ -40,6 +40,8 @@ struct TraceIndex {
   [[nodiscard]] KernelClass work(std::uint32_t event) const {
     return trace.events[event].kind == EventKind::kernel ? facts(event).work : KernelClass::memory;
   }
+  /// Part of what FSDP does around its collectives.
+  [[nodiscard]] bool within_sharding(std::uint32_t event) const;
   [[nodiscard]] bool is_operator(std::uint32_t event) const { return operator_of[event] == event; }
   const Trace& trace;
   std::vector<naming::NameFacts> names;  ///< one for each StringId
@@ -53,7 +55,7 @@ struct TraceIndex {
   std::vector<std::int64_t> stalled_ns;        ///< for each operator, host time in launches that found the queue full
   std::vector<std::int64_t> communication_ns;  ///< for each operator, host time of communication nested inside
   std::vector<std::int64_t> held_up_ns;        ///< for each operator, host time of communication spent waiting
-  std::vector<std::int64_t> sharding_ns;       ///< for each operator, what FSDP does in it, waits for messages excluded
+  std::vector<std::int64_t> sharding_ns;       ///< for each operator, the part of it that is FSDP's, its waits included
   std::vector<std::int64_t> issuing_ns;        ///< for each operator, the part of it in calls that issue collectives
   std::vector<std::uint32_t> issued;           ///< for each operator, the number of those calls
   std::vector<DeviceWork> packing_work;        ///< of each operator, copies that serve communication

@@ -546,12 +546,12 @@ TEST_CASE(
 TEST_CASE("profile_of: what FSDP does around its collectives is no computing, and goes by the bytes that it copies") {
   const auto sharded = [](Scene& s, int i) {
     host_step(s, i);
-    // A gather before the first layer: 4 us of work around 6 us of waiting.
+    // A gather before the first layer: 3 us of work around 7 us from the call to the end of the collective.
     s.add("FSDP::pre_forward (0)", 10, 10, main_thread, EventKind::annotation);
     s.add("c10d::_allgather_base_", 12, 1);
     s.add("gloo:all_gather", 13, 6, gloo_thread, EventKind::annotation);
     s.add("fsdp::split_with_sizes_copy", 19, 1);
-    // Gradients after the backward pass: 22 us of work around 38 us of waiting.
+    // Gradients after the backward pass: 20 us of work around 40 us of the collective.
     s.add("FSDP::post_backward_reduce (0)", 600, 60, main_thread, EventKind::annotation);
     s.add("c10d::_reduce_scatter_base_", 610, 2);
     s.add("gloo:reduce_scatter", 612, 38, gloo_thread, EventKind::annotation);
@@ -563,9 +563,9 @@ TEST_CASE("profile_of: what FSDP does around its collectives is no computing, an
   // One gather and one scatter: two copies of all bytes.
   PassCost packing;
   for (const Tensor& t : p.tensors) packing += t.packing;
-  CHECK(us(packing.host) == doctest::Approx(13));
-  CHECK(us(p.communication.after.host) == doctest::Approx(13));
-  CHECK(p.tensors.back().packing.host / packing.host == doctest::Approx(1200.0 / 1268));
+  CHECK(us(packing.host) == doctest::Approx(11.5).epsilon(0.001));
+  CHECK(us(p.communication.after.host) == doctest::Approx(11.5).epsilon(0.001));
+  CHECK(p.tensors.back().packing.host / packing.host == doctest::Approx(1200.0 / 1268).epsilon(0.001));
   CHECK(mentions(p.assumed, "FSDP's own work"));
 }
 
