@@ -23,9 +23,9 @@ struct InputFlags {
   std::vector<std::string> files;  ///< traces (several: ranks of one run) or one profile
   std::string model, batch;
   std::string parameters;  ///< how many there are, where the trace has no shapes
-  std::string step;     ///< how long it takes without the profiler
-  std::string device;   ///< roofline of a described model, or of a trace's device
-  std::string kernels;  ///< a file of rules for the names of kernels
+  std::string step;        ///< how long it takes without the profiler
+  std::string device;      ///< roofline of a described model, or of a trace's device
+  std::string kernels;     ///< a file of rules for the names of kernels
   bool strict = false;
 };
 /// --strict and --kernels.

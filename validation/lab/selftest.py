@@ -13,6 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accounting  # noqa: E402
+import across  # noqa: E402
 import cases  # noqa: E402
 import emulation  # noqa: E402
 import matrix  # noqa: E402
@@ -96,6 +97,24 @@ class Matrix(unittest.TestCase):
         self.assertEqual(matrix.at_rate(1000, matrix.REAL), matrix.REAL)
         for rate in (300, 3000, 10000):
             self.assertLess(len(matrix.at_rate(rate, matrix.REAL)), 10)
+
+
+class Across(unittest.TestCase):
+    ROW = {"job": "gpt", "workers": 2, "link_mbit": 1000, "trace_of": "ddp:25", "trace_workers": 2, "trace_mbit": 1000}
+
+    def test_changes_are_told_in_words(self):
+        for a, b, change in (("ddp:25", "ddp:25", "none"), ("ddp:25", "ddp:1", "DDP otherwise"),
+                             ("ddp:25", "fsdp:block", "DDP -> FSDP2"), ("zero1:25", "wfbp", "ZeRO-1 -> wfbp")):
+            self.assertEqual(across.change_of(self.ROW | {"strategy": a}, self.ROW | {"strategy": b}), change)
+        self.assertEqual(across.change_of(self.ROW | {"strategy": "wfbp"},
+                                          self.ROW | {"strategy": "wfbp", "workers": 4, "link_mbit": 300}),
+                         "workers, rate")
+
+    def test_pairs_that_are_apart_are_in_order_or_not(self):
+        found = [self.ROW | {"measured_ms": m, "predicted_ms": p}
+                 for m, p in ((100, 90), (104, 80), (200, 210), (300, 205), (400, None))]
+        # 100 and 104 are too near, what is not predicted does not count, and 200 and 300 are in the wrong order.
+        self.assertEqual(across.ordered_pairs(found), (4, 5))
 
 
 class Plans(unittest.TestCase):

@@ -45,8 +45,12 @@ Profile complete_profile(Draw& draw) {
   p.optimizer = {milliseconds(1), microseconds(300)};
   p.input = microseconds(draw.whole(0, 500));
   p.communication.before.host = microseconds(draw.whole(1, 500));
-  p.collectives.push_back(
-      {.operation = "broadcast", .count = 1, .size = Bytes(4096), .duration = microseconds(9), .waiting = {}, .source = BytesSource::metadata});
+  p.collectives.push_back({.operation = "broadcast",
+                           .count = 1,
+                           .size = Bytes(4096),
+                           .duration = microseconds(9),
+                           .waiting = {},
+                           .source = BytesSource::metadata});
   p.input_period = draw.coin() ? microseconds(draw.whole(0, 20000)) : Seconds(0);
   p.batch_samples = 32;
   p.activation_memory = Bytes(1e9);
