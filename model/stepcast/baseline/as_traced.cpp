@@ -184,8 +184,11 @@ AsTraced recognised(const Profile& p) {
                      scattered.duration > Seconds(0) && all > 0;
   if (timed && (groups.empty() || gathered.count >= scattered.count)) {
     constexpr double nearly = 0.9;
-    const bool gathers = gathered.size.value() > nearly * all / workers && gathered.count > 1;
-    if (gathers && scattered.size.value() > nearly * all) return sharded(p, gathered, scattered);
+    const auto enough = [&](const Recorded& r, double bytes) {  // or nobody knows how much it is
+      return r.size == Bytes(0) || r.size.value() > nearly * bytes;
+    };
+    if (gathered.count > 1 && enough(gathered, all / workers) && enough(scattered, all))
+      return sharded(p, gathered, scattered);
   }
   if (!groups.empty()) {
     const bool updates_shared = sent.size.value() > 0.9 * all * (workers - 1) / workers;

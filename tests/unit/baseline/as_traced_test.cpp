@@ -85,6 +85,9 @@ TEST_CASE("as traced: parameters that are gathered in every pass are ZeRO-3, of 
   CHECK(milli(fsdp.predicted) == doctest::Approx(4 + 8 + 16 + 8 + 0.5).epsilon(0.02));  // half the update each
   p.collectives[0].count = 4, p.collectives[0].size = Bytes(40 * mebi), p.collectives[0].duration = milliseconds(8);
   CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
+  // Without shapes nobody knows how much was gathered.
+  p.collectives[0].size = Bytes(0);
+  CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
 }
 
 TEST_CASE("as traced: what no plan stands for is as it was recorded, and advice that leaves it out is not trusted") {
