@@ -39,6 +39,8 @@ Answer<Subject> subject_of(const InputFlags& input, const ClusterFlags& cluster)
     throw InputError("--faster-compute", "a trace, whose times it changes", "a described model");
   if (is_described(input) && !input.step.empty())
     throw InputError("--step", "a trace, whose profiler slows its step down", "a described model");
+  if (is_described(input) && !input.parameters.empty())
+    throw InputError("--parameters", "a trace without shapes", "a described model, which has its own");
   if (is_described(input)) return Subject{workload_of(model_shape_of(input.model), device_of_description(input)), 0};
   const Profile profile = profile_on(Cluster{}, input_of(input).profile, cluster);
   const std::optional<Device> device = roofline_of(input, profile);

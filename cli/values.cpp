@@ -80,6 +80,7 @@ std::span<const Named> table() {
                               {"model", {.name = "MODEL", .words = models}},
                               {"device", device},
                               {"batch", number},
+                              {"parameters", number},
                               {"kernels", file},
                               {"output", file},
                               {"timeline", file},

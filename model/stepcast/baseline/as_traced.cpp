@@ -128,7 +128,7 @@ Recorded recorded(const Profile& p, const Wanted& wanted) {
   Recorded sum;
   for (const ObservedCollective& c : p.collectives) {
     if (!wanted(c.operation)) continue;
-    sum.size += c.size, sum.duration += c.duration, sum.count += c.count;
+    sum.size += c.size, sum.duration += c.duration + c.waiting, sum.count += c.count;
   }
   return sum;
 }

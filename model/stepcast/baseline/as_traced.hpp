@@ -12,8 +12,7 @@
 // sent round after the update: ZeRO-1), and parameters and gradients that are sharded over all workers. What is not
 // recognised stays as it was recorded: its step is rebuilt by replay, and says that plans leave something out. Not
 // modelled: tensor, expert and pipeline parallelism, whose collectives no plan of
-// gradients takes the place of; lateness of other ranks, which of one rank alone counts as transfer and of several read
-// together is left out.
+// gradients takes the place of; lateness of other ranks, which counts as transfer.
 #include <stepcast/base/units.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/profile/profile.hpp>

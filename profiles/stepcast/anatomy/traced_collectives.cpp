@@ -351,9 +351,10 @@ namespace {
 class Serial {
  public:
   /// Of the next one, the time in which none before it runs.
-  Seconds alone(const TracedCollective& c) {
-    const std::int64_t end = c.start_ns + std::llround(c.duration.value() * 1e9);
-    const std::int64_t from = std::max(busy_until_, c.start_ns);
+  Seconds alone(const TracedCollective& c) { return alone(c.start_ns, c.duration); }
+  Seconds alone(std::int64_t start_ns, Seconds duration) {
+    const std::int64_t end = start_ns + std::llround(duration.value() * 1e9);
+    const std::int64_t from = std::max(busy_until_, start_ns);
     busy_until_ = std::max(busy_until_, end);
     return end > from ? Seconds(double(end - from) * 1e-9) : Seconds(0);
   }
@@ -397,7 +398,8 @@ std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedC
     Serial library;
     for (std::size_t m = 0; m < reductions.size(); ++m) {
       const TracedCollective& c = collectives[s][reductions[m].collective];
-      durations[m].push_back(library.alone(c).value());
+      const std::int64_t began = c.start_ns - std::llround(c.waiting.value() * 1e9);
+      durations[m].push_back(library.alone(began, c.duration + c.waiting).value());
       if (s > 0) continue;
       if (c.operation != "allreduce") return {};
       messages.push_back({c.size, {}, reductions[m].gradients});

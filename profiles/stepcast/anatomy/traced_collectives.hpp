@@ -37,9 +37,9 @@ struct TracedCollective {
 /// `gradients` are the tensors of `step.gradients`.
 void size_by_gradients(std::vector<TracedCollective>&, const StepAnatomy& step, std::span<const Tensor> gradients);
 /// The all-reduces of gradients of the first step, each with the gradients that became ready since the one before and
-/// with its median duration over the steps, less what it shares with those before it. `gradients` are the tensors of
-/// the steps' gradients. Empty where they do not take all gradients with them in every step, byte for byte or in half
-/// as many bytes: then something else than the gradients is reduced.
+/// with its median duration over the steps, waiting included, less what it shares with those before it. `gradients` are
+/// the tensors of the steps' gradients. Empty where they do not take all gradients with them in every step, byte for
+/// byte or in half as many bytes: then something else than the gradients is reduced.
 [[nodiscard]] std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedCollective>> collectives,
                                                            std::span<const StepAnatomy> steps,
                                                            std::span<const Tensor> gradients);

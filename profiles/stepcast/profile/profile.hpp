@@ -100,7 +100,7 @@ struct ObservedCollective {
 /// A reduction of gradients in the traced step.
 struct TracedMessage {
   Bytes size;                 ///< of the whole buffer on each worker
-  Seconds duration;           ///< of one rank alone it includes waiting for late peers
+  Seconds duration;           ///< as recorded: waiting for late peers included
   std::uint32_t tensors = 0;  ///< gradients that became ready since the message before
 };
 
