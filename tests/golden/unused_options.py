@@ -177,6 +177,7 @@ MAY_BE_UNUSED = {
     ("report", "--model", "*"): "a page is of a trace, whose tensors a list may name as the trace does",
     ("report", "--device", "*"): "the device of a trace matters where a layout divides its products",
     ("recommend", "--search", "alone"): "one device sends nothing, whatever the option",
+    ("recommend", "--memory", "damaged"): "without shapes activations are not counted, and says so; the rest fits",
     ("recommend", "--layouts", "described"): "a described model is always searched for layouts",
     ("sweep", "--network", "*"): "an axis of bandwidth takes its place, and a cluster begins with one",
     ("sweep", "--tune", "one"): "WFBP has no option to tune",
