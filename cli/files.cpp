@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -76,8 +77,11 @@ class Unfinished {
   void (*before_[signals.size()])(int) = {};
 };
 
-/// What is mapped and cut meanwhile has no bytes behind its end: the kernel says so where they are looked at.
+/// What is mapped and cut meanwhile has no bytes behind its end: the kernel says so where they are looked at. Of
+/// several threads that look there one tells, and the others wait for the end that it brings.
 void tell_of_cut_input(int) {
+  static std::atomic_flag told;
+  while (told.test_and_set()) ::pause();
   constexpr std::string_view line =
       "stepcast: expected files that keep their length while they are read, found one that became shorter\n";
   if (being_written) ::unlink(unfinished.c_str());
