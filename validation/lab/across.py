@@ -1,12 +1,17 @@
 """From the trace of one configuration to the step of another: what a user of a trace asks, by kind of change.
 
 The traces of all ranks of one row give the profile, its own unprofiled step says what the profiler cost (--step), and
-the plan, workers and links of another row of the same job give the prediction that is compared with that row.
+the plan, workers and links of another row of the same job give the prediction that is compared with that row. Another
+rate alone needs no plan: the recorded step is scheduled once more with all its collectives as much faster or slower
+("rate, replayed"), of every strategy.
 """
+import concurrent.futures
 import csv
 import itertools
 import json
+import os
 import statistics
+import subprocess
 
 import matrix
 import plans
@@ -36,35 +41,78 @@ def change_of(a, b):
     return ", ".join(parts) or "none"
 
 
-def predicted_from(program, folder, files, a, b):
-    """The step of row `b` by the traces of row `a`."""
+def key_of(row):
+    return row["job"], row["workers"], row["link_mbit"], row["strategy"]
+
+
+def profile_of(program, folder, files, key):
+    """The path of what stepcast reads from the traces of all ranks of a row, or why it reads nothing."""
+    path = folder / "across" / ("-".join(map(str, key)).replace(":", "_") + ".profile.json")
+    path.parent.mkdir(exist_ok=True)
+    done = subprocess.run([program, "profile", *(str(folder / "traces" / f) for f in files), "--json"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        return None, " ".join(done.stderr.split())
+    path.write_text(done.stdout)
+    return str(path), None
+
+
+def predicted_from(program, folder, profile, a, b):
+    """The step of row `b` by the profile of row `a`."""
     batch = matrix.job_of(b["job"]).batch
     plan = plans.plan_of(b["strategy"], b["workers"], batch)
     if plan is None:
         return {"refused": "stepcast has no plan for it"}
     servers = b["workers"] if plans.has_servers(b["strategy"]) else 0
     samples = plans.samples_of(b["strategy"], b["workers"], batch)
-    return plans.predicted(program, [str(folder / "traces" / f) for f in files], str(folder / f"{cluster_name(b)}.json"),
-                           plan, b["workers"], servers, samples, step_s=a["measured_ms"] / 1e3)
+    return plans.predicted(program, [profile], str(folder / f"{cluster_name(b)}.json"), plan, b["workers"], servers,
+                           samples, step_s=a["measured_ms"] / 1e3)
+
+
+def replayed_on(program, folder, files, a, b):
+    """The step of row `a` at the rate of row `b`: what the recorded steps of its ranks gain or lose."""
+    by = b["link_mbit"] / a["link_mbit"]
+    done = subprocess.run([program, "replay", *(str(folder / "traces" / f) for f in files), "--what",
+                           f"network(by={by:.6g})", "--json"], capture_output=True, text=True)
+    if done.returncode:
+        return {"refused": " ".join(done.stderr.split())}
+    ranks = json.loads(done.stdout)["traces"]
+    # What the profiler costs is host work, which another network leaves as it is.
+    return {"iteration_s": a["measured_ms"] / 1e3 + statistics.mean(r["edited_s"] - r["rebuilt_s"] for r in ranks)}
+
+
+def changes(a, b):
+    """How many of strategy, workers and rate differ."""
+    return sum(a[k] != b[k] for k in ("strategy", "workers", "link_mbit"))
 
 
 def check(program, folder, results, rows):
-    """A row for every pair of quiet rows of real compute; across.csv has them."""
+    """A row for every pair of quiet rows of real compute that differ in one thing at most; across.csv has them."""
     files = {tuple(e["key"]): e["files"] for e in results["traces"]}
     real = [r for r in rows if r["quiet"] and r["link_mbit"] and not matrix.job_of(r["job"]).emulated]
-    found = []
-    for a, b in itertools.product(real, real):
-        key = (a["job"], a["workers"], a["link_mbit"], a["strategy"])
-        if a["job"] != b["job"] or a["strategy"].partition(":")[0] not in TRACED or key not in files:
-            continue
-        answer = predicted_from(program, folder, files[key], a, b)
+    traced = [r for r in real if key_of(r) in files]
+
+    def row_of(a, b, change, answer):
         seconds = answer.get("iteration_s")
-        found.append({"job": a["job"], "split": a["split"], "trace_of": a["strategy"], "trace_workers": a["workers"],
-                      "trace_mbit": a["link_mbit"], "strategy": b["strategy"], "workers": b["workers"],
-                      "link_mbit": b["link_mbit"], "change": change_of(a, b), "measured_ms": b["measured_ms"],
-                      "predicted_ms": seconds and 1e3 * seconds,
-                      "error_percent": seconds and 100 * (1e3 * seconds / b["measured_ms"] - 1),
-                      "cannot_say": answer.get("refused")})
+        return {"job": a["job"], "split": a["split"], "trace_of": a["strategy"], "trace_workers": a["workers"],
+                "trace_mbit": a["link_mbit"], "strategy": b["strategy"], "workers": b["workers"],
+                "link_mbit": b["link_mbit"], "change": change, "measured_ms": b["measured_ms"],
+                "predicted_ms": seconds and 1e3 * seconds,
+                "error_percent": seconds and 100 * (1e3 * seconds / b["measured_ms"] - 1),
+                "cannot_say": answer.get("refused")}
+
+    def of_trace(a):
+        found, own = [], files[key_of(a)]
+        others = [b for b in real if b["job"] == a["job"] and changes(a, b) <= 1]
+        if a["strategy"].partition(":")[0] in TRACED:
+            profile, refusal = profile_of(program, folder, own, key_of(a))
+            found += [row_of(a, b, change_of(a, b), predicted_from(program, folder, profile, a, b) if profile else
+                             {"refused": refusal}) for b in others]
+        return found + [row_of(a, b, "rate, replayed", replayed_on(program, folder, own, a, b)) for b in others
+                        if a["link_mbit"] != b["link_mbit"]]
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [row for rows in pool.map(of_trace, traced) for row in rows]
     with open(folder / "across.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
@@ -76,7 +124,8 @@ def ordered_pairs(found, apart=0.05):
     """Of pairs of configurations that are further apart than that, by the same trace: how many are in the right order,
     and how many there are."""
     right = total = 0
-    by_trace = itertools.groupby(found, lambda r: (r["job"], r["trace_of"], r["trace_workers"], r["trace_mbit"]))
+    plans_only = [r for r in found if r.get("change") != "rate, replayed"]
+    by_trace = itertools.groupby(plans_only, lambda r: (r["job"], r["trace_of"], r["trace_workers"], r["trace_mbit"]))
     for _, rows in by_trace:
         known = [r for r in rows if r["predicted_ms"]]
         for x, y in itertools.combinations(known, 2):
@@ -101,7 +150,7 @@ def summary(found):
 
     for change in sorted({r["change"] for r in found}):
         line(change, [r for r in found if r["change"] == change])
-    held_out = [r for r in found if r["split"] == "held_out" and r["change"] != "none"]
+    held_out = [r for r in found if r["split"] == "held_out" and r["change"] not in ("none", "rate, replayed")]
     if held_out:
         line("held out, all changes", held_out)
         right, total = ordered_pairs([r for r in found if r["split"] == "held_out"])

@@ -177,8 +177,8 @@ class Laboratory:
                 self.network.shape(rate)
                 self.calibrate(rate)
                 self.contend(rate)
-                strategies_of = {job: matrix.at_rate(rate, s) if self.a.whole else s
-                                 for job, s in self.strategies_of.items()}
+                strategies_of = {job: s for job, all_of_it in self.strategies_of.items()
+                                 if (s := matrix.at_rate(rate, job, all_of_it) if self.a.whole else all_of_it)}
                 todo = matrix.configurations(strategies_of, self.a.workers)
                 self.random.shuffle(todo)
                 for number, (job, world, strategy) in enumerate(todo):

@@ -94,9 +94,12 @@ def whole():
     return found
 
 
-def at_rate(rate, strategies):
-    """Of the whole matrix's strategies those that are measured at a rate: all of them at one, so that it ends in time."""
-    return [s for s in strategies if rate in QUICK_RATES or s in AT_ALL_RATES]
+def at_rate(rate, name, strategies):
+    """Of the whole matrix's strategies of a job those that are measured at a rate: all of them at one, so that it ends in
+    time; at the others a few, of the usual batch, not compiled."""
+    job = job_of(name)
+    usual = job.batch == BATCHES[job.model][0] and not job.compiled
+    return [s for s in strategies if rate in QUICK_RATES or (usual and s in AT_ALL_RATES)]
 
 
 def configurations(strategies_of, worlds, processors=None):

@@ -1,6 +1,8 @@
 """Whether stepcast reads every trace that was made: inspect, profile, replay and export, all ranks together."""
+import concurrent.futures
 import csv
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -48,10 +50,15 @@ def checked(program, folder, key, names, issued):
 
 
 def check(program, folder, results):
-    """All traces of a run; readers.csv has the rows."""
+    """All traces of a run, as many at once as there are processors; readers.csv has the rows."""
     issued = {tuple(e["key"]): e["blocks"][0]["operations"] for e in results["blocks"]}
-    rows = [checked(program, folder / "traces", tuple(e["key"]), e["files"], issued.get(tuple(e["key"]), [0]))
-            for e in results["traces"]]
+
+    def row_of(entry):
+        key = tuple(entry["key"])
+        return checked(program, folder / "traces", key, entry["files"], issued.get(key, [0]))
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        rows = list(pool.map(row_of, results["traces"]))
     with open(folder / "readers.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()

@@ -116,9 +116,20 @@ def moved(rows, earlier):
     return "\n".join(lines)
 
 
-def read_medians(folder):
-    """Medians of an earlier run's quiet rows, in milliseconds, by row."""
-    with open(folder / "results.csv", newline="") as file:
+def medians_of_suite(path):
+    """The same of a suite of the laboratory, whose cases are called JOB/RATE Mb/s/WORKERS/STRATEGY."""
+    found = {}
+    for case in json.loads(path.read_text())["cases"]:
+        job, rate, workers, strategy = case["id"].replace(" Mb/s", "").split("/", 3)
+        found[job, int(workers), int(rate), strategy] = 1e3 * case["measured_s"]
+    return found
+
+
+def read_medians(path):
+    """Medians of an earlier run's quiet rows, in milliseconds, by row: of its folder, or of a suite made from it."""
+    if path.is_file():
+        return medians_of_suite(path)
+    with open(path / "results.csv", newline="") as file:
         return {(r["job"], int(r["workers"]), int(r["link_mbit"]), r["strategy"]): float(r["measured_ms"])
                 for r in csv.DictReader(file) if r["quiet"] == "True" and r["measured_ms"]}
 

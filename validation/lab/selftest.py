@@ -94,9 +94,10 @@ class Matrix(unittest.TestCase):
         self.assertIn(("emu-gpt", 4, "hsdp:block"), found)
 
     def test_one_rate_measures_all_and_the_others_a_few(self):
-        self.assertEqual(matrix.at_rate(1000, matrix.REAL), matrix.REAL)
+        self.assertEqual(matrix.at_rate(1000, "gpt@2", matrix.REAL), matrix.REAL)
         for rate in (300, 3000, 10000):
-            self.assertLess(len(matrix.at_rate(rate, matrix.REAL)), 10)
+            self.assertLess(len(matrix.at_rate(rate, "gpt", matrix.REAL)), 10)
+            self.assertEqual(matrix.at_rate(rate, "gpt+compile", matrix.REAL), [])
 
 
 class Across(unittest.TestCase):
@@ -296,6 +297,12 @@ class Rows(unittest.TestCase):
         row = report.row_of(self.key, self.blocks())
         self.assertIn("1 rows measured in both", report.moved([row], earlier))
         self.assertIn("2.0 %", report.moved([row], earlier))
+
+    def test_a_suite_of_the_laboratory_is_an_earlier_run(self):
+        medians = report.read_medians(pathlib.Path(__file__).resolve().parents[1] / "cases" / "lab_pytorch.json")
+        self.assertGreater(len(medians), 30)
+        self.assertTrue(all(matrix.job_of(job) and world in (2, 4) and plans.is_strategy(strategy) and ms > 1
+                            for (job, world, _, strategy), ms in medians.items()))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def traced(step, steps, path, rank, world):
     for name in (path.removesuffix(".gz"), plain):
         with open(name) as file:
             text = without_names(file.read(), world)
-        with gzip.open(name + ".gz", "wb", 9) as file:
+        with gzip.open(name + ".gz", "wb", 6) as file:  # the highest level takes five times as long for a tenth
             file.write(text.encode())
         os.unlink(name)
         if name != plain:
