@@ -10,11 +10,15 @@
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/calibration/device_of_trace.hpp>
+#include <stepcast/calibration/links_of_steps.hpp>
 #include <stepcast/calibration/traced_links.hpp>
 #include <stepcast/report/device_fit_report.hpp>
+#include <stepcast/report/links_fit_report.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -136,13 +140,56 @@ ExitCode calibrate_from_trace(const CalibrateFlags& flags) {
   return answered;
 }
 
+/// The profiles that a table names: files beside it.
+std::map<std::string, Profile> profiles_of(const std::vector<JobStep>& steps, const std::string& table) {
+  std::map<std::string, Profile> profiles;
+  for (const JobStep& step : steps) {
+    if (profiles.contains(step.profile)) continue;
+    const std::string path = (std::filesystem::path(table).parent_path() / step.profile).string();
+    const Documents documents = documents_of({path}, false);
+    profiles.emplace(step.profile, profile_of(documents, ProfileOptions{}, step.profile));
+  }
+  return profiles;
+}
+
+/// Links of a cluster from steps of traced jobs: the table names their profiles.
+ExitCode calibrate_links(const CalibrateFlags& flags, std::string_view table) {
+  const std::string rows = flags.rows > 0 ? std::to_string(flags.rows) : "";
+  for (const auto& [flag, value] : {std::pair{"--start", &flags.start}, std::pair{"--rows", &rows}})
+    if (!value->empty())
+      throw InputError(flag, "a table of described models, to which a device is fitted", "one that names profiles");
+  const PlanSpec plan = plan_spec_of(flags.plan.empty() ? "ddp" : flags.plan);
+  const std::vector<JobStep> steps = job_steps_of_csv(table, shown_name(flags.steps), plan);
+  ClusterFlags cluster = flags.cluster;
+  if (cluster.cluster.empty() && cluster.workers.empty()) {
+    std::int64_t most = 1;
+    for (const JobStep& step : steps) most = std::max(most, step.workers);
+    cluster.workers = std::to_string(most);
+  }
+  // Only a start: the links are what is fitted.
+  if (cluster.cluster.empty() && cluster.network.empty()) cluster.network = "100 Gb/s";
+  Cluster base = cluster_of(cluster);
+  if (!flags.name.empty()) base.name = flags.name;
+  Answer<LinksFit> fit = links_of_steps(base, profiles_of(steps, flags.steps), steps);
+  if (!fit) throw InputError("--steps " + flags.steps, "steps that can be predicted", fit.reason());
+  if (!flags.output.path.empty())
+    write_output(flags.output.path, [&](std::ostream& out) { out << json_of(fit->cluster) << '\n'; });
+  if (flags.output.path == "-") return answered;
+  write_output("-", [&](std::ostream& out) {
+    const LinksFitReport report{*fit, steps};
+    flags.output.json ? write_links_fit_json(out, report) : write_links_fit_text(out, report);
+  });
+  return answered;
+}
+
 ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   refuse_overwriting(flags.output.path, {flags.steps, flags.start});
+  const FileBytes table(flags.steps);
+  if (names_profiles(table.text())) return calibrate_links(flags, table.text());
   const Device start = start_of(flags);
   const Cluster cluster = cluster_of(flags.cluster);
-  const std::vector<MeasuredStep> all =
-      measured_steps_of_csv(FileBytes(flags.steps).text(), shown_name(flags.steps),
-                            layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan));
+  const std::vector<MeasuredStep> all = measured_steps_of_csv(
+      table.text(), shown_name(flags.steps), layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan));
   const std::vector<std::size_t> chosen = spread_rows(all, flags.rows > 0 ? flags.rows : all.size());
   std::vector<MeasuredStep> rows, held_out;
   for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
@@ -203,15 +250,17 @@ Action add_calibrate_flags(CLI::App& app) {
   auto flags = std::make_shared<CalibrateFlags>();
   auto* measured =
       app.add_option("MEASURED", flags->files, "nccl-tests logs, CSV with size and time, or traces of a job");
-  app.add_option("--steps", flags->steps, "Fit a device instead: CSV with model, layout and time of measured steps")
+  app.add_option("--steps", flags->steps,
+                 "Fit a device instead: CSV with model, layout and time of measured steps; or, to a CSV with profile, "
+                 "workers and time, links and what they take from compute")
       ->excludes(measured);
   app.add_option("--trace", flags->trace, "Fit a device instead: a trace whose operators name their shapes")
       ->excludes(measured)
       ->excludes("--steps");
   app.add_option("--start", flags->start, "Device to start from (name or file): its data sheet's numbers");
-  app.add_option(
-      "--plan", flags->plan,
-      "Layout and plan of the steps, where columns say nothing (default " + std::string(standard_plan) + ")");
+  app.add_option("--plan", flags->plan,
+                 "Layout and plan of the steps, where columns say nothing (default " + std::string(standard_plan) +
+                     "; of profiles ddp)");
   app.add_option("--rows", flags->rows, "Fit to so many rows that fill the space of layouts; the others are held out");
   app.add_option("--cluster", flags->cluster.cluster, "Fit the links of this cluster (name or file)");
   app.add_option("--workers", flags->cluster.workers, "Devices in all (default: as measured)");
@@ -230,7 +279,8 @@ const Verb calibrate_verb = {
     "calibrate", "Fit links to measured collectives, or a device to measured steps, with residuals",
     "stepcast calibrate nccl-tests.log --workers 16 --per-node 8 -o cluster.json\n"
     "  stepcast calibrate rank*.pt.trace.json.gz --per-node 8 -o cluster.json\n"
-    "  stepcast calibrate --steps steps.csv --start a100-sxm4-80gb --cluster cluster.json -o device.json",
+    "  stepcast calibrate --steps steps.csv --start a100-sxm4-80gb --cluster cluster.json -o device.json\n"
+    "  stepcast calibrate --steps profiles.csv --per-node 8 --network '200 Gb/s' -o cluster.json",
     add_calibrate_flags};
 
 }  // namespace stepcast::cli

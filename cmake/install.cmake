@@ -37,6 +37,7 @@ set(stepcast_public_headers
   model/stepcast/calibration/calibration.hpp
   model/stepcast/calibration/device_fit.hpp
   model/stepcast/calibration/device_of_trace.hpp
+  model/stepcast/calibration/links_of_steps.hpp
   model/stepcast/calibration/measured_steps.hpp
   model/stepcast/cluster/cluster.hpp
   model/stepcast/cluster/cluster_description.hpp
@@ -73,6 +74,7 @@ set(stepcast_public_headers
   model/stepcast/baseline/self_check.hpp
   model/stepcast/replay/timeline.hpp
   model/stepcast/report/device_fit_report.hpp
+  model/stepcast/report/links_fit_report.hpp
   model/stepcast/report/inspection_report.hpp
   model/stepcast/report/layout_report.hpp
   model/stepcast/report/placement_report.hpp

@@ -3,6 +3,7 @@
 // InputError. What was read is written and read again: it must be the same.
 #include <stepcast/base/text.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
+#include <stepcast/calibration/links_of_steps.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/fit.hpp>
 #include <stepcast/placement/placement.hpp>
@@ -52,6 +53,10 @@ void read_document(char reader, std::string_view text) {
         if (m.sizes.size() >= 2) (void)piecewise_fit(m.sizes, m.times);
       return;
     }
+    case 'j':
+      for (const JobStep& step : job_steps_of_csv(text, "fuzz", plan_spec_of("ddp")))
+        require(step.time > Seconds(0) && step.workers >= 1 && !step.profile.empty());
+      return;
     case 'x':
       (void)link_clusters(unequal_cluster_of_json(text, "fuzz"));
       return;

@@ -420,6 +420,13 @@ def main() -> int:
                               "one size": b"size,time_s\n1024,1\n"}.items():
             path.write_bytes(content)
             checker.check(f"measured: {name}", ["calibrate", str(path), "--workers", "4"])
+        header = b"profile,workers,step_s\n"
+        for name, content in {"nothing": b"", "a header only": header, "no time": b"profile,workers\na.json,2\n",
+                              "no file": header + b"none.json,2,1\n", "no workers": header + b"none.json,0,1\n",
+                              "no profile": header + b"measured,2,1\n", "cut off": header + b"none.json,2\n",
+                              "no plan": b"profile,workers,step_s,plan\nnone.json,2,1,none\n"}.items():
+            path.write_bytes(content)
+            checker.check(f"steps: {name}", ["calibrate", "--steps", str(path), "--workers", "4"])
         left = [p.name for p in pathlib.Path(folder).iterdir() if p.name not in ("input", "cluster.json", "measured")]
         if left:
             checker.failed += 1

@@ -125,6 +125,7 @@ QUESTIONS = {
         "links": [RING],
         "steps": ["--steps", "steps.csv", "--start", "a100-sxm4-80gb", "--workers", "8", "--per-node", "4",
                   "--network", "100GbE"],
+        "jobs": ["--steps", "jobs.csv", "--workers", "8", "--per-node", "4", "--network", "100GbE"],
     },
     "validate": {"suite": ["exact"], "cases": ["--cases", ROOT / "tests/data/validation_cases.json", "--root", ROOT],
                  "files": ["--cases", ROOT / "validation/cases/replay.json", "--root", ROOT]},
@@ -294,6 +295,13 @@ def inputs(program: pathlib.Path, folder: pathlib.Path) -> None:
         step = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)["iteration_s"]
         rows += f"8,32,1,1024,16,8,512,{t},{d},{p},{1100 * step}\n"
     (folder / "steps.csv").write_text(header + "data parallelism,pipeline parallelism,iteration time (ms)\n" + rows)
+    measured = "profile,workers,step_s\n"
+    for workers in (4, 8):
+        asked = [program, "predict", "step.json", "--workers", str(workers), "--per-node", "4", "--network", "10GbE",
+                 "--plan", "ddp", "--json"]
+        step = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True, cwd=folder).stdout)
+        measured += f"step.json,{workers},{step['iteration_s']}\n"
+    (folder / "jobs.csv").write_text(measured)
     (folder / "fewer.csv").write_text(header + "data parallelism,pipeline parallelism,iteration time (ms)\n" +
                                       "".join(rows.splitlines(True)[:-1]))
 

@@ -2,9 +2,10 @@
 // Room calibration: clusters and devices from measurements.
 //
 //   logs of nccl-tests, or a job's own traces -> tables -> links of a cluster;  measured steps or a trace -> rates of a
-//   device
+//   device;  measured steps of a traced job -> links, and what they take from compute
 //
-// It may include base, encodings, trace, roofline, anatomy, ranks, cluster, layout and parallelism.
+// It may include base, encodings, profile, trace, roofline, anatomy, ranks, cluster, plan, prediction, layout and
+// parallelism.
 //
 // Calibration: the links of a cluster, fitted to measured all-reduces.
 //

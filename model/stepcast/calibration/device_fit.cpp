@@ -227,13 +227,13 @@ Answer<std::vector<PreparedRow>> prepared(const Cluster& cluster, std::span<cons
 
 double relative(double logarithm) { return std::exp(logarithm) - 1; }
 
+}  // namespace
+
 double root_mean_square(const std::vector<double>& values, std::size_t freedom) {
   double sum = 0;
   for (const double v : values) sum += v * v;
   return std::sqrt(sum / static_cast<double>(std::max<std::size_t>(1, freedom)));
 }
-
-}  // namespace
 
 Answer<Seconds> predicted_step(const Device& device, const Cluster& cluster, const MeasuredStep& step) {
   Answer<std::vector<PreparedRow>> rows = prepared(cluster, std::span(&step, 1));

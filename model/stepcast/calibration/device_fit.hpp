@@ -17,6 +17,8 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
+/// Of the residuals of a fit that leaves so many degrees of freedom (at least one).
+[[nodiscard]] double root_mean_square(const std::vector<double>& values, std::size_t freedom);
 /// Step time of one row as layouts are predicted. Inapplicable with the row's source.
 [[nodiscard]] Answer<Seconds> predicted_step(const Device&, const Cluster&, const MeasuredStep&);
 

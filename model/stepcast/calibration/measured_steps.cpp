@@ -33,15 +33,6 @@ enum class Meaning : std::uint8_t {
 };
 constexpr std::size_t meaning_count = 14;
 
-/// Of a column of step times: how long its unit is.
-std::optional<double> step_time_unit(const std::vector<std::string>& words) {
-  const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
-  if (!has("time") && !has("step") && !has("iteration")) return {};
-  for (const std::string& word : words)
-    if (const std::optional<double> seconds = seconds_per_unit(word)) return seconds;
-  return {};
-}
-
 std::optional<Meaning> meaning_of(const std::vector<std::string>& words) {
   // The first word that decides; the more particular names come first ("micro batch" before "batch").
   static constexpr std::pair<std::string_view, Meaning> names[] = {
@@ -231,17 +222,9 @@ std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::stri
                                                 const LayoutPlan& defaults) {
   std::optional<Table> table;
   std::vector<MeasuredStep> steps;
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    // A first line that starts with '#' may be the header: "# GPUs,global batch,...".
-    const bool comment = !line.empty() && line.front() == '#' && (table || line.find(',') == std::string_view::npos);
-    if (line.empty() || comment) continue;
-    if (table) steps.push_back(table->row(line, number));
-    else table.emplace(line, source, defaults);
-  }
+  for (const CsvLine& line : lines_of_csv(text))
+    if (table) steps.push_back(table->row(line.text, line.number));
+    else table.emplace(line.text, source, defaults);
   if (steps.empty())
     throw InputError(std::string(source), "a CSV table with a header and at least one measured step",
                      table ? "a header only" : "no table");

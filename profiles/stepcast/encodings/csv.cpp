@@ -96,4 +96,25 @@ std::vector<std::string> title_words(std::string_view cell) {
 std::optional<double> seconds_per_unit(std::string_view word) { return factor_of(word, time_units); }
 std::optional<double> bytes_per_unit(std::string_view word) { return factor_of(word, size_units); }
 
+std::optional<double> step_time_unit(const std::vector<std::string>& words) {
+  const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  if (!has("time") && !has("step") && !has("iteration")) return {};
+  for (const std::string& word : words)
+    if (const std::optional<double> seconds = seconds_per_unit(word)) return seconds;
+  return {};
+}
+
+std::vector<CsvLine> lines_of_csv(std::string_view text) {
+  std::vector<CsvLine> lines;
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    const bool header = lines.empty() && line.find(',') != std::string_view::npos;
+    if (!line.empty() && (line.front() != '#' || header)) lines.push_back({line, number});
+  }
+  return lines;
+}
+
 }  // namespace stepcast
