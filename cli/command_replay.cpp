@@ -90,7 +90,8 @@ Action add_replay_flags(CLI::App& app) {
   app.add_option(
       "--what", flags->what,
       "Schedule the step again after edits of its tasks: 'scale(name=*gemm*, by=0.5)', "
-      "'remove(kind=device, phase=after)', 'insert(layer=3, phase=backward, takes=50 us)'; '+' between them. "
+      "'remove(kind=device, phase=after)', 'insert(layer=3, phase=backward, takes=50 us)', and 'network(by=2)' for "
+      "all collectives over twice the bandwidth; '+' between them. "
       "Selected by name, row (stream 7), kind (host, device, transfer, gap, latency, turn_around), phase "
       "(before, forward, backward, after) and layer (0..3)");
   app.add_option("--timeline", flags->timeline, "Also write both steps as a trace for ui.perfetto.dev");

@@ -150,10 +150,13 @@ Profile profile_or_refusal(const Documents& documents, const ProfileOptions& opt
     if (documents.traces.empty() || is_pipelined(documents.traces)) throw;
     const AsTraced recorded = recorded_only(documents, refusal.found);
     if (!recorded.known()) throw;
+    const bool sends =
+        std::ranges::any_of(documents.traces.front().events, [](const Event& e) { return e.collective != no_index; });
     throw InputError(refusal.where, refusal.expected, refusal.found,
                      (refusal.hint.empty() ? "" : refusal.hint + "; ") +
                          "'stepcast replay' rebuilds the recorded step: " + text_of(recorded.predicted) +
-                         ", measured " + text_of(recorded.measured));
+                         ", measured " + text_of(recorded.measured) +
+                         (sends ? ", and tells what a faster network gives (--what 'network(by=2)')" : ""));
   }
 }
 

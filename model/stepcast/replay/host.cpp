@@ -13,6 +13,11 @@ bool is_step_mark(const Trace& trace, const Event& event) {
   return trace.text(event.name).starts_with("ProfilerStep#");
 }
 
+/// A call in which a thread waits for a functional collective.
+bool is_wait(const Trace& trace, const Event& event) {
+  return trace.text(event.name).ends_with("c10d_functional::wait_tensor");
+}
+
 /// One pass with a stack of the running events. An event that outlasts the one around it (rounded times) extends it.
 class SpanSweep {
  public:
@@ -30,7 +35,8 @@ class SpanSweep {
     advance(step_.end_ns);
     for (HostSpan& span : thread_.spans) {
       const bool has_parts = span.event != no_index && has_parts_[span.event];
-      span.quiet = span.event == no_index || (has_parts && trace_.events[span.event].kind == EventKind::host_op);
+      span.quiet = span.event == no_index || (has_parts && trace_.events[span.event].kind == EventKind::host_op) ||
+                   is_wait(trace_, trace_.events[span.event]);
     }
   }
 
@@ -77,14 +83,16 @@ std::ptrdiff_t quiet_span_around(const HostThread& thread, const HostSpan& other
 /// How the libraries that run collectives on threads of their own name them: "gloo:all_reduce".
 constexpr std::string_view host_backends[] = {"gloo:", "mpi:", "ucc:", "ccl:"};
 
-/// A thread that waited for a collective goes on at most this long before or after the collective's recorded end.
-constexpr std::int64_t wake_up_ns = 500'000;
+/// A thread that waited for a collective goes on at most this long before or after the collective's recorded end, which
+/// the library's thread writes when it gets a processor; after a long wait up to a share of it.
+constexpr std::int64_t wake_up_ns = 500'000, waits_per_wake_up = 50;
 /// Shorter waits are lost in the host's own time.
 constexpr std::int64_t shortest_wait_ns = 100'000;
 
 /// Number of the collective whose end is nearest to the end of the span, if it is near; else the number of all.
 std::size_t awaited_in(const Trace& trace, const HostSpan& span, std::span<const std::uint32_t> collectives) {
-  std::int64_t nearest = std::min(wake_up_ns, (span.end - span.begin) / 2);
+  const std::int64_t waited = span.end - span.begin;
+  std::int64_t nearest = std::min(std::max(wake_up_ns, waited / waits_per_wake_up), waited / 2);
   std::size_t awaited = collectives.size();
   for (std::size_t i = 0; i < collectives.size(); ++i) {
     const Event& collective = trace.events[collectives[i]];

@@ -235,6 +235,33 @@ TEST_CASE("a host that waits for a collective on a worker thread goes on when th
   CHECK(WhatIf(late_record).period() == doctest::Approx(410));
 }
 
+TEST_CASE("a long wait for a collective may be over long before the collective's end was written") {
+  const auto steps = [](double recorded_end) {
+    return repeated(101'011, 101'010, [=](HandTrace& t) {
+      t.op(0, "c10d::allreduce_", 10, 11);
+      t.annotation(2, "gloo:all_reduce", 11, recorded_end);
+      t.op(0, "backward", 20, 1000);
+      t.op(0, "update", 101'000, 101'010);
+    });
+  };
+  const Trace late = steps(101'009), early = steps(99'200);
+  CHECK(WhatIf(late).with("gloo:all_reduce", 0) == doctest::Approx(1010).epsilon(0.02));
+  CHECK(WhatIf(early).with("gloo:all_reduce", 0) == doctest::Approx(1010 + 1800).epsilon(0.02));
+}
+
+TEST_CASE("a call that waits for a functional collective takes as long as the collective") {
+  const Trace trace = repeated(2011, 2010, [](HandTrace& t) {
+    t.op(0, "_c10d_functional::all_reduce", 10, 11);
+    t.annotation(2, "gloo:all_reduce", 11, 1900);
+    t.op(0, "_c10d_functional::wait_tensor", 20, 1910);
+    t.op(0, "aten::add", 1910, 2010);
+  });
+  const WhatIf replay(trace);
+  CHECK(replay.period() == doctest::Approx(2010));
+  CHECK(replay.with("gloo:all_reduce", 0) == doctest::Approx(2010 - 1880).epsilon(0.02));
+  CHECK(replay.with("gloo:all_reduce", 2) == doctest::Approx(2010 + 1889).epsilon(0.02));
+}
+
 TEST_CASE("a full launch queue is a wait and not the cost of launching") {
   // 1500 kernels of 10 us a step; a launch costs 1 us, but no more than 1024 may be pending.
   HandTrace hand;

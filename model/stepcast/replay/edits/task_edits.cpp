@@ -3,6 +3,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/replay/calibration.hpp>
+#include <stepcast/replay/edits/recorded_transfers.hpp>
 #include <stepcast/replay/edits/task_edits.hpp>
 #include <stepcast/schedule/graph_whatif.hpp>
 #include <stepcast/schedule/schedule.hpp>
@@ -85,9 +86,11 @@ class Places {
 /// The graph of a step while it is edited.
 class Editing {
  public:
-  Editing(const Trace& trace, const Step& step, StepGraph& built) : trace_(trace), step_(step), built_(built) {}
+  Editing(const Trace& trace, const replaying::Calibration& calibration, StepGraph& built)
+      : trace_(trace), calibration_(calibration), step_(calibration.step()), built_(built) {}
 
   Answer<AppliedEdit> apply(const TaskEdit& edit) {
+    if (edit.primitive == TaskEdit::Primitive::network) return on_network(edit);
     if (std::string why = unknown_place(edit.selection); !why.empty()) return refused(edit, why);
     std::vector<std::uint32_t> tasks;
     for (const std::uint32_t t : selected_tasks(built_.graph, [](const Task& task) { return task.work > 0; }))
@@ -107,11 +110,32 @@ class Editing {
         insert(tasks, edit.takes);
         applied.work_after = applied.work_before + edit.takes * static_cast<double>(tasks.size());
         break;
+      case TaskEdit::Primitive::network:
+        break;
     }
     return applied;
   }
 
  private:
+  /// The tasks of every collective, each by what of it is sent.
+  Answer<AppliedEdit> on_network(const TaskEdit& edit) {
+    const RecordedTransfers transfers(trace_, calibration_.steps);
+    AppliedEdit applied{edit, 0, {}, {}};
+    for (std::uint32_t t = 0; t < built_.graph.tasks.size(); ++t) {
+      const Part part = built_.roles[t].part;
+      Task& task = built_.graph.tasks[t];
+      if ((part != Part::transfer && part != Part::device) || task.work == 0) continue;
+      const std::optional<double> left = transfers.left(task.index, edit.by);
+      if (!left) continue;
+      ++applied.tasks;
+      applied.work_before += seconds_of(task.work);
+      task.work = picoseconds_of(seconds_of(task.work) * *left);
+      applied.work_after += seconds_of(task.work);
+    }
+    if (applied.tasks == 0) return refused(edit, "no collective was recorded in step " + std::to_string(step_.number));
+    return applied;
+  }
+
   static Inapplicable refused(const TaskEdit& edit, const std::string& why) {
     return Inapplicable{"'" + text_of(edit) + "': " + why};
   }
@@ -185,6 +209,7 @@ class Editing {
   }
 
   const Trace& trace_;
+  const replaying::Calibration& calibration_;
   const Step& step_;
   StepGraph& built_;
   std::unique_ptr<Places> places_;
@@ -203,7 +228,7 @@ Answer<Edited> edited(const Trace& trace, std::span<const TaskEdit> edits) {
   Edited out{std::move(*calibration), {}, {}, {}};
   out.graph = out.calibration->taken_apart;
   out.rebuilt = schedule(out.graph.graph).iteration_time();
-  Editing editing(trace, out.calibration->step(), out.graph);
+  Editing editing(trace, *out.calibration, out.graph);
   for (const TaskEdit& edit : edits) {
     Answer<AppliedEdit> applied = editing.apply(edit);
     if (!applied) return Inapplicable{applied.reason()};

@@ -14,6 +14,9 @@
 //
 //   scale(name=*gemm*|*conv*, by=0.5)+remove(kind=device, phase=after)+insert(layer=3, phase=backward, takes=50 us)
 //
+// and one of our own: `network(by=2)` gives all recorded collectives, whatever they are for, twice the bandwidth. What
+// they wait for late ranks and their start-up stay (recorded_transfers.hpp).
+//
 // Invariants: edits are made in their order; scale by 1 changes nothing; what matches no task is refused, not ignored.
 // Not modelled: the launch of a kernel that is inserted, and that of one that is removed stays; what the edit does to
 // other steps.
@@ -43,10 +46,10 @@ struct TaskSelection {
   bool operator==(const TaskSelection&) const = default;
 };
 struct TaskEdit {
-  enum class Primitive : std::uint8_t { scale, remove, insert };
+  enum class Primitive : std::uint8_t { scale, remove, insert, network };
   Primitive primitive = Primitive::scale;
   TaskSelection selection;
-  double by = 1;  ///< scale: factor on the work
+  double by = 1;  ///< scale: factor on the work; network: on the bandwidth
   Seconds takes;  ///< insert: behind each selected task, on its row
   bool operator==(const TaskEdit&) const = default;
 };

@@ -1,6 +1,6 @@
 // The text form of task edits:
 //
-//   edits = edit { "+" edit }                          edit: a spec (spec_reader.hpp) named scale, remove or insert
+//   edits = edit { "+" edit }                 edit: a spec (spec_reader.hpp) named scale, remove, insert or network
 #include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -13,12 +13,12 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-const Names primitives{"scale", "remove", "insert"};
+const Names primitives{"scale", "remove", "insert", "network"};
 const Names kinds{"host", "device", "transfer", "gap", "latency", "turn_around"};
 const Names phases{"before", "forward", "backward", "after"};
-constexpr SpecNames edit_names{.name = "scale, remove or insert, such as 'scale(name=*gemm*, by=0.5)'",
+constexpr SpecNames edit_names{.name = "scale, remove, insert or network, such as 'scale(name=*gemm*, by=0.5)'",
                                .member = "an edit",
-                               .list = "there are scale, remove and insert"};
+                               .list = "there are scale, remove, insert and network"};
 
 enum Option : std::uint8_t { name, row, kind, phase, layer, by, takes };
 const Names options{"name", "row", "kind", "phase", "layer", "by", "takes"};
@@ -83,12 +83,16 @@ std::vector<TaskEdit> task_edits_of(std::string_view text) {
         owner, options,
         [&](std::size_t option, std::string_view value, const SpecPlace& place) { read(edit, option, value, place); });
     const auto says = [&](Option o) { return o < given.size() && given[o]; };
-    if (edit.selection == TaskSelection{})
-      in.refuse(at, "which tasks: name=, row=, kind=, phase= or layer=", "'" + owner + "' of all tasks");
-    const bool scales = edit.primitive == TaskEdit::Primitive::scale;
+    const bool network = edit.primitive == TaskEdit::Primitive::network;
+    const bool scales = edit.primitive == TaskEdit::Primitive::scale || network;
     const bool inserts = edit.primitive == TaskEdit::Primitive::insert;
+    if (network && edit.selection != TaskSelection{})
+      in.refuse(at, "'network' of all collectives, which takes by= alone", "a choice of tasks");
+    if (!network && edit.selection == TaskSelection{})
+      in.refuse(at, "which tasks: name=, row=, kind=, phase= or layer=", "'" + owner + "' of all tasks");
+    if (network && !(edit.by > 0)) in.refuse(at, "a bandwidth above zero", "by=0 in 'network'");
     if (says(by) != scales)
-      in.refuse(at, scales ? "a factor, such as by=0.5" : "by= in scale alone",
+      in.refuse(at, scales ? "a factor, such as by=0.5" : "by= in scale and network alone",
                 scales ? "none" : "by= in '" + owner + "'");
     if (says(takes) != inserts)
       in.refuse(at, inserts ? "a time, such as takes=50 us" : "takes= in insert alone",
@@ -112,7 +116,8 @@ std::string text_of(const TaskEdit& edit) {
   if (s.first_layer)
     add(layer, *s.first_layer == *s.last_layer ? std::to_string(*s.first_layer)
                                                : std::to_string(*s.first_layer) + ".." + std::to_string(*s.last_layer));
-  if (edit.primitive == TaskEdit::Primitive::scale) add(by, exact_text_of(edit.by));
+  if (edit.primitive == TaskEdit::Primitive::scale || edit.primitive == TaskEdit::Primitive::network)
+    add(by, exact_text_of(edit.by));
   if (edit.primitive == TaskEdit::Primitive::insert) add(takes, exact_text_of(edit.takes));
   return primitives[static_cast<std::size_t>(edit.primitive)] + "(" + inner + ")";
 }

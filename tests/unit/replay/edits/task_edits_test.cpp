@@ -71,6 +71,33 @@ TEST_CASE("task edits: what was selected is counted, and its work before and aft
   CHECK(after->edits[1].work_after.value() * 1e6 == Approx(18));
 }
 
+TEST_CASE("task edits: a faster network shortens what is sent, and not the waiting for others") {
+  constexpr std::string_view all_reduce = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+  Trace trace = repeated(100, 100, [&](HandTrace& t) {
+    t.op(0, "aten::linear", 2, 4);
+    t.kernel(0, 2, 4, 7, "gemm<float, 128>", 10, 60);
+    t.op(0, "c10d::allreduce_", 5, 7);
+    t.kernel(0, 5, 7, 7, all_reduce, 60, 90);
+    t.call(0, "cudaDeviceSynchronize", 8, 92);
+    t.op(0, "aten::item", 92, 100);
+  });
+  CHECK(edited_us("network(by=1)", trace) == Approx(100));
+  CHECK(edited_us("network(by=2)", trace) == Approx(85));
+  CHECK(edited_us("network(by=0.5)", trace) == Approx(130));
+  CHECK(edited_us("network(by=2)+scale(name=gemm*, by=0.5)", trace) == Approx(60));
+  const Answer<EditedReplay> after = replay_after(trace, task_edits_of("network(by=3)"));
+  REQUIRE(after);
+  CHECK(after->edits[0].tasks == 1);
+  CHECK(after->edits[0].work_before.value() * 1e6 == Approx(30));
+  CHECK(after->edits[0].work_after.value() * 1e6 == Approx(10));
+  // In its first step it took 10 us less: so long others were late in all the rest.
+  const auto first =
+      std::ranges::find_if(trace.events, [&](const Event& e) { return trace.text(e.name) == all_reduce; });
+  first->duration_ns -= 10'000;
+  CHECK(edited_us("network(by=2)", trace) == Approx(90));
+  CHECK(refusal("network(by=2)").find("no collective") != std::string::npos);
+}
+
 TEST_CASE("task edits: the timeline has the recorded step beside the edited one") {
   const Trace trace = two_kernels();  // whose names the slices refer to
   const Answer<ReplayTimeline> timeline = replay_timeline_after(
@@ -92,6 +119,7 @@ TEST_CASE("task edits: the timeline has the recorded step beside the edited one"
 TEST_CASE("task edits: written and read again they are the same") {
   for (const std::string text :
        {"scale(name=*gemm*|*conv*, by=0.5)", "remove(kind=device, phase=after)", "insert(layer=3, takes=50 us)",
+        "network(by=2)",
         "scale(name=\"void gemm(float, int)*\", row=stream 7, kind=transfer, phase=backward, layer=0..3, by=2)"}) {
     const std::vector<TaskEdit> edits = task_edits_of(text);
     REQUIRE(edits.size() == 1);
@@ -106,7 +134,8 @@ TEST_CASE("task edits: what cannot be meant is refused") {
        {"scale", "scale(by=0.5)", "scale(name=a)", "remove(name=a, by=2)", "insert(name=a)",
         "insert(name=a, takes=0 s)", "scale(name=a, by=-1)", "scale(name=a, kind=kernel, by=1)",
         "scale(layer=3..1, by=1)", "speed(name=a)", "scale(name=a, by=1)+", "scale(name=a, by=1) remove(name=a)",
-        "scale(name=a, takes=1 us, by=1)"}) {
+        "scale(name=a, takes=1 us, by=1)", "network", "network(by=0)", "network(kind=transfer, by=2)",
+        "network(takes=1 us)"}) {
     INFO(text);
     CHECK_THROWS_AS((void)task_edits_of(text), InputError);
   }
