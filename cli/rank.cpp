@@ -155,10 +155,11 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (options.advice)
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
-  how.baseline = asked.check.traced_plan();
-  if (how.baseline && !how.plans.empty()) {  // named plans stand beside the one that ran
-    const auto is_baseline = [&](const PlanSpec& plan) { return text_of(plan) == text_of(*how.baseline); };
-    if (std::ranges::none_of(how.plans, is_baseline)) how.plans.insert(how.plans.begin(), *how.baseline);
+  how.baseline = asked.check.in_use(question);
+  if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran
+    const PlanSpec& used = how.baseline->plan;
+    const auto is_used = [&](const PlanSpec& plan) { return text_of(plan) == text_of(used); };
+    if (std::ranges::none_of(how.plans, is_used)) how.plans.insert(how.plans.begin(), used);
   }
   const Ranking ranking = recommended(profile, question.cluster(), how);
   write_output(flags.output.path, [&](std::ostream& out) {

@@ -41,6 +41,10 @@ std::shared_ptr<RankedResult> result_of(const RankedPlan& plan, const ProfilePtr
 
 }  // namespace
 
+std::optional<Prediction> in_use(const TracedProfile& traced, const Cluster& cluster) {
+  return traced.check.in_use(PreparedQuestion(question_of(traced, cluster, 0)));
+}
+
 RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
   auto out = std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}});
   const Ranking& all = out->ranking;
@@ -60,10 +64,10 @@ RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& cluster, const
   RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
                                                sensitivity, by_step, iterations);
   options.heed = [&] { released.heed_signals(); };
-  options.baseline = profile->check.traced_plan();
   refuse_other_device(*profile, *cluster);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
+  options.baseline = in_use(*after, *cluster);
   return result_of(recommended(after->profile, *cluster, options), after, cluster, true);
 }
 
@@ -96,10 +100,10 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
   RecommendOptions options =
       recommend_options(allow, plans.value_or(std::vector<std::string>()), false, "grid", false, true, iterations);
   options.heed = [&] { released.heed_signals(); };
-  options.baseline = profile->check.traced_plan();
   if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
   refuse_other_device(*profile, *cluster);
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
+  options.baseline = in_use(*after, *cluster);
   Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();
   for (const OwnPlan& plan : own) add_own(ranking, after->profile, *cluster, plan, options.iterations);

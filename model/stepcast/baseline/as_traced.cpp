@@ -200,11 +200,11 @@ AsTraced recognised(const Profile& p) {
 
 }  // namespace
 
-std::optional<PlanSpec> AsTraced::strategy() const {
+std::optional<Plan> AsTraced::as_plan() const {
   // "ddp, 5 buckets" is no plan, and one worker has none.
-  const bool written = plan == "ddp" || (plan.starts_with("ddp(") && plan.ends_with(")"));
+  const bool written = plan.ends_with("ddp") || plan.ends_with(")");
   if (!known() || !left_out.empty() || !written) return std::nullopt;
-  return plan_spec_of(plan);
+  return plan_of(plan);
 }
 
 double AsTraced::relative_error() const { return known() && measured > Seconds(0) ? predicted / measured - 1 : 0; }

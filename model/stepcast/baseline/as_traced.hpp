@@ -11,11 +11,11 @@
 // Recognised are a worker alone, gradients that are all-reduced in the order of readiness (with parameters that are
 // sent round after the update: ZeRO-1), and parameters and gradients that are sharded over all workers. What is not
 // recognised stays as it was recorded: its step is rebuilt by replay, and says that plans leave something out. Not
-// modelled: tensor, expert and pipeline parallelism, whose collectives no plan of
-// gradients takes the place of; lateness of other ranks, which counts as transfer.
+// modelled: tensor, expert and pipeline parallelism, whose collectives no plan of gradients takes the place of;
+// lateness of other ranks, which counts as transfer.
 #include <stepcast/base/units.hpp>
-#include <stepcast/plan/strategy.hpp>
 #include <stepcast/profile/profile.hpp>
+#include <stepcast/question/question.hpp>
 #include <stepcast/replay/replay.hpp>
 
 #include <optional>
@@ -32,8 +32,8 @@ struct AsTraced {
   std::string left_out{};  ///< what the model of the job does not contain, so that `predicted` is a replay; or empty
 
   [[nodiscard]] bool known() const { return missing.empty(); }
-  /// The plan, where it is one without a layout that may be asked for elsewhere: what gains are over.
-  [[nodiscard]] std::optional<PlanSpec> strategy() const;
+  /// The plan, where it is one that may be asked for elsewhere: what gains are over.
+  [[nodiscard]] std::optional<Plan> as_plan() const;
   /// predicted / measured - 1; 0 where nothing is predicted.
   [[nodiscard]] double relative_error() const;
   /// What a large error means for other plans; empty where it is small or not known.

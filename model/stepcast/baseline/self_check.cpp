@@ -1,7 +1,9 @@
 // Self-check: a replay of every rank, and what they say together.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/documents/documents.hpp>
+#include <stepcast/prediction/alike.hpp>
 #include <stepcast/ranks/ranks.hpp>
 
 #include <algorithm>
@@ -41,6 +43,29 @@ std::string SelfCheck::caution() const {
   std::string text;
   for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
   return text;
+}
+
+std::string SelfCheck::traced_plan() const {
+  return as_traced && as_traced->as_plan() ? as_traced->plan : std::string();
+}
+
+std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) const {
+  const std::optional<Plan> traced = as_traced ? as_traced->as_plan() : std::nullopt;
+  if (!traced || !question.profile()) return std::nullopt;
+  const Cluster& cluster = question.cluster();
+  const Answer<Prediction> plain = predicted(*question.profile(), cluster, traced->strategy);
+  if (!plain) return std::nullopt;
+  if (!traced->layout) return *plain;
+  const bool irregular =
+      cluster.transport.stalls > 0 || cluster.stragglers.jitter.distribution != Jitter::Distribution::none;
+  Answer<Prediction> divided = question.answer(*traced);
+  if (irregular || !divided) return std::nullopt;
+  divided->plan = spec_named(as_traced->plan, {});
+  divided->layout.reset();
+  divided->step_spread = plain->step_spread;  // the noise of the trace, under any plan
+  divided->step_p50 = divided->iteration;
+  divided->step_p99 = divided->iteration + normal_p99 * divided->step_spread;
+  return *std::move(divided);
 }
 
 SelfCheck self_check_of(const Documents& documents) {

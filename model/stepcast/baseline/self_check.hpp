@@ -37,8 +37,12 @@ struct SelfCheck {
   /// False when the traced job is not reproduced, by its replay or by the model that gives advice, when the recording
   /// lost events, or the profile has cautions: advice from such a trace is marked.
   [[nodiscard]] bool trusted() const;
-  /// The plan that was traced (AsTraced::strategy).
-  [[nodiscard]] std::optional<PlanSpec> traced_plan() const { return as_traced ? as_traced->strategy() : std::nullopt; }
+  /// The plan that was traced, as one writes it; empty where none stands for the job.
+  [[nodiscard]] std::string traced_plan() const;
+  /// What runs today on the cluster of a question, after its changes: what gains are over. One with a layout stands by
+  /// its name among plans that only divide the batch. Nothing where no plan stands for the traced job, or it cannot run
+  /// there, or its tail there is not known (a layout under jitter).
+  [[nodiscard]] std::optional<Prediction> in_use(const PreparedQuestion&) const;
   /// The model that gives advice is too far off the job that was traced.
   [[nodiscard]] bool models_another_job() const;
   /// Why not to trust it, for people; empty when it is trusted or nothing is known.

@@ -55,8 +55,8 @@ std::string keep_sentence(const ReportPage& page) {
   const Prediction& baseline = page.ranking.baseline;
   std::string text = "Keep " + baseline_text(baseline) + ": a step takes " + text_of(baseline.iteration) +
                      " (80 % interval " + interval_text(baseline) +
-                     "), and no plan that leaves the arithmetic as it is and needs nothing else "
-                     "gains more than 0.5 %";
+                     "), and no plan that leaves the arithmetic as it is and needs nothing else gains more than " +
+                     (equals_of_best(page.ranking).empty() ? "0.5 %" : "this answer can tell");
   if (page.ranking.holds && text_of(best.prediction.plan) == text_of(baseline.plan))
     text += "; " + holding_text(*page.ranking.holds);
   return text + ".";

@@ -78,10 +78,10 @@ double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& 
   return std::nan("");  // plans differ in their options
 }
 
-/// The plans of the ranking as they were tuned, and the baseline.
+/// The plans of the ranking as they were tuned, and the baseline, which may only have a name (SelfCheck::in_use).
 std::vector<Plan> plans_to_sweep(const Ranking& ranking) {
-  std::vector<Plan> plans{ranking.baseline.plan};
   const std::string baseline = text_of(ranking.baseline.plan);
+  std::vector<Plan> plans{plan_of(baseline)};
   for (const RankedPlan& plan : ranking.exact)
     if (text_of(plan.prediction.plan) != baseline) plans.emplace_back(plan.prediction.plan);
   return plans;
@@ -142,7 +142,7 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
     if (options.progress) options.progress(share);
   };
   RecommendOptions how = options.recommend;
-  how.baseline = page.check.traced_plan();
+  how.baseline = page.check.in_use(question);
   page.ranking = recommended(page.profile, page.cluster, how);
   for (const Plan& plan : options.asked) add_asked(page, plan, question);
   tell(ranked);

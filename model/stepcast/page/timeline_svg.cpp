@@ -204,9 +204,11 @@ void write_timelines_section(std::ostream& out, const ReportPage& page) {
   std::vector<TimelineDrawing> drawings;
   for (const PageTimeline& t : page.timelines) drawings.push_back(timeline_drawing(t, page.profile, span));
   open_section(out, "timelines", page.timelines.size() > 1 ? "Timelines" : "Timeline");
+  const bool of_baseline = text_of(page.timelines.front().plan) == text_of(page.ranking.baseline.plan);
   out << "<p>One step of a worker in the steady state, "
       << (page.timelines.size() > 1 ? "baseline above and best plan below on the same scale; a dashed line ends a step."
-                                    : "of the baseline, which is also the best plan; a dashed line ends a step.")
+          : of_baseline             ? "of the baseline, which is also the best plan; a dashed line ends a step."
+                                    : "of the best plan; a dashed line ends a step.")
       << "</p>\n<p class=\"how\" hidden>Zoom with the buttons, with <kbd>+</kbd> <kbd>&minus;</kbd> <kbd>0</kbd>, by "
          "pinching, or with the wheel while <kbd>Ctrl</kbd> is held or the timelines have the focus; move by dragging "
          "or with <kbd>&larr;</kbd> <kbd>&rarr;</kbd>; go from task to task with <kbd>Shift</kbd>+<kbd>&larr;</kbd> "

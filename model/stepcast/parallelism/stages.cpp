@@ -57,7 +57,11 @@ class Sharding {
     const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
       if (u.parameters == 0) return {};
       const double sent = bytes * message.share;
-      const double copied = (op == Operation::all_gather ? workload_.copy_out : workload_.copy_in) * bytes;
+      // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
+      const double copies = op != Operation::all_gather ? workload_.copy_in
+                            : workload_.on_host         ? workload_.copy_in + workload_.copy_out
+                                                        : workload_.copy_out;
+      const double copied = (workload_.sharding + copies) * bytes;
       return exchange(own.data, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
              exchange(own.expert_data, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead +
              Seconds((own.expert_data.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * copied);

@@ -139,13 +139,16 @@ Seconds rank_of(const Prediction& p) { return p.run ? p.run->duration / p.run->i
 
 bool faster(const RankedPlan& a, const RankedPlan& b) { return rank_of(a.prediction) < rank_of(b.prediction); }
 
-// Puts the plan that takes the fewest machines and no special software, best the framework's own, first among those
-// that are as good as the best: within `limit`.
+/// What is in use and no plan of this list: it cannot be predicted anywhere else.
+bool has_name_only(const RankedPlan& p) { return p.prediction.plan.own != nullptr; }
+
+// Puts the plan that takes the fewest machines and no special software, best what is in use or the framework's own,
+// first among those that are as good as the best: within `limit`.
 void prefer_simplest(std::span<RankedPlan> ranked, Seconds limit) {
   const auto burden = [](const RankedPlan& p) {
     const Strategy& strategy = *p.prediction.plan.strategy;
     return std::tuple(p.machines, !requirements_of(p.prediction.plan).empty(), !strategy.framework.empty(),
-                      strategy.name != "ddp");
+                      !has_name_only(p), strategy.name != "ddp");
   };
   const auto equals_end =
       std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) { return rank_of(p.prediction) > limit; });
@@ -171,7 +174,7 @@ void put_in_order(std::vector<RankedPlan>& plans, bool by_step) {
 std::vector<PlanSpec> candidates_of(const Ranking& ranking) {
   std::vector<PlanSpec> plans;
   for (const RankedPlan& plan : ranking.exact)
-    if (ranking.by_step || plan.is_at_hand()) plans.push_back(plan.prediction.plan);
+    if (!has_name_only(plan) && (ranking.by_step || plan.is_at_hand())) plans.push_back(plan.prediction.plan);
   return plans;
 }
 
@@ -248,7 +251,8 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
   std::vector<RankedPlan> over_own, over_others;
   std::copy_if(ranking.exact.begin(), ranking.exact.end(), std::back_inserter(over_own), [&](const RankedPlan& p) {
     const bool offered = ranking.by_step || p.is_at_hand();
-    return offered && collective_of(p.prediction.plan).empty() && !needs_servers(p.prediction.plan);
+    return offered && !has_name_only(p) && collective_of(p.prediction.plan).empty() &&
+           !needs_servers(p.prediction.plan);
   });
   for (const CollectiveAlgorithm& algorithm : collective_algorithms()) {
     if (algorithm.needs_switch || algorithm.needs_servers || algorithm.name == own->algorithm()) continue;
@@ -288,7 +292,7 @@ std::optional<RankedPlan> on_best_base(const Profile& profile, const Cluster& cl
   std::optional<Prediction> fastest;
   for (const RankedPlan& base : bases.first(std::min(tried, bases.size()))) {
     PlanSpec spec = base.prediction.plan;
-    if (!spec.modifiers.empty()) continue;
+    if (!spec.modifiers.empty() || has_name_only(base)) continue;
     spec.modifiers.push_back(modifier);
     const Answer<Prediction> p = predicted(profile, cluster, spec);
     if (p && (!fastest || p->iteration < fastest->iteration)) fastest = *p;
@@ -371,7 +375,8 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   Ranking ranking;
   const Strategy* ddp = strategy_named("ddp");
   const PlanSpec standard_ddp{ddp, standard_options(*ddp)};
-  const Answer<Prediction> baseline = predicted(profile, cluster, options.baseline.value_or(standard_ddp));
+  const Answer<Prediction> baseline =
+      options.baseline ? Answer<Prediction>(*options.baseline) : predicted(profile, cluster, standard_ddp);
   if (!baseline)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;
@@ -391,6 +396,8 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     const bool exact = fidelity_of(spec) == Fidelity::exact;
     (exact ? ranking.exact : ranking.others).push_back(std::move(plan));
   }
+  const bool stands_alone = ranking.baseline.plan.own != nullptr;
+  if (stands_alone) ranking.exact.push_back({ranking.baseline, ranking.baseline, 1, "", cluster.nodes});
   ranking.by_step = options.by_step || !options.plans.empty();
   put_in_order(ranking.exact, ranking.by_step);
   if (options.plans.empty())
@@ -403,7 +410,8 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
       other = *std::move(moved);
     }
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
-  if (options.sensitivity && !ranking.exact.empty() && cluster.workers() > 1)
+  // How far an answer holds is not known where one of the plans cannot be predicted on other networks.
+  if (options.sensitivity && !stands_alone && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates_of(ranking), ranking.exact.front().prediction.plan,
                              resolution_of(ranking), options);
   if (options.sensitivity && cluster.workers() > 1)

@@ -57,8 +57,9 @@ struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
   /// Exactly these plans instead of all.
   std::vector<PlanSpec> plans{};
-  /// Over which gains are: the plan that was traced, where one is known; nothing: DDP's buckets of 25 MiB.
-  std::optional<PlanSpec> baseline{};
+  /// Over which gains are: what runs today, predicted on this cluster; nothing: DDP's buckets of 25 MiB. One that only
+  /// has a name (it divides more than the batch, say) takes its place among the plans as it is.
+  std::optional<Prediction> baseline{};
   bool tune = true;
   Search search = Search::grid;
   bool sensitivity = true;  ///< find `holds` and `other_collective`

@@ -86,6 +86,7 @@ Answer<Profile> one_subnet(const WhatIfInput& in) {
   const double share = thin.gradient_size() / p.gradient_size();
   thin.optimizer = scaled(p.optimizer, by(share));
   thin.communication.after *= share;
+  thin.communication.sharding *= share;
   thin.assumed.push_back("one of " + number_text(workers) + " thin networks: " + number_text(100 * share) +
                          " % of the parameters; time of a layer proportional to its weights");
   return thin;

@@ -453,6 +453,7 @@ Answer<Workload> workload_of(const Profile& traced, const Device* device) {
     const auto time = [&](const PassCost& cost) { return (w.on_host ? cost.host : cost.device).value(); };
     for (const Tensor& t : profile.tensors) w.copy_in += time(t.packing) / all.value();
     w.copy_out = time(profile.communication.after) / all.value();
+    w.sharding = time(profile.communication.sharding) / all.value();
   }
   w.host_waits = profile.host_waits_for_device;
   if (device != nullptr) w.device = *device;

@@ -111,7 +111,8 @@ struct Workload {
   bool on_host = false;
   /// Traced, or estimated of one worker: seconds in which a byte of a gradient gets into a bucket, and out of it.
   double copy_in = 0, copy_out = 0;
-  bool host_waits = false;          ///< traced: the host waits for the device in every step, and cannot run ahead
+  double sharding = 0;      ///< traced under FSDP: what it does beyond that for a byte that is gathered or scattered
+  bool host_waits = false;  ///< traced: the host waits for the device in every step, and cannot run ahead
   double sequence = 0, hidden = 0;  ///< 0 when unknown: schemes that need them are inapplicable
   double experts_per_token = 1;
   double bytes_of_state = 16;  ///< per parameter: weights, gradient and optimizer state (mixed precision Adam: 16)

@@ -232,6 +232,7 @@ class Dissection {
       const std::int64_t own = std::max<std::int64_t>(0, std::min(event(o).end_ns(), window_.end_ns) - start);
       cursor = std::max(cursor, start + own);
       out_.communication.sharding.host_ns += index_.sharding_ns[o.event];
+      out_.communication.sharding_copies_ns += index_.sharding_copies_ns[o.event];
       if (index_.sharding_ns[o.event] > 0) out_.communication.sharding.device += index_.packing_work[o.event];
       deal_out(o, gap, own, updating);
     }

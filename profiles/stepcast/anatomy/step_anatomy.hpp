@@ -47,6 +47,7 @@ struct CommunicationCosts {
   std::int64_t issuing_ns = 0;  ///< of the host, in hooks, in calls that issue collectives
   std::uint32_t messages = 0;   ///< the number of those calls
   Cost sharding;                ///< around FSDP's collectives: copies in and out, views; on the host alone also waits
+  std::int64_t sharding_copies_ns = 0;  ///< of the host's part of it, copies
 };
 
 /// An operator of the forward pass; `saves`: some backward node belongs to it.

@@ -264,7 +264,8 @@ class Assembly {
     if (!p_.has_device())  // it waits for each collective
       for (const ObservedCollective& c : p_.collectives) sharding.host -= c.duration + c.waiting;
     if (sharding.host > Seconds(0)) {
-      share_out(sharding);
+      share_out(sharding,
+                median_seconds(steps, [](const StepAnatomy& s) { return s.communication.sharding_copies_ns; }));
       return;
     }
     const std::size_t gradients = steps.front().gradients.size();
@@ -279,21 +280,27 @@ class Assembly {
       for (Tensor& tensor : p_.tensors) tensor.packing = spread / double(p_.tensors.size());
   }
 
-  /// FSDP copies each parameter out of what was gathered, once or, where it gathers for either pass, twice, and each
-  /// gradient into what is scattered: as many times all bytes. DDP copies a gradient in and out.
-  void share_out(const PassCost& sharding) {
+  /// FSDP gathers all parameters once, or for either pass, and scatters all gradients once. Each time all bytes are
+  /// copied out of what was gathered, or into what is scattered, as DDP copies gradients into its buckets and out of
+  /// them; the host also copies them into what is gathered. The rest of its work only FSDP has.
+  void share_out(const PassCost& sharding, Seconds host_copies) {
     const double all = p_.gradient_size().value();
     double gathers = 0, scatters = 0;
     for (const ObservedCollective& c : p_.collectives) {
       if (c.operation == "allgather") gathers += double(c.count);
       if (naming::is_reduction(c.operation)) scatters += double(c.count);
     }
-    const double copies = 2 * gathers > 3 * scatters ? 3 : 2;
     if (!(all > 0)) return;
-    for (Tensor& tensor : p_.tensors) tensor.packing = sharding * (tensor.size.value() / all / copies);
-    p_.communication.after = sharding / copies;
-    p_.assumed.push_back("FSDP's own work around its collectives, " + text_of(sharding.host) +
-                         " of the host a step, goes by the bytes that it copies");
+    const double times = 2 * gathers > 3 * scatters ? 3 : 2;
+    const double copies_of_host = 2 * times - 1;
+    PassCost copy = sharding / times;
+    copy.host = p_.has_device() ? Seconds(0) : std::min(host_copies, sharding.host) / copies_of_host;
+    for (Tensor& tensor : p_.tensors) tensor.packing = copy * (tensor.size.value() / all);
+    p_.communication.after = copy;
+    p_.communication.sharding.host = (sharding.host - copy.host * copies_of_host) / times;
+    p_.assumed.push_back("of FSDP's own work around its collectives, " + text_of(sharding.host) +
+                         " of the host a step, " + text_of(copy.host * copies_of_host) +
+                         " are copies, which go by the bytes; the rest only plans that shard pay");
   }
 
   /// What the call of a message takes. Without a device the thread that carries messages out takes the processor away

@@ -55,9 +55,11 @@ Json json_of_collective(const ObservedCollective& c) {
 }
 
 Json json_of_communication(const CommunicationWork& work) {
-  return {{"before", json_of_cost(work.before)},
-          {"after", json_of_cost(work.after)},
-          {"message_s", json_of_number(work.message.value())}};
+  Json out = {{"before", json_of_cost(work.before)},
+              {"after", json_of_cost(work.after)},
+              {"message_s", json_of_number(work.message.value())}};
+  if (work.sharding != PassCost{}) out["sharding"] = json_of_cost(work.sharding);
+  return out;
 }
 
 Json json_of_message(const TracedMessage& m) {
@@ -205,8 +207,9 @@ Tensor tensor_of_json(const JsonNode& node, const LayerIndex& layers) {
 
 CommunicationWork communication_of_json(const JsonNode& document) {
   const JsonNode node = document.object("communication");
-  CommunicationWork work{cost_of_json(node, "before"), cost_of_json(node, "after"), Seconds(node.number("message_s"))};
-  node.require_keys({"before", "after", "message_s"});
+  CommunicationWork work{cost_of_json(node, "before"), cost_of_json(node, "after"), Seconds(node.number("message_s")),
+                         cost_of_json(node, "sharding")};
+  node.require_keys({"before", "after", "message_s", "sharding"});
   return work;
 }
 

@@ -195,6 +195,7 @@ void check_rest(const Profile& p, const Checker& check) {
   check.cost(p.communication.before, p.has_device(), "/communication/before");
   check.cost(p.communication.after, p.has_device(), "/communication/after");
   check.time(p.communication.message, "/communication/message_s");
+  check.cost(p.communication.sharding, p.has_device(), "/communication/sharding");
   for (std::size_t i = 0; i < p.messages.size(); ++i) {
     check.size(p.messages[i].size, at("messages", i) + "/size_bytes");
     check.time(p.messages[i].duration, at("messages", i) + "/duration_s");

@@ -68,9 +68,10 @@ struct Tensor {
 /// What the worker itself does for communication in each step, beside the transfers and the packing of each tensor: as
 /// traced, or estimated of a worker alone. A plan pays for it as it packs and sends (CommPlan::packing).
 struct CommunicationWork {
-  PassCost before;  ///< ahead of the forward pass: DDP's broadcast of buffers, say
-  PassCost after;   ///< behind the last gradient: out of the buckets, for all tensors together
-  Seconds message;  ///< of the thread that issues it, each message
+  PassCost before;      ///< ahead of the forward pass: DDP's broadcast of buffers, say
+  PassCost after;       ///< behind the last gradient: out of the buckets, for all tensors together
+  Seconds message;      ///< of the thread that issues it, each message
+  PassCost sharding{};  ///< each time that FSDP gathers or scatters everything: its own work beyond copies
   bool operator==(const CommunicationWork&) const = default;
 };
 
@@ -163,7 +164,7 @@ void for_each_cost(AnyProfile& profile, const Apply& apply) {
 template <class AnyProfile, class Apply>
 void for_each_communication_cost(AnyProfile& profile, const Apply& apply) {
   for (auto& tensor : profile.tensors) apply(tensor.packing);
-  apply(profile.communication.before), apply(profile.communication.after);
+  apply(profile.communication.before), apply(profile.communication.after), apply(profile.communication.sharding);
 }
 
 /// All that the worker does itself takes so many times as long.

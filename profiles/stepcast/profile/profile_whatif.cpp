@@ -144,7 +144,10 @@ Profile without_layers(Profile p, std::span<const std::uint32_t> layers) {
   for (std::uint32_t& l : p.backward_order) l = renamed[l];
   const Bytes before = p.gradient_size();
   std::erase_if(p.tensors, [&](const Tensor& t) { return renamed[t.layer] == gone; });
-  if (before > Bytes(0)) p.communication.after *= p.gradient_size() / before;
+  if (before > Bytes(0)) {
+    p.communication.after *= p.gradient_size() / before;
+    p.communication.sharding *= p.gradient_size() / before;
+  }
   for (Tensor& tensor : p.tensors) tensor.layer = renamed[tensor.layer];
   p.messages.clear();  // they carried other tensors
   return p;

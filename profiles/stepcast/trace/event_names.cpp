@@ -83,6 +83,8 @@ std::vector<NameFacts> facts_of_names(const Trace& trace) {
         is_any(short_name(name), {"t",        "transpose",  "permute",    "view",   "reshape",   "expand",  "to",
                                   "_to_copy", "detach",     "contiguous", "clone",  "unsqueeze", "squeeze", "slice",
                                   "select",   "as_strided", "flatten",    "unbind", "split",     "chunk"});
+    facts[i].copies = is_any(operator_key(name), {"copy", "foreachcopy", "cat", "chunkcat", "chunkcatmixeddtype",
+                                                  "splitwithsizescopy", "allgathercopyin"});
   }
   const KernelTable& table = trace.kernels ? *trace.kernels : shipped_kernel_table();
   std::vector<bool> seen(facts.size(), false);

@@ -35,6 +35,7 @@ struct NameFacts {
   KernelClass work = KernelClass::other;  ///< of kernels
   const KernelRule* rule = nullptr;       ///< the rule that says so; null: none does, or no kernel has this name
   bool view = false;                      ///< only reinterprets or casts its input: t, view, to, ...
+  bool copies = false;                    ///< moves the bytes of tensors as they are: copy, cat, chunk_cat, ...
 };
 
 /// The facts of every string of the trace, by StringId.

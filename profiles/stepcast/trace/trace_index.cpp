@@ -121,6 +121,7 @@ void sum_host_parts(TraceIndex& index) {
     if (index.serves_communication[i] != 0 && !(nested && index.serves_communication[around] != 0))
       index.communication_ns[owner] += e.duration_ns;
     if (role == Role::sharding && !index.within_sharding(i)) index.sharding_ns[owner] += e.duration_ns;
+    if (index.copies_for_sharding(i)) index.sharding_copies_ns[owner] += e.duration_ns;
     if (issues_collective(index, i) && !(nested && issues_collective(index, around))) {
       index.issuing_ns[owner] += e.duration_ns;
       ++index.issued[owner];
@@ -256,6 +257,15 @@ bool TraceIndex::within_sharding(std::uint32_t event) const {
   return false;
 }
 
+bool TraceIndex::copies_for_sharding(std::uint32_t event) const {
+  if (!facts(event).copies) return false;
+  for (std::uint32_t i = parent[event]; i != no_index; i = parent[i]) {
+    if (facts(i).role == Role::sharding) return true;
+    if (facts(i).copies || facts(i).role == Role::communication) return false;
+  }
+  return false;
+}
+
 TraceIndex::TraceIndex(const Trace& t)
     : trace(t),
       names(naming::facts_of_names(t)),
@@ -268,6 +278,7 @@ TraceIndex::TraceIndex(const Trace& t)
       communication_ns(t.events.size(), 0),
       held_up_ns(t.events.size(), 0),
       sharding_ns(t.events.size(), 0),
+      sharding_copies_ns(t.events.size(), 0),
       issuing_ns(t.events.size(), 0),
       issued(t.events.size(), 0),
       packing_work(t.events.size()),

@@ -42,6 +42,8 @@ struct TraceIndex {
   }
   /// Part of what FSDP does around its collectives.
   [[nodiscard]] bool within_sharding(std::uint32_t event) const;
+  /// A copy that FSDP makes itself: not part of another copy, nor of a collective.
+  [[nodiscard]] bool copies_for_sharding(std::uint32_t event) const;
   [[nodiscard]] bool is_operator(std::uint32_t event) const { return operator_of[event] == event; }
   const Trace& trace;
   std::vector<naming::NameFacts> names;  ///< one for each StringId
@@ -56,9 +58,10 @@ struct TraceIndex {
   std::vector<std::int64_t> communication_ns;  ///< for each operator, host time of communication nested inside
   std::vector<std::int64_t> held_up_ns;        ///< for each operator, host time of communication spent waiting
   std::vector<std::int64_t> sharding_ns;       ///< for each operator, the part of it that is FSDP's, its waits included
-  std::vector<std::int64_t> issuing_ns;        ///< for each operator, the part of it in calls that issue collectives
-  std::vector<std::uint32_t> issued;           ///< for each operator, the number of those calls
-  std::vector<DeviceWork> packing_work;        ///< of each operator, copies that serve communication
+  std::vector<std::int64_t> sharding_copies_ns;  ///< for each operator, the part of `sharding_ns` in copies
+  std::vector<std::int64_t> issuing_ns;          ///< for each operator, the part of it in calls that issue collectives
+  std::vector<std::uint32_t> issued;             ///< for each operator, the number of those calls
+  std::vector<DeviceWork> packing_work;          ///< of each operator, copies that serve communication
   std::vector<std::int64_t> accumulate_ns;  ///< for each operator, host time of AccumulateGrad itself, hooks excluded
   std::vector<std::uint32_t> launcher;      ///< the host event that launched each device event, else `no_index`
   bool distributed = false;                 ///< some event communicates

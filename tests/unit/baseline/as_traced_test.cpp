@@ -4,6 +4,7 @@
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 
+#include "helpers/plan_cases.hpp"
 #include "helpers/random_input.hpp"
 #include "helpers/shared_data.hpp"
 
@@ -88,6 +89,36 @@ TEST_CASE("as traced: parameters that are gathered in every pass are ZeRO-3, of 
   // Without shapes nobody knows how much was gathered.
   p.collectives[0].size = Bytes(0);
   CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
+}
+
+TEST_CASE("as traced: on another cluster the job is what it was, by its name where it divides more than the batch") {
+  Profile p = four_layers();
+  p.collectives = {seen("allgather", 8, 80 * mebi, milliseconds(16)),
+                   seen("reducescatter", 4, 40 * mebi, milliseconds(8))};
+  SelfCheck check;
+  const Cluster cluster = test::plain_cluster(4, BytesPerSecond(1e9));
+  const PreparedQuestion question({.profile = p, .cluster = cluster});
+  CHECK_FALSE(check.in_use(question));
+  check.as_traced = as_traced(p);
+  CHECK(check.traced_plan() == "layout(zero=3)/ddp");
+  std::optional<Prediction> used = check.in_use(question);
+  REQUIRE(used);
+  CHECK(text_of(used->plan) == "layout(zero=3)/ddp");
+  CHECK(used->iteration.value() == question.answer(plan_of("layout(zero=3)/ddp"))->iteration.value());
+  CHECK(used->step_p99 > used->step_p50);
+  // A layout has no jitter, which the others have.
+  Cluster irregular = cluster;
+  irregular.stragglers.jitter = {Jitter::Distribution::normal, 0.1};
+  CHECK_FALSE(check.in_use(question.on(irregular)));
+  p.collectives = {seen("allreduce", 2, 40 * mebi, milliseconds(13))};
+  p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
+  check.as_traced = as_traced(p);
+  used = check.in_use(question);
+  REQUIRE(used);
+  CHECK(text_of(used->plan) == "ddp(bucket=16 MiB)");
+  check.as_traced->plan += ", compressed";
+  CHECK(check.traced_plan().empty());
+  CHECK_FALSE(check.in_use(question));
 }
 
 TEST_CASE("as traced: what no plan stands for is as it was recorded, and advice that leaves it out is not trusted") {

@@ -1,6 +1,7 @@
 #include "helpers/plan_cases.hpp"
 #include "helpers/random_input.hpp"
 
+#include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
 #include <doctest/doctest.h>
@@ -39,8 +40,8 @@ TEST_CASE("a plan in use stays where its options make no difference, unless othe
       test::profile_of_gradients(std::vector<test::Produced>(4, {milliseconds(1), mebibytes(8)}), milliseconds(1));
   RecommendOptions options;
   options.sensitivity = false;
-  options.baseline = plan_spec_of("ddp(bucket=7 MiB)");
   const Cluster cluster = test::plain_cluster(4, BytesPerSecond(1e18));
+  options.baseline = *predicted(p, cluster, plan_spec_of("ddp(bucket=7 MiB)"));
   const auto has = [](const Ranking& ranking, std::string_view plan) {
     return std::ranges::any_of(ranking.exact, [&](const RankedPlan& r) { return text_of(r.prediction.plan) == plan; });
   };
@@ -50,6 +51,30 @@ TEST_CASE("a plan in use stays where its options make no difference, unless othe
   const Ranking named = recommended(p, cluster, options);
   CHECK(has(named, "ddp(bucket=5 MiB)"));
   CHECK(has(named, "wfbp"));
+}
+
+TEST_CASE("what is in use and has a name only takes its place among the plans, and gains are over it") {
+  const Profile p = balanced_profile();
+  const Cluster cluster = test::plain_cluster(8, BytesPerSecond(1.25e9));
+  RecommendOptions options;
+  const Ranking plain = recommended(p, cluster, options);
+  Prediction used = plain.exact.front().prediction;
+  used.plan = spec_named("layout(zero=3)/ddp", {});
+  used.iteration *= 1.001;
+  options.baseline = used;
+  const Ranking kept = recommended(p, cluster, options);
+  CHECK(text_of(kept.exact.front().prediction.plan) == "layout(zero=3)/ddp");  // nothing is worth a change
+  CHECK(kept.exact.front().speed_up == 1);
+  CHECK(kept.exact.size() == plain.exact.size() + 1);
+  CHECK_FALSE(kept.holds);
+  CHECK(kept.exact[1].speed_up == doctest::Approx(used.iteration / kept.exact[1].prediction.iteration));
+  // Three times as slow it is the last but for those that need something else.
+  options.baseline->iteration *= 3;
+  const Ranking left = recommended(p, cluster, options);
+  CHECK(text_of(left.exact.front().prediction.plan) == text_of(plain.exact.front().prediction.plan));
+  CHECK(left.exact.front().speed_up == doctest::Approx(3 * 1.001).epsilon(0.01));
+  options.allow_lossy = options.allow_periodic = true;
+  CHECK_FALSE(recommended(p, cluster, options).others.empty());
 }
 
 TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults, the baseline is DDP") {

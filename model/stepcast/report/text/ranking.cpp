@@ -24,9 +24,8 @@ bool asks_for_run(const std::vector<RankedPlan>& plans) { return !plans.empty() 
 
 /// "ddp, as traced" where it is the plan that ran.
 std::string name_of(const PlanSpec& plan, const SelfCheck& check) {
-  const std::optional<PlanSpec> traced = check.traced_plan();
   const std::string name = text_of(plan);
-  return traced && text_of(*traced) == name ? name + ", as traced" : name;
+  return name == check.traced_plan() ? name + ", as traced" : name;
 }
 
 TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluster, const SelfCheck& check) {
@@ -211,9 +210,8 @@ void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plan
 
 /// By step time, the plan that ran before all others.
 void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const SelfCheck& check) {
-  if (const std::optional<PlanSpec> traced = check.traced_plan())
-    std::ranges::stable_partition(plans,
-                                  [&](const RankedPlan& p) { return text_of(p.prediction.plan) == text_of(*traced); });
+  const std::string traced = check.traced_plan();
+  std::ranges::stable_partition(plans, [&](const RankedPlan& p) { return text_of(p.prediction.plan) == traced; });
   std::vector<TextTable::Column> columns{
       {"plan", Align::flexible}, {"step", Align::right},     {"compute", Align::right}, {"exposed", Align::right},
       {"hidden", Align::right},  {"messages", Align::right}, {"gain", Align::right}};
