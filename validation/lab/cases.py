@@ -10,7 +10,9 @@ import plans
 # Emulated accelerator, real compute: 9 of 10 medians move by less between two runs on one machine.
 TOLERANCE = {True: 0.14, False: 0.23}
 LAYOUT_TOLERANCE = 0.5  # what FSDP, tensor parallelism and pipelines cost on a host beyond their layout is not modelled
+SERVER_TOLERANCE = 0.6  # nor is what servers cost that add up, and calls, on a host
 NOISE_LIMIT = 5  # per cent
+FASTEST_MBIT = 5000  # beyond, the processors that carry the messages are the limit, and not the link
 
 
 class Unreadable(Exception):
@@ -37,8 +39,11 @@ def case_of(row, cluster, single_worker_s):
     case = {"id": f"{row['job']}/{row['link_mbit']} Mb/s/{row['workers']}/{row['strategy']}",
             "method": row["strategy"], "inputs": inputs, "measured_s": round(row["measured_ms"] / 1e3, 6),
             "spread_s": round(row["noise_percent"] / 100 * row["measured_ms"] / 1e3, 6), "split": job.split,
-            "tolerance": LAYOUT_TOLERANCE if row["plan"].startswith("layout") else TOLERANCE[job.emulated]}
-    if row["noise_percent"] > NOISE_LIMIT:
+            "tolerance": LAYOUT_TOLERANCE if row["plan"].startswith("layout") else
+            SERVER_TOLERANCE if plans.has_servers(row["strategy"]) else TOLERANCE[job.emulated]}
+    if row["link_mbit"] > FASTEST_MBIT:
+        case["excluded"] = "the processors that carry the messages are the limit, and not the link"
+    elif row["noise_percent"] > NOISE_LIMIT:
         case["excluded"] = f"noise of {row['noise_percent']:.1f} %: the repetitions do not agree"
     return case
 
