@@ -19,6 +19,7 @@ import emulation  # noqa: E402
 import matrix  # noqa: E402
 import network  # noqa: E402
 import plans  # noqa: E402
+import readers  # noqa: E402
 import report  # noqa: E402
 
 
@@ -98,6 +99,13 @@ class Matrix(unittest.TestCase):
         for rate in (300, 3000, 10000):
             self.assertLess(len(matrix.at_rate(rate, "gpt", matrix.REAL)), 10)
             self.assertEqual(matrix.at_rate(rate, "gpt+compile", matrix.REAL), [])
+
+
+class Readers(unittest.TestCase):
+    def test_a_ring_may_lie_across_the_edges_of_what_was_traced(self):
+        self.assertEqual(readers.across_the_edges("ddp:25", 4), readers.ACROSS_THE_EDGE)
+        self.assertEqual(readers.across_the_edges("dear:5", 2), readers.ACROSS_THE_EDGE)
+        self.assertEqual(readers.across_the_edges("dear:5", 4), 6)
 
 
 class Across(unittest.TestCase):
