@@ -81,8 +81,8 @@ std::vector<MeasuredCollective> measured_in(const std::vector<std::string>& file
   return all;
 }
 
-/// The machines to fit: those that the flags say, else as many workers as the largest table has.
-Cluster base_of(const CalibrateFlags& flags, const std::vector<MeasuredCollective>& measured) {
+/// The machines to fit: those that the flags say, else `most` workers, the most that were measured.
+Cluster base_of(const CalibrateFlags& flags, std::int64_t most) {
   ClusterFlags cluster = flags.cluster;
   // Its tables are those that are measured here, so that the cluster has none yet.
   const bool from_table = cluster.collective == "table";
@@ -90,8 +90,6 @@ Cluster base_of(const CalibrateFlags& flags, const std::vector<MeasuredCollectiv
   const bool machines_only = cluster.cluster.empty() && cluster.network.empty();
   if (cluster.cluster.empty()) {
     if (cluster.workers.empty()) {
-      std::int64_t most = 0;
-      for (const MeasuredCollective& table : measured) most = std::max(most, table.workers);
       if (most < 2)
         throw InputError("--workers", "the number of devices of the benchmark", "nothing",
                          "the measurements do not say it");
@@ -160,17 +158,9 @@ ExitCode calibrate_links(const CalibrateFlags& flags, std::string_view table) {
       throw InputError(flag, "a table of described models, to which a device is fitted", "one that names profiles");
   const PlanSpec plan = plan_spec_of(flags.plan.empty() ? "ddp" : flags.plan);
   const std::vector<JobStep> steps = job_steps_of_csv(table, shown_name(flags.steps), plan);
-  ClusterFlags cluster = flags.cluster;
-  if (cluster.cluster.empty() && cluster.workers.empty()) {
-    std::int64_t most = 1;
-    for (const JobStep& step : steps) most = std::max(most, step.workers);
-    cluster.workers = std::to_string(most);
-  }
-  // Only a start: the links are what is fitted.
-  if (cluster.cluster.empty() && cluster.network.empty()) cluster.network = "100 Gb/s";
-  Cluster base = cluster_of(cluster);
-  if (!flags.name.empty()) base.name = flags.name;
-  Answer<LinksFit> fit = links_of_steps(base, profiles_of(steps, flags.steps), steps);
+  std::int64_t most = 0;
+  for (const JobStep& step : steps) most = std::max(most, step.workers);
+  Answer<LinksFit> fit = links_of_steps(base_of(flags, most), profiles_of(steps, flags.steps), steps);
   if (!fit) throw InputError("--steps " + flags.steps, "steps that can be predicted", fit.reason());
   if (!flags.output.path.empty())
     write_output(flags.output.path, [&](std::ostream& out) { out << json_of(fit->cluster) << '\n'; });
@@ -235,7 +225,9 @@ ExitCode calibrate(const CalibrateFlags& flags) {
                      "nothing");
   refuse_overwriting(flags.output.path, flags.files);
   std::vector<MeasuredCollective> measured = measured_in(flags.files);
-  const Cluster base = base_of(flags, measured);
+  std::int64_t most = 0;
+  for (const MeasuredCollective& table : measured) most = std::max(most, table.workers);
+  const Cluster base = base_of(flags, most);
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
   const Calibration calibration = calibrated(base, measured);

@@ -312,12 +312,16 @@ Answer<LinksFit> links_of_steps(const Cluster& base, const std::map<std::string,
   if (without - with < telling)
     fit.notes.push_back("the steps hardly tell what a transfer takes from compute: they are off by " + percent(with) +
                         " rms, and by " + percent(without) + " where it takes nothing");
+  // As many numbers as steps say nothing of how far off others are: then what was assumed stays.
   const std::size_t free_numbers = groups->size() + 1;
-  if (of_several.size() <= free_numbers)
+  const bool tells = of_several.size() > free_numbers;
+  if (!tells)
     fit.notes.push_back("as many numbers are fitted as steps were measured: the residuals say nothing of other steps");
-  const double rms =
-      root_mean_square(of_several, of_several.size() > free_numbers ? of_several.size() - free_numbers : 1);
-  fit.cluster.relative_error = std::max(base.relative_error, rms);
+  const double rms = root_mean_square(of_several, tells ? of_several.size() - free_numbers : 1);
+  fit.cluster.relative_error = tells ? rms : std::max(base.relative_error, rms);
+  std::erase_if(fit.cluster.provenance, [&](const std::string& line) {
+    return line.starts_with("all-reduce:") || (tells && line.starts_with("relative error:"));
+  });
   fit.cluster.provenance.push_back("contention: compute takes " + fixed(1 + fit.beside, 2) +
                                    " times as long beside a transfer, fitted to " +
                                    counted(std::ssize(of_several), "measured step") + ", residual rms " + percent(rms));

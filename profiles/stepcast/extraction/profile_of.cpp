@@ -298,9 +298,12 @@ class Assembly {
     for (Tensor& tensor : p_.tensors) tensor.packing = copy * (tensor.size.value() / all);
     p_.communication.after = copy;
     p_.communication.sharding.host = (sharding.host - copy.host * copies_of_host) / times;
-    p_.assumed.push_back("of FSDP's own work around its collectives, " + text_of(sharding.host) +
-                         " of the host a step, " + text_of(copy.host * copies_of_host) +
-                         " are copies, which go by the bytes; the rest only plans that shard pay");
+    const std::string own =
+        "FSDP's own work around its collectives, " + text_of(sharding.host) + " of the host a step, ";
+    p_.assumed.push_back(p_.has_device()
+                             ? own + "is part of no plan: layouts know the device's time only"
+                             : "of " + own + text_of(copy.host * copies_of_host) +
+                                   " are copies, which go by the bytes; the rest only plans that shard pay");
   }
 
   /// What the call of a message takes. Without a device the thread that carries messages out takes the processor away
