@@ -23,6 +23,16 @@ void refuse_flags_of_traces(const ClusterFlags& flags) {
   if (pipeline_of(flags.pipeline)) throw InputError("--input", "a trace", "a described model");
 }
 
+/// What changes a job needs a profile of it.
+void refuse_changes(const ClusterFlags& flags, const std::string& why_none) {
+  const auto refuse = [&](const char* flag) {
+    throw InputError(flag, "a trace that gives a profile, which it changes", "one that does not", why_none);
+  };
+  if (!flags.what.empty()) refuse("--what");
+  if (pipeline_of(flags.pipeline)) refuse("--input");
+  if (!flags.faster_compute.empty()) refuse("--faster-compute");
+}
+
 std::string names_of(std::span<const Plan> plans) {
   std::string names;
   for (const Plan& plan : plans) add_to_list(names, in_quotes(text_of(plan)));
@@ -68,8 +78,16 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
     if (layout.global_batch.empty() && input.batch.empty()) refuse_unknown_batch();
   }
   const Cluster cluster = options.cluster ? *options.cluster : cluster_for(input, flags);
-  Input read = input_of(input, cluster);
+  Input read = input_of(input, cluster, options.input);
   Question question{.cluster = cluster};
+  if (!read.refusal.empty()) {
+    refuse_changes(flags, read.refusal);
+    if (!layout.memory.empty())
+      throw InputError("--memory", "a trace that gives a profile, which is divided", "one that does not", read.refusal);
+    question.profile = std::move(read.profile);
+    question.iterations = iterations_of(flags);
+    return {std::move(question), std::move(read.check), {}, std::move(read.refusal)};
+  }
   question.pipeline = pipeline_of(flags.pipeline);
   ClusterFlags assumed = flags;
   assumed.same_device |= options.across_devices && flags.faster_compute.empty();
@@ -83,7 +101,7 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   if (!layout.memory.empty()) question.memory_cap = memory_of(layout.memory, "--memory");
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
   if (options.layouts && !batch_known) refuse_unknown_batch();
-  return {std::move(question), std::move(read.check)};
+  return {std::move(question), std::move(read.check), std::move(read.recorded)};
 }
 
 Profile changed_profile(const PreparedQuestion& question, const Scenario& changes) {

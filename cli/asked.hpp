@@ -17,9 +17,12 @@ namespace stepcast::cli {
 struct Asked {
   Question question;
   SelfCheck check;  ///< a replay of every trace; for a profile or a description the reason why there is none
+  std::optional<ReplayTimeline> recorded{};  ///< the traced step, where it was asked for and can be rebuilt
+  std::string refusal{};  ///< why nothing but the recorded job is known, so that there is no question; or empty
 };
 struct AskedOptions {
   bool layouts = false;              ///< some plan is asked as a layout, which needs the samples of a step
+  InputOptions input{};              ///< what of a trace is needed
   bool across_devices = false;       ///< the compute times are varied anyway, whatever device they are of
   std::optional<Cluster> cluster{};  ///< in place of that of the flags
 };

@@ -25,10 +25,16 @@ struct PredictFlags {
   std::string plan, timeline;
 };
 
-void write_timeline(const std::string& path, const Profile& profile, const Cluster& cluster, const PlanSpec& plan) {
-  const Answer<DetailedTimeline> detail = detailed_timeline(profile, cluster, plan);
+/// The plan on the cluster, and beside it the step as it was traced.
+void write_timeline(const std::string& path, const Asked& asked, const PreparedQuestion& question,
+                    const PlanSpec& plan) {
+  const Profile& profile = *question.profile();
+  const Answer<DetailedTimeline> detail = detailed_timeline(profile, question.cluster(), plan);
   if (!detail) throw InputError("--timeline", "a plan with a timeline", detail.reason());
-  write_output(path, [&](std::ostream& out) { report_named("perfetto")->timeline(out, {profile, *detail, plan}); });
+  const ReplayTimeline* recorded = asked.recorded ? &*asked.recorded : nullptr;
+  write_output(path, [&](std::ostream& out) {
+    report_named("perfetto")->timeline(out, {profile, *detail, plan, recorded});
+  });
 }
 
 ExitCode predict(const PredictFlags& flags) {
@@ -42,7 +48,8 @@ ExitCode predict(const PredictFlags& flags) {
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   refuse_unused_flags(flags.cluster, std::span(&plan, 1));
   check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
-  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = divided});
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
+                               {.layouts = divided, .input = {.draws_step = !flags.timeline.empty() && !divided}});
   const PreparedQuestion question(asked.question);
   Answer<Prediction> prediction = question.answer(plan);
   if (!prediction) {
@@ -53,7 +60,7 @@ ExitCode predict(const PredictFlags& flags) {
   const Profile& profile = *question.profile();
   if (const std::string caution = asked.check.caution(); !caution.empty())
     prediction->warnings.push_back(caution + ": this prediction is doubtful");
-  if (!flags.timeline.empty()) write_timeline(flags.timeline, profile, question.cluster(), prediction->plan);
+  if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)
         .prediction(out, {profile, question.cluster(), asked.check, *prediction,
@@ -74,7 +81,8 @@ Action add_predict_flags(CLI::App& app) {
   add_global_batch_flag(app, flags->layout);
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
-  app.add_option("--timeline", flags->timeline, "Also write a trace for ui.perfetto.dev");
+  app.add_option("--timeline", flags->timeline,
+                 "Also write a trace for ui.perfetto.dev: the plan, and beside it the step as it was traced");
   add_output_flags(app, flags->output);
   return [flags] { return predict(*flags); };
 }

@@ -64,13 +64,15 @@ ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
   refuse_overwriting(flags.rank.output.path, files_of(flags.rank.input, flags.rank.cluster));
   check_writable(flags.rank.output.path);
   Asked asked = asked_of(flags.rank.input, flags.rank.cluster, flags.rank.layout,
-                         {.layouts = std::ranges::any_of(options.asked, [](const Plan& p) { return !!p.layout; })});
+                         {.layouts = std::ranges::any_of(options.asked, [](const Plan& p) { return !!p.layout; }),
+                          .input = {.draws_step = true}});
   const PreparedQuestion question(asked.question);
   (void)changed_profile(question, asked.question.changes);
   ReportPage page;
   {
     Progress progress("predicting");
     options.progress = [&](double share) { progress.show(share); };
+    options.recorded = std::move(asked.recorded);
     page = report_page_of(question, asked.check, options);
   }
   page.command = command_of(app);

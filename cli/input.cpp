@@ -148,15 +148,14 @@ Profile profile_or_refusal(const Documents& documents, const ProfileOptions& opt
     return profile_of(documents, options, "--model");
   } catch (const InputError& refusal) {
     if (documents.traces.empty() || is_pipelined(documents.traces)) throw;
-    const AsTraced recorded = recorded_only(documents, refusal.found);
+    const SelfCheck check = recorded_only(documents, refusal.found);
+    const AsTraced& recorded = *check.as_traced;
     if (!recorded.known()) throw;
-    const bool sends =
-        std::ranges::any_of(documents.traces.front().events, [](const Event& e) { return e.collective != no_index; });
     throw InputError(refusal.where, refusal.expected, refusal.found,
                      (refusal.hint.empty() ? "" : refusal.hint + "; ") +
                          "'stepcast replay' rebuilds the recorded step: " + text_of(recorded.predicted) +
                          ", measured " + text_of(recorded.measured) +
-                         (sends ? ", and tells what a faster network gives (--what 'network(by=2)')" : ""));
+                         (check.recorded ? "; 'stepcast recommend' tells what it is on another cluster" : ""));
   }
 }
 
@@ -165,6 +164,15 @@ Profile profile_in(const Documents& documents, const InputFlags& flags) {
   Profile profile = profile_or_refusal(documents, options_of(flags));
   if (flags.step.empty()) return profile;
   return without_profiler(std::move(profile), seconds_of(flags.step, "--step"), "--step");
+}
+
+/// What reports say of traces that give no profile.
+Profile name_of_job(const Documents& documents) {
+  const Trace& trace = documents.traces.front();
+  Profile profile;
+  profile.model = model_named_by(trace.source);
+  profile.device = trace.device_name;
+  return profile;
 }
 
 }  // namespace
@@ -179,12 +187,31 @@ Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
   return profile_in(traced_documents(flags), flags);
 }
 
-Input input_of(const InputFlags& flags, const Cluster& cluster) {
+Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptions& options) {
   if (is_described(flags)) return {profile_of(flags, cluster), {{}, "the model is described, not traced"}};
   const Documents documents = traced_documents(flags);
-  Profile profile = profile_in(documents, flags);
-  SelfCheck check = self_check_of(documents, profile);
-  return {std::move(profile), std::move(check)};
+  Input input;
+  // Whoever says what the trace lacks asks for a profile.
+  const bool needs_profile = !options.recorded_will_do || documents.traces.empty() || is_pipelined(documents.traces) ||
+                             !(flags.model.empty() && flags.parameters.empty() && flags.step.empty());
+  try {
+    input.profile = needs_profile ? profile_in(documents, flags) : profile_of(documents, options_of(flags), "--model");
+  } catch (const InputError& refusal) {
+    if (needs_profile) throw;
+    const std::string why = "plans need " + refusal.expected + ", found " + refusal.found;
+    input.check = recorded_only(documents, why);
+    if (!input.check.recorded) return {profile_in(documents, flags), {}};  // which says what can be asked instead
+    input.refusal = why + (refusal.hint.empty() ? "" : "; " + refusal.hint);
+    input.check.recorded->batch_samples = options_of(flags).batch_samples;
+    input.profile = name_of_job(documents);
+    input.profile.batch_samples = input.check.recorded->batch_samples;
+    return input;
+  }
+  input.check = self_check_of(documents, input.profile);
+  if (options.draws_step && !documents.traces.empty() && !is_pipelined(documents.traces))
+    if (Answer<ReplayTimeline> recorded = replay_timeline_of(documents.traces.front()))
+      input.recorded = std::move(*recorded);
+  return input;
 }
 
 void check_outputs(const OutputFlags& output, const std::string& timeline, const std::vector<std::string>& inputs) {

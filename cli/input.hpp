@@ -65,13 +65,19 @@ void check_outputs(const OutputFlags&, const std::string& timeline, const std::v
 
 struct Input {
   Profile profile;
-  SelfCheck check;  ///< a replay of every trace; for a profile the reason why there is none
+  SelfCheck check;                           ///< a replay of every trace; for a profile the reason why there is none
+  std::optional<ReplayTimeline> recorded{};  ///< the step as it was traced, where it was asked for and can be rebuilt
+  std::string refusal{};  ///< why there is no profile but for its name, only the recorded job; empty: there is one
+};
+struct InputOptions {
+  bool draws_step = false;        ///< the traced step of the first rank is to be shown
+  bool recorded_will_do = false;  ///< where the traces give no profile the recorded job is answer enough
 };
 /// Reads, and takes the profile of traces or of a description (on the device of the cluster, unless --device names
 /// one). Throws InputError.
 [[nodiscard]] Profile profile_of(const InputFlags&, const Cluster& = {});
 /// The same, with replays for the verbs that tell how far they can be trusted.
-[[nodiscard]] Input input_of(const InputFlags&, const Cluster& = {});
+[[nodiscard]] Input input_of(const InputFlags&, const Cluster& = {}, const InputOptions& = {});
 
 /// All files that a command reads: traces, the cluster, the pipeline, the device.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&);

@@ -78,6 +78,23 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, "");
 }
 
+/// The recorded job alone: its traces do not say enough for a plan.
+ExitCode rank_recorded(const Asked& asked, const RankFlags& flags) {
+  for (const auto& [flag, given] :
+       {std::pair{"--allow", !flags.allow.empty()}, std::pair{"--search", !flags.search.empty()}})
+    if (given)
+      throw InputError(flag, "a trace that gives a profile, for which there are plans", "one that does not",
+                       asked.refusal);
+  const Cluster& cluster = asked.question.cluster;
+  const Answer<Prediction> job = asked.check.recorded->on(cluster);
+  if (!job) throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason());
+  const Ranking ranking = ranked_alone(*job, asked.refusal, cluster, asked.question.iterations);
+  write_output(flags.output.path, [&](std::ostream& out) {
+    report_of(flags.output).ranking(out, {asked.question.profile, cluster, asked.check, ranking});
+  });
+  return answered;
+}
+
 /// Why data parallelism does not fit into the devices' memory; empty where it does, or where that is not known.
 std::string misfit_of(const PreparedQuestion& question) {
   const LayoutOptions options = question.layout_options();
@@ -149,13 +166,15 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
   RecommendOptions how = recommend_options_of(flags, options);
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
-  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout);
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
+                               {.input = {.recorded_will_do = options.advice && !options.by_step}});
+  if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
   const Profile profile = changed_profile(question, asked.question.changes);
   if (options.advice)
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
-  how.baseline = asked.check.in_use(question);
+  rank_over_what_runs(how, asked.check, question);
   if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran
     const PlanSpec& used = how.baseline->plan;
     const auto is_used = [&](const PlanSpec& plan) { return text_of(plan) == text_of(used); };

@@ -68,6 +68,7 @@ set(stepcast_public_headers
   model/stepcast/question/question.hpp
   model/stepcast/question/whatif_rows.hpp
   model/stepcast/baseline/as_traced.hpp
+  model/stepcast/baseline/recorded_job.hpp
   model/stepcast/replay/edits/task_edits.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
@@ -89,6 +90,7 @@ set(stepcast_public_headers
   model/stepcast/schedule/lower.hpp
   model/stepcast/schedule/plan_flaw.hpp
   model/stepcast/schedule/schedule.hpp
+  model/stepcast/schedule/step_blocks.hpp
   model/stepcast/schedule/task_graph.hpp
   model/stepcast/schedule/task_name.hpp
   model/stepcast/search/frontier.hpp

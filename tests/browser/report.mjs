@@ -328,7 +328,7 @@ for (const width of [1280, 360]) {
   const {context, page, trouble} = await opened(pages.transformer, {width, script: false});
   check('no script: the answer', (await page.locator('.answer').innerText()).startsWith('Run '));
   check('no script: the ranking', (await page.locator('#ranking tbody tr').count()) > 5);
-  check('no script: two timelines', (await page.locator('.plot').count()) === 2);
+  check('no script: the traced step and two timelines', (await page.locator('.plot').count()) === 3);
   const bars = await page.locator('.tasks').first().locator('rect').all();
   const boxes = await Promise.all(bars.slice(0, 5).map((bar) => bar.boundingBox()));
   check('no script: bars have a size', boxes.every((b) => b && b.width > 0 && b.height > 5));

@@ -81,9 +81,13 @@ def replay_faults_of(trace: dict, replayed_s: float) -> list[str]:
 def faults_of(trace: dict, iteration_s: float) -> list[str]:
     faults = basic_faults_of(trace)
     events = [e for e in trace["traceEvents"] if e["ph"] != "M"]
+    recorded = [e["pid"] for e in trace["traceEvents"]
+                if e["name"] == "process_name" and e["args"]["name"].startswith("recorded, step ")]
+    if len(recorded) != 1 or not any(e["ph"] == "X" and e["pid"] in recorded for e in events):
+        faults.append("the traced step is not there")
     tracks = collections.defaultdict(list)
     for e in events:
-        if e["ph"] == "X":
+        if e["ph"] == "X" and e["pid"] not in recorded:  # whose operators contain one another
             tracks[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
     for track, slices in tracks.items():
         if any(a[1] > b[0] + 1e-5 for a, b in zip(slices, slices[1:])):
@@ -100,7 +104,7 @@ def faults_of(trace: dict, iteration_s: float) -> list[str]:
     if not arrows:
         faults.append("no arrows")
     # The last layer's backward pass marks the iterations; the first ones may still be settling.
-    backward = [e for e in events if e["ph"] == "X" and e["cat"] == "backward"]
+    backward = [e for e in events if e["ph"] == "X" and e["cat"] == "backward" and e["pid"] not in recorded]
     marks = [e["ts"] for e in backward if e["name"] == backward[0]["name"]]
     if abs((marks[-1] - marks[-2]) * 1e-6 - iteration_s) > 0.01 * iteration_s:
         faults.append(f"iterations are {(marks[-1] - marks[-2]) * 1e-6} s apart, predicted {iteration_s} s")

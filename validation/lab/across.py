@@ -3,7 +3,8 @@
 The traces of all ranks of one row give the profile, its own unprofiled step says what the profiler cost (--step), and
 the plan, workers and links of another row of the same job give the prediction that is compared with that row. Another
 rate alone needs no plan: the recorded step is scheduled once more with all its collectives as much faster or slower
-("rate, replayed"), of every strategy.
+("rate, replayed"), of every strategy; and where no plan stands for the traced job, with what its collectives take by the
+calibration at the other rate ("rate, recorded").
 """
 import concurrent.futures
 import csv
@@ -22,6 +23,8 @@ COLUMNS = ["job", "split", "trace_of", "trace_workers", "trace_mbit", "strategy"
            "measured_ms", "predicted_ms", "error_percent", "cannot_say"]
 # Whose traces are a job that stepcast has a plan for: all gradients of all layers on every worker, or a share of them.
 TRACED = ("ddp", "noov", "wfbp", "fp16", "bf16", "accumulate", "zero1", "fsdp")
+# Changes that ask no plan: not among those of which plans are judged.
+WITHOUT_PLAN = ("rate, replayed", "rate, recorded")
 
 
 def family_of(strategy):
@@ -81,6 +84,21 @@ def replayed_on(program, folder, files, a, b):
     return {"iteration_s": a["measured_ms"] / 1e3 + statistics.mean(r["edited_s"] - r["rebuilt_s"] for r in ranks)}
 
 
+def recorded_on(program, folder, files, a, b):
+    """The job of row `a`, for which no plan stands, with its collectives as the calibration of row `b` prices them."""
+    done = subprocess.run([program, "recommend", *(str(folder / "traces" / f) for f in files), "--cluster",
+                           str(folder / f"{cluster_name(b)}.json"), "--workers", str(b["workers"]), "--json"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        return {"refused": " ".join(done.stderr.split())}
+    answer = json.loads(done.stdout)
+    best = answer["predictions"][0]
+    if best["plan"] != "recorded":
+        return {"refused": "a plan stands for it"}
+    change = best["iteration_s"] - answer["replay"]["recorded"]["step_s"]
+    return {"iteration_s": a["measured_ms"] / 1e3 + change}
+
+
 def changes(a, b):
     """How many of strategy, workers and rate differ."""
     return sum(a[k] != b[k] for k in ("strategy", "workers", "link_mbit"))
@@ -108,8 +126,10 @@ def check(program, folder, results, rows):
             profile, refusal = profile_of(program, folder, own, key_of(a))
             found += [row_of(a, b, change_of(a, b), predicted_from(program, folder, profile, a, b) if profile else
                              {"refused": refusal}) for b in others]
-        return found + [row_of(a, b, "rate, replayed", replayed_on(program, folder, own, a, b)) for b in others
-                        if a["link_mbit"] != b["link_mbit"]]
+        others = [b for b in others if a["link_mbit"] != b["link_mbit"]]
+        if a["strategy"].partition(":")[0] not in TRACED:
+            found += [row_of(a, b, "rate, recorded", recorded_on(program, folder, own, a, b)) for b in others]
+        return found + [row_of(a, b, "rate, replayed", replayed_on(program, folder, own, a, b)) for b in others]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         found = [row for rows in pool.map(of_trace, traced) for row in rows]
@@ -124,7 +144,7 @@ def ordered_pairs(found, apart=0.05):
     """Of pairs of configurations that are further apart than that, by the same trace: how many are in the right order,
     and how many there are."""
     right = total = 0
-    plans_only = [r for r in found if r.get("change") != "rate, replayed"]
+    plans_only = [r for r in found if r.get("change") not in WITHOUT_PLAN]
     by_trace = itertools.groupby(plans_only, lambda r: (r["job"], r["trace_of"], r["trace_workers"], r["trace_mbit"]))
     for _, rows in by_trace:
         known = [r for r in rows if r["predicted_ms"]]
@@ -150,7 +170,7 @@ def summary(found):
 
     for change in sorted({r["change"] for r in found}):
         line(change, [r for r in found if r["change"] == change])
-    held_out = [r for r in found if r["split"] == "held_out" and r["change"] not in ("none", "rate, replayed")]
+    held_out = [r for r in found if r["split"] == "held_out" and r["change"] not in ("none", *WITHOUT_PLAN)]
     if held_out:
         line("held out, all changes", held_out)
         right, total = ordered_pairs([r for r in found if r["split"] == "held_out"])

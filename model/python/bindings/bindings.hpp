@@ -54,8 +54,8 @@ void refuse_other_device(const TracedProfile&, const Cluster&);
 [[nodiscard]] Question question_of(const TracedProfile&, const Cluster&, double global_batch);
 /// The profile after what-ifs of the step ("": none). Throws InputError where they cannot be made, or change the plan.
 [[nodiscard]] ProfilePtr changed_profile(const ProfilePtr&, const Cluster&, const std::string& whatif);
-/// What runs today on a cluster (SelfCheck::in_use).
-[[nodiscard]] std::optional<Prediction> in_use(const TracedProfile&, const Cluster&);
+/// A ranking over what runs today (self_check.hpp).
+void rank_over_what_runs(RecommendOptions&, const TracedProfile&, const Cluster&);
 /// `iterations` of a run, 0 for none. Throws InputError for what is no such number.
 [[nodiscard]] double run_iterations(double iterations);
 

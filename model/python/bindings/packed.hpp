@@ -31,8 +31,40 @@ void fields(A& a, AsTraced& t) {
   a(t.plan, t.predicted, t.measured, t.missing, t.left_out);
 }
 template <class A>
+void fields(A& a, StepBlocks::Term& t) {
+  a(t.slot, t.after);
+}
+template <class A>
+void fields(A& a, StepBlocks::Row& r) {
+  a(r.slot, r.first_term);
+}
+template <class A>
+void fields(A& a, StepBlocks::Block& b) {
+  a(b.first_row, b.slot);
+}
+template <class A>
+void fields(A& a, StepBlocks& b) {
+  a(b.terms, b.rows, b.blocks, b.order, b.slots, b.states);
+}
+template <class A>
+void fields(A& a, RecordedCollective& c) {
+  a(c.operation, c.size, c.group_size, c.duration, c.least);
+}
+template <class A>
+void fields(A& a, RecordedRank::Part& p) {
+  a(p.collective, p.recorded);
+}
+template <class A>
+void fields(A& a, RecordedRank& r) {
+  a(r.blocks, r.parts, r.collectives);
+}
+template <class A>
+void fields(A& a, RecordedJob& j) {
+  a(j.ranks, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.alone);
+}
+template <class A>
 void fields(A& a, SelfCheck& c) {
-  a(c.ranks, c.missing, c.together, c.lateness, c.cautions, c.as_traced);
+  a(c.ranks, c.missing, c.together, c.lateness, c.cautions, c.as_traced, c.recorded);
 }
 template <class A>
 void fields(A& a, Node& n) {

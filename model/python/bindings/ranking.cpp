@@ -41,8 +41,8 @@ std::shared_ptr<RankedResult> result_of(const RankedPlan& plan, const ProfilePtr
 
 }  // namespace
 
-std::optional<Prediction> in_use(const TracedProfile& traced, const Cluster& cluster) {
-  return traced.check.in_use(PreparedQuestion(question_of(traced, cluster, 0)));
+void rank_over_what_runs(RecommendOptions& options, const TracedProfile& traced, const Cluster& cluster) {
+  stepcast::rank_over_what_runs(options, traced.check, PreparedQuestion(question_of(traced, cluster, 0)));
 }
 
 RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
@@ -67,7 +67,7 @@ RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& cluster, const
   refuse_other_device(*profile, *cluster);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
-  options.baseline = in_use(*after, *cluster);
+  rank_over_what_runs(options, *after, *cluster);
   return result_of(recommended(after->profile, *cluster, options), after, cluster, true);
 }
 
@@ -103,7 +103,7 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
   if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
   refuse_other_device(*profile, *cluster);
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
-  options.baseline = in_use(*after, *cluster);
+  rank_over_what_runs(options, *after, *cluster);
   Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();
   for (const OwnPlan& plan : own) add_own(ranking, after->profile, *cluster, plan, options.iterations);

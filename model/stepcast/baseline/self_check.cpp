@@ -4,6 +4,7 @@
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/prediction/alike.hpp>
+#include <stepcast/prediction/recommend.hpp>
 #include <stepcast/ranks/ranks.hpp>
 
 #include <algorithm>
@@ -46,13 +47,23 @@ std::string SelfCheck::caution() const {
 }
 
 std::string SelfCheck::traced_plan() const {
-  return as_traced && as_traced->as_plan() ? as_traced->plan : std::string();
+  if (as_traced && as_traced->as_plan()) return as_traced->plan;
+  return recorded ? RecordedJob::name : std::string();
+}
+
+bool SelfCheck::is_recorded(const PlanSpec& plan) const {
+  return recorded && plan.own && text_of(plan) == RecordedJob::name;
 }
 
 std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) const {
   const std::optional<Plan> traced = as_traced ? as_traced->as_plan() : std::nullopt;
-  if (!traced || !question.profile()) return std::nullopt;
+  if (!question.profile()) return std::nullopt;
   const Cluster& cluster = question.cluster();
+  if (!traced) {
+    if (!recorded || lone_step_time(*question.profile()) != recorded->alone) return std::nullopt;
+    const Answer<Prediction> moved = recorded->on(cluster);
+    return moved ? std::optional(*moved) : std::nullopt;
+  }
   const Answer<Prediction> plain = predicted(*question.profile(), cluster, traced->strategy);
   if (!plain) return std::nullopt;
   if (!traced->layout) return *plain;
@@ -95,14 +106,28 @@ const Replay* telling_replay(const SelfCheck& check) {
   return worst == nullptr && !check.ranks.empty() ? &check.ranks.front() : worst;
 }
 
+/// The job itself, where it was rebuilt and no plan stands for it.
+void add_recorded(SelfCheck& check, const Documents& documents) {
+  const Replay* replay = telling_replay(check);
+  if (replay == nullptr || check.as_traced->left_out.empty()) return;
+  Answer<RecordedJob> recorded = recorded_job_of(documents.traces);
+  if (!recorded) return;
+  recorded->noise = replay->noise;
+  for (const Replay& rank : check.ranks) recorded->usual = std::max(recorded->usual, rank.replayed);
+  recorded->replay_error = replay->scored ? std::abs(replay->relative_error) : 0;
+  check.recorded = std::move(*recorded);
+}
+
 }  // namespace
 
-AsTraced recorded_only(const Documents& documents, std::string refusal) {
-  const SelfCheck check = self_check_of(documents);
+SelfCheck recorded_only(const Documents& documents, std::string refusal) {
+  SelfCheck check = self_check_of(documents);
   const Replay* replay = telling_replay(check);
-  AsTraced out;
-  out.missing = std::move(refusal);
-  return replay ? rebuilt(std::move(out), *replay) : out;
+  AsTraced job;
+  job.missing = std::move(refusal);
+  check.as_traced = replay ? rebuilt(std::move(job), *replay) : std::move(job);
+  add_recorded(check, documents);
+  return check;
 }
 
 SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
@@ -113,7 +138,18 @@ SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
   if (documents.profile && profile.messages.empty() && !profile.collectives.empty()) return check;
   const Replay* replay = telling_replay(check);
   check.as_traced = replay ? rebuilt(as_traced(profile), *replay) : as_traced(profile);
+  add_recorded(check, documents);
+  if (check.recorded) {
+    check.recorded->batch_samples = profile.batch_samples;
+    check.recorded->alone = lone_step_time(profile);
+  }
   return check;
+}
+
+void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
+  options.baseline = check.in_use(question);
+  const bool recorded = options.baseline && check.is_recorded(options.baseline->plan);
+  if (recorded && options.plans.empty() && !options.by_step) options.only_baseline = check.as_traced->left_out;
 }
 
 }  // namespace stepcast

@@ -3,9 +3,10 @@
 //
 //   replay      rebuilt step 62.3 ms, measured 61.9 ms: +0.6 %       are the recorded events understood?
 //   as traced   ddp: predicted 218.9 ms, measured 222.4 ms: -1.6 %   does the model that gives advice describe the job?
+//   recorded    62.3 ms, on 16 machines 119 ms                       what is it elsewhere, where no plan stands for it?
 //
-// It may include base, profile, trace, ranks, extraction, documents, cluster, plan, strategies/shared, prediction,
-// question and replay.
+// It may include base, profile, trace, ranks, extraction, documents, cluster, plan, strategies/shared, schedule,
+// prediction, question, replay and replay/edits.
 //
 // SelfCheck: how well the model reproduces the very trace that it predicts from.
 //
@@ -13,6 +14,7 @@
 // trace that is not reproduced is marked as doubtful wherever it is shown. Not modelled: how far a prediction for
 // another plan or cluster is off (validation.hpp).
 #include <stepcast/baseline/as_traced.hpp>
+#include <stepcast/baseline/recorded_job.hpp>
 #include <stepcast/replay/replay.hpp>
 
 #include <optional>
@@ -22,27 +24,33 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 struct Documents;
+struct RecommendOptions;
 
 /// How well the model reproduces the very trace that it predicts from, one replay a rank; or why that is not known.
 struct SelfCheck {
   std::vector<Replay> ranks;
-  std::string missing;                  ///< why there is no replay
-  std::vector<TracedRank> together{};   ///< several ranks: who waited for whom (ranks.hpp)
-  std::string lateness{};               ///< the same in words
-  std::vector<std::string> cautions{};  ///< of the run (RunOfRanks) or of the profile
-  std::optional<AsTraced> as_traced{};  ///< the traced job by the model that gives advice; nothing: not asked
+  std::string missing;                    ///< why there is no replay
+  std::vector<TracedRank> together{};     ///< several ranks: who waited for whom (ranks.hpp)
+  std::string lateness{};                 ///< the same in words
+  std::vector<std::string> cautions{};    ///< of the run (RunOfRanks) or of the profile
+  std::optional<AsTraced> as_traced{};    ///< the traced job by the model that gives advice; nothing: not asked
+  std::optional<RecordedJob> recorded{};  ///< the job itself, where no plan stands for it and it can be rebuilt
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
   /// False when the traced job is not reproduced, by its replay or by the model that gives advice, when the recording
   /// lost events, or the profile has cautions: advice from such a trace is marked.
   [[nodiscard]] bool trusted() const;
-  /// The plan that was traced, as one writes it; empty where none stands for the job.
+  /// The plan that was traced, as one writes it; where none stands for the job `RecordedJob::name`, or, where nothing
+  /// is recorded of it either, empty.
   [[nodiscard]] std::string traced_plan() const;
   /// What runs today on the cluster of a question, after its changes: what gains are over. One with a layout stands by
-  /// its name among plans that only divide the batch. Nothing where no plan stands for the traced job, or it cannot run
-  /// there, or its tail there is not known (a layout under jitter).
+  /// its name among plans that only divide the batch, and so does the recorded job where no plan stands for it. Nothing
+  /// where it cannot run there, where its tail there is not known (a layout under jitter), or where the question
+  /// changes a job of which there is only the recording.
   [[nodiscard]] std::optional<Prediction> in_use(const PreparedQuestion&) const;
+  /// True for the recorded job among plans.
+  [[nodiscard]] bool is_recorded(const PlanSpec&) const;
   /// The model that gives advice is too far off the job that was traced.
   [[nodiscard]] bool models_another_job() const;
   /// Why not to trust it, for people; empty when it is trusted or nothing is known.
@@ -57,8 +65,13 @@ struct SelfCheck {
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.
 [[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
 
-/// The job as it was traced where its traces give no profile, and so no plan can be predicted: rebuilt by a replay,
-/// with the reason, `refusal`, as what is left out. Nothing is known where no step can be rebuilt either.
-[[nodiscard]] AsTraced recorded_only(const Documents&, std::string refusal);
+/// A ranking over what runs today. Where that is a recorded job for which no plan stands, it is ranked alone, unless
+/// plans are named or all are asked for: what the profile says of other plans is said of another job.
+void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
+
+/// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt
+/// by them, with the reason, `refusal`, as what is left out. Nothing is known of it where no step can be rebuilt
+/// either.
+[[nodiscard]] SelfCheck recorded_only(const Documents&, std::string refusal);
 
 }  // namespace stepcast

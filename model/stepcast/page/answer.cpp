@@ -160,6 +160,18 @@ void write_check(std::ostream& out, const ReportPage& page) {
   out << "</div>\n";
 }
 
+/// No plan stands for the traced job: nothing is compared with it.
+bool is_alone(const ReportPage& page) {
+  const std::vector<RankedPlan>& plans = page.ranking.exact;
+  return plans.size() == 1 && page.check.is_recorded(plans.front().prediction.plan);
+}
+
+std::string alone_sentence(const Prediction& p) {
+  return "No plan describes the traced job, so that none can be compared with it; as it was recorded it takes " +
+         text_of(p.iteration) + " a step on this cluster (80 % interval " + interval_text(p) + "), of which " +
+         text_of(p.breakdown.exposed_communication) + " exposed communication.";
+}
+
 bool keeps_baseline(const Ranking& ranking) { return are_equal(ranking.exact.front().speed_up); }
 
 std::string lead_of_answer(const ReportPage& page) {
@@ -167,6 +179,7 @@ std::string lead_of_answer(const ReportPage& page) {
   if (ranking.exact.empty())
     return ranking.others.empty() ? "No plan can run on this cluster."
                                   : "No plan that leaves the arithmetic as it is can run on this cluster.";
+  if (is_alone(page)) return alone_sentence(ranking.exact.front().prediction);
   return keeps_baseline(ranking) ? keep_sentence(page) : run_sentence(page);
 }
 

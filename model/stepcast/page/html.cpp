@@ -36,7 +36,7 @@ void write_contents(std::ostream& out, const ReportPage& page) {
   out << "<nav aria-label=\"Contents\">\n<ul>\n";
   link(!ranking.exact.empty(), "ranking", "Ranking");
   link(!ranking.others.empty(), "others", "Plans that change the arithmetic");
-  link(!page.timelines.empty(), "timelines", "Timelines");
+  link(page.recorded || !page.timelines.empty(), "timelines", "Timelines");
   link(!page.sweeps.empty(), "sensitivity", "Sensitivity");
   link(true, "memory", "Memory");
   link(true, "trace", "Trace");

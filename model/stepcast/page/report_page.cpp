@@ -79,9 +79,10 @@ double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& 
 }
 
 /// The plans of the ranking as they were tuned, and the baseline, which may only have a name (SelfCheck::in_use).
-std::vector<Plan> plans_to_sweep(const Ranking& ranking) {
+std::vector<Plan> plans_to_sweep(const Ranking& ranking, const SelfCheck& check) {
   const std::string baseline = text_of(ranking.baseline.plan);
-  std::vector<Plan> plans{plan_of(baseline)};
+  std::vector<Plan> plans;
+  if (!check.is_recorded(ranking.baseline.plan)) plans.push_back(plan_of(baseline));
   for (const RankedPlan& plan : ranking.exact)
     if (text_of(plan.prediction.plan) != baseline) plans.emplace_back(plan.prediction.plan);
   return plans;
@@ -92,7 +93,7 @@ PageSweep sweep_over(const SweepAxis& axis, const ReportPage& page, const SweepO
   sweep.question.profile = page.profile;
   sweep.question.cluster = page.cluster;
   sweep.question.axes = {axis};
-  sweep.question.plans = plans_to_sweep(page.ranking);
+  sweep.question.plans = plans_to_sweep(page.ranking, page.check);
   sweep.rows = swept(sweep.question, options);
   sweep.cross_overs = cross_overs_of(sweep.question, sweep.rows);
   sweep.here = value_here(axis, page.profile, page.cluster);
@@ -142,15 +143,17 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
     if (options.progress) options.progress(share);
   };
   RecommendOptions how = options.recommend;
-  how.baseline = page.check.in_use(question);
+  rank_over_what_runs(how, page.check, question);
   page.ranking = recommended(page.profile, page.cluster, how);
   for (const Plan& plan : options.asked) add_asked(page, plan, question);
+  page.recorded = options.recorded;
   tell(ranked);
   add_timeline(page, page.ranking.baseline.plan);
   if (!page.ranking.exact.empty()) {
     const PlanSpec& best = page.ranking.exact.front().prediction.plan;
     if (text_of(best) != text_of(page.ranking.baseline.plan)) add_timeline(page, best);
-    const std::vector<SweepAxis> axes = options.axes.empty() ? axes_around(page.profile, page.cluster) : options.axes;
+    std::vector<SweepAxis> axes = options.axes.empty() ? axes_around(page.profile, page.cluster) : options.axes;
+    if (plans_to_sweep(page.ranking, page.check).empty()) axes.clear();  // a recorded job alone is no plan
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const double from = ranked + (drawn - ranked) * static_cast<double>(i) / static_cast<double>(axes.size());
       const double each = (drawn - ranked) / static_cast<double>(axes.size());

@@ -21,6 +21,7 @@
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/question/question.hpp>
+#include <stepcast/replay/timeline.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/validation/validation.hpp>
@@ -58,8 +59,9 @@ struct ReportPage {
   Cluster cluster;
   SelfCheck check;
   Ranking ranking;
-  std::vector<PageAsked> asked;         ///< in the order in which they were named
-  std::vector<PageTimeline> timelines;  ///< baseline, then the best plan, where they differ
+  std::vector<PageAsked> asked;            ///< in the order in which they were named
+  std::optional<ReplayTimeline> recorded;  ///< the traced step, which is drawn above them
+  std::vector<PageTimeline> timelines;     ///< baseline, then the best plan, where they differ
   std::vector<PageSweep> sweeps;
   std::vector<SuiteResult> validation;  ///< held-out figures of the shipped suites; empty: not run
   std::string command;                  ///< how to make the page again; may be empty
@@ -69,6 +71,7 @@ struct ReportPageOptions {
   RecommendOptions recommend{};
   std::vector<Plan> asked{};      ///< plans to show beside the ranking: with a layout, or by name
   std::vector<SweepAxis> axes{};  ///< to sweep; empty: bandwidth, workers and batch around what was asked for
+  std::optional<ReplayTimeline> recorded{};  ///< the traced step (replay_timeline_of), to be drawn
   bool validation = true;
   unsigned threads = 0;
   std::function<void(double)> progress{};

@@ -3,6 +3,7 @@
 #include <stepcast/schedule/task_name.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -119,6 +120,14 @@ void merge_short(std::vector<TimelineBar>& bars, Picoseconds short_time) {
   bars = std::move(out);
 }
 
+void merge_into_most(TimelineDrawing& drawing, Picoseconds span) {
+  for (Picoseconds w = std::max<Picoseconds>(1, span / 2000); drawing.bars.size() > most_bars && w < span / 20;
+       w *= 2) {
+    merge_short(drawing.bars, w);
+    drawing.merged = true;
+  }
+}
+
 }  // namespace
 
 TimelineDrawing timeline_drawing(const PageTimeline& page_timeline, const Profile& profile, Picoseconds span) {
@@ -146,17 +155,39 @@ TimelineDrawing timeline_drawing(const PageTimeline& page_timeline, const Profil
   for (std::uint32_t k = shown.iteration; k < d.timeline.iterations; ++k)
     if (const Picoseconds end = marker_end(d, k) - shown.start; end <= span) drawing.step_ends.push_back(end);
   drawing.ends_early = marker_end(d, d.timeline.iterations - 1) - shown.start < span;
-  for (Picoseconds w = std::max<Picoseconds>(1, span / 2000); drawing.bars.size() > most_bars && w < span / 20;
-       w *= 2) {
-    merge_short(drawing.bars, w);
-    drawing.merged = true;
-  }
+  merge_into_most(drawing, span);
   return drawing;
 }
 
-Picoseconds timeline_span(std::span<const PageTimeline> timelines) {
+TimelineDrawing recorded_drawing(const ReplayTimeline& recorded, Picoseconds span) {
+  TimelineDrawing drawing;
+  drawing.period = (recorded.step.end_ns - recorded.step.start_ns) * 1000;
+  drawing.step_ends.push_back(drawing.period);
+  std::vector<Picoseconds> busy_until(recorded.rows.size(), INT64_MIN);
+  std::vector<std::size_t> lane_of(recorded.rows.size(), recorded.rows.size());
+  for (const ReplaySlice& slice : recorded.measured) {  // in order of row and time, the longer one first
+    const Picoseconds end = slice.start + slice.duration;
+    if (slice.start >= span || end <= 0 || slice.start < busy_until[slice.row]) continue;
+    busy_until[slice.row] = end;
+    if (lane_of[slice.row] == recorded.rows.size()) {
+      lane_of[slice.row] = drawing.lanes.size();
+      drawing.lanes.push_back(recorded.rows[slice.row]);
+    }
+    TimelineBar& bar = drawing.bars.emplace_back();
+    bar.lane = lane_of[slice.row];
+    bar.start = slice.start;
+    bar.end = end;
+    bar.kind = slice.kind;
+    bar.name = slice.name;
+  }
+  merge_into_most(drawing, span);
+  return drawing;
+}
+
+Picoseconds timeline_span(const ReportPage& page) {
   Picoseconds span = 1;
-  for (const PageTimeline& t : timelines) span = std::max(span, shown_of(t.detail).period);
+  for (const PageTimeline& t : page.timelines) span = std::max(span, shown_of(t.detail).period);
+  if (page.recorded) span = std::max(span, (page.recorded->step.end_ns - page.recorded->step.start_ns) * 1000);
   return span + span / 50;
 }
 

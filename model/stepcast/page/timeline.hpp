@@ -6,7 +6,6 @@
 // of one kind become one that says so. Not modelled: arrows between tasks (`predict --timeline` has them).
 #include <stepcast/page/report_page.hpp>
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -34,7 +33,9 @@ struct TimelineDrawing {
 };
 
 /// The longest of the steps, and a little more.
-[[nodiscard]] Picoseconds timeline_span(std::span<const PageTimeline>);
+[[nodiscard]] Picoseconds timeline_span(const ReportPage&);
+/// The traced step: of every thread the outermost operators and calls, and what the streams did.
+[[nodiscard]] TimelineDrawing recorded_drawing(const ReplayTimeline&, Picoseconds span);
 /// What lies within `span` from the start of a step on.
 [[nodiscard]] TimelineDrawing timeline_drawing(const PageTimeline&, const Profile&, Picoseconds span);
 

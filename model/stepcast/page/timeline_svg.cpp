@@ -135,15 +135,30 @@ void write_labels(std::ostream& out, const TimelineDrawing& drawing, Picoseconds
   out << "</g>\n";
 }
 
-void write_drawing(std::ostream& out, const TimelineDrawing& drawing, const PageTimeline& timeline, bool first,
-                   Picoseconds span) {
+/// What is said of a drawing, as HTML.
+struct Caption {
+  std::string id, title, label, remark;
+};
+Caption caption_of(const PageTimeline& timeline, bool is_baseline) {
+  Caption caption{is_baseline ? "timeline-1" : "timeline-2",
+                  (is_baseline ? "Baseline, " : "Best plan, ") + plan_html(timeline.plan), html(text_of(timeline.plan)),
+                  ""};
+  if (timeline.detail.plan.period > 1)
+    caption.remark = "The plan repeats every " + std::to_string(timeline.detail.plan.period) +
+                     " steps; dashed lines end such a round.";
+  return caption;
+}
+Caption caption_of(const ReplayTimeline& recorded) {
+  return {"timeline-recorded", "As it was traced, step " + std::to_string(recorded.step.number), "the traced step",
+          "Of every thread the outermost operators and calls, and what the device and the collectives did meanwhile."};
+}
+
+void write_drawing(std::ostream& out, const TimelineDrawing& drawing, const Caption& caption, Picoseconds span) {
   const int height = lane_top(drawing.lanes.size());
-  const std::string id = first ? "timeline-1" : "timeline-2";
-  out << "<figure class=\"timeline\" id=\"" << id << "\">\n<figcaption>" << (first ? "Baseline, " : "Best plan, ")
-      << plan_html(timeline.plan) << ": " << html(text_of(seconds_of(drawing.period))) << " a step</figcaption>\n"
+  out << "<figure class=\"timeline\" id=\"" << caption.id << "\">\n<figcaption>" << caption.title << ": "
+      << html(text_of(seconds_of(drawing.period))) << " a step</figcaption>\n"
       << "<svg class=\"plot\" width=\"100%\" height=\"" << height << "\" role=\"img\" aria-label=\"Timeline of "
-      << html(text_of(timeline.plan)) << ", " << drawing.bars.size() << " tasks in " << drawing.lanes.size()
-      << " lanes\">\n";
+      << caption.label << ", " << drawing.bars.size() << " tasks in " << drawing.lanes.size() << " lanes\">\n";
   write_axis(out, seconds_of(span), height);
   write_bars(out, drawing, span, height);
   write_labels(out, drawing, span);
@@ -152,9 +167,7 @@ void write_drawing(std::ostream& out, const TimelineDrawing& drawing, const Page
     out << "<p class=\"remark\">Short tasks of one kind that follow one another are drawn as one, which says how many "
            "they are.</p>\n";
   if (drawing.ends_early) out << "<p class=\"remark\">Drawn as far as it was scheduled, three steps.</p>\n";
-  if (timeline.detail.plan.period > 1)
-    out << "<p class=\"remark\">The plan repeats every " << timeline.detail.plan.period
-        << " steps; dashed lines end such a round.</p>\n";
+  if (!caption.remark.empty()) out << "<p class=\"remark\">" << caption.remark << "</p>\n";
   out << "</figure>\n";
 }
 
@@ -180,8 +193,9 @@ void write_key(std::ostream& out, const std::vector<TimelineDrawing>& drawings) 
     });
   };
   constexpr std::pair<const char*, const char*> names[] = {
-      {"issue", "the host issues work"},   {"forward", "forward (raised)"}, {"backward", "backward (lowered)"},
-      {"update", "update and other work"}, {"transfer", "communication"},   {"codec", "encoding, decoding"},
+      {"issue", "the host's work"},       {"forward", "forward (raised)"},
+      {"backward", "backward (lowered)"}, {"update", "update, kernels and other work"},
+      {"transfer", "communication"},      {"codec", "encoding, decoding"},
       {"waits", "input or timer"}};
   out << "<ul class=\"legend\">\n";
   for (const auto& [css, name] : names) {
@@ -196,20 +210,36 @@ void write_key(std::ostream& out, const std::vector<TimelineDrawing>& drawings) 
   out << "<li>pale: of the step before or after</li>\n</ul>\n";
 }
 
+std::string lead_of(const ReportPage& page) {
+  if (page.timelines.empty()) return "One step of the job as it was traced.";
+  const bool of_baseline = text_of(page.timelines.front().plan) == text_of(page.ranking.baseline.plan);
+  const std::string predicted = page.timelines.size() > 1 ? "the baseline and below it the best plan"
+                                : of_baseline             ? "the baseline, which is also the best plan"
+                                                          : "the best plan";
+  if (!page.recorded) return "One step of a worker in the steady state, of " + predicted + ", on the same scale.";
+  return "One step of a worker, as it was traced, and as it is predicted in the steady state under " + predicted +
+         ", on the same scale.";
+}
+
 }  // namespace
 
 void write_timelines_section(std::ostream& out, const ReportPage& page) {
-  if (page.timelines.empty()) return;
-  const Picoseconds span = timeline_span(page.timelines);
+  if (page.timelines.empty() && !page.recorded) return;
+  const Picoseconds span = timeline_span(page);
   std::vector<TimelineDrawing> drawings;
-  for (const PageTimeline& t : page.timelines) drawings.push_back(timeline_drawing(t, page.profile, span));
-  open_section(out, "timelines", page.timelines.size() > 1 ? "Timelines" : "Timeline");
-  const bool of_baseline = text_of(page.timelines.front().plan) == text_of(page.ranking.baseline.plan);
-  out << "<p>One step of a worker in the steady state, "
-      << (page.timelines.size() > 1 ? "baseline above and best plan below on the same scale; a dashed line ends a step."
-          : of_baseline             ? "of the baseline, which is also the best plan; a dashed line ends a step."
-                                    : "of the best plan; a dashed line ends a step.")
-      << "</p>\n<p class=\"how\" hidden>Zoom with the buttons, with <kbd>+</kbd> <kbd>&minus;</kbd> <kbd>0</kbd>, by "
+  std::vector<Caption> captions;
+  if (page.recorded) {
+    drawings.push_back(recorded_drawing(*page.recorded, span));
+    captions.push_back(caption_of(*page.recorded));
+  }
+  for (const PageTimeline& t : page.timelines) {
+    drawings.push_back(timeline_drawing(t, page.profile, span));
+    captions.push_back(caption_of(t, text_of(t.plan) == text_of(page.ranking.baseline.plan)));
+  }
+  open_section(out, "timelines", drawings.size() > 1 ? "Timelines" : "Timeline");
+  out << "<p>" << lead_of(page)
+      << " A dashed line ends a step.</p>\n<p class=\"how\" hidden>Zoom with the buttons, with <kbd>+</kbd> "
+         "<kbd>&minus;</kbd> <kbd>0</kbd>, by "
          "pinching, or with the wheel while <kbd>Ctrl</kbd> is held or the timelines have the focus; move by dragging "
          "or with <kbd>&larr;</kbd> <kbd>&rarr;</kbd>; go from task to task with <kbd>Shift</kbd>+<kbd>&larr;</kbd> "
          "<kbd>&rarr;</kbd>, from lane to lane with <kbd>&uarr;</kbd> <kbd>&darr;</kbd>.</p>\n";
@@ -217,7 +247,7 @@ void write_timelines_section(std::ostream& out, const ReportPage& page) {
   write_controls(out);
   out << "<div class=\"told\">\n<div class=\"timelines\" data-span=\"" << fixed(seconds_of(span).value() * 1e9, 0)
       << "\" data-units=\"" << fixed(units, 0) << "\">\n";
-  for (std::size_t i = 0; i < drawings.size(); ++i) write_drawing(out, drawings[i], page.timelines[i], i == 0, span);
+  for (std::size_t i = 0; i < drawings.size(); ++i) write_drawing(out, drawings[i], captions[i], span);
   out << "</div>\n<p class=\"task\" role=\"status\" aria-live=\"polite\" hidden></p>\n</div>\n";
   close_section(out);
 }

@@ -47,13 +47,17 @@ void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& p
   kept.profile = nullptr;  // until all is well
   spare_ = std::exchange(kept.plan, std::move(plan));
   bool changed = true;
-  if (alike) changed = refilled(kept.plan, cost, kept.graph);
-  else lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
+  if (alike) {
+    changed = refilled(kept.plan, cost, kept.graph);
+  } else {
+    lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
+    kept.is_in_order = SteadyPeriod::covers(kept.graph) && kept.in_order.prepare(kept.graph);
+  }
   if (changed && cost.transport().stalls > 0) {
     schedule(kept.graph, timeline_, {.least_iterations = iterations_of_slack});
     kept.period = timeline_.iteration_time() + lateness_of(kept.graph, timeline_, kept.plan, cost).mean();
   } else if (changed && SteadyPeriod::covers(kept.graph)) {
-    kept.period = seconds_of(steady_period_(kept.graph));
+    kept.period = seconds_of(period_of(kept));
   } else if (changed) {
     schedule(kept.graph, timeline_);
     kept.period = timeline_.iteration_time();
@@ -61,6 +65,12 @@ void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& p
   kept.contention = contention;
   kept.transport = cost.transport();
   kept.profile = profile;
+}
+
+Picoseconds HotLoop::period_of(Kept& kept) {
+  if (kept.is_in_order)
+    if (const std::optional<Picoseconds> period = kept.in_order(kept.graph)) return *period;
+  return steady_period_(kept.graph);
 }
 
 Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,

@@ -9,6 +9,7 @@
 #include <stepcast/base/arena.hpp>
 #include <stepcast/pace/own_pace.hpp>
 #include <stepcast/plan/strategy.hpp>
+#include <stepcast/schedule/in_order_period.hpp>
 #include <stepcast/schedule/lowering.hpp>
 #include <stepcast/schedule/steady_period.hpp>
 
@@ -79,9 +80,12 @@ class HotLoop {
     Transport transport;
     CommPlan plan;
     TaskGraph graph;
+    InOrderPeriod in_order;    ///< of `graph`
+    bool is_in_order = false;  ///< that answers
     Seconds period;
   };
   Kept& kept_for(const PlanSpec&, std::uint32_t phase);
+  [[nodiscard]] Picoseconds period_of(Kept&);
   void update(Kept&, const std::shared_ptr<const PreparedProfile>&, const Cluster&, const CommunicationCost&,
               CommPlan&& plan);
 

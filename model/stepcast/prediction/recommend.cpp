@@ -371,7 +371,18 @@ Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
   return cluster;
 }
 
+Ranking ranked_alone(const Prediction& job, std::string reason, const Cluster& cluster, double iterations) {
+  Ranking ranking;
+  ranking.baseline = job;
+  if (iterations > 0) ranking.baseline.run = TrainingRun{iterations, 0, Seconds(0), iterations * job.iteration};
+  ranking.exact.push_back({ranking.baseline, ranking.baseline, 1, "", cluster.nodes});
+  ranking.inapplicable.push_back({"every other plan", std::move(reason)});
+  return ranking;
+}
+
 Ranking recommended(const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {
+  if (!options.only_baseline.empty() && options.baseline)
+    return ranked_alone(*options.baseline, options.only_baseline, cluster, options.iterations);
   Ranking ranking;
   const Strategy* ddp = strategy_named("ddp");
   const PlanSpec standard_ddp{ddp, standard_options(*ddp)};

@@ -60,6 +60,8 @@ struct RecommendOptions {
   /// Over which gains are: what runs today, predicted on this cluster; nothing: DDP's buckets of 25 MiB. One that only
   /// has a name (it divides more than the batch, say) takes its place among the plans as it is.
   std::optional<Prediction> baseline{};
+  /// Why no plan describes the job of the baseline, which is ranked alone then; empty: some do.
+  std::string only_baseline{};
   bool tune = true;
   Search search = Search::grid;
   bool sensitivity = true;  ///< find `holds` and `other_collective`
@@ -84,6 +86,8 @@ struct RecommendOptions {
 /// The cluster with its network (with one machine: its inside links) `factor` times as fast; latencies stay.
 [[nodiscard]] Cluster with_bandwidth_scaled(Cluster, double factor);
 [[nodiscard]] Ranking recommended(const Profile&, const Cluster&, const RecommendOptions& = {});
+/// A job of which nothing but the prediction of what runs is known, ranked alone; `reason`: why.
+[[nodiscard]] Ranking ranked_alone(const Prediction& job, std::string reason, const Cluster&, double iterations = 0);
 
 }  // namespace stepcast
 

@@ -268,31 +268,51 @@ void DeviceSide::add_recorded_waits() {
 }
 
 /// A thread that makes a stream wait has just recorded the event: of the other streams the one that was given work
-/// last.
+/// last. What it asks for after its last launch concerns the next launch of another thread: the backward pass waits for
+/// the collectives of DDP and FSDP, and the optimizer's kernels come from the main thread.
 void DeviceSide::add_called_waits() {
-  struct Called {
-    std::int64_t time = 0;
-    std::size_t count = 0;
-  };
-  std::vector<Called> called(links_.trace.tracks.size());  // by host track, since the last launch
+  std::vector<CalledWaits> called(links_.trace.tracks.size());  // by host track, since the last launch
+  std::vector<std::uint32_t> last_launch(called.size(), 0);
+  std::vector<std::uint32_t> threads;  // that make streams wait
   const auto [first, end] = links_.events_within(step_.start_ns, step_.end_ns);
+  const auto asks = [&](const Event& event) {
+    return links_.trace.text(event.name).find("StreamWaitEvent") != std::string_view::npos;
+  };
   for (std::uint32_t e = first; e < end; ++e) {
     const Event& event = links_.event(e);
     if (event.kind != EventKind::runtime_call) continue;
-    Called& waits = called[event.track];
-    if (links_.trace.text(event.name).find("StreamWaitEvent") != std::string_view::npos) {
-      waits = {event.start_ns, waits.count + 1};
-    } else if (launched_by(e) != no_index && waits.count > 0) {
-      const std::uint32_t task = launched_by(e);
-      std::vector<std::uint32_t> last = last_launched(waits.time);
-      std::erase_if(last,
-                    [&](std::uint32_t on) { return links_.event(on).track == links_.event(tasks[task].event).track; });
-      std::ranges::sort(last, std::ranges::greater{}, [&](std::uint32_t on) { return links_.launch_time(on); });
-      last.resize(std::min(last.size(), waits.count));
-      for (const std::uint32_t on : last) add_seen_wait(task, on);
-      waits = {};
-    }
+    if (launched_by(e) != no_index) last_launch[event.track] = e;
+    else if (asks(event) && std::ranges::find(threads, event.track) == threads.end()) threads.push_back(event.track);
   }
+  for (std::uint32_t e = first; e < end; ++e) {
+    const Event& event = links_.event(e);
+    if (event.kind != EventKind::runtime_call) continue;
+    CalledWaits& waits = called[event.track];
+    const std::uint32_t task = launched_by(e);
+    if (task == no_index) {
+      if (asks(event)) waits = {event.start_ns, waits.count + 1};
+      continue;
+    }
+    if (waits.count > 0) (void)add_called_waits(task, std::exchange(waits, {}), false);
+    for (const std::uint32_t other : threads)
+      if (called[other].count > 0 && last_launch[other] < e && add_called_waits(task, called[other], true))
+        called[other] = {};
+  }
+}
+
+bool DeviceSide::add_called_waits(std::uint32_t task, const CalledWaits& waits, bool of_another_thread) {
+  std::vector<std::uint32_t> last = last_launched(waits.time);
+  std::erase_if(last, [&](std::uint32_t on) {
+    const Event& work = links_.event(on);
+    const bool sends =
+        work.collective != no_index || links_.trace.text(work.name).find("nccl") != std::string_view::npos;
+    return work.track == links_.event(tasks[task].event).track || (of_another_thread && !sends);
+  });
+  std::ranges::sort(last, std::ranges::greater{}, [&](std::uint32_t on) { return links_.launch_time(on); });
+  last.resize(std::min(last.size(), waits.count));
+  const std::size_t before = stream_waits.size();
+  for (const std::uint32_t on : last) add_seen_wait(task, on);
+  return stream_waits.size() > before;
 }
 
 void DeviceSide::add_seen_waits() {

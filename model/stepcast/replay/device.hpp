@@ -100,7 +100,14 @@ class DeviceSide {
   [[nodiscard]] std::int64_t expected_start(const DeviceTask&) const;
   [[nodiscard]] std::uint32_t draining(const DeviceTask&) const;
   void add_recorded_waits();
+  /// Waits that a thread asked for since its last launch, and when it asked for the last of them.
+  struct CalledWaits {
+    std::int64_t time = 0;
+    std::size_t count = 0;
+  };
   void add_called_waits();
+  /// False where nothing is found that the task may have waited for.
+  bool add_called_waits(std::uint32_t task, const CalledWaits&, bool of_another_thread);
   void add_seen_waits();
   void add_seen_wait(std::uint32_t task, std::uint32_t on);
   void add_wait(std::uint32_t task, std::uint32_t on);

@@ -63,8 +63,8 @@ class SideBySide {
       const std::int64_t until = open.empty() ? event.end_ns() : std::min(open.back(), event.end_ns());
       open.push_back(until);
       if (until > event.start_ns)
-        out_.measured.push_back(
-            {rows_[resource], TaskKind::host, name, since_start(event.start_ns), picoseconds(until - event.start_ns)});
+        out_.measured.push_back({rows_[resource], TaskKind::host, std::string(name), since_start(event.start_ns),
+                                 picoseconds(until - event.start_ns)});
     }
   }
 
@@ -79,7 +79,7 @@ class SideBySide {
                                built_.graph.tasks[t - 1].index == task.index;
       parts = second_part ? parts : 0;
       if (task.work > 0)
-        out_.measured.push_back({rows_[task.resource], task.kind, trace_.text(built_.roles[t].name),
+        out_.measured.push_back({rows_[task.resource], task.kind, std::string(trace_.text(built_.roles[t].name)),
                                  since_start(trace_.events[task.index].start_ns) + parts, task.work});
       parts += task.work;
     }
@@ -108,9 +108,9 @@ class SideBySide {
       if (!shown || task.work == 0) continue;
       const StringId name = role.part == Part::host ? role.around : role.name;
       out_.rebuilt.push_back({rows_[task.resource], task.kind,
-                              role.part == Part::gap        ? std::string_view("gap")
-                              : role.part == Part::inserted ? std::string_view("inserted")
-                                                            : trace_.text(name),
+                              std::string(role.part == Part::gap        ? std::string_view("gap")
+                                          : role.part == Part::inserted ? std::string_view("inserted")
+                                                                        : trace_.text(name)),
                               schedule.start[first + t] - zero, schedule.end[first + t] - schedule.start[first + t]});
     }
   }

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -16,7 +15,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct ReplaySlice {
   std::uint32_t row = 0;
   TaskKind kind = TaskKind::host;
-  std::string_view name;  ///< lives as long as the trace
+  std::string name;
   Picoseconds start = 0, duration = 0;
 };
 /// The calibration step as measured, operators with all their parts, and as rebuilt, one slice a task. A row is a host

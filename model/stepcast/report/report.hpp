@@ -53,6 +53,7 @@ struct TimelineReport {
   const Profile& profile;
   const DetailedTimeline& detail;
   const PlanSpec& plan;
+  const ReplayTimeline* recorded = nullptr;  ///< the step as it was traced, to be shown beside; null: there is none
 };
 
 struct Report {

@@ -63,6 +63,10 @@ Json check_json(const SelfCheck& check) {
             {"note", worst ? worst->note : check.missing}};
   if (const std::string caution = check.caution(); !caution.empty()) json["caution"] = caution;
   if (check.as_traced) json["as_traced"] = as_traced_json(*check.as_traced);
+  if (check.recorded)
+    json["recorded"] = {{"workers", check.recorded->workers},
+                        {"step_s", check.recorded->step().value()},
+                        {"collectives", check.recorded->ranks.front().collectives.size()}};
   return json;
 }
 

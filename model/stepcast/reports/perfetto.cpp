@@ -1,5 +1,5 @@
-// The Perfetto report: predicted iterations, or a replayed step beside the measured one, as a Chrome trace for
-// ui.perfetto.dev; or the pipeline of a layout, one track a stage.
+// The Perfetto report: predicted iterations, with the traced step beside them, or a replayed step beside the measured
+// one, as a Chrome trace for ui.perfetto.dev; or the pipeline of a layout, one track a stage.
 //
 // One process a resource class (compute, host, communication, timers), one named track a resource. Tasks that overlap
 // on a resource which serves several at once are spread over further tracks, because slices of one track may only
@@ -34,6 +34,18 @@ constexpr std::array processes = {
     ProcessName{ResourceClass::timer, "timers"},
 };
 
+constexpr int recorded_process = static_cast<int>(processes.size()) + 1;
+
+/// The slices of a step under a process of their own, time zero at its start.
+void add_step(ChromeTrace& trace, int process, std::string_view name, const std::vector<std::string>& rows,
+              const std::vector<ReplaySlice>& slices) {
+  trace.name_process(process, name);
+  for (std::size_t row = 0; row < rows.size(); ++row) trace.name_track({process, row + 1}, rows[row]);
+  for (const ReplaySlice& slice : slices)
+    trace.add_slice({process, slice.row + std::size_t{1}}, json_string(slice.name), name_of(slice.kind), slice.start,
+                    slice.duration, "");
+}
+
 int process_of(ResourceClass kind) {
   for (std::size_t i = 0; i < processes.size(); ++i)
     if (processes[i].kind == kind) return static_cast<int>(i) + 1;
@@ -55,11 +67,14 @@ class Writer {
     assign_tracks();
   }
 
-  /// `about`: JSON of what the file says of itself.
-  void write(std::ostream& out, const std::string& about) {
+  /// `about`: JSON of what the file says of itself. `recorded`: the traced step, or null.
+  void write(std::ostream& out, const std::string& about, const ReplayTimeline* recorded = nullptr) {
     name_places();
     add_slices();
     add_arrows();
+    if (recorded)
+      add_step(trace_, recorded_process, "recorded, step " + std::to_string(recorded->step.number), recorded->rows,
+               recorded->measured);
     trace_.write(out, about);
   }
 
@@ -178,7 +193,7 @@ void write_timeline(std::ostream& out, const TimelineReport& report) {
                       {"plan", text_of(report.plan)},
                       {"model", report.profile.model},
                       {"iteration_s", (timeline.iteration_time() / plan.period).value()}};
-  Writer(std::move(shown)).write(out, about.dump(-1, ' ', false, Json::error_handler_t::replace));
+  Writer(std::move(shown)).write(out, about.dump(-1, ' ', false, Json::error_handler_t::replace), report.recorded);
 }
 
 /// One row a stage, and below one a direction of each link between neighbours.
@@ -217,16 +232,8 @@ void write_placement_timeline(std::ostream& out, const PlacementTimelineReport& 
 }
 
 void add_replay(ChromeTrace& trace, const ReplayTimeline& timeline, int process, const std::string& whose) {
-  const auto add = [&](int number, std::string_view name, const std::vector<ReplaySlice>& slices) {
-    trace.name_process(number, whose + std::string(name));
-    for (std::size_t row = 0; row < timeline.rows.size(); ++row)
-      trace.name_track({number, row + 1}, timeline.rows[row]);
-    for (const ReplaySlice& slice : slices)
-      trace.add_slice({number, slice.row + std::size_t{1}}, json_string(slice.name), name_of(slice.kind), slice.start,
-                      slice.duration, "");
-  };
-  add(process, "measured", timeline.measured);
-  add(process + 1, "rebuilt", timeline.rebuilt);
+  add_step(trace, process, whose + "measured", timeline.rows, timeline.measured);
+  add_step(trace, process + 1, whose + "rebuilt", timeline.rows, timeline.rebuilt);
 }
 
 /// Two processes a rank, measured and rebuilt, with the same rows; time zero is the start of the step in both.

@@ -264,7 +264,7 @@ void predict_as_traced(const ValidationCase& c, const Library& library, CaseResu
   const auto traced = [&]() -> std::optional<AsTraced> {
     try {
       return self_check_of(documents, profile_of(documents, {})).as_traced;
-    } catch (const InputError& refusal) { return recorded_only(documents, refusal.what()); }
+    } catch (const InputError& refusal) { return recorded_only(documents, refusal.what()).as_traced; }
   };
   const std::optional<AsTraced> found = traced();
   if (!found || !found->known()) {

@@ -229,15 +229,14 @@ void check_layout(const RunLayout& layout, std::span<const Trace> traces) {
   }
 }
 
-/// "runs/gpt2.pt.trace.json.gz" names the model gpt2.
-std::string stem_of(std::string_view path) {
+}  // namespace
+
+std::string model_named_by(std::string_view path) {
   path.remove_prefix(path.rfind('/') + 1);  // npos + 1 = 0
   for (const std::string_view ending : {".gz", ".json", ".trace", ".pt"})
     if (path.size() > ending.size() && path.ends_with(ending)) path.remove_suffix(ending.size());
   return std::string(path);
 }
-
-}  // namespace
 
 Reading document_of(const Source& source, const ReadOptions& options) {
   const std::string_view text = text_in(source), schema = own_schema_of(text);
@@ -316,7 +315,7 @@ Profile profile_of(const Documents& documents, const ProfileOptions& options, st
                                                  : profile_of(std::span(documents.traces), options);
   // Nobody names the model: it is called like the file, of several ranks that of the one that stands for all.
   if (std::ranges::find(documents.traces, profile.model, &Trace::source) != documents.traces.end())
-    profile.model = stem_of(profile.model);
+    profile.model = model_named_by(profile.model);
   return profile;
 }
 

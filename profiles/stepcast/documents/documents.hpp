@@ -46,6 +46,8 @@ void use_kernel_rules(const Source& kernels, std::span<Trace> traces);
 /// True when the traces are the passes of a pipelined job, which make no profile (pipeline_replay.hpp).
 [[nodiscard]] bool is_pipelined(std::span<const Trace>);
 
+/// "runs/gpt2.pt.trace.json.gz" names the model gpt2.
+[[nodiscard]] std::string model_named_by(std::string_view path);
 /// The profile that the documents hold or that their traces give. Throws InputError for pipelined jobs, for traces
 /// without a step, and, naming `where`, for a model's name beside a profile, which has its tensors.
 [[nodiscard]] Profile profile_of(const Documents&, const ProfileOptions&, std::string_view where = "model");

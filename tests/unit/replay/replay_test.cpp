@@ -155,6 +155,28 @@ TEST_CASE("a copy from pageable memory waits for its stream, then keeps the host
   CHECK(replay.with("k", 2) == doctest::Approx(110));
 }
 
+TEST_CASE("a wait that a thread asks for after its last launch is one of the next launch of another thread") {
+  const auto with_wait = [](bool called) {
+    return repeated(101, 100, [=](HandTrace& t) {
+      t.op(0, "forward", 0, 10);
+      t.op(1, "backward", 12, 58);
+      t.kernel(1, 14, 16, 7, "gradient", 18, 28);
+      t.kernel(1, 30, 32, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 35, 55);
+      if (called) t.call(1, "cudaStreamWaitEvent", 40, 41);
+      t.kernel(0, 62, 64, 7, "adam", 67, 77);
+      t.call(0, "cudaDeviceSynchronize", 70, 80);
+      t.op(0, "rest", 80, 100);
+    });
+  };
+  const Trace waits = with_wait(true), free = with_wait(false);
+  const char* const reduction = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+  CHECK(WhatIf(waits).period() == doctest::Approx(100).epsilon(0.02));
+  CHECK(WhatIf(free).period() == doctest::Approx(100).epsilon(0.02));
+  // It ends at 95: adam starts then, 28 later than recorded; where it does not wait the end of the reduction decides.
+  CHECK(WhatIf(waits).with(reduction, 3) == doctest::Approx(128).epsilon(0.02));
+  CHECK(WhatIf(free).with(reduction, 3) == doctest::Approx(118).epsilon(0.02));
+}
+
 TEST_CASE("one stream waits for another: as called, or as seen") {
   const auto two_streams = [](bool called, double start, double k1_end) {
     return repeated(81, 80, [=](HandTrace& t) {

@@ -1,6 +1,7 @@
 #include "helpers/graph_text.hpp"
 
 #include <stepcast/schedule/critical_cycle.hpp>
+#include <stepcast/schedule/in_order_period.hpp>
 #include <stepcast/schedule/schedule.hpp>
 #include <stepcast/schedule/steady_period.hpp>
 
@@ -220,15 +221,23 @@ TaskGraph random_graph(std::mt19937& random, bool contention, int most_lag = 1) 
 TEST_CASE("periods without a clock are those of the schedule, for every discipline, credit and lag that they cover") {
   std::mt19937 random(23);
   SteadyPeriod period;  // its buffers see one graph after the other
-  int covered = 0;
+  InOrderPeriod in_order;
+  int covered = 0, served_in_order = 0;
   for (int round = 0; round < 12000; ++round) {
     const TaskGraph graph = random_graph(random, false, 1 + round % 4);
     if (!SteadyPeriod::covers(graph)) continue;
     ++covered;
     CAPTURE(round);
-    REQUIRE(period(graph) == schedule(graph).period);
+    const Picoseconds scheduled = schedule(graph).period;
+    REQUIRE(period(graph) == scheduled);
+    if (!in_order.prepare(graph)) continue;
+    const std::optional<Picoseconds> answer = in_order(graph);
+    if (!answer) continue;
+    ++served_in_order;
+    REQUIRE(*answer == scheduled);
   }
   CHECK(covered > 6000);
+  CHECK(served_in_order > 1000);
 }
 
 TEST_CASE("tightness: a task starts exactly when its last predecessor ended and its channel serves it") {

@@ -57,15 +57,20 @@ RecordedTransfers::RecordedTransfers(const Trace& trace, std::span<const Step> s
     const auto start_up = by_kind.start_up.find(std::get<0>(by_kind.keys[i]));
     const double least = by_kind.least.at(by_kind.keys[i]);
     const double first_byte = start_up == by_kind.start_up.end() ? 0 : std::min(start_up->second, longest_start_up_s);
-    const double sent = std::max(0.0, least - first_byte);
-    share_[c.event] = sent / c.duration.value();
+    transfers_[c.event] = {c.operation, c.size,         c.group_size,
+                           c.duration,  Seconds(least), Seconds(std::max(0.0, least - first_byte))};
   }
 }
 
+const RecordedTransfer* RecordedTransfers::of(std::uint32_t event) const {
+  const auto transfer = transfers_.find(event);
+  return transfer == transfers_.end() ? nullptr : &transfer->second;
+}
+
 std::optional<double> RecordedTransfers::left(std::uint32_t event, double by) const {
-  const auto share = share_.find(event);
-  if (share == share_.end()) return std::nullopt;
-  return 1 - share->second * (1 - 1 / by);
+  const RecordedTransfer* transfer = of(event);
+  if (transfer == nullptr) return std::nullopt;
+  return 1 - transfer->sent / transfer->duration * (1 - 1 / by);
 }
 
 }  // namespace stepcast

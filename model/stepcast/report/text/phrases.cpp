@@ -35,6 +35,7 @@ std::string as_traced_text(const AsTraced& a) {
 
 std::string baseline_text(const Prediction& baseline) {
   const std::string plan = text_of(baseline.plan);
+  if (baseline.plan.own && plan == RecordedJob::name) return "the job as it was recorded";
   return plan == "ddp" ? "DDP with 25 MiB buckets" : "the traced " + plan;
 }
 
@@ -68,6 +69,7 @@ std::string model_text(const Profile& p) {
 }
 
 std::string gradients_text(const Profile& p) {
+  if (p.layers.empty()) return "not known";  // of a job of which there is only the recording
   return text_of(p.gradient_size()) + " in " + counted(std::ssize(p.tensors), "tensor") + ", " +
          counted(std::ssize(p.layers), "layer");
 }

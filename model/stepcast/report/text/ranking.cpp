@@ -142,6 +142,25 @@ std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
          (baseline.iteration <= best.prediction.interval_high ? ": less than this answer resolves" : "");
 }
 
+/// The job itself, where no plan stands for it: nothing is best of one.
+void write_recorded(std::ostream& out, const RankingReport& report) {
+  const Prediction& p = report.ranking.exact.front().prediction;
+  write_labelled(out, "best plan",
+                 "cannot say: no plan describes the traced job, so that none can be compared with it");
+  write_labelled(out, "as it is",
+                 text_of(p.iteration) + " a step on this cluster (80 % interval of the mean: " + interval_text(p) +
+                     "), of which " + text_of(p.breakdown.exposed_communication) + " exposed communication");
+  if (p.run) write_run(out, *p.run);
+  if (p.throughput_samples_per_s > 0)
+    write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
+  if (const std::string buffers = buffers_text(report.profile); !buffers.empty())
+    write_labelled(out, "buffers", buffers);
+  for (const std::string& warning : p.warnings) write_labelled(out, "note", warning);
+  if (!report.profile.layers.empty())
+    write_labelled(out, "note", "--all ranks plans all the same, for the job that the profile describes");
+  out << '\n';
+}
+
 void write_advice(std::ostream& out, const RankingReport& report) {
   const RankedPlan& best = report.ranking.exact.front();
   const Prediction& p = best.prediction;
@@ -241,7 +260,9 @@ void write_ranking_text(std::ostream& out, const RankingReport& report) {
   if (ranking.exact.empty()) {
     out << "No plan can run on this cluster.\n";
   } else if (report.advice) {
-    write_advice(out, report);
+    const bool alone = ranking.exact.size() == 1 && report.check.is_recorded(ranking.exact.front().prediction.plan);
+    if (alone) write_recorded(out, report);
+    else write_advice(out, report);
     if (ranking.by_step) {
       plan_table(ranking.exact, report.cluster, report.check).write(out);
       write_families(out, ranking.exact);

@@ -71,7 +71,7 @@ Answer<std::vector<ReplayTimeline>> pipeline_timelines_of(std::span<const Trace>
       const std::string_view name = trace.text(trace.events[operation.event].name);
       const auto slice = [&](double start, double end) {
         const Picoseconds from = picoseconds_of(Seconds(start));
-        return ReplaySlice{row, kind_of(job.types[operation.type].role), name, from,
+        return ReplaySlice{row, kind_of(job.types[operation.type].role), std::string(name), from,
                            picoseconds_of(Seconds(end)) - from};
       };
       timeline.measured.push_back(slice(operation.start, operation.end));

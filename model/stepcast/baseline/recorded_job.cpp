@@ -1,0 +1,235 @@
+// Every collective of the recorded step is a free task of its blocks, and is priced on the cluster.
+#include <stepcast/base/statistics.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_job.hpp>
+#include <stepcast/cluster/collective.hpp>
+#include <stepcast/prediction/alike.hpp>
+#include <stepcast/replay/calibration.hpp>
+#include <stepcast/replay/edits/recorded_transfers.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+/// A step moves by what it is predicted to move, more or less a share of it: links, groups and waiting are known less
+/// well than the step that was recorded.
+constexpr double residual_of_change = 0.25;
+
+std::optional<Operation> operation_named(std::string_view recorded) {
+  constexpr std::pair<std::string_view, Operation> known[] = {{"allreduce", Operation::all_reduce},
+                                                              {"reducescatter", Operation::reduce_scatter},
+                                                              {"allgather", Operation::all_gather},
+                                                              {"broadcast", Operation::broadcast},
+                                                              {"alltoall", Operation::all_to_all},
+                                                              {"send", Operation::send},
+                                                              {"recv", Operation::send},
+                                                              {"sendrecv", Operation::send}};
+  for (const auto& [name, operation] : known)
+    if (name == recorded) return operation;
+  return std::nullopt;
+}
+
+RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration) {
+  RecordedRank rank;
+  const RecordedTransfers transfers(trace, calibration.steps);
+  const replaying::StepGraph& step = calibration.taken_apart;
+  std::map<std::uint32_t, std::uint32_t> numbers;  // by event
+  std::vector<std::uint32_t> free;
+  for (std::uint32_t t = 0; t < step.graph.tasks.size(); ++t) {
+    const replaying::TaskRole::Part part = step.roles[t].part;
+    const Task& task = step.graph.tasks[t];
+    if (part != replaying::TaskRole::Part::transfer && part != replaying::TaskRole::Part::device) continue;
+    const RecordedTransfer* transfer = transfers.of(task.index);
+    if (transfer == nullptr) continue;
+    const auto [number, is_new] = numbers.try_emplace(task.index, static_cast<std::uint32_t>(rank.collectives.size()));
+    if (is_new)
+      rank.collectives.push_back(
+          {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least});
+    rank.parts.push_back({number->second, task.work});
+    free.push_back(t);
+  }
+  if (!free.empty()) rank.blocks = blocks_of(step.graph, free);
+  return rank;
+}
+
+/// What collectives take on a cluster, each in a group of the size that it had: all workers, or fewer of them, which
+/// are taken to be neighbours.
+class Prices {
+ public:
+  Prices(const Cluster& cluster, std::int64_t traced_workers) : cluster_(cluster), traced_workers_(traced_workers) {}
+
+  /// Nothing where it is not known, with the reason among `kept`.
+  std::optional<Seconds> of(const RecordedCollective& c) {
+    const std::optional<Operation> operation = operation_named(c.operation);
+    const bool whole = c.group_size < 0 || c.group_size >= traced_workers_;
+    const std::int64_t group = whole ? cluster_.workers() : c.group_size;
+    std::string why;
+    if (!operation) why = "what it costs elsewhere is not known (" + c.operation + ")";
+    else if (!(c.size > Bytes(0))) why = "its bytes are not known (" + c.operation + ")";
+    else if (group > cluster_.workers()) why = "its group of " + std::to_string(group) + " is more than all workers";
+    if (why.empty()) {
+      const Answer<CommunicationCost>& cost = cost_of(group);
+      if (!cost) why = cost.reason();
+      else if (!cost->defines(*operation)) why = "the cluster knows no time of its " + c.operation;
+      else {
+        if (!whole) ++neighbours;
+        return (*cost)(*operation, c.size);
+      }
+    }
+    ++kept[why];
+    return std::nullopt;
+  }
+
+  std::map<std::string, std::int64_t> kept;  ///< reason and how many
+  std::int64_t neighbours = 0;
+
+ private:
+  const Answer<CommunicationCost>& cost_of(std::int64_t group) {
+    const auto known = costs_.find(group);
+    if (known != costs_.end()) return known->second;
+    const Answer<Cluster> part = resized(cluster_, group);
+    return costs_
+        .emplace(group, part ? communication_cost(*part) : Answer<CommunicationCost>(Inapplicable{part.reason()}))
+        .first->second;
+  }
+
+  const Cluster& cluster_;
+  const std::int64_t traced_workers_;
+  std::map<std::int64_t, Answer<CommunicationCost>> costs_;
+};
+
+/// One rank on a cluster.
+struct Moved {
+  Seconds step, without;  ///< with its collectives, and if they took no time
+  Seconds sent;           ///< all of them
+};
+/// Nothing where picoseconds do not fit into 64 bits.
+std::optional<Moved> moved(const RecordedRank& rank, Prices& prices) {
+  constexpr Seconds longest(1e4);
+  std::vector<double> factors;
+  Moved out;
+  for (const RecordedCollective& c : rank.collectives) {
+    const Seconds time = c.duration - c.least + prices.of(c).value_or(c.least);
+    factors.push_back(time / c.duration);
+    out.sent += time;
+  }
+  if (!(out.sent < longest)) return std::nullopt;
+  out.step = rank.step(factors);
+  out.without = rank.step(std::vector<double>(factors.size(), 0));
+  return out;
+}
+
+/// The calibration step of the slowest rank, as it was recorded.
+Seconds calibration_step(std::span<const RecordedRank> ranks) {
+  Seconds slowest;
+  for (const RecordedRank& rank : ranks)
+    slowest = std::max(slowest, rank.step(std::vector<double>(rank.collectives.size(), 1)));
+  return slowest;
+}
+
+void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& prices, Prediction& out) {
+  out.warnings.push_back("the job as it was recorded on " + counted(job.workers, "worker") + ", " +
+                         text_of(job.step()) +
+                         " a step there: only the time of its collectives is that of the cluster");
+  for (const auto& [why, count] : prices.kept)
+    out.warnings.push_back(counted(count, "of its collectives takes", "of its collectives take") +
+                           " as long as recorded: " + why);
+  if (prices.neighbours > 0)
+    out.warnings.push_back(
+        counted(prices.neighbours, "of its collectives is", "of its collectives are") +
+        " among some of the workers, which are taken to be neighbours, within a machine if they fit");
+  if (cluster.relative_error == 0 && cluster.workers() > 1)
+    out.warnings.push_back("cluster '" + cluster.name +
+                           "' has no fitted error: the interval does not include that of its links");
+  if (!cluster.stragglers.none() || cluster.transport.loss > 0 || cluster.transport.stalls > 0)
+    out.warnings.emplace_back("its slow workers and lost packets are not counted for the job as recorded");
+}
+
+}  // namespace
+
+Seconds RecordedRank::step(std::span<const double> factors) const {
+  std::vector<Picoseconds> times;
+  times.reserve(parts.size());
+  for (const Part& part : parts)
+    times.push_back(std::llround(static_cast<double>(part.recorded) * factors[part.collective]));
+  return seconds_of(blocks.period(times));
+}
+
+Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(ranks); }
+
+Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
+  const Answer<CommunicationCost> whole = communication_cost(cluster);
+  if (!whole) return Inapplicable{whole.reason()};
+  std::optional<Moved> slowest;
+  std::optional<Prices> its_prices;
+  for (const RecordedRank& rank : ranks) {
+    Prices prices(cluster, workers);
+    const std::optional<Moved> here = moved(rank, prices);
+    if (!here) return Inapplicable{"a step of it could take hours"};
+    if (slowest && here->step <= slowest->step) continue;
+    slowest = here;
+    its_prices.emplace(std::move(prices));
+  }
+  Prediction out;
+  out.plan = spec_named(name, {});
+  const Seconds more = step() - calibration_step(ranks);
+  out.iteration = std::max(Seconds(0), slowest->step + more);
+  out.breakdown.compute = std::max(Seconds(0), slowest->without + more);
+  out.breakdown.exposed_communication = out.iteration - out.breakdown.compute;
+  out.breakdown.hidden_communication = std::max(Seconds(0), slowest->sent - out.breakdown.exposed_communication);
+  const double exposed = out.breakdown.exposed_communication.value(), all = out.iteration.value();
+  const double of_links = cluster.relative_error * exposed;
+  const double of_change = residual_of_change * std::abs((out.iteration - step()).value());
+  const double of_model = std::hypot(residual_of_model, replay_error) * all;
+  const Seconds half(normal_p90 * std::hypot(of_links, of_change, of_model));
+  out.interval_low = std::max(Seconds(0), out.iteration - half);
+  out.interval_high = out.iteration + half;
+  constexpr double quartiles_of_normal = 1.349;
+  out.step_spread = step() * (noise / quartiles_of_normal);
+  out.step_p50 = out.iteration;
+  out.step_p99 = out.iteration + normal_p99 * out.step_spread;
+  if (batch_samples > 0) out.throughput_samples_per_s = batch_samples * static_cast<double>(cluster.workers()) / all;
+  const double share = all > 0 ? exposed / all : 0;
+  out.bound = share > 0.5 ? "communication bandwidth (" + percent(share) + " of the step is exposed)"
+                          : "compute (" + percent(1 - share) + " of the step, with what hosts and devices wait for)";
+  out.messages = ranks.front().collectives.size();
+  add_notes(*this, cluster, *its_prices, out);
+  return out;
+}
+
+Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces) {
+  RecordedJob job;
+  job.workers = std::ssize(traces);
+  for (const Trace& trace : traces) {
+    const Answer<std::unique_ptr<replaying::Calibration>> calibration = replaying::calibration_of(trace);
+    if (!calibration) return Inapplicable{calibration.reason()};
+    if (!works_in_program_order((*calibration)->taken_apart.graph))
+      return Inapplicable{trace.source + " has a step whose work does not follow program order"};
+    RecordedRank rank = rank_of(trace, **calibration);
+    if (rank.collectives.empty()) return Inapplicable{trace.source + " has no collectives in the step that is rebuilt"};
+    job.workers = std::max(job.workers, trace.world_size);
+    for (const RecordedCollective& c : rank.collectives) job.workers = std::max(job.workers, c.group_size);
+    job.ranks.push_back(std::move(rank));
+  }
+  if (job.ranks.empty()) return Inapplicable{"no trace"};
+  return job;
+}
+
+bool is_whole(const RecordedJob& job) {
+  return !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const RecordedRank& rank) {
+    return is_whole(rank.blocks, rank.parts.size()) &&
+           std::ranges::all_of(rank.parts,
+                               [&](const auto& part) { return part.collective < rank.collectives.size(); }) &&
+           std::ranges::all_of(rank.collectives, [](const auto& c) { return c.duration > Seconds(0); });
+  });
+}
+
+}  // namespace stepcast

@@ -1,0 +1,138 @@
+// RecordedJob: shipped and public traces as they were recorded, and on other clusters.
+#include <stepcast/baseline/recorded_job.hpp>
+#include <stepcast/baseline/self_check.hpp>
+#include <stepcast/documents/documents.hpp>
+#include <stepcast/documents/reading.hpp>
+#include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/prediction/recommend.hpp>
+#include <stepcast/replay/edits/recorded_transfers.hpp>
+#include <stepcast/schedule/schedule.hpp>
+
+#include "helpers/plan_cases.hpp"
+#include "helpers/random_input.hpp"
+#include "helpers/replay_graph.hpp"
+#include "helpers/shared_data.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+std::filesystem::path shipped(const std::string& name) {
+  return std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles" / "examples" / (name + ".pt.trace.json.gz");
+}
+
+/// The step of the replay's own graph with each of its collectives `factor` times as long.
+Picoseconds scheduled(const Trace& trace, double factor) {
+  const auto calibration = replaying::calibration_of(trace);
+  REQUIRE(static_cast<bool>(calibration));
+  const RecordedTransfers transfers(trace, (*calibration)->steps);
+  TaskGraph graph = (*calibration)->taken_apart.graph;
+  for (Task& task : graph.tasks)
+    if ((task.kind == TaskKind::transfer || task.kind == TaskKind::kernel) && transfers.of(task.index) != nullptr)
+      task.work = std::llround(static_cast<double>(task.work) * factor);
+  return schedule(graph).period;
+}
+
+void check_blocks(const std::filesystem::path& path) {
+  CAPTURE(path.string());
+  const test::File file(path);
+  const Trace trace = trace_of(file.source());
+  const Answer<RecordedJob> job = recorded_job_of(std::span(&trace, 1));
+  REQUIRE(static_cast<bool>(job));
+  CHECK(is_whole(*job));
+  const RecordedRank& rank = job->ranks.front();
+  Seconds last;
+  for (const double factor : {0.0, 1.0, 3.0}) {
+    CAPTURE(factor);
+    const Seconds step = rank.step(std::vector<double>(rank.collectives.size(), factor));
+    // The scheduler takes steps for equal that differ by a nanosecond.
+    CHECK(std::abs(picoseconds_of(step) - scheduled(trace, factor)) <= 1000);
+    CHECK(step >= last);
+    last = step;
+  }
+}
+
+Cluster ethernet(std::int64_t workers, double gigabits) {
+  return test::plain_cluster(workers, gigabits_per_second(gigabits));
+}
+
+}  // namespace
+
+TEST_CASE("recorded job: its blocks are the graph of the replay, whatever its collectives take") {
+  for (const char* name : {"gpt-cpu-ddp-rank0", "gpt-cpu-ddp-rank1"}) check_blocks(shipped(name));
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  for (const char* name :
+       {"facebookresearch__HolisticTraceAnalysis/nccl_parser_config__nccl_data.json.gz",
+        "facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
+        "facebookresearch__HolisticTraceAnalysis/df_index_resolver__df_index_resolver.json.gz",
+        "facebookresearch__HolisticTraceAnalysis/timeline_analysis__sampled_rank-0.json.gz",
+        "KellerJordan__modded-nanogpt/"
+        "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.json.gz",
+        "KellerJordan__modded-nanogpt/"
+        "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.v2.json.gz",
+        "pytorch__torchrec/sst_long_a2a_optimizer_2__26699.1698955629431054031.pt.trace.json.gz"})
+    check_blocks(*folder / name);
+}
+
+TEST_CASE("recorded job: on another network its collectives take the time of that network, all else what it took") {
+  std::vector<Trace> traces;
+  for (const char* rank : {"gpt-cpu-ddp-rank0", "gpt-cpu-ddp-rank1"}) {
+    const test::File file(shipped(rank));
+    traces.push_back(trace_of(file.source()));
+  }
+  const Answer<RecordedJob> job = recorded_job_of(traces);
+  REQUIRE(static_cast<bool>(job));
+  CHECK(job->workers == 2);
+  const auto step_on = [&](const Cluster& cluster) {
+    const Answer<Prediction> p = job->on(cluster);
+    REQUIRE(static_cast<bool>(p));
+    CHECK(text_of(p->plan) == "recorded");
+    CHECK(p->interval_low < p->iteration);
+    CHECK(p->breakdown.exposed_communication >= Seconds(0));
+    return p->iteration;
+  };
+  const Seconds slow = step_on(ethernet(2, 0.3)), same = step_on(ethernet(2, 1)), fast = step_on(ethernet(2, 100));
+  CHECK(slow > 1.5 * same);
+  CHECK(same.value() == doctest::Approx(job->step().value()).epsilon(0.1));  // recorded on links of 1 Gb/s
+  CHECK(fast < 0.95 * same);
+  // Alone nothing is sent, and nobody is waited for but for what the recording says of others' lateness.
+  CHECK(step_on(ethernet(1, 1)) <= fast);
+}
+
+TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unless all plans are asked for") {
+  const test::File file(shipped("gpt-cpu-ddp-rank0"));
+  const Documents documents = documents_of(std::vector{file.source()});
+  const Profile profile = profile_of(documents, {});
+  SelfCheck check = self_check_of(documents, profile);
+  CHECK_FALSE(check.recorded);  // a plan stands for it
+  check.as_traced->plan = "recorded", check.as_traced->left_out = "its all-to-alls";
+  check.recorded = *recorded_job_of(documents.traces);
+  check.recorded->alone = lone_step_time(profile);
+  CHECK(check.traced_plan() == "recorded");
+  const Cluster cluster = ethernet(2, 1);
+  const PreparedQuestion question({.profile = profile, .cluster = cluster});
+  RecommendOptions options;
+  rank_over_what_runs(options, check, question);
+  REQUIRE(options.baseline);
+  CHECK(check.is_recorded(options.baseline->plan));
+  const Ranking alone = recommended(profile, cluster, options);
+  REQUIRE(alone.exact.size() == 1);
+  CHECK(check.is_recorded(alone.exact.front().prediction.plan));
+  REQUIRE(alone.inapplicable.size() == 1);
+  CHECK(alone.inapplicable.front().reason == check.as_traced->left_out);
+  RecommendOptions all{.by_step = true};
+  rank_over_what_runs(all, check, question);
+  CHECK(recommended(profile, cluster, all).exact.size() > 5);
+  // A job that is changed is no longer the one that was recorded.
+  CHECK_FALSE(check.in_use(PreparedQuestion({.profile = profile, .cluster = cluster, .changes = scenario_of("amp")})));
+}
+
+}  // namespace stepcast
