@@ -19,9 +19,10 @@
 namespace stepcast {
 namespace {
 
-/// A step moves by what it is predicted to move, more or less a share of it: links, groups and waiting are known less
-/// well than the step that was recorded.
-constexpr double residual_of_change = 0.25;
+/// A step moves by what it is predicted to move, more or less this share of it (one standard deviation): links, groups
+/// and waiting are known less well than the step that was recorded. Of 12 changes of rate of the laboratory's tensor
+/// parallel and divided embeddings 80 % came within 0.7 of the predicted change.
+constexpr double residual_of_change = 0.5;
 
 std::optional<Operation> operation_named(std::string_view recorded) {
   constexpr std::pair<std::string_view, Operation> known[] = {{"allreduce", Operation::all_reduce},
