@@ -177,7 +177,8 @@ TimelineDrawing recorded_drawing(const ReplayTimeline& recorded, Picoseconds spa
     bar.lane = lane_of[slice.row];
     bar.start = slice.start;
     bar.end = end;
-    bar.kind = slice.kind;
+    const bool sends = slice.kind == TaskKind::kernel && slice.name.starts_with("nccl");
+    bar.kind = sends ? TaskKind::transfer : slice.kind;
     bar.name = slice.name;
   }
   merge_into_most(drawing, span);
