@@ -148,8 +148,9 @@ SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
 
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
   options.baseline = check.in_use(question);
-  const bool recorded = options.baseline && check.is_recorded(options.baseline->plan);
-  if (recorded && options.plans.empty() && !options.by_step) options.only_baseline = check.as_traced->left_out;
+  if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
+  if (options.plans.empty() && !options.by_step) options.only_baseline = check.as_traced->left_out;
+  else options.baseline.reset();  // of another job than the plans are
 }
 
 }  // namespace stepcast

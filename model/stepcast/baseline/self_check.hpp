@@ -65,8 +65,9 @@ struct SelfCheck {
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.
 [[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
 
-/// A ranking over what runs today. Where that is a recorded job for which no plan stands, it is ranked alone, unless
-/// plans are named or all are asked for: what the profile says of other plans is said of another job.
+/// A ranking over what runs today. Where that is a recorded job for which no plan stands, it is ranked alone; where
+/// plans are named or all are asked for it is left out, and they are compared with one another: what the profile says
+/// of them is said of another job.
 void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
 
 /// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt

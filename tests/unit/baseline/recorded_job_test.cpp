@@ -130,6 +130,7 @@ TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unle
   CHECK(alone.inapplicable.front().reason == check.as_traced->left_out);
   RecommendOptions all{.by_step = true};
   rank_over_what_runs(all, check, question);
+  CHECK_FALSE(all.baseline);  // nothing is compared with another job
   CHECK(recommended(profile, cluster, all).exact.size() > 5);
   // A job that is changed is no longer the one that was recorded.
   CHECK_FALSE(check.in_use(PreparedQuestion({.profile = profile, .cluster = cluster, .changes = scenario_of("amp")})));
