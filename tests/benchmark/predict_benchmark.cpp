@@ -8,6 +8,9 @@
 #include <stepcast/prediction/model.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/schedule/in_order_period.hpp>
+#include <stepcast/schedule/lower.hpp>
+#include <stepcast/schedule/steady_period.hpp>
 #include <stepcast/strategies/shared/grouping.hpp>
 
 #include <benchmark/benchmark.h>
@@ -97,6 +100,34 @@ void per_tensor(benchmark::State& state, bool device) {
 }
 BENCHMARK_CAPTURE(per_tensor, wfbp_one_stream, false);
 BENCHMARK_CAPTURE(per_tensor, wfbp_host_and_device, true);
+
+// The period alone, of a graph that is there: by queues that are followed in time, and in an order that is known.
+void period(benchmark::State& state, const char* text, bool known_order) {
+  const Profile p = resnet50(true);
+  Cluster c = cluster();
+  c.servers = 4;
+  const CommunicationCost cost = *communication_cost(c);
+  const CommPlan plan = *comm_plan_of(plan_spec_of(text), p, c, cost);
+  TaskGraph graph = lowered(p, plan, cost, c.contention, {.merge = true});
+  SteadyPeriod by_queues;
+  InOrderPeriod in_order;
+  const bool prepared = SteadyPeriod::covers(graph) && in_order.prepare(graph) && in_order(graph);
+  for (auto _ : state) {
+    graph.tasks.back().work += 1;
+    if (known_order && prepared) benchmark::DoNotOptimize(in_order(graph));
+    else benchmark::DoNotOptimize(by_queues(graph));
+  }
+  state.counters["tasks"] = static_cast<double>(graph.tasks.size());
+  state.counters["in order"] = prepared;
+}
+#define PERIODS(plan)                                        \
+  BENCHMARK_CAPTURE(period, plan##_by_queues, #plan, false); \
+  BENCHMARK_CAPTURE(period, plan##_in_order, #plan, true)
+PERIODS(ddp);
+PERIODS(wfbp);
+PERIODS(dear);
+PERIODS(wfbp_ps);
+PERIODS(byteps);
 
 // --- Many plans -----------------------------------------------------------------------------------------------------
 
