@@ -127,6 +127,7 @@ void write_labels(std::ostream& out, const TimelineDrawing& drawing, Picoseconds
     const double share = static_cast<double>(to - from) / static_cast<double>(span);
     if (share < labelled) continue;
     const Look look = look_of(bar.kind);
+    if (bar.kind == TaskKind::host) continue;  // too pale to carry its name, which its title has
     out << "<svg x=\"" << width_share(static_cast<double>(from) / static_cast<double>(span)) << "\" y=\""
         << lane_top(bar.lane) + label_height + look.top << "\" width=\"" << width_share(share) << "\" height=\""
         << look.height << "\"><text class=\"on-" << look.css << (bar.step == 0 ? "" : " on-beside") << "\" x=\"4\" y=\""
