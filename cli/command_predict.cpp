@@ -51,15 +51,13 @@ ExitCode predict(const PredictFlags& flags) {
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
                                {.layouts = divided, .input = {.draws_step = !flags.timeline.empty() && !divided}});
   const PreparedQuestion question(asked.question);
-  Answer<Prediction> prediction = question.answer(plan);
+  const Answer<Prediction> prediction = checked_answer(asked.check, question, plan);
   if (!prediction) {
     const std::string name = divided ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
     return refuse_layout(name, prediction.reason(), flags.output);
   }
   if (divided) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
   const Profile& profile = *question.profile();
-  if (const std::string caution = asked.check.caution(); !caution.empty())
-    prediction->warnings.push_back(caution + ": this prediction is doubtful");
   if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)
@@ -72,6 +70,7 @@ ExitCode predict(const PredictFlags& flags) {
 Action add_predict_flags(CLI::App& app) {
   auto flags = std::make_shared<PredictFlags>();
   add_input_flags(app, flags->input);
+  add_recorded_flag(app, flags->input);
   app.add_option("--plan", flags->plan,
                  "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective, or with "
                  "--devices placement(devices=0+1, units=4+3)")

@@ -83,6 +83,7 @@ ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
 Action add_report_flags(CLI::App& app) {
   auto flags = std::make_shared<ReportFlags>();
   add_input_flags(app, flags->rank.input);
+  add_recorded_flag(app, flags->rank.input);
   add_cluster_flags(app, flags->rank.cluster);
   app.add_option("--allow", flags->rank.allow, "Other plans too: lossy,stale,periodic");
   app.add_option("--search", flags->rank.search, "How options are tuned: grid (default) or bayesian");

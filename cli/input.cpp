@@ -72,6 +72,12 @@ void add_input_flags(CLI::App& app, InputFlags& flags) {
   add_reading_flags(app, flags);
 }
 
+void add_recorded_flag(CLI::App& app, InputFlags& flags) {
+  app.add_flag("--recorded", flags.recorded,
+               "Exchange the messages of the recorded step itself, also where the model of its layers describes the "
+               "job");
+}
+
 void add_reading_flags(CLI::App& app, InputFlags& flags) {
   app.add_option("--kernels", flags.kernels, "Rules for names of kernels (JSON), before the shipped ones");
   app.add_flag("--strict", flags.strict, "Refuse a damaged trace, do not repair it");
@@ -166,6 +172,17 @@ Profile profile_in(const Documents& documents, const InputFlags& flags) {
   return without_profiler(std::move(profile), seconds_of(flags.step, "--step"), "--step");
 }
 
+/// --recorded where there is no such step.
+void refuse_unless_exchanged(const Documents& documents, const Input& input) {
+  if (!input.check.recorded) {
+    const Answer<RecordedJob> job = recorded_job_of(documents.traces, &input.profile);
+    throw InputError("--recorded", "traces of several workers whose step can be rebuilt",
+                     job ? input.check.missing : job.reason());
+  }
+  if (const std::string why = input.check.recorded->fixed(); !why.empty())
+    throw InputError("--recorded", "gradients whose messages can be exchanged", why);
+}
+
 /// What reports say of traces that give no profile.
 Profile name_of_job(const Documents& documents) {
   const Trace& trace = documents.traces.front();
@@ -178,6 +195,7 @@ Profile name_of_job(const Documents& documents) {
 }  // namespace
 
 Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
+  if (flags.recorded) throw InputError("--recorded", "plans over equal devices", "a placement");
   if (is_described(flags)) {
     refuse_reading_flags(flags, "a described model");
     if (!flags.step.empty())
@@ -188,12 +206,18 @@ Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
 }
 
 Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptions& options) {
+  if (flags.recorded && is_described(flags))
+    throw InputError("--recorded", "a trace, whose recorded step is answered by", "a described model");
+  if (flags.recorded && !flags.step.empty())
+    throw InputError("--recorded", "the step as it was recorded", "--step beside it",
+                     "which scales the host's work of the model of layers");
   if (is_described(flags)) return {profile_of(flags, cluster), {{}, "the model is described, not traced"}};
   const Documents documents = traced_documents(flags);
   Input input;
   // Whoever says what the trace lacks asks for a profile.
   const bool needs_profile = !options.recorded_will_do || documents.traces.empty() || is_pipelined(documents.traces) ||
-                             !(flags.model.empty() && flags.parameters.empty() && flags.step.empty());
+                             !(flags.model.empty() && flags.parameters.empty() && flags.step.empty()) ||
+                             flags.recorded;
   try {
     input.profile = needs_profile ? profile_in(documents, flags) : profile_of(documents, options_of(flags), "--model");
   } catch (const InputError& refusal) {
@@ -207,7 +231,8 @@ Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptio
     input.profile.batch_samples = input.check.recorded->batch_samples;
     return input;
   }
-  input.check = self_check_of(documents, input.profile);
+  input.check = self_check_of(documents, input.profile, flags.recorded);
+  if (flags.recorded) refuse_unless_exchanged(documents, input);
   if (options.draws_step && !documents.traces.empty() && !is_pipelined(documents.traces))
     if (Answer<ReplayTimeline> recorded = replay_timeline_of(documents.traces.front()))
       input.recorded = std::move(*recorded);

@@ -27,7 +27,10 @@ struct InputFlags {
   std::string device;      ///< roofline of a described model, or of a trace's device
   std::string kernels;     ///< a file of rules for the names of kernels
   bool strict = false;
+  bool recorded = false;  ///< plans exchange messages of the recorded step, whatever else describes the job
 };
+/// --recorded, of verbs that ask for plans one by one.
+void add_recorded_flag(CLI::App&, InputFlags&);
 /// --strict and --kernels.
 void add_reading_flags(CLI::App&, InputFlags&);
 void add_input_flags(CLI::App&, InputFlags&);

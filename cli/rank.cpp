@@ -129,6 +129,7 @@ RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions&
 
 void add_rank_flags(CLI::App& app, RankFlags& flags) {
   add_input_flags(app, flags.input);
+  add_recorded_flag(app, flags.input);
   add_cluster_flags(app, flags.cluster);
   add_change_flag(app, flags.cluster);
   add_iterations_flag(app, flags.cluster);
@@ -171,7 +172,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
   const Profile profile = changed_profile(question, asked.question.changes);
-  if (options.advice)
+  if (options.advice && !flags.input.recorded)
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
   rank_over_what_runs(how, asked.check, question);

@@ -68,6 +68,7 @@ set(stepcast_public_headers
   model/stepcast/question/question.hpp
   model/stepcast/question/whatif_rows.hpp
   model/stepcast/baseline/as_traced.hpp
+  model/stepcast/baseline/gradient_exchange.hpp
   model/stepcast/baseline/recorded_job.hpp
   model/stepcast/replay/edits/task_edits.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp

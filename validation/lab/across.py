@@ -4,7 +4,8 @@ The traces of all ranks of one row give the profile, its own unprofiled step say
 the plan, workers and links of another row of the same job give the prediction that is compared with that row. Another
 rate alone needs no plan: the recorded step is scheduled once more with all its collectives as much faster or slower
 ("rate, replayed"), of every strategy; and where no plan stands for the traced job, with what its collectives take by the
-calibration at the other rate ("rate, recorded").
+calibration at the other rate ("rate, recorded"). Other messages of the same gradients are predicted a second time in the
+recorded step itself ("messages exchanged").
 """
 import concurrent.futures
 import csv
@@ -24,7 +25,9 @@ COLUMNS = ["job", "split", "trace_of", "trace_workers", "trace_mbit", "strategy"
 # Whose traces are a job that stepcast has a plan for: all gradients of all layers on every worker, or a share of them.
 TRACED = ("ddp", "noov", "wfbp", "fp16", "bf16", "accumulate", "zero1", "fsdp")
 # Changes that ask no plan: not among those of which plans are judged.
-WITHOUT_PLAN = ("rate, replayed", "rate, recorded")
+WITHOUT_PLAN = ("rate, replayed", "rate, recorded", "messages exchanged")
+# All-reduces of gradients in the order of readiness, which differ in how many there are.
+MESSAGES_ONLY = ("ddp", "noov", "wfbp")
 
 
 def family_of(strategy):
@@ -92,11 +95,27 @@ def recorded_on(program, folder, files, a, b):
     if done.returncode:
         return {"refused": " ".join(done.stderr.split())}
     answer = json.loads(done.stdout)
-    best = answer["predictions"][0]
-    if best["plan"] != "recorded":
+    recorded = [p for p in answer["predictions"] if p["plan"] == "recorded"]
+    if not recorded:
         return {"refused": "a plan stands for it"}
-    change = best["iteration_s"] - answer["replay"]["recorded"]["step_s"]
-    return {"iteration_s": a["measured_ms"] / 1e3 + change}
+    return changed_by(answer, recorded[0], a)
+
+
+def changed_by(answer, prediction, a):
+    """The step of row `a`, and what the prediction of another one changes of its recorded step."""
+    return {"iteration_s": a["measured_ms"] / 1e3 + prediction["iteration_s"] - answer["replay"]["recorded"]["step_s"]}
+
+
+def exchanged_on(program, folder, files, a, b):
+    """The recorded step of row `a` with the messages of row `b`."""
+    plan = plans.plan_of(b["strategy"], b["workers"], matrix.job_of(b["job"]).batch)
+    done = subprocess.run([program, "compare", *(str(folder / "traces" / f) for f in files), "--recorded", "--plan", plan,
+                           "--cluster", str(folder / f"{cluster_name(b)}.json"), "--workers", str(b["workers"]),
+                           "--json"], capture_output=True, text=True)
+    if done.returncode:
+        return {"refused": " ".join(done.stderr.split()) or "the plan does not fit the recorded step"}
+    answer = json.loads(done.stdout)
+    return changed_by(answer, next(p for p in answer["predictions"] if p["plan"] != "recorded"), a)
 
 
 def changes(a, b):
@@ -126,6 +145,10 @@ def check(program, folder, results, rows):
             profile, refusal = profile_of(program, folder, own, key_of(a))
             found += [row_of(a, b, change_of(a, b), predicted_from(program, folder, profile, a, b) if profile else
                              {"refused": refusal}) for b in others]
+        kinds = [r["strategy"].partition(":")[0] for r in (a, *others)]
+        if kinds[0] in MESSAGES_ONLY:
+            found += [row_of(a, b, "messages exchanged", exchanged_on(program, folder, own, a, b))
+                      for b, kind in zip(others, kinds[1:]) if kind in MESSAGES_ONLY]
         others = [b for b in others if a["link_mbit"] != b["link_mbit"]]
         if a["strategy"].partition(":")[0] not in TRACED:
             found += [row_of(a, b, "rate, recorded", recorded_on(program, folder, own, a, b)) for b in others]

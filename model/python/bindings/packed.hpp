@@ -55,8 +55,20 @@ void fields(A& a, RecordedRank::Part& p) {
   a(p.collective, p.recorded);
 }
 template <class A>
+void fields(A& a, GradientExchange::Issue& i) {
+  a(i.gradient, i.host, i.work, i.is_recorded);
+}
+template <class A>
+void fields(A& a, GradientExchange::Recorded& r) {
+  a(r.collective, r.last);
+}
+template <class A>
+void fields(A& a, GradientExchange& e) {
+  a(e.hosts, e.issues, e.recorded, e.sizes, e.latency);
+}
+template <class A>
 void fields(A& a, RecordedRank& r) {
-  a(r.blocks, r.parts, r.collectives);
+  a(r.blocks, r.parts, r.collectives, r.exchange, r.fixed);
 }
 template <class A>
 void fields(A& a, RecordedJob& j) {

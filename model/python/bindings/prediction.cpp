@@ -41,8 +41,16 @@ ProfilePtr changed_profile(const ProfilePtr& profile, const Cluster& cluster, co
   return after;
 }
 
+namespace {
+
+PredictionPtr as_it_is(Answer<Prediction> answer, const ProfilePtr& profile, const ClusterPtr& cluster) {
+  return std::make_shared<PredictionResult>(PredictionResult{answered(std::move(answer)), profile, cluster});
+}
+
+}  // namespace
+
 PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, const ClusterPtr& cluster) {
-  auto out = std::make_shared<PredictionResult>(PredictionResult{answered(std::move(answer)), profile, cluster});
+  const PredictionPtr out = as_it_is(std::move(answer), profile, cluster);
   if (const std::string caution = profile->check.caution(); !caution.empty())
     out->prediction.warnings.push_back(caution + ": this prediction is doubtful");
   return out;
@@ -56,11 +64,11 @@ PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& cluster
   const bool changed = !question.changes.empty();
   const PreparedQuestion prepared(std::move(question));
   const bool divides = prepared.divides(plan);
-  Answer<Prediction> answer = prepared.answer(plan);
-  if (!answer || (!divides && !changed)) return result_of(std::move(answer), profile, cluster);
+  Answer<Prediction> answer = checked_answer(profile->check, prepared, plan);
+  if (!answer || (!divides && !changed)) return as_it_is(std::move(answer), profile, cluster);
   const ProfilePtr after = changed ? std::make_shared<TracedProfile>(*profile) : profile;
   if (changed) after->profile = *prepared.profile();
-  const PredictionPtr out = result_of(std::move(answer), after, cluster);
+  const PredictionPtr out = as_it_is(std::move(answer), after, cluster);
   if (divides) out->question = std::make_shared<const PreparedQuestion>(prepared), out->before = profile;
   out->asked = asked;
   return out;

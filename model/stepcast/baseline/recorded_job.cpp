@@ -7,6 +7,7 @@
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/replay/calibration.hpp>
 #include <stepcast/replay/edits/recorded_transfers.hpp>
+#include <stepcast/trace/trace_index.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -38,11 +39,12 @@ std::optional<Operation> operation_named(std::string_view recorded) {
   return std::nullopt;
 }
 
-RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration) {
+RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration, const Profile* profile) {
   RecordedRank rank;
-  const RecordedTransfers transfers(trace, calibration.steps);
+  const TraceIndex index(trace);
+  const RecordedTransfers transfers(index, calibration.steps);
   const replaying::StepGraph& step = calibration.taken_apart;
-  std::map<std::uint32_t, std::uint32_t> numbers;  // by event
+  std::vector<std::uint32_t> numbers(trace.events.size(), no_index);
   std::vector<std::uint32_t> free;
   for (std::uint32_t t = 0; t < step.graph.tasks.size(); ++t) {
     const replaying::TaskRole::Part part = step.roles[t].part;
@@ -50,14 +52,29 @@ RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibrati
     if (part != replaying::TaskRole::Part::transfer && part != replaying::TaskRole::Part::device) continue;
     const RecordedTransfer* transfer = transfers.of(task.index);
     if (transfer == nullptr) continue;
-    const auto [number, is_new] = numbers.try_emplace(task.index, static_cast<std::uint32_t>(rank.collectives.size()));
-    if (is_new)
+    std::uint32_t& number = numbers[task.index];
+    if (number == no_index) {
+      number = static_cast<std::uint32_t>(rank.collectives.size());
       rank.collectives.push_back(
           {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least});
-    rank.parts.push_back({number->second, task.work});
+    }
+    rank.parts.push_back({number, task.work});
     free.push_back(t);
   }
-  if (!free.empty()) rank.blocks = blocks_of(step.graph, free);
+  if (free.empty()) return rank;
+  rank.fixed = "the sizes of its gradients are not known";
+  if (profile != nullptr) {
+    Answer<ExchangeableStep> gates =
+        exchangeable(index, calibration, numbers, profile->tensors, profile->communication.message);
+    if (gates) {
+      rank.exchange = std::move(gates->exchange);
+      free.insert(free.end(), gates->free.begin(), gates->free.end());
+      rank.blocks = blocks_of(gates->graph, free);
+      return rank;
+    }
+    rank.fixed = gates.reason();
+  }
+  rank.blocks = blocks_of(step.graph, free);
   return rank;
 }
 
@@ -107,24 +124,71 @@ class Prices {
   std::map<std::int64_t, Answer<CommunicationCost>> costs_;
 };
 
+/// Those of the parts of collectives.
+std::vector<Picoseconds> times_of(const RecordedRank& rank, std::span<const double> factors) {
+  std::vector<Picoseconds> times;
+  times.reserve(rank.parts.size() + (rank.exchange ? rank.exchange->free_tasks() : 0));
+  for (const RecordedRank::Part& part : rank.parts)
+    times.push_back(std::llround(static_cast<double>(part.recorded) * factors[part.collective]));
+  return times;
+}
+
 /// One rank on a cluster.
 struct Moved {
   Seconds step, without;  ///< with its collectives, and if they took no time
   Seconds sent;           ///< all of them
+  std::size_t messages = 0;
 };
+constexpr Seconds longest_sending(1e4);
+
 /// Nothing where picoseconds do not fit into 64 bits.
 std::optional<Moved> moved(const RecordedRank& rank, Prices& prices) {
-  constexpr Seconds longest(1e4);
   std::vector<double> factors;
   Moved out;
   for (const RecordedCollective& c : rank.collectives) {
-    const Seconds time = c.duration - c.least + prices.of(c).value_or(c.least);
+    const Seconds time = c.waiting() + prices.of(c).value_or(c.least);
     factors.push_back(time / c.duration);
     out.sent += time;
   }
-  if (!(out.sent < longest)) return std::nullopt;
+  if (!(out.sent < longest_sending)) return std::nullopt;
   out.step = rank.step(factors);
   out.without = rank.step(std::vector<double>(factors.size(), 0));
+  out.messages = rank.collectives.size();
+  return out;
+}
+
+/// The same with other messages of gradients. What a recorded message waited for others is waited for by the first
+/// message behind it, once. Nothing, too, where nobody knows what a message costs.
+std::optional<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messages, Prices& prices) {
+  const GradientExchange& exchange = *rank.exchange;
+  std::vector<bool> is_exchanged(rank.collectives.size(), false);
+  for (const GradientExchange::Recorded& r : exchange.recorded) is_exchanged[r.collective] = true;
+  std::vector<double> factors;
+  Moved out;
+  for (std::size_t i = 0; i < rank.collectives.size(); ++i) {
+    const RecordedCollective& c = rank.collectives[i];
+    const Seconds time = is_exchanged[i] ? Seconds(0) : c.waiting() + prices.of(c).value_or(c.least);
+    factors.push_back(time / c.duration);
+    out.sent += time;
+    if (!is_exchanged[i]) ++out.messages;
+  }
+  RecordedCollective all_reduce = rank.collectives[exchange.recorded.front().collective];
+  auto waited = exchange.recorded.begin();
+  for (GradientMessage& m : messages) {
+    all_reduce.size = m.size;
+    const std::optional<Seconds> price = prices.of(all_reduce);
+    if (!price) return std::nullopt;
+    Seconds late;
+    for (; waited != exchange.recorded.end() && waited->last <= m.last; ++waited)
+      late = std::max(late, rank.collectives[waited->collective].waiting());
+    m.time = picoseconds_of(std::min(longest_sending, late + *price));
+    out.sent += late + *price;
+  }
+  if (!(out.sent < longest_sending)) return std::nullopt;
+  out.step = rank.step(factors, messages);
+  out.messages += messages.size();
+  for (GradientMessage& m : messages) m.time = 0;
+  out.without = rank.step(std::vector<double>(factors.size(), 0), messages);
   return out;
 }
 
@@ -154,59 +218,110 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& pri
     out.warnings.emplace_back("its slow workers and lost packets are not counted for the job as recorded");
 }
 
-}  // namespace
-
-Seconds RecordedRank::step(std::span<const double> factors) const {
-  std::vector<Picoseconds> times;
-  times.reserve(parts.size());
-  for (const Part& part : parts)
-    times.push_back(std::llround(static_cast<double>(part.recorded) * factors[part.collective]));
-  return seconds_of(blocks.period(times));
-}
-
-Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(ranks); }
-
-Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
+/// The slowest rank decides. `move` is a function from a rank and the prices of collectives to what it takes.
+template <class Move>
+Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, PlanSpec plan, const Move& move) {
   const Answer<CommunicationCost> whole = communication_cost(cluster);
   if (!whole) return Inapplicable{whole.reason()};
   std::optional<Moved> slowest;
   std::optional<Prices> its_prices;
-  for (const RecordedRank& rank : ranks) {
-    Prices prices(cluster, workers);
-    const std::optional<Moved> here = moved(rank, prices);
-    if (!here) return Inapplicable{"a step of it could take hours"};
+  for (const RecordedRank& rank : job.ranks) {
+    Prices prices(cluster, job.workers);
+    const std::optional<Moved> here = move(rank, prices);
+    if (!here) return Inapplicable{"a step of it could take hours, or its messages any time"};
     if (slowest && here->step <= slowest->step) continue;
     slowest = here;
     its_prices.emplace(std::move(prices));
   }
   Prediction out;
-  out.plan = spec_named(name, {});
-  const Seconds more = step() - calibration_step(ranks);
+  out.plan = std::move(plan);
+  const Seconds more = job.step() - calibration_step(job.ranks);
   out.iteration = std::max(Seconds(0), slowest->step + more);
   out.breakdown.compute = std::max(Seconds(0), slowest->without + more);
   out.breakdown.exposed_communication = out.iteration - out.breakdown.compute;
   out.breakdown.hidden_communication = std::max(Seconds(0), slowest->sent - out.breakdown.exposed_communication);
   const double exposed = out.breakdown.exposed_communication.value(), all = out.iteration.value();
   const double of_links = cluster.relative_error * exposed;
-  const double of_change = residual_of_change * std::abs((out.iteration - step()).value());
-  const double of_model = std::hypot(residual_of_model, replay_error) * all;
+  const double of_change = residual_of_change * std::abs((out.iteration - job.step()).value());
+  const double of_model = std::hypot(residual_of_model, job.replay_error) * all;
   const Seconds half(normal_p90 * std::hypot(of_links, of_change, of_model));
   out.interval_low = std::max(Seconds(0), out.iteration - half);
   out.interval_high = out.iteration + half;
   constexpr double quartiles_of_normal = 1.349;
-  out.step_spread = step() * (noise / quartiles_of_normal);
+  out.step_spread = job.step() * (job.noise / quartiles_of_normal);
   out.step_p50 = out.iteration;
   out.step_p99 = out.iteration + normal_p99 * out.step_spread;
-  if (batch_samples > 0) out.throughput_samples_per_s = batch_samples * static_cast<double>(cluster.workers()) / all;
+  if (job.batch_samples > 0)
+    out.throughput_samples_per_s = job.batch_samples * static_cast<double>(cluster.workers()) / all;
   const double share = all > 0 ? exposed / all : 0;
   out.bound = share > 0.5 ? "communication bandwidth (" + percent(share) + " of the step is exposed)"
                           : "compute (" + percent(1 - share) + " of the step, with what hosts and devices wait for)";
-  out.messages = ranks.front().collectives.size();
-  add_notes(*this, cluster, *its_prices, out);
+  out.messages = slowest->messages;
+  add_notes(job, cluster, *its_prices, out);
   return out;
 }
 
-Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces) {
+/// "the recorded step with 5 messages of gradients in place of 3, all else as it was".
+std::string exchanged_note(const RecordedRank& rank, const std::vector<GradientMessage>& messages) {
+  return "the recorded step with " + counted(std::ssize(messages), "message") + " of gradients in place of " +
+         std::to_string(rank.exchange->recorded.size()) + ", all else as it was";
+}
+
+}  // namespace
+
+Seconds RecordedRank::step(std::span<const double> factors) const {
+  std::vector<Picoseconds> times = times_of(*this, factors);
+  if (exchange) exchange->append_recorded_times(times);
+  return seconds_of(blocks.period(times));
+}
+
+Seconds RecordedRank::step(std::span<const double> factors, std::span<const GradientMessage> messages) const {
+  std::vector<Picoseconds> times = times_of(*this, factors);
+  exchange->append_times(messages, times);
+  return seconds_of(blocks.period(times));
+}
+
+Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(ranks); }
+
+Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
+  return slowest_on(*this, cluster, spec_named(name, {}),
+                    [](const RecordedRank& rank, Prices& prices) { return moved(rank, prices); });
+}
+
+std::string RecordedJob::fixed() const {
+  for (const RecordedRank& rank : ranks)
+    if (!rank.exchange) return rank.fixed;
+  return {};
+}
+
+Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profile, const Cluster& given) const {
+  if (std::string why = fixed(); !why.empty()) return Inapplicable{std::move(why)};
+  const std::vector<Bytes>& sizes = ranks.front().exchange->sizes;
+  for (const RecordedRank& rank : ranks)
+    if (rank.exchange->sizes != sizes || sizes.size() > profile.tensors.size())
+      return Inapplicable{"its ranks do not send the same gradients"};
+  if (sizes.size() < profile.tensors.size()) {
+    Profile sent = profile;
+    sent.tensors.resize(sizes.size());
+    return with(spec, sent, given);
+  }
+  Cluster cluster = given;
+  if (const std::string_view collective = collective_of(spec); !collective.empty()) cluster.all_reduce = collective;
+  const Answer<CommunicationCost> cost = communication_cost(cluster);
+  if (!cost) return Inapplicable{cost.reason()};
+  const Answer<CommPlan> plan = comm_plan_of(spec, profile, cluster, *cost);
+  if (!plan) return Inapplicable{plan.reason()};
+  const Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
+  if (!messages) return Inapplicable{messages.reason()};
+  Answer<Prediction> out = slowest_on(
+      *this, cluster, spec, [&](const RecordedRank& rank, Prices& prices) { return moved(rank, *messages, prices); });
+  if (!out) return out;
+  out->of_recorded_step = true;
+  out->warnings.insert(out->warnings.begin(), exchanged_note(ranks.front(), *messages));
+  return out;
+}
+
+Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile* profile) {
   RecordedJob job;
   job.workers = std::ssize(traces);
   for (const Trace& trace : traces) {
@@ -214,7 +329,7 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces) {
     if (!calibration) return Inapplicable{calibration.reason()};
     if (!works_in_program_order((*calibration)->taken_apart.graph))
       return Inapplicable{trace.source + " has a step whose work does not follow program order"};
-    RecordedRank rank = rank_of(trace, **calibration);
+    RecordedRank rank = rank_of(trace, **calibration, profile);
     if (rank.collectives.empty()) return Inapplicable{trace.source + " has no collectives in the step that is rebuilt"};
     job.workers = std::max(job.workers, trace.world_size);
     for (const RecordedCollective& c : rank.collectives) job.workers = std::max(job.workers, c.group_size);
@@ -226,7 +341,8 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces) {
 
 bool is_whole(const RecordedJob& job) {
   return !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const RecordedRank& rank) {
-    return is_whole(rank.blocks, rank.parts.size()) &&
+    return is_whole(rank.blocks, rank.parts.size() + (rank.exchange ? rank.exchange->free_tasks() : 0)) &&
+           (!rank.exchange || is_whole(*rank.exchange, rank.collectives.size())) &&
            std::ranges::all_of(rank.parts,
                                [&](const auto& part) { return part.collective < rank.collectives.size(); }) &&
            std::ranges::all_of(rank.collectives, [](const auto& c) { return c.duration > Seconds(0); });

@@ -9,9 +9,15 @@
 //
 //   recorded   62.3 ms on 8 GPUs of one machine; on 16 machines over 100 Gb/s 119 ms, of which 57 ms is exposed
 //
+// Where its gradients are all-reduced beside all that, their messages can be exchanged for those of another plan, and
+// the rest stays as it was recorded (gradient_exchange.hpp):
+//
+//   recorded 310 ms; with ddp(bucket=100 MiB) 302 ms, with a message for each gradient 345 ms
+//
 // Of several ranks the slowest decides. Invariant: with the recorded times the step is that of the replay, to a
 // nanosecond. Not modelled: compute that another number of workers would give to each of them (a sharded update,
 // experts); that collectives slow compute down in another way than they did in the trace; stragglers and lost packets.
+#include <stepcast/baseline/gradient_exchange.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/replay/replay.hpp>
@@ -19,6 +25,7 @@
 #include <stepcast/trace/trace.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +39,8 @@ struct RecordedCollective {
   std::int64_t group_size = -1;  ///< workers; -1: not known, taken for all
   Seconds duration;              ///< as recorded
   Seconds least;                 ///< without waiting for other workers, as far as steps that are alike tell it
+
+  [[nodiscard]] Seconds waiting() const { return duration - least; }
 };
 /// The step of one rank.
 struct RecordedRank {
@@ -43,9 +52,13 @@ struct RecordedRank {
   StepBlocks blocks;
   std::vector<Part> parts;
   std::vector<RecordedCollective> collectives;
+  std::optional<GradientExchange> exchange{};  ///< its gradients: the free tasks of `blocks` behind the parts
+  std::string fixed{};                         ///< why their messages cannot be exchanged, where they cannot
 
   /// The step if each collective takes `factors[i]` times what it was recorded to take.
   [[nodiscard]] Seconds step(std::span<const double> factors) const;
+  /// The same with these messages of gradients in place of the recorded ones. Requires `exchange`.
+  [[nodiscard]] Seconds step(std::span<const double> factors, std::span<const GradientMessage>) const;
 };
 
 struct RecordedJob {
@@ -65,10 +78,16 @@ struct RecordedJob {
   [[nodiscard]] Seconds step() const;
   /// The job on another cluster. Inapplicable where that knows no collective.
   [[nodiscard]] Answer<Prediction> on(const Cluster&) const;
+  /// Why the messages of its gradients cannot be exchanged; empty: they can.
+  [[nodiscard]] std::string fixed() const;
+  /// The job on another cluster, its gradients sent by another plan. `profile` is the one that it was made with.
+  /// Inapplicable with the reason for plans that do more than that (messages_of), and as `on`.
+  [[nodiscard]] Answer<Prediction> with(const PlanSpec&, const Profile& profile, const Cluster&) const;
 };
 
 /// The calibration step of every trace. Inapplicable when one of them cannot be replayed, or has no collectives.
-[[nodiscard]] Answer<RecordedJob> recorded_job_of(std::span<const Trace>);
+/// Without a profile of the traces nothing is known of gradients.
+[[nodiscard]] Answer<RecordedJob> recorded_job_of(std::span<const Trace>, const Profile* = nullptr);
 /// False for one that was put together by hand and would be read out of bounds.
 [[nodiscard]] bool is_whole(const RecordedJob&);
 

@@ -28,7 +28,7 @@ bool SelfCheck::trusted() const {
 }
 
 bool SelfCheck::models_another_job() const {
-  return as_traced && (!as_traced->known() || !as_traced->left_out.empty() ||
+  return as_traced && !of_recorded_step && (!as_traced->known() || !as_traced->left_out.empty() ||
                        std::abs(as_traced->relative_error()) > AsTraced::largest_trusted_error);
 }
 
@@ -46,9 +46,24 @@ std::string SelfCheck::caution() const {
   return text;
 }
 
+std::string SelfCheck::reserve() const {
+  return as_traced && !of_recorded_step && !models_another_job() ? as_traced->caution() : std::string();
+}
+
+bool SelfCheck::exchanges(const PreparedQuestion& question) const {
+  return recorded && recorded->fixed().empty() && question.profile() &&
+         lone_step_time(*question.profile()) == recorded->alone;
+}
+
+SelfCheck SelfCheck::for_recorded_step() const {
+  SelfCheck check = *this;
+  check.of_recorded_step = true;
+  return check;
+}
+
 std::string SelfCheck::traced_plan() const {
-  if (as_traced && as_traced->as_plan()) return as_traced->plan;
-  return recorded ? RecordedJob::name : std::string();
+  if (recorded) return RecordedJob::name;
+  return as_traced && as_traced->as_plan() ? as_traced->plan : std::string();
 }
 
 bool SelfCheck::is_recorded(const PlanSpec& plan) const {
@@ -56,14 +71,15 @@ bool SelfCheck::is_recorded(const PlanSpec& plan) const {
 }
 
 std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) const {
-  const std::optional<Plan> traced = as_traced ? as_traced->as_plan() : std::nullopt;
   if (!question.profile()) return std::nullopt;
   const Cluster& cluster = question.cluster();
-  if (!traced) {
-    if (!recorded || lone_step_time(*question.profile()) != recorded->alone) return std::nullopt;
+  if (recorded) {
+    if (lone_step_time(*question.profile()) != recorded->alone) return std::nullopt;
     const Answer<Prediction> moved = recorded->on(cluster);
     return moved ? std::optional(*moved) : std::nullopt;
   }
+  const std::optional<Plan> traced = as_traced ? as_traced->as_plan() : std::nullopt;
+  if (!traced) return std::nullopt;
   const Answer<Prediction> plain = predicted(*question.profile(), cluster, traced->strategy);
   if (!plain) return std::nullopt;
   if (!traced->layout) return *plain;
@@ -106,11 +122,11 @@ const Replay* telling_replay(const SelfCheck& check) {
   return worst == nullptr && !check.ranks.empty() ? &check.ranks.front() : worst;
 }
 
-/// The job itself, where it was rebuilt and no plan stands for it.
-void add_recorded(SelfCheck& check, const Documents& documents) {
+/// The job itself, where it was rebuilt and no plan stands for it, or it is `wanted` all the same.
+void add_recorded(SelfCheck& check, const Documents& documents, const Profile* profile, bool wanted) {
   const Replay* replay = telling_replay(check);
-  if (replay == nullptr || check.as_traced->left_out.empty()) return;
-  Answer<RecordedJob> recorded = recorded_job_of(documents.traces);
+  if (replay == nullptr || (!wanted && check.as_traced->left_out.empty())) return;
+  Answer<RecordedJob> recorded = recorded_job_of(documents.traces, profile);
   if (!recorded) return;
   recorded->noise = replay->noise;
   for (const Replay& rank : check.ranks) recorded->usual = std::max(recorded->usual, rank.replayed);
@@ -126,11 +142,11 @@ SelfCheck recorded_only(const Documents& documents, std::string refusal) {
   AsTraced job;
   job.missing = std::move(refusal);
   check.as_traced = replay ? rebuilt(std::move(job), *replay) : std::move(job);
-  add_recorded(check, documents);
+  add_recorded(check, documents, nullptr, false);
   return check;
 }
 
-SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
+SelfCheck self_check_of(const Documents& documents, const Profile& profile, bool recorded) {
   SelfCheck check = self_check_of(documents);
   check.cautions = profile.cautions;
   if (!(profile.measured_step() > Seconds(0))) return check;
@@ -138,7 +154,7 @@ SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
   if (documents.profile && profile.messages.empty() && !profile.collectives.empty()) return check;
   const Replay* replay = telling_replay(check);
   check.as_traced = replay ? rebuilt(as_traced(profile), *replay) : as_traced(profile);
-  add_recorded(check, documents);
+  add_recorded(check, documents, &profile, recorded);
   if (check.recorded) {
     check.recorded->batch_samples = profile.batch_samples;
     check.recorded->alone = lone_step_time(profile);
@@ -149,8 +165,27 @@ SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
   options.baseline = check.in_use(question);
   if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
-  if (options.plans.empty() && !options.by_step) options.only_baseline = check.as_traced->left_out;
+  if (check.exchanges(question)) {
+    options.model = [&check, question](const PlanSpec& plan) {
+      return check.recorded->with(plan, *question.profile(), question.cluster());
+    };
+    return;
+  }
+  if (options.plans.empty() && !options.by_step)
+    options.only_baseline = check.as_traced->left_out + "; messages of gradients stay: " + check.recorded->fixed();
   else options.baseline.reset();  // of another job than the plans are
+}
+
+Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
+  if (!question.divides(plan) && check.exchanges(question)) {
+    Answer<Prediction> exchanged =
+        check.recorded->with(plan.strategy, *question.profile(), question.cluster());
+    if (exchanged) return exchanged;
+  }
+  Answer<Prediction> answer = question.answer(plan);
+  if (const std::string caution = check.caution(); answer && !caution.empty())
+    answer->warnings.push_back(caution + ": this prediction is doubtful");
+  return answer;
 }
 
 }  // namespace stepcast

@@ -5,8 +5,8 @@
 //   as traced   ddp: predicted 218.9 ms, measured 222.4 ms: -1.6 %   does the model that gives advice describe the job?
 //   recorded    62.3 ms, on 16 machines 119 ms                       what is it elsewhere, where no plan stands for it?
 //
-// It may include base, profile, trace, ranks, extraction, documents, cluster, plan, strategies/shared, schedule,
-// prediction, question, replay and replay/edits.
+// It may include base, profile, trace, anatomy, ranks, extraction, documents, cluster, plan, strategies/shared,
+// schedule, prediction, question, replay and replay/edits.
 //
 // SelfCheck: how well the model reproduces the very trace that it predicts from.
 //
@@ -34,7 +34,8 @@ struct SelfCheck {
   std::string lateness{};                 ///< the same in words
   std::vector<std::string> cautions{};    ///< of the run (RunOfRanks) or of the profile
   std::optional<AsTraced> as_traced{};    ///< the traced job by the model that gives advice; nothing: not asked
-  std::optional<RecordedJob> recorded{};  ///< the job itself, where no plan stands for it and it can be rebuilt
+  std::optional<RecordedJob> recorded{};  ///< the job itself, where no plan stands for it (or it is asked for so)
+  bool of_recorded_step = false;          ///< what stands beside it is that job, with other messages of gradients
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
@@ -55,6 +56,13 @@ struct SelfCheck {
   [[nodiscard]] bool models_another_job() const;
   /// Why not to trust it, for people; empty when it is trusted or nothing is known.
   [[nodiscard]] std::string caution() const;
+  /// What else to know of the model that gives advice, where that is no reason not to trust it.
+  [[nodiscard]] std::string reserve() const;
+  /// Whether answers to a question are of the recorded step, whose messages of gradients are exchanged: where there is
+  /// one, these can be, and the question does not change the job.
+  [[nodiscard]] bool exchanges(const PreparedQuestion&) const;
+  /// The same check of an answer that is of the recorded step.
+  [[nodiscard]] SelfCheck for_recorded_step() const;
   /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few
   /// per cent, and the plans worth choosing between are seldom less than this apart.
   static constexpr double largest_trusted_error = 0.10;
@@ -63,11 +71,18 @@ struct SelfCheck {
 /// A replay of every trace, and who waited for whom where there are several; of a profile the reason why there is none.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.
-[[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
+/// `recorded`: the job itself is answered by, also where a plan stands for it.
+[[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&, bool recorded = false);
 
-/// A ranking over what runs today. Where that is a recorded job for which no plan stands, it is ranked alone; where
-/// plans are named or all are asked for it is left out, and they are compared with one another: what the profile says
-/// of them is said of another job.
+/// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells
+/// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages and do nothing
+/// else.
+[[nodiscard]] Answer<Prediction> checked_answer(const SelfCheck&, const PreparedQuestion&, const Plan&);
+
+/// A ranking over what runs today. Where that is a recorded job for which no plan stands, plans exchange the messages of
+/// its gradients; where these cannot be exchanged it is ranked alone, or, if plans are named or all are asked for, left
+/// out, and they are compared with one another: what the profile says of them is said of another job. The check has to
+/// outlive the ranking.
 void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
 
 /// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt

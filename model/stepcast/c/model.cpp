@@ -309,7 +309,7 @@ stepcast_status stepcast_model_predict(const stepcast_model* model, const char* 
     const stepcast_model& asked = c_needed(model, "model");
     stepcast_prediction& out = c_needed(prediction, "prediction");
     check_size(out);
-    const Answer<Prediction> answer = asked.question.answer(plan_at(plan, {}));
+    const Answer<Prediction> answer = checked_answer(*asked.check, asked.question, plan_at(plan, {}));
     if (!answer) return Inapplicable{answer.reason()};
     write_prediction(*answer, out);
     return std::nullopt;
@@ -320,14 +320,12 @@ stepcast_status stepcast_model_prediction_json(const stepcast_model* model, cons
                                                stepcast_error* error) {
   return c_made(json, "json", error, [&]() -> Answer<stepcast_text> {
     const stepcast_model& asked = c_needed(model, "model");
-    Answer<Prediction> answer = asked.question.answer(plan_at(plan, {}));
+    const Answer<Prediction> answer = checked_answer(*asked.check, asked.question, plan_at(plan, {}));
     if (!answer) return Inapplicable{answer.reason()};
     if (answer->layout) {
       const LayoutReport report = layout_report_of(asked.question, *asked.check, *answer->layout);
       return c_text_of([&](std::ostream& out) { report_named("json")->layout(out, report); });
     }
-    if (const std::string caution = asked.check->caution(); !caution.empty())
-      answer->warnings.push_back(caution + ": this prediction is doubtful");
     const PredictionReport report{asked.model.profile(), asked.model.cluster(), *asked.check, *answer,
                                   pacing_cycle_of(asked.model.profile(), asked.model.cluster(), answer->plan)};
     return c_text_of([&](std::ostream& out) { report_named("json")->prediction(out, report); });

@@ -150,7 +150,7 @@ void write_check(std::ostream& out, const ReportPage& page) {
   if (!found.empty()) found[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(found[0])));
   out << html(found) << ".</p>\n";
   if (page.check.as_traced) {
-    const std::string mild = page.check.models_another_job() ? "" : page.check.as_traced->caution();
+    const std::string mild = page.check.reserve();
     out << "<p>The job as it was traced, " << html(as_traced_text(*page.check.as_traced)) << '.'
         << (mild.empty() ? "" : " Caution: " + html(mild) + ".") << "</p>\n";
   }

@@ -110,7 +110,7 @@ void add_timeline(ReportPage& page, const PlanSpec& plan) {
 void add_asked(ReportPage& page, const Plan& plan, const PreparedQuestion& question) {
   PageAsked& shown = page.asked.emplace_back();
   shown.plan = text_of(plan);
-  const Answer<Prediction> answer = question.answer(plan);
+  const Answer<Prediction> answer = checked_answer(page.check, question, plan);
   if (!answer) {
     shown.inapplicable = answer.reason();
     return;
@@ -146,6 +146,7 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
   rank_over_what_runs(how, page.check, question);
   page.ranking = recommended(page.profile, page.cluster, how);
   for (const Plan& plan : options.asked) add_asked(page, plan, question);
+  page.check = check_of(RankingReport{page.profile, page.cluster, page.check, page.ranking});
   page.recorded = options.recorded;
   tell(ranked);
   add_timeline(page, page.ranking.baseline.plan);

@@ -77,6 +77,7 @@ struct Prediction {
   std::size_t messages = 0;
   std::optional<StragglerEffect> stragglers;
   bool steady = true;
+  bool of_recorded_step = false;  ///< what the plan does not send is as it was recorded, not a model of layers
   std::optional<InputDiagnosis> input{};  ///< where an input pipeline feeds the step
   std::optional<TrainingRun> run{};       ///< where somebody asked for so many iterations
   /// Where the plan divides the model: what is known of the layout beside this. Null: the plan divides the batch only.
@@ -178,6 +179,9 @@ inline constexpr auto result_fields<Prediction> = std::tuple{
     ResultField{"warnings", &Prediction::warnings, "what to know before believing it"},
     ResultField{"messages", &Prediction::messages, "transfers that cross a link, a step", ShownAs::aside},
     ResultField{"steady", &Prediction::steady, "the steps have settled to this time", ShownAs::aside},
+    ResultField{"of_recorded_step", &Prediction::of_recorded_step,
+                "the traced step with the plan's messages in place of its own, not the model of its layers",
+                ShownAs::aside},
     ResultField{"stragglers", &Prediction::stragglers, "what slow workers cost; nothing where all are alike",
                 ShownAs::if_any},
     ResultField{"input", &Prediction::input, "waits for batches, and what would end them; nothing without a pipeline",

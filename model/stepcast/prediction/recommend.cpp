@@ -30,6 +30,12 @@ bool allowed(Fidelity fidelity, const RecommendOptions& options) {
   return false;
 }
 
+/// One plan by the model that the caller has for the job, else by its layers.
+Answer<Prediction> predicted_by(const RecommendOptions& options, const Profile& profile, const Cluster& cluster,
+                                const PlanSpec& plan) {
+  return options.model ? options.model(plan) : predicted(profile, cluster, plan);
+}
+
 /// Tells the caller that work goes on; what it throws ends the search.
 void heed(const RecommendOptions& options) {
   if (options.heed) options.heed();
@@ -189,6 +195,14 @@ double resolution_of(const Ranking& ranking) {
 
 PlanSpec tuned_heeding(const Profile& profile, const Cluster& cluster, const PlanSpec& plan,
                        const RecommendOptions& options) {
+  if (options.model) {
+    const auto time_of = [&](const PlanSpec& spec) {
+      heed(options);
+      const Answer<Prediction> p = options.model(spec);
+      return p ? p->iteration : Seconds(HUGE_VAL);
+    };
+    return tuned(time_of, plan, options.search);
+  }
   const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
   HotLoop loop;
   const auto time_of = [&](const PlanSpec& spec) {
@@ -203,7 +217,7 @@ PlanSpec tuned_heeding(const Profile& profile, const Cluster& cluster, const Pla
 void add_runs(RankedPlan& plan, const Profile& profile, const Cluster& cluster, const RecommendOptions& options) {
   if (!(options.iterations > 0)) return;
   const auto step_of = [&](const PlanSpec& spec) -> Answer<Seconds> {
-    const Answer<Prediction> p = predicted(profile, cluster, spec);
+    const Answer<Prediction> p = predicted_by(options, profile, cluster, spec);
     if (!p) return Inapplicable{p.reason()};
     return p->iteration;
   };
@@ -219,7 +233,7 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
   plan.prediction = standard;
   if (options.tune) {
     const PlanSpec better = tuned_heeding(profile, cluster, standard.plan, options);
-    const Answer<Prediction> p = predicted(profile, cluster, better);
+    const Answer<Prediction> p = predicted_by(options, profile, cluster, better);
     if (p && p->iteration * (1 + indifference) < standard.iteration) plan.prediction = *p;
   }
   add_runs(plan, profile, cluster, options);
@@ -294,14 +308,14 @@ std::optional<RankedPlan> on_best_base(const Profile& profile, const Cluster& cl
     PlanSpec spec = base.prediction.plan;
     if (!spec.modifiers.empty() || has_name_only(base)) continue;
     spec.modifiers.push_back(modifier);
-    const Answer<Prediction> p = predicted(profile, cluster, spec);
+    const Answer<Prediction> p = predicted_by(options, profile, cluster, spec);
     if (p && (!fastest || p->iteration < fastest->iteration)) fastest = *p;
   }
   if (!fastest) return std::nullopt;
   RankedPlan plan = ranked(profile, cluster, *fastest, options);
   PlanSpec standard = fastest->plan;
   standard.options = standard_options(*standard.strategy);
-  if (const Answer<Prediction> p = predicted(profile, cluster, standard)) {
+  if (const Answer<Prediction> p = predicted_by(options, profile, cluster, standard)) {
     plan.standard = *p;
     if (p->iteration < plan.prediction.iteration) plan.prediction = *p, plan.settings = settings_of(p->plan);
     add_runs(plan, profile, cluster, options);
@@ -387,7 +401,8 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   const Strategy* ddp = strategy_named("ddp");
   const PlanSpec standard_ddp{ddp, standard_options(*ddp)};
   const Answer<Prediction> baseline =
-      options.baseline ? Answer<Prediction>(*options.baseline) : predicted(profile, cluster, standard_ddp);
+      options.baseline ? Answer<Prediction>(*options.baseline)
+                       : predicted_by(options, profile, cluster, standard_ddp);
   if (!baseline)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;
@@ -396,7 +411,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
         TrainingRun{options.iterations, 0, Seconds(0), options.iterations * ranking.baseline.iteration};
   for (const PlanSpec& spec : options.plans.empty() ? preset_plans_on(cluster, options) : options.plans) {
     heed(options);
-    const Answer<Prediction> standard = predicted(profile, cluster, spec);
+    const Answer<Prediction> standard = predicted_by(options, profile, cluster, spec);
     if (!standard) {
       ranking.inapplicable.push_back({text_of(spec), standard.reason()});
       continue;
@@ -422,10 +437,10 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     }
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
   // How far an answer holds is not known where one of the plans cannot be predicted on other networks.
-  if (options.sensitivity && !stands_alone && !ranking.exact.empty() && cluster.workers() > 1)
+  if (options.sensitivity && !options.model && !stands_alone && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates_of(ranking), ranking.exact.front().prediction.plan,
                              resolution_of(ranking), options);
-  if (options.sensitivity && cluster.workers() > 1)
+  if (options.sensitivity && !options.model && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
   return ranking;
 }

@@ -67,6 +67,9 @@ struct RecommendOptions {
   bool sensitivity = true;  ///< find `holds` and `other_collective`
   bool by_step = false;     ///< one list by step time, whatever a plan needs; so are plans by name
   double iterations = 0;    ///< rank by the duration of a run of so many, warm-up included; 0: by the step
+  /// What a plan takes, in place of the model of layers (`predicted`): of a job that this does not describe. How far
+  /// the answer holds and other algorithms are not looked for then. May be empty.
+  std::function<Answer<Prediction>(const PlanSpec&)> model{};
   /// Called before each plan that is predicted or tuned; what it throws ends the search. May be empty.
   std::function<void()> heed{};
 };

@@ -33,11 +33,17 @@ struct TaskRole {
   friend auto operator<=>(const TaskRole&, const TaskRole&) = default;
 };
 
+/// A task of a host thread in its row, and when it began in the trace.
+struct HostPlace {
+  std::uint32_t task = no_index;
+  std::int64_t began_ns = 0;
+};
 struct StepGraph {
   TaskGraph graph;
-  std::vector<TaskRole> roles;        ///< one for each task
-  std::vector<std::uint32_t> tracks;  ///< the host thread or device stream of each resource, else no_index
-  std::uint32_t begin = no_index;     ///< the point at which the main thread begins the step
+  std::vector<TaskRole> roles;                  ///< one for each task
+  std::vector<std::uint32_t> tracks;            ///< the host thread or device stream of each resource, else no_index
+  std::uint32_t begin = no_index;               ///< the point at which the main thread begins the step
+  std::vector<std::vector<HostPlace>> threads;  ///< the row of each host thread, in its order
 };
 [[nodiscard]] StepGraph graph_of_step(const TraceLinks&, const Step&);
 

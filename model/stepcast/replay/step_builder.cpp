@@ -56,13 +56,13 @@ struct StepBuilder::Chain {
   StepBuilder& build;
   Plan& plan;
   std::uint32_t outermost = no_index, event = no_index;
-  std::int64_t work_ns = 0;
+  std::int64_t began_ns = 0, work_ns = 0;
   StringId before = 0;  ///< name of the outermost operator that ran last
 
-  void work(const HostSpan& span, std::int64_t duration_ns) {
+  void work(const HostSpan& span, std::int64_t from_ns, std::int64_t to_ns) {
     if (work_ns > 0 && span.outermost != outermost) flush();
-    if (work_ns == 0) outermost = span.outermost, event = span.event;
-    work_ns += duration_ns;
+    if (work_ns == 0) outermost = span.outermost, event = span.event, began_ns = from_ns;
+    work_ns += to_ns - from_ns;
   }
   void flush() {
     if (work_ns == 0) return;
@@ -72,16 +72,15 @@ struct StepBuilder::Chain {
     TaskRole& role = build.roles_[task];
     if (gap) role.name = before;
     else role.around = before = build.links.event(outermost).name;
-    link(task);
+    link({task, began_ns});
   }
-  void pass(std::uint32_t task) {
+  void pass(const HostPoint& point) {
     flush();
-    link(task);
+    link({point.task, point.time});
   }
-  void link(std::uint32_t task) {
-    if (plan.first == no_index) plan.first = task;
-    else build.add_arc(plan.last, task);
-    plan.last = task;
+  void link(const HostPlace& place) {
+    if (!plan.row.empty()) build.add_arc(plan.row.back().task, place.task);
+    plan.row.push_back(place);
   }
 };
 
@@ -98,7 +97,7 @@ void StepBuilder::chain(std::size_t t) {
   std::size_t point = 0, cut = 0;
   for (const HostSpan& span : threads[t].spans) {
     for (std::int64_t now = span.begin; now < span.end;) {
-      for (; point < plan.points.size() && plan.points[point].time <= now; ++point) chain.pass(plan.points[point].task);
+      for (; point < plan.points.size() && plan.points[point].time <= now; ++point) chain.pass(plan.points[point]);
       while (cut < plan.cuts.size() && plan.cuts[cut].end <= now) ++cut;
       std::int64_t stop = span.end;
       if (point < plan.points.size()) stop = std::min(stop, plan.points[point].time);
@@ -107,18 +106,20 @@ void StepBuilder::chain(std::size_t t) {
         continue;
       }
       if (cut < plan.cuts.size()) stop = std::min(stop, plan.cuts[cut].begin);
-      chain.work(span, stop - now);
+      chain.work(span, now, stop);
       now = stop;
     }
   }
-  for (; point < plan.points.size(); ++point) chain.pass(plan.points[point].task);
+  for (; point < plan.points.size(); ++point) chain.pass(plan.points[point]);
   chain.flush();
-  if (plan.first != no_index) add_arc(plan.last, plan.first, 1);
+  if (!plan.row.empty()) add_arc(plan.row.back().task, plan.row.front().task, 1);
 }
 
 StepGraph StepBuilder::build(std::uint32_t marker, std::uint32_t begin) {
   builder_.graph().marker = marker;
-  return {builder_.build(), std::move(roles_), std::move(tracks_), begin};
+  StepGraph out{builder_.build(), std::move(roles_), std::move(tracks_), begin, {}};
+  for (Plan& plan : plans_) out.threads.push_back(std::move(plan.row));
+  return out;
 }
 
 }  // namespace stepcast::replaying

@@ -40,7 +40,9 @@ class StepBuilder {
 
   /// Lays out every thread: its spans less what was cut out, its points at their times.
   void chain_threads();
-  [[nodiscard]] std::uint32_t last_of(std::size_t thread) const { return plans_[thread].last; }
+  [[nodiscard]] std::uint32_t last_of(std::size_t thread) const {
+    return plans_[thread].row.empty() ? no_index : plans_[thread].row.back().task;
+  }
   [[nodiscard]] std::uint32_t resource_of(std::size_t thread) const { return plans_[thread].resource; }
   [[nodiscard]] StepGraph build(std::uint32_t marker, std::uint32_t begin);
 
@@ -60,7 +62,7 @@ class StepBuilder {
     std::vector<HostPoint> points;
     std::vector<Cut> cuts;
     std::uint32_t resource = 0;
-    std::uint32_t first = no_index, last = no_index;  ///< tasks of the chain
+    std::vector<HostPlace> row;  ///< tasks of the chain
   };
   struct Chain;
   void chain(std::size_t thread);

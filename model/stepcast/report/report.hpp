@@ -49,6 +49,9 @@ struct RankingReport {
   const Ranking& ranking;
   bool advice = true;  ///< what to run and why; false: a plain comparison of all plans
 };
+/// The self-check as it is of what the report shows: a layer model's doubts are none of the recorded step's.
+[[nodiscard]] SelfCheck check_of(const PredictionReport&);
+[[nodiscard]] SelfCheck check_of(const RankingReport&);
 struct TimelineReport {
   const Profile& profile;
   const DetailedTimeline& detail;

@@ -50,7 +50,6 @@ Json as_traced_json(const AsTraced& a) {
             {"relative_error", a.known() ? Json(a.relative_error()) : Json(nullptr)}};
   if (!a.known()) json["reason"] = a.missing;
   if (!a.left_out.empty()) json["left_out"] = a.left_out;
-  if (const std::string caution = a.caution(); !caution.empty()) json["caution"] = caution;
   return json;
 }
 
@@ -62,11 +61,16 @@ Json check_json(const SelfCheck& check) {
             {"trusted", check.trusted()},
             {"note", worst ? worst->note : check.missing}};
   if (const std::string caution = check.caution(); !caution.empty()) json["caution"] = caution;
-  if (check.as_traced) json["as_traced"] = as_traced_json(*check.as_traced);
+  if (check.as_traced) {
+    json["as_traced"] = as_traced_json(*check.as_traced);
+    if (const std::string caution = check.as_traced->caution(); !caution.empty() && !check.of_recorded_step)
+      json["as_traced"]["caution"] = caution;
+  }
   if (check.recorded)
     json["recorded"] = {{"workers", check.recorded->workers},
                         {"step_s", check.recorded->step().value()},
-                        {"collectives", check.recorded->ranks.front().collectives.size()}};
+                        {"collectives", check.recorded->ranks.front().collectives.size()},
+                        {"fixed", check.recorded->fixed().empty() ? Json(nullptr) : Json(check.recorded->fixed())}};
   return json;
 }
 
@@ -143,7 +147,7 @@ void write_ranking_json(std::ostream& out, const RankingReport& report) {
                  {"workers", report.cluster.workers()},
                  {"nodes", report.cluster.nodes},
                  {"devices_per_node", report.cluster.devices_per_node}}},
-               {"replay", check_json(report.check)}};
+               {"replay", check_json(check_of(report))}};
   Json fields = json_value(report.ranking);
   for (auto&& field : fields.items()) {
     if (field.key() == "inapplicable" && !report.profile.ranks.empty())

@@ -195,7 +195,7 @@ void write_stragglers(std::ostream& out, const Prediction& p) {
 
 void write_prediction(std::ostream& out, const PredictionReport& report) {
   const Prediction& p = report.prediction;
-  write_heading(out, report.profile, report.cluster, report.check);
+  write_heading(out, report.profile, report.cluster, check_of(report));
   write_labelled(out, "plan", text_of(p.plan));
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
   if (p.step_p99 > p.step_p50)

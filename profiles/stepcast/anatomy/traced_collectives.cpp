@@ -311,22 +311,17 @@ std::vector<Ready> in_order_of_readiness(const StepAnatomy& step, std::span<cons
 }
 
 /// The reductions of a step in the order of issue, each with the gradients that became ready since the one before.
-struct Reduction {
-  std::size_t collective = 0;
-  std::uint32_t gradients = 0;
-  Bytes size;
-};
-std::vector<Reduction> reductions_of(std::span<const TracedCollective> collectives, const StepAnatomy& step,
+std::vector<GradientReduction> reductions_of(std::span<const TracedCollective> collectives, const StepAnatomy& step,
                                      std::span<const Tensor> gradients) {
   const std::vector<Ready> ready = in_order_of_readiness(step, gradients);
-  std::vector<Reduction> reductions;
+  std::vector<GradientReduction> reductions;
   for (std::size_t c = 0; c < collectives.size(); ++c)
     if (naming::is_reduction(collectives[c].operation)) reductions.push_back({c, 0, {}});
-  std::stable_sort(reductions.begin(), reductions.end(), [&](const Reduction& a, const Reduction& b) {
+  std::stable_sort(reductions.begin(), reductions.end(), [&](const GradientReduction& a, const GradientReduction& b) {
     return collectives[a.collective].issued_ns < collectives[b.collective].issued_ns;
   });
   std::size_t next = 0;
-  for (Reduction& r : reductions)
+  for (GradientReduction& r : reductions)
     for (; next < ready.size() && ready[next].first <= collectives[r.collective].issued_ns; ++next)
       r.size += ready[next].second, ++r.gradients;
   return reductions;
@@ -337,7 +332,7 @@ std::vector<Reduction> reductions_of(std::span<const TracedCollective> collectiv
 void size_by_gradients(std::vector<TracedCollective>& collectives, const StepAnatomy& step,
                        std::span<const Tensor> gradients) {
   if (gradients.size() != step.gradients.size()) return;  // the tensors are something else: buckets, say
-  for (const Reduction& r : reductions_of(collectives, step, gradients)) {
+  for (const GradientReduction& r : reductions_of(collectives, step, gradients)) {
     TracedCollective& c = collectives[r.collective];
     if (c.source != BytesSource::unknown || r.size <= Bytes(0)) continue;
     c.size = r.size;
@@ -364,7 +359,7 @@ class Serial {
 };
 
 /// Reductions that a tensor's own hook issues come before its gradient is taken: then there is one for each, in order.
-void count_one_each(std::vector<Reduction>& reductions, std::span<const TracedCollective> collectives,
+void count_one_each(std::vector<GradientReduction>& reductions, std::span<const TracedCollective> collectives,
                     const StepAnatomy& step, std::span<const Tensor> gradients) {
   const std::vector<Ready> ready = in_order_of_readiness(step, gradients);
   if (reductions.size() != ready.size()) return;
@@ -382,6 +377,14 @@ bool carries(Bytes sent, Bytes gradients) {
 
 }  // namespace
 
+std::vector<GradientReduction> gradient_reductions(std::span<const TracedCollective> collectives,
+                                                   const StepAnatomy& step, std::span<const Tensor> gradients) {
+  std::vector<GradientReduction> reductions = reductions_of(collectives, step, gradients);
+  count_one_each(reductions, collectives, step, gradients);
+  std::erase_if(reductions, [](const GradientReduction& r) { return r.gradients == 0; });  // a norm, a loss
+  return reductions;
+}
+
 std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedCollective>> collectives,
                                              std::span<const StepAnatomy> steps, std::span<const Tensor> gradients) {
   if (steps.empty() || gradients.size() != steps.front().gradients.size()) return {};
@@ -390,9 +393,7 @@ std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedC
   std::size_t tensors = 0;
   Bytes sent, all;
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    std::vector<Reduction> reductions = reductions_of(collectives[s], steps[s], gradients);
-    count_one_each(reductions, collectives[s], steps[s], gradients);
-    std::erase_if(reductions, [](const Reduction& r) { return r.gradients == 0; });  // a norm, a loss
+    const std::vector<GradientReduction> reductions = gradient_reductions(collectives[s], steps[s], gradients);
     if (s == 0) durations.resize(reductions.size());
     if (reductions.size() != durations.size()) return {};  // steps that exchange nothing accumulate gradients
     Serial library;

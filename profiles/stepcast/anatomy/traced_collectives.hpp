@@ -36,6 +36,17 @@ struct TracedCollective {
 /// Gives the reductions of a step that have no size that of the gradients that became ready since the one before.
 /// `gradients` are the tensors of `step.gradients`.
 void size_by_gradients(std::vector<TracedCollective>&, const StepAnatomy& step, std::span<const Tensor> gradients);
+/// A reduction that carries gradients: those that became ready since the one before.
+struct GradientReduction {
+  std::size_t collective = 0;   ///< its place among the collectives of the step
+  std::uint32_t gradients = 0;  ///< > 0
+  Bytes size;                   ///< of these gradients
+};
+/// The reductions of a step that carry gradients, in the order of issue. `gradients` are the tensors of
+/// `step.gradients`.
+[[nodiscard]] std::vector<GradientReduction> gradient_reductions(std::span<const TracedCollective> collectives,
+                                                                 const StepAnatomy& step,
+                                                                 std::span<const Tensor> gradients);
 /// The all-reduces of gradients of the first step, each with the gradients that became ready since the one before and
 /// with its median duration over the steps, waiting included, less what it shares with those before it. `gradients` are
 /// the tensors of the steps' gradients. Empty where they do not take all gradients with them in every step, byte for

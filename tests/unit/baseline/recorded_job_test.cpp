@@ -32,7 +32,7 @@ std::filesystem::path shipped(const std::string& name) {
 Picoseconds scheduled(const Trace& trace, double factor) {
   const auto calibration = replaying::calibration_of(trace);
   REQUIRE(static_cast<bool>(calibration));
-  const RecordedTransfers transfers(trace, (*calibration)->steps);
+  const RecordedTransfers transfers(TraceIndex(trace), (*calibration)->steps);
   TaskGraph graph = (*calibration)->taken_apart.graph;
   for (Task& task : graph.tasks)
     if ((task.kind == TaskKind::transfer || task.kind == TaskKind::kernel) && transfers.of(task.index) != nullptr)

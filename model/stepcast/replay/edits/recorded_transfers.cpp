@@ -47,8 +47,7 @@ Sorted sorted(const std::vector<TracedCollective>& collectives, std::span<const 
 
 }  // namespace
 
-RecordedTransfers::RecordedTransfers(const Trace& trace, std::span<const Step> steps) {
-  const TraceIndex index(trace);
+RecordedTransfers::RecordedTransfers(const TraceIndex& index, std::span<const Step> steps) {
   const std::vector<TracedCollective> collectives = collectives_of(index);
   const Sorted by_kind = sorted(collectives, steps);
   for (std::size_t i = 0; i < collectives.size(); ++i) {

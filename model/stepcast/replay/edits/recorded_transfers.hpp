@@ -27,7 +27,7 @@ struct RecordedTransfer {
 
 class RecordedTransfers {
  public:
-  RecordedTransfers(const Trace&, std::span<const Step>);
+  RecordedTransfers(const TraceIndex&, std::span<const Step>);
 
   /// That of an event; null where it is no collective, or took no time.
   [[nodiscard]] const RecordedTransfer* of(std::uint32_t event) const;

@@ -119,7 +119,7 @@ class Editing {
  private:
   /// The tasks of every collective, each by what of it is sent.
   Answer<AppliedEdit> on_network(const TaskEdit& edit) {
-    const RecordedTransfers transfers(trace_, calibration_.steps);
+    const RecordedTransfers transfers(TraceIndex(trace_), calibration_.steps);
     AppliedEdit applied{edit, 0, {}, {}};
     for (std::uint32_t t = 0; t < built_.graph.tasks.size(); ++t) {
       const Part part = built_.roles[t].part;

@@ -56,8 +56,7 @@ void write_check(std::ostream& out, const SelfCheck& check) {
 void write_caution(std::ostream& out, const SelfCheck& check) {
   if (const std::string caution = check.caution(); !caution.empty())
     write_labelled(out, "CAUTION", caution + ", so its advice is doubtful");
-  if (!check.as_traced || check.models_another_job()) return;
-  if (const std::string caution = check.as_traced->caution(); !caution.empty()) write_labelled(out, "CAUTION", caution);
+  if (const std::string reserve = check.reserve(); !reserve.empty()) write_labelled(out, "CAUTION", reserve);
 }
 
 std::string interval_text(const Prediction& p) { return text_of(p.interval_low) + " to " + text_of(p.interval_high); }

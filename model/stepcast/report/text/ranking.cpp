@@ -254,8 +254,10 @@ void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const Se
 
 }  // namespace
 
-void write_ranking_text(std::ostream& out, const RankingReport& report) {
-  const Ranking& ranking = report.ranking;
+void write_ranking_text(std::ostream& out, const RankingReport& given) {
+  const Ranking& ranking = given.ranking;
+  const SelfCheck check = check_of(given);
+  const RankingReport report{given.profile, given.cluster, check, ranking, given.advice};
   write_heading(out, report.profile, report.cluster, report.check);
   if (ranking.exact.empty()) {
     out << "No plan can run on this cluster.\n";
