@@ -58,6 +58,9 @@ ExitCode predict(const PredictFlags& flags) {
   }
   if (divided) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
   const Profile& profile = *question.profile();
+  if (!flags.timeline.empty() && prediction->of_recorded_step)
+    throw InputError("--timeline", "a plan by the model of layers", "the recorded step with other messages",
+                     "'stepcast replay --timeline' draws the recorded step");
   if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)

@@ -172,17 +172,6 @@ Profile profile_in(const Documents& documents, const InputFlags& flags) {
   return without_profiler(std::move(profile), seconds_of(flags.step, "--step"), "--step");
 }
 
-/// --recorded where there is no such step.
-void refuse_unless_exchanged(const Documents& documents, const Input& input) {
-  if (!input.check.recorded) {
-    const Answer<RecordedJob> job = recorded_job_of(documents.traces, &input.profile);
-    throw InputError("--recorded", "traces of several workers whose step can be rebuilt",
-                     job ? input.check.missing : job.reason());
-  }
-  if (const std::string why = input.check.recorded->fixed(); !why.empty())
-    throw InputError("--recorded", "gradients whose messages can be exchanged", why);
-}
-
 /// What reports say of traces that give no profile.
 Profile name_of_job(const Documents& documents) {
   const Trace& trace = documents.traces.front();
@@ -216,8 +205,7 @@ Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptio
   Input input;
   // Whoever says what the trace lacks asks for a profile.
   const bool needs_profile = !options.recorded_will_do || documents.traces.empty() || is_pipelined(documents.traces) ||
-                             !(flags.model.empty() && flags.parameters.empty() && flags.step.empty()) ||
-                             flags.recorded;
+                             !(flags.model.empty() && flags.parameters.empty() && flags.step.empty()) || flags.recorded;
   try {
     input.profile = needs_profile ? profile_in(documents, flags) : profile_of(documents, options_of(flags), "--model");
   } catch (const InputError& refusal) {
@@ -231,8 +219,8 @@ Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptio
     input.profile.batch_samples = input.check.recorded->batch_samples;
     return input;
   }
-  input.check = self_check_of(documents, input.profile, flags.recorded);
-  if (flags.recorded) refuse_unless_exchanged(documents, input);
+  input.check = flags.recorded ? recorded_check_of(documents, input.profile, "--recorded")
+                               : self_check_of(documents, input.profile);
   if (options.draws_step && !documents.traces.empty() && !is_pipelined(documents.traces))
     if (Answer<ReplayTimeline> recorded = replay_timeline_of(documents.traces.front()))
       input.recorded = std::move(*recorded);

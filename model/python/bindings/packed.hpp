@@ -48,7 +48,7 @@ void fields(A& a, StepBlocks& b) {
 }
 template <class A>
 void fields(A& a, RecordedCollective& c) {
-  a(c.operation, c.size, c.group_size, c.duration, c.least);
+  a(c.operation, c.size, c.group_size, c.duration, c.least, c.late);
 }
 template <class A>
 void fields(A& a, RecordedRank::Part& p) {
@@ -64,7 +64,7 @@ void fields(A& a, GradientExchange::Recorded& r) {
 }
 template <class A>
 void fields(A& a, GradientExchange& e) {
-  a(e.hosts, e.issues, e.recorded, e.sizes, e.latency);
+  a(e.hosts, e.anchors, e.issues, e.recorded, e.sizes, e.latency);
 }
 template <class A>
 void fields(A& a, RecordedRank& r) {

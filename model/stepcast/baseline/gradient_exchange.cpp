@@ -4,6 +4,7 @@
 #include <stepcast/replay/calibration.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -35,6 +36,7 @@ class Exchanging {
     if (std::string why = find_messages(); !why.empty()) return Inapplicable{std::move(why)};
     if (std::string why = find_transfers(); !why.empty()) return Inapplicable{std::move(why)};
     if (std::string why = place_gradients(); !why.empty()) return Inapplicable{std::move(why)};
+    if (std::string why = leave_out_gaps(); !why.empty()) return Inapplicable{std::move(why)};
     copy_graph();
     add_gates();
     add_waits();
@@ -69,17 +71,20 @@ class Exchanging {
       messages_.push_back({c, next - 1});
       out_.exchange.recorded.push_back({collective_of_[c.event], next - 1});
     }
-    constexpr double hardly_any = 0.01;
-    Bytes all, carried;
+    constexpr double alike = 0.01;
+    Bytes all, carried, sent;
+    for (const Message& message : messages_) sent += message.collective.size;
     for (std::uint32_t k = 0; k < gradients(); ++k) {
       all += tensors_[k].size;
       if (k >= next) continue;
       carried += tensors_[k].size;
       out_.exchange.sizes.push_back(tensors_[k].size);
     }
-    if (messages_.empty() || carried < (1 - hardly_any) * all)
+    // What became ready behind them is not sent, by their bytes or by its own: gradients of divided tables, say.
+    const bool as_many_bytes = std::abs(sent / carried - 1) <= alike;
+    if (messages_.empty() || (!as_many_bytes && carried < (1 - alike) * all))
       return "its all-reduces do not take the gradients of the step with them";
-    tensors_ = tensors_.first(next);  // what became ready behind them is not sent
+    tensors_ = tensors_.first(next);
     return {};
   }
 
@@ -94,8 +99,7 @@ class Exchanging {
       const TaskRole::Part part = step_.roles[t].part;
       if (part == TaskRole::Part::latency)
         for (const Arc& arc : graph.successors(t))
-          if (message_of.contains(graph.tasks[arc.task].index) &&
-              step_.roles[arc.task].part == TaskRole::Part::device)
+          if (message_of.contains(graph.tasks[arc.task].index) && step_.roles[arc.task].part == TaskRole::Part::device)
             out_.exchange.latency = std::max(out_.exchange.latency, graph.tasks[t].work);
       if (part != TaskRole::Part::transfer && part != TaskRole::Part::device) continue;
       const auto message = message_of.find(graph.tasks[t].index);
@@ -127,12 +131,34 @@ class Exchanging {
       anchors_.push_back(host_number(place->task));
       threads_.push_back(event(hook).track);
     }
+    out_.exchange.anchors = anchors_;
     for (const Message& message : messages_) find_issue(message);
     std::vector<bool> is_recorded(gradients(), false);
     for (const Message& message : messages_) is_recorded[message.last] = true;
     for (std::uint32_t k = 0; k < gradients(); ++k)
       if (!is_recorded[k]) out_.exchange.issues.push_back({k, anchors_[k], issue_, false});
     return {};
+  }
+
+  /// A host that lost its processor to the thread of a message looks as if it had waited for it. Whoever really waits
+  /// for gradients before all are ready does so at once, before the next of them.
+  std::string leave_out_gaps() {
+    std::vector<std::int64_t> began_ns(step_.graph.tasks.size(), INT64_MAX);
+    for (const std::vector<HostPlace>& row : step_.threads)
+      for (const HostPlace& place : row) began_ns[place.task] = place.began_ns;
+    for (std::uint32_t t = 0; t < step_.graph.tasks.size(); ++t)
+      if (step_.roles[t].part == TaskRole::Part::device && links_.launch_of[step_.graph.tasks[t].index] != no_index)
+        began_ns[t] = links_.launch_time(step_.graph.tasks[t].index);
+    const auto in_passes = [&](const Wait& wait) {
+      return wait.lag == 0 && began_ns[wait.task] < hook_ends_ns_.back();
+    };
+    std::set<std::uint32_t> at_once;
+    for (const Wait& wait : waits_)
+      if (in_passes(wait) && wait.gradient + 1 < gradients() && began_ns[wait.task] < hook_ends_ns_[wait.gradient + 1])
+        at_once.insert(wait.gradient);
+    if (2 * at_once.size() > messages_.size()) return "some of its gradients are waited for before others are ready";
+    std::erase_if(waits_, in_passes);
+    return waits_.empty() ? "nobody is seen to wait for its gradients" : "";
   }
 
   [[nodiscard]] const std::vector<HostPlace>* row_of(std::uint32_t track) const {
@@ -273,16 +299,16 @@ class Exchanging {
   const replaying::TraceLinks& links_;
   const StepWindow window_;
   const std::span<const std::uint32_t> collective_of_;  // by event
-  std::span<const Tensor> tensors_;  // those that are sent
+  std::span<const Tensor> tensors_;                     // those that are sent
   const Picoseconds issue_;
   const StepAnatomy anatomy_;
   std::vector<Message> messages_;
   std::vector<Wait> waits_;
-  std::uint32_t row_ = no_index;             // the stream that carries the messages
-  std::vector<std::int64_t> hook_ends_ns_;   // by gradient, as are the next two
-  std::vector<std::uint32_t> anchors_;       // place among hosts_
-  std::vector<std::uint32_t> threads_;       // of the hook
-  std::vector<std::uint32_t> hosts_;         // tasks
+  std::uint32_t row_ = no_index;            // the stream that carries the messages
+  std::vector<std::int64_t> hook_ends_ns_;  // by gradient, as are the next two
+  std::vector<std::uint32_t> anchors_;      // place among hosts_
+  std::vector<std::uint32_t> threads_;      // of the hook
+  std::vector<std::uint32_t> hosts_;        // tasks
   std::map<std::uint32_t, std::uint32_t> number_of_host_;
   TaskGraphBuilder builder_;
   std::uint32_t messages_row_ = 0;
@@ -292,14 +318,15 @@ class Exchanging {
 
 }  // namespace
 
-void GradientExchange::append_times(std::span<const GradientMessage> messages, std::vector<Picoseconds>& times) const {
+void GradientExchange::append_times(std::span<const GradientMessage> messages, std::vector<Picoseconds>& times,
+                                    std::span<const Picoseconds> slowed) const {
   const std::size_t host = times.size(), gate = host + hosts.size();
   times.insert(times.end(), hosts.begin(), hosts.end());
   for (std::size_t k = 0; k < sizes.size(); ++k) times.insert(times.end(), {shut, 0, 0});
   std::vector<std::uint32_t> issued(sizes.size(), 0);
   for (const GradientMessage& m : messages) {
     ++issued[m.last];
-    times[gate + 3 * m.last] = 0;
+    times[gate + 3 * m.last] = std::max(times[gate + 3 * m.last], m.late);
     times[gate + 3 * m.last + 1] += m.time;
     times[gate + 3 * m.last + 2] = shut;
   }
@@ -309,6 +336,7 @@ void GradientExchange::append_times(std::span<const GradientMessage> messages, s
     Picoseconds& work = times[host + issue.host];
     work += issue.work * (issue.is_recorded ? std::int64_t{count} - 1 : std::int64_t{count});
   }
+  for (std::size_t k = 0; k < slowed.size(); ++k) times[host + anchors[k]] += slowed[k];
   for (std::size_t h = host; h < gate; ++h) times[h] = std::max<Picoseconds>(0, times[h]);
 }
 
@@ -332,7 +360,7 @@ Answer<std::vector<GradientMessage>> messages_of(const CommPlan& plan, const Pro
     if (t.operation != Operation::all_reduce || !t.carries_gradient) return other("gradients are all-reduced");
     if (t.tensors == 0 || t.first_tensor != next) return other("messages are runs of whole gradients");
     next += t.tensors;
-    messages.push_back({next - 1, t.size, 0});
+    messages.push_back({next - 1, t.size});
   }
   if (next != profile.tensors.size()) return other("every gradient is sent");
   for (const Edge& edge : plan.edges) {
@@ -358,12 +386,12 @@ Answer<ExchangeableStep> exchangeable(const TraceIndex& index, const replaying::
 }
 
 bool is_whole(const GradientExchange& e, std::size_t collectives) {
-  return !e.sizes.empty() &&
+  return !e.sizes.empty() && e.anchors.size() == e.sizes.size() && !e.recorded.empty() &&
+         std::ranges::all_of(e.anchors, [&](std::uint32_t host) { return host < e.hosts.size(); }) &&
          std::ranges::all_of(e.issues,
                              [&](const auto& i) { return i.gradient < e.sizes.size() && i.host < e.hosts.size(); }) &&
-         std::ranges::all_of(e.recorded, [&](const auto& r) {
-           return r.collective < collectives && r.last < e.sizes.size();
-         });
+         std::ranges::all_of(e.recorded,
+                             [&](const auto& r) { return r.collective < collectives && r.last < e.sizes.size(); });
 }
 
 }  // namespace stepcast

@@ -8,11 +8,11 @@
 //   stream   | a2a         [1 2]               | a2a           recorded: one message of two gradients
 //   instead  | a2a   [1]         [2]                           one each: what else its stream carries keeps its turn
 //
-// A message waits for the hook that issues it and for the device's work before that, for what its stream was given
-// earlier, and takes its time. Whoever waited for the recorded message of a gradient waits for the new one. The host
-// pays for each message that it issues and no longer for those that it does not. All this is part of the blocks of the
-// step (step_blocks.hpp): another cut changes the times of free tasks only, and a gate that is shut lets nothing
-// through.
+// A message waits for the hook that issues it and for the device's work before that, for other workers, and for what
+// its stream was given earlier; then it takes its time. Whoever waited for the recorded message of a gradient waits for
+// the new one. The host pays for each message that it issues and no longer for those that it does not. All this is part
+// of the blocks of the step (step_blocks.hpp): another cut changes the times of free tasks only, and a gate that is
+// shut lets nothing through.
 //
 // Invariant: with all gates shut and the recorded messages in place nothing changes. Not modelled: messages that carry
 // gradients in another order than that of readiness; work that a plan adds (codecs); that a message which is sent at
@@ -38,7 +38,8 @@ struct Calibration;  // calibration.hpp
 struct GradientMessage {
   std::uint32_t last = 0;  ///< the last gradient that it waits for, in the order of readiness
   Bytes size;
-  Picoseconds time = 0;
+  Picoseconds late = 0;  ///< by which other workers issue it later
+  Picoseconds time = 0;  ///< from when all have issued it, and the one before has ended
 };
 
 struct GradientExchange {
@@ -52,7 +53,8 @@ struct GradientExchange {
   struct Recorded {
     std::uint32_t collective = 0, last = 0;
   };
-  std::vector<Picoseconds> hosts;  ///< recorded work of the host's tasks in which messages are issued
+  std::vector<Picoseconds> hosts;      ///< recorded work of the host's tasks in which messages are issued
+  std::vector<std::uint32_t> anchors;  ///< of each gradient, the one of `hosts` in which its hook ends
   std::vector<Issue> issues;
   std::vector<Recorded> recorded;  ///< in the order of issue
   std::vector<Bytes> sizes;        ///< of the gradients that are sent, in the order of readiness
@@ -60,9 +62,10 @@ struct GradientExchange {
 
   /// Free tasks of the blocks that belong to it: the hosts, and three for each gradient.
   [[nodiscard]] std::size_t free_tasks() const { return hosts.size() + 3 * sizes.size(); }
-  /// The times of its free tasks if these messages are sent, in the order of their last gradients; behind those in
-  /// `times`.
-  void append_times(std::span<const GradientMessage>, std::vector<Picoseconds>& times) const;
+  /// The times of its free tasks if these messages are sent, in the order of their last gradients, and the host takes
+  /// so much longer up to the end of each gradient's hook (none, or one value a gradient); behind those in `times`.
+  void append_times(std::span<const GradientMessage>, std::vector<Picoseconds>& times,
+                    std::span<const Picoseconds> slowed = {}) const;
   /// The same with the recorded messages in place.
   void append_recorded_times(std::vector<Picoseconds>& times) const;
 };
@@ -78,8 +81,9 @@ struct ExchangeableStep {
   GradientExchange exchange;
 };
 /// `collective_of` gives the place of an event among the collectives of the step, else no_index; `tensors` are the
-/// gradients of the profile. Inapplicable where the all-reduces of the step do not take its gradients with them (but for
-/// a hundredth of the bytes that become ready behind them), and where nobody is seen to wait for them.
+/// gradients of the profile, `issue` is what the host does for each message more. Inapplicable where the all-reduces of
+/// the step do not take its gradients with them, byte for byte (what becomes ready behind them may stay: gradients of
+/// divided tables), and where nobody is seen to wait for them.
 [[nodiscard]] Answer<ExchangeableStep> exchangeable(const TraceIndex&, const replaying::Calibration&,
                                                     std::span<const std::uint32_t> collective_of,
                                                     std::span<const Tensor> tensors, Seconds issue);

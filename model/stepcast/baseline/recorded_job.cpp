@@ -5,6 +5,7 @@
 #include <stepcast/baseline/recorded_job.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/prediction/alike.hpp>
+#include <stepcast/ranks/ranks.hpp>
 #include <stepcast/replay/calibration.hpp>
 #include <stepcast/replay/edits/recorded_transfers.hpp>
 #include <stepcast/trace/trace_index.hpp>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace stepcast {
@@ -39,7 +41,9 @@ std::optional<Operation> operation_named(std::string_view recorded) {
   return std::nullopt;
 }
 
-RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration, const Profile* profile) {
+/// `waiting` of several ranks: by event, for whoever came last.
+RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration, const Profile* profile,
+                     const std::unordered_map<std::uint32_t, Seconds>* waiting) {
   RecordedRank rank;
   const TraceIndex index(trace);
   const RecordedTransfers transfers(index, calibration.steps);
@@ -55,8 +59,12 @@ RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibrati
     std::uint32_t& number = numbers[task.index];
     if (number == no_index) {
       number = static_cast<std::uint32_t>(rank.collectives.size());
+      Seconds late = transfer->duration - transfer->least;
+      if (waiting != nullptr)
+        if (const auto known = waiting->find(task.index); known != waiting->end())
+          late = std::min(known->second, transfer->duration);
       rank.collectives.push_back(
-          {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least});
+          {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least, late});
     }
     rank.parts.push_back({number, task.work});
     free.push_back(t);
@@ -157,12 +165,20 @@ std::optional<Moved> moved(const RecordedRank& rank, Prices& prices) {
   return out;
 }
 
-/// The same with other messages of gradients. What a recorded message waited for others is waited for by the first
-/// message behind it, once. Nothing, too, where nobody knows what a message costs.
-std::optional<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messages, Prices& prices) {
+/// The same with other messages of gradients, for which others are as late as for the recorded one behind them.
+/// Compute and messages slow one another down where they run side by side (Contention), as far as they did not do so in
+/// the trace. Nothing, too, where nobody knows what a message costs.
+std::optional<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messages, Prices& prices,
+                           const Contention& contention) {
   const GradientExchange& exchange = *rank.exchange;
   std::vector<bool> is_exchanged(rank.collectives.size(), false);
-  for (const GradientExchange::Recorded& r : exchange.recorded) is_exchanged[r.collective] = true;
+  Seconds recorded;
+  std::vector<double> as_recorded(rank.collectives.size(), 1), without_messages = as_recorded;
+  for (const GradientExchange::Recorded& r : exchange.recorded) {
+    is_exchanged[r.collective] = true;
+    without_messages[r.collective] = 0;
+    recorded += rank.collectives[r.collective].duration - rank.collectives[r.collective].late;
+  }
   std::vector<double> factors;
   Moved out;
   for (std::size_t i = 0; i < rank.collectives.size(); ++i) {
@@ -173,22 +189,43 @@ std::optional<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage
     if (!is_exchanged[i]) ++out.messages;
   }
   RecordedCollective all_reduce = rank.collectives[exchange.recorded.front().collective];
-  auto waited = exchange.recorded.begin();
+  auto behind = exchange.recorded.begin();
+  Seconds sent;
   for (GradientMessage& m : messages) {
     all_reduce.size = m.size;
     const std::optional<Seconds> price = prices.of(all_reduce);
     if (!price) return std::nullopt;
-    Seconds late;
-    for (; waited != exchange.recorded.end() && waited->last <= m.last; ++waited)
-      late = std::max(late, rank.collectives[waited->collective].waiting());
-    m.time = picoseconds_of(std::min(longest_sending, late + *price));
-    out.sent += late + *price;
+    while (behind + 1 != exchange.recorded.end() && behind->last < m.last) ++behind;
+    m.late = picoseconds_of(std::min(longest_sending, rank.collectives[behind->collective].late));
+    m.time = picoseconds_of(std::min(longest_sending, *price));
+    sent += *price;
   }
+  out.sent += sent;
   if (!(out.sent < longest_sending)) return std::nullopt;
-  out.step = rank.step(factors, messages);
   out.messages += messages.size();
-  for (GradientMessage& m : messages) m.time = 0;
-  out.without = rank.step(std::vector<double>(factors.size(), 0), messages);
+  std::vector<GradientMessage> nothing = messages;
+  for (GradientMessage& m : nothing) m.late = m.time = 0;
+  out.step = rank.step(factors, messages);
+  const double network = contention.network_under_compute, compute = contention.compute_under_communication;
+  if (sent > Seconds(0) && (network != 1 || compute != 1)) {
+    const auto hidden = [](Seconds all, Seconds step, Seconds without) {
+      return std::clamp(all - (step - without), Seconds(0), all);
+    };
+    const Seconds before = hidden(recorded, rank.step(as_recorded), rank.step(without_messages));
+    const double beside = hidden(sent, out.step, rank.step(factors, nothing)) / sent;
+    // Beside a message run the hooks behind it; what was beside recorded messages may have been anywhere.
+    std::vector<Picoseconds> slowed(exchange.sizes.size(), 0);
+    const double more = (beside - before / sent) * (1 - 1 / compute);
+    for (GradientMessage& m : messages) {
+      m.time = std::llround(static_cast<double>(m.time) * (1 + beside * (network - 1)));
+      const Picoseconds time = std::llround(static_cast<double>(m.time) * more);
+      if (more > 0) slowed[std::min<std::size_t>(m.last + 1, slowed.size() - 1)] += time;
+      else
+        for (Picoseconds& each : slowed) each += time / std::ssize(slowed);
+    }
+    out.step = rank.step(factors, messages, slowed);
+  }
+  out.without = rank.step(std::vector<double>(factors.size(), 0), nothing);
   return out;
 }
 
@@ -275,9 +312,10 @@ Seconds RecordedRank::step(std::span<const double> factors) const {
   return seconds_of(blocks.period(times));
 }
 
-Seconds RecordedRank::step(std::span<const double> factors, std::span<const GradientMessage> messages) const {
+Seconds RecordedRank::step(std::span<const double> factors, std::span<const GradientMessage> messages,
+                           std::span<const Picoseconds> slowed) const {
   std::vector<Picoseconds> times = times_of(*this, factors);
-  exchange->append_times(messages, times);
+  exchange->append_times(messages, times, slowed);
   return seconds_of(blocks.period(times));
 }
 
@@ -313,8 +351,9 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
   if (!plan) return Inapplicable{plan.reason()};
   const Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
   if (!messages) return Inapplicable{messages.reason()};
-  Answer<Prediction> out = slowest_on(
-      *this, cluster, spec, [&](const RecordedRank& rank, Prices& prices) { return moved(rank, *messages, prices); });
+  Answer<Prediction> out = slowest_on(*this, cluster, spec, [&](const RecordedRank& rank, Prices& prices) {
+    return moved(rank, *messages, prices, cluster.contention);
+  });
   if (!out) return out;
   out->of_recorded_step = true;
   out->warnings.insert(out->warnings.begin(), exchanged_note(ranks.front(), *messages));
@@ -324,12 +363,16 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
 Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile* profile) {
   RecordedJob job;
   job.workers = std::ssize(traces);
+  std::optional<RunOfRanks> run;
+  if (traces.size() > 1 && profile != nullptr) run = run_of(traces);
   for (const Trace& trace : traces) {
     const Answer<std::unique_ptr<replaying::Calibration>> calibration = replaying::calibration_of(trace);
     if (!calibration) return Inapplicable{calibration.reason()};
     if (!works_in_program_order((*calibration)->taken_apart.graph))
       return Inapplicable{trace.source + " has a step whose work does not follow program order"};
-    RecordedRank rank = rank_of(trace, **calibration, profile);
+    std::optional<std::unordered_map<std::uint32_t, Seconds>> waiting;
+    if (run) waiting = run->waiting_of(job.ranks.size());
+    RecordedRank rank = rank_of(trace, **calibration, profile, waiting ? &*waiting : nullptr);
     if (rank.collectives.empty()) return Inapplicable{trace.source + " has no collectives in the step that is rebuilt"};
     job.workers = std::max(job.workers, trace.world_size);
     for (const RecordedCollective& c : rank.collectives) job.workers = std::max(job.workers, c.group_size);

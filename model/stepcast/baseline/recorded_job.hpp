@@ -39,6 +39,7 @@ struct RecordedCollective {
   std::int64_t group_size = -1;  ///< workers; -1: not known, taken for all
   Seconds duration;              ///< as recorded
   Seconds least;                 ///< without waiting for other workers, as far as steps that are alike tell it
+  Seconds late{};                ///< by which the last worker came later; of one rank alone all beyond `least`
 
   [[nodiscard]] Seconds waiting() const { return duration - least; }
 };
@@ -58,7 +59,9 @@ struct RecordedRank {
   /// The step if each collective takes `factors[i]` times what it was recorded to take.
   [[nodiscard]] Seconds step(std::span<const double> factors) const;
   /// The same with these messages of gradients in place of the recorded ones. Requires `exchange`.
-  [[nodiscard]] Seconds step(std::span<const double> factors, std::span<const GradientMessage>) const;
+  /// `slowed`: GradientExchange::append_times.
+  [[nodiscard]] Seconds step(std::span<const double> factors, std::span<const GradientMessage>,
+                             std::span<const Picoseconds> slowed = {}) const;
 };
 
 struct RecordedJob {

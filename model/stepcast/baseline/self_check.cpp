@@ -5,6 +5,7 @@
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/recommend.hpp>
+#include <stepcast/prediction/training_run.hpp>
 #include <stepcast/ranks/ranks.hpp>
 
 #include <algorithm>
@@ -28,8 +29,9 @@ bool SelfCheck::trusted() const {
 }
 
 bool SelfCheck::models_another_job() const {
-  return as_traced && !of_recorded_step && (!as_traced->known() || !as_traced->left_out.empty() ||
-                       std::abs(as_traced->relative_error()) > AsTraced::largest_trusted_error);
+  return as_traced && !of_recorded_step &&
+         (!as_traced->known() || !as_traced->left_out.empty() ||
+          std::abs(as_traced->relative_error()) > AsTraced::largest_trusted_error);
 }
 
 std::string SelfCheck::caution() const {
@@ -146,7 +148,9 @@ SelfCheck recorded_only(const Documents& documents, std::string refusal) {
   return check;
 }
 
-SelfCheck self_check_of(const Documents& documents, const Profile& profile, bool recorded) {
+namespace {
+
+SelfCheck checked(const Documents& documents, const Profile& profile, bool recorded) {
   SelfCheck check = self_check_of(documents);
   check.cautions = profile.cautions;
   if (!(profile.measured_step() > Seconds(0))) return check;
@@ -162,7 +166,28 @@ SelfCheck self_check_of(const Documents& documents, const Profile& profile, bool
   return check;
 }
 
+}  // namespace
+
+SelfCheck self_check_of(const Documents& documents, const Profile& profile) {
+  return checked(documents, profile, false);
+}
+
+SelfCheck recorded_check_of(const Documents& documents, const Profile& profile, std::string_view where) {
+  SelfCheck check = checked(documents, profile, true);
+  if (!check.recorded) {
+    const Answer<RecordedJob> job = recorded_job_of(documents.traces, &profile);
+    throw InputError(std::string(where), "traces of several workers whose step can be rebuilt",
+                     job ? check.missing : job.reason());
+  }
+  if (const std::string why = check.recorded->fixed(); !why.empty())
+    throw InputError(std::string(where), "gradients whose messages can be exchanged", why);
+  check.by_request = true;
+  return check;
+}
+
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
+  if (check.by_request && !check.exchanges(question))
+    throw InputError("--recorded", "the job as it was recorded", "one that is changed");
   options.baseline = check.in_use(question);
   if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
   if (check.exchanges(question)) {
@@ -178,9 +203,19 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
 
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   if (!question.divides(plan) && check.exchanges(question)) {
-    Answer<Prediction> exchanged =
-        check.recorded->with(plan.strategy, *question.profile(), question.cluster());
-    if (exchanged) return exchanged;
+    const auto with = [&](const PlanSpec& spec) {
+      return check.recorded->with(spec, *question.profile(), question.cluster());
+    };
+    Answer<Prediction> exchanged = with(plan.strategy);
+    if (exchanged && question.iterations() > 0)
+      add_run(*exchanged, question.iterations(), [&](const PlanSpec& spec) -> Answer<Seconds> {
+        const Answer<Prediction> other = with(spec);
+        if (!other) return Inapplicable{other.reason()};
+        return other->iteration;
+      });
+    if (exchanged || check.by_request) return exchanged;
+  } else if (check.by_request) {
+    return Inapplicable{"the recorded step is that of the job as it was, and of plans that divide the batch only"};
   }
   Answer<Prediction> answer = question.answer(plan);
   if (const std::string caution = check.caution(); answer && !caution.empty())

@@ -19,6 +19,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -36,6 +37,7 @@ struct SelfCheck {
   std::optional<AsTraced> as_traced{};    ///< the traced job by the model that gives advice; nothing: not asked
   std::optional<RecordedJob> recorded{};  ///< the job itself, where no plan stands for it (or it is asked for so)
   bool of_recorded_step = false;          ///< what stands beside it is that job, with other messages of gradients
+  bool by_request = false;                ///< nothing but the recorded step may answer (recorded_check_of)
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
@@ -71,18 +73,20 @@ struct SelfCheck {
 /// A replay of every trace, and who waited for whom where there are several; of a profile the reason why there is none.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.
-/// `recorded`: the job itself is answered by, also where a plan stands for it.
-[[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&, bool recorded = false);
+[[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
+/// The same of a job that is answered by its recorded step, also where a plan stands for it. Throws InputError, naming
+/// `where` ("--recorded"), where that cannot be rebuilt, or its messages cannot be exchanged.
+[[nodiscard]] SelfCheck recorded_check_of(const Documents&, const Profile&, std::string_view where);
 
 /// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells
 /// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages and do nothing
-/// else.
+/// else; for all others it is only where the recorded step was not asked for.
 [[nodiscard]] Answer<Prediction> checked_answer(const SelfCheck&, const PreparedQuestion&, const Plan&);
 
-/// A ranking over what runs today. Where that is a recorded job for which no plan stands, plans exchange the messages of
-/// its gradients; where these cannot be exchanged it is ranked alone, or, if plans are named or all are asked for, left
-/// out, and they are compared with one another: what the profile says of them is said of another job. The check has to
-/// outlive the ranking.
+/// A ranking over what runs today. Where that is a recorded job for which no plan stands, plans exchange the messages
+/// of its gradients; where these cannot be exchanged it is ranked alone, or, if plans are named or all are asked for,
+/// left out, and they are compared with one another: what the profile says of them is said of another job. The check
+/// has to outlive the ranking. Throws InputError where the recorded step is asked for, and the question changes the job.
 void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
 
 /// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt

@@ -401,8 +401,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   const Strategy* ddp = strategy_named("ddp");
   const PlanSpec standard_ddp{ddp, standard_options(*ddp)};
   const Answer<Prediction> baseline =
-      options.baseline ? Answer<Prediction>(*options.baseline)
-                       : predicted_by(options, profile, cluster, standard_ddp);
+      options.baseline ? Answer<Prediction>(*options.baseline) : predicted_by(options, profile, cluster, standard_ddp);
   if (!baseline)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run an all-reduce", baseline.reason());
   ranking.baseline = *baseline;

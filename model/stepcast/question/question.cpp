@@ -158,6 +158,8 @@ PlanSpec PreparedQuestion::after_changes(const PlanSpec& strategy) const {
   return plan_after(state_->question.changes, strategy);
 }
 
+double PreparedQuestion::iterations() const { return state_->question.iterations; }
+
 LayoutOptions PreparedQuestion::layout_options() const {
   const Question& q = state_->question;
   LayoutOptions options;

@@ -75,6 +75,8 @@ class PreparedQuestion {
   [[nodiscard]] const Cluster& cluster() const;
   /// The model as units that a layout can divide. Inapplicable where it cannot be taken apart.
   [[nodiscard]] const Answer<Workload>& workload() const;
+  /// Question::iterations.
+  [[nodiscard]] double iterations() const;
   /// Batch and memory of layouts.
   [[nodiscard]] LayoutOptions layout_options() const;
   /// True when the answer for the plan is that of a layout.

@@ -10,8 +10,8 @@ SelfCheck check_of(const PredictionReport& report) {
 }
 
 SelfCheck check_of(const RankingReport& report) {
-  const bool of_recorded_step = std::ranges::any_of(
-      report.ranking.exact, [](const RankedPlan& p) { return p.prediction.of_recorded_step; });
+  const bool of_recorded_step =
+      std::ranges::any_of(report.ranking.exact, [](const RankedPlan& p) { return p.prediction.of_recorded_step; });
   return of_recorded_step ? report.check.for_recorded_step() : report.check;
 }
 

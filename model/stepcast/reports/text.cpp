@@ -210,7 +210,7 @@ void write_prediction(std::ostream& out, const PredictionReport& report) {
   out << '\n';
   write_breakdown(out, p);
   out << '\n';
-  write_labelled(out, "path", path_text(p.critical_path));
+  if (!p.critical_path.empty()) write_labelled(out, "path", path_text(p.critical_path));
   if (report.cycle)
     write_labelled(out, "cycle",
                    path_text(report.cycle->tasks) + ", and again " + counted(report.cycle->steps, "step") +

@@ -312,7 +312,7 @@ std::vector<Ready> in_order_of_readiness(const StepAnatomy& step, std::span<cons
 
 /// The reductions of a step in the order of issue, each with the gradients that became ready since the one before.
 std::vector<GradientReduction> reductions_of(std::span<const TracedCollective> collectives, const StepAnatomy& step,
-                                     std::span<const Tensor> gradients) {
+                                             std::span<const Tensor> gradients) {
   const std::vector<Ready> ready = in_order_of_readiness(step, gradients);
   std::vector<GradientReduction> reductions;
   for (std::size_t c = 0; c < collectives.size(); ++c)

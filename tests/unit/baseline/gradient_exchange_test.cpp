@@ -50,7 +50,8 @@ std::vector<GradientMessage> recorded_messages(const RecordedRank& rank) {
   for (const GradientExchange::Recorded& r : rank.exchange->recorded) {
     Bytes size;
     for (; first <= r.last; ++first) size += rank.exchange->sizes[first];
-    out.push_back({r.last, size, picoseconds_of(rank.collectives[r.collective].duration)});
+    const RecordedCollective& c = rank.collectives[r.collective];
+    out.push_back({r.last, size, picoseconds_of(c.late), picoseconds_of(c.duration - c.late)});
   }
   return out;
 }
@@ -99,8 +100,8 @@ TEST_CASE("gradient exchange: a slower network never makes a step shorter, nor d
     CAPTURE(plan);
     Seconds last(1e9);
     for (const double gigabits : {0.3, 1.0, 3.0, 100.0}) {
-      const Answer<Prediction> p = two.job.with(plan_spec_of(plan), two.profile,
-                                                test::plain_cluster(2, gigabits_per_second(gigabits)));
+      const Answer<Prediction> p =
+          two.job.with(plan_spec_of(plan), two.profile, test::plain_cluster(2, gigabits_per_second(gigabits)));
       REQUIRE(static_cast<bool>(p));
       CHECK(p->of_recorded_step);
       CHECK(text_of(p->plan) == plan);

@@ -127,11 +127,31 @@ TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unle
   REQUIRE(alone.exact.size() == 1);
   CHECK(check.is_recorded(alone.exact.front().prediction.plan));
   REQUIRE(alone.inapplicable.size() == 1);
-  CHECK(alone.inapplicable.front().reason == check.as_traced->left_out);
+  CHECK(alone.inapplicable.front().reason.starts_with(check.as_traced->left_out + "; "));
   RecommendOptions all{.by_step = true};
   rank_over_what_runs(all, check, question);
   CHECK_FALSE(all.baseline);  // nothing is compared with another job
   CHECK(recommended(profile, cluster, all).exact.size() > 5);
+  // Where the sizes of its gradients are known their messages are exchanged in the recorded step.
+  check.recorded = *recorded_job_of(documents.traces, &profile);
+  check.recorded->alone = lone_step_time(profile);
+  REQUIRE(check.exchanges(question));
+  RecommendOptions exchanging;
+  rank_over_what_runs(exchanging, check, question);
+  const Ranking exchanged = recommended(profile, cluster, exchanging);
+  CHECK(exchanged.exact.size() > 3);
+  CHECK_FALSE(exchanged.holds);
+  for (const RankedPlan& plan : exchanged.exact)
+    CHECK(plan.prediction.of_recorded_step != check.is_recorded(plan.prediction.plan));
+  CHECK(check.caution() != "");
+  CHECK(check.for_recorded_step().caution() == "");
+  const Answer<Prediction> ddp = checked_answer(check, question, plan_of("ddp"));
+  const Answer<Prediction> dear = checked_answer(check, question, plan_of("dear"));
+  REQUIRE(ddp);
+  REQUIRE(dear);
+  CHECK(ddp->of_recorded_step);
+  CHECK_FALSE(dear->of_recorded_step);  // it does more than that: by the model of layers, and doubtful
+  CHECK(dear->warnings.back().ends_with("doubtful"));
   // A job that is changed is no longer the one that was recorded.
   CHECK_FALSE(check.in_use(PreparedQuestion({.profile = profile, .cluster = cluster, .changes = scenario_of("amp")})));
 }

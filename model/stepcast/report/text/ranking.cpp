@@ -164,7 +164,8 @@ void write_recorded(std::ostream& out, const RankingReport& report) {
 void write_advice(std::ostream& out, const RankingReport& report) {
   const RankedPlan& best = report.ranking.exact.front();
   const Prediction& p = best.prediction;
-  write_labelled(out, "best plan", text_of(p.plan));
+  write_labelled(out, "best plan",
+                 report.check.is_recorded(p.plan) ? "the job as it was recorded" : text_of(p.plan));
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
   write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
   if (p.run) write_run(out, *p.run);
