@@ -6,9 +6,11 @@
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/replay/calibration.hpp>
+#include <stepcast/replay/edits/recorded_transfers.hpp>
 #include <stepcast/schedule/schedule.hpp>
 
 #include "helpers/plan_cases.hpp"
+#include "helpers/random_input.hpp"
 #include "helpers/shared_data.hpp"
 
 #include <doctest/doctest.h>
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +94,64 @@ TEST_CASE("gradient exchange: recorded messages exchanged for themselves leave t
     const TracedJob job = traced({path});
     REQUIRE(job.job.fixed() == "");
     check_identity(job.job.ranks.front(), scheduled(path), 0.005);
+  }
+}
+
+TEST_CASE("gradient exchange: with any messages the step is that of a graph in which only they are sent") {
+  test::Draw draw(7);
+  for (const char* name : {"gpt-cpu-ddp-rank0", "gpt-cpu-ddp-rank1"}) {
+    CAPTURE(name);
+    const test::File file(shipped(name));
+    const Trace trace = trace_of(file.source());
+    const Profile profile = profile_of(trace, {});
+    const auto calibration = replaying::calibration_of(trace);
+    REQUIRE(static_cast<bool>(calibration));
+    const TraceIndex index(trace);
+    const RecordedTransfers transfers(index, (*calibration)->steps);
+    std::vector<std::uint32_t> collective_of(trace.events.size(), no_index), parts;
+    const TaskGraph& recorded = (*calibration)->taken_apart.graph;
+    for (std::uint32_t t = 0; t < recorded.tasks.size(); ++t)
+      if (recorded.tasks[t].kind == TaskKind::transfer && transfers.of(recorded.tasks[t].index) != nullptr) {
+        collective_of[recorded.tasks[t].index] = 0;
+        parts.push_back(t);
+      }
+    const Answer<ExchangeableStep> step =
+        exchangeable(index, **calibration, collective_of, profile.tensors, profile.communication.message);
+    REQUIRE(static_cast<bool>(step));
+    const GradientExchange& exchange = step->exchange;
+    std::vector<std::uint32_t> free = parts;
+    free.insert(free.end(), step->free.begin(), step->free.end());
+    const StepBlocks blocks = blocks_of(step->graph, free);
+    for (int round = 0; round < 50; ++round) {
+      std::vector<GradientMessage> messages;
+      const auto gradients = static_cast<int>(exchange.sizes.size());
+      for (int k = draw.whole(0, 9); k < gradients - 1; k += draw.whole(1, 40))
+        messages.push_back({static_cast<std::uint32_t>(k),
+                            {},
+                            draw.whole(0, 5) * 1'000'000'000LL,
+                            draw.whole(0, 90) * 1'000'000'000LL});
+      messages.push_back({static_cast<std::uint32_t>(gradients - 1), {}, 0, 7'000'000'000});
+      std::vector<Picoseconds> times(parts.size(), 0);
+      exchange.append_times(messages, times);
+      // The same by hand: a gate that is shut is no arc.
+      std::set<std::uint32_t> shut;
+      TaskGraphBuilder builder;
+      for (const Resource& resource : step->graph.resources) builder.add_resource(resource);
+      std::vector<Task> tasks = step->graph.tasks;
+      for (std::size_t f = 0; f < free.size(); ++f) {
+        if (times[f] < 0) shut.insert(free[f]);
+        tasks[free[f]].work = std::max<Picoseconds>(0, times[f]);
+      }
+      for (const Task& task : tasks) (void)builder.add_task(task);
+      for (std::uint32_t t = 0; t < tasks.size(); ++t)
+        for (const Arc& arc : step->graph.successors(t))
+          if (!shut.contains(t)) builder.add_arc(t, arc.task, arc.lag);
+      builder.graph().marker = step->graph.marker;
+      const TaskGraph by_hand = builder.build();
+      REQUIRE(flaw_of(by_hand) == "");
+      CHECK(shut.size() == exchange.sizes.size());  // of each gradient its gate, or what spreads the next one's arrival
+      CHECK(std::abs(blocks.period(times) - schedule(by_hand).period) <= 1000);
+    }
   }
 }
 
