@@ -41,10 +41,10 @@ std::int64_t whole_number_of(const JsonNode& object, const char* key, double low
 }
 
 const std::vector<std::string> input_keys{
-    "profile", "traces",    "figure",     "cluster",      "workers",         "plan",
-    "over",    "model",     "device",     "global_batch", "single_worker_s", "extra_optimizer_s",
-    "logs",    "operation", "size_bytes", "pipeline",     "cached_share",    "loader_workers",
-    "steps",   "part"};
+    "profile", "traces",    "figure",       "cluster",      "workers",         "plan",
+    "over",    "model",     "device",       "global_batch", "single_worker_s", "extra_optimizer_s",
+    "logs",    "operation", "size_bytes",   "pipeline",     "cached_share",    "loader_workers",
+    "steps",   "part",      "traced_step_s"};
 const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
                                          "inputs",    "measured_s", "measured_ratio", "spread_s",
                                          "tolerance", "split",      "recorded_error", "excluded"};
@@ -99,13 +99,15 @@ void read_feeding(const JsonNode& inputs, CaseInputs& in) {
 
 /// What is compared of a recorded job.
 std::string figure_of(const JsonNode& inputs) {
-  const std::vector<std::string> known{"as_traced",  "rebuilt",     "forecast",  "schedule",
-                                       "unevenness", "slow_worker", "slow_stage"};
+  const std::vector<std::string> known{"as_traced", "exchanged",  "rebuilt",     "forecast",
+                                       "schedule",  "unevenness", "slow_worker", "slow_stage"};
   const JsonNode node = inputs.at("figure");
   const std::string figure = node.text();
   if (std::ranges::find(known, figure) != known.end()) return figure;
   node.refuse("a figure of a recorded job, such as as_traced or rebuilt", did_you_mean(figure, known));
 }
+/// A plan in the step of the traces, measured apart from them.
+bool is_exchanged(const CaseInputs& in) { return in.figure == "exchanged"; }
 bool is_ratio(std::string_view figure) { return figure == "unevenness" || figure.starts_with("slow"); }
 
 CaseInputs inputs_of(const JsonNode& object) {
@@ -123,6 +125,7 @@ CaseInputs inputs_of(const JsonNode& object) {
   if (object.has("plan") && has_layout(object.text("plan"))) in.layout = plan.layout;
   in.over = layout_plan_at(object, "over").gradients;
   in.single_worker = Seconds(number_of(object, "single_worker_s", 0));
+  in.traced_step = Seconds(number_of(object, "traced_step_s", 0));
   in.extra_optimizer = Seconds(number_of(object, "extra_optimizer_s", 0));
   in.size = Bytes(number_of(object, "size_bytes", 0));
   if (object.has("operation")) read_operation(object, in);
@@ -136,6 +139,7 @@ CaseInputs inputs_of(const JsonNode& object) {
 Subject subject_of(const JsonNode& inputs, const CaseInputs& in) {
   if (inputs.has("operation")) return Subject::operation;
   if (!in.logs.empty()) return Subject::collective;
+  if (is_exchanged(in)) return Subject::step;
   if (!in.traces.empty()) return is_ratio(in.figure) ? Subject::ratio : Subject::replay;
   if (in.over.strategy) return Subject::ratio;
   return in.plan.strategy ? Subject::step : Subject::replay;
@@ -153,8 +157,13 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
   if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
     throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
   const bool described = !c.inputs.model.empty() || (c.inputs.layout && c.inputs.profile.empty());
-  const bool pipelined = !c.inputs.traces.empty();
-  if (pipelined) refuse_beside_traces(inputs);
+  const bool exchanged = is_exchanged(c.inputs), pipelined = !c.inputs.traces.empty() && !exchanged;
+  if (inputs.has("traced_step_s") && !exchanged)
+    inputs.at("traced_step_s").refuse("it beside the figure exchanged, whose traces a profiler slowed down");
+  if (exchanged && (c.inputs.layout || c.inputs.part || c.inputs.steps != 1 || inputs.has("profile")))
+    throw InputError(inputs.place("figure"), "traces, a cluster and a plan without a layout", "more than that");
+  if (exchanged) require("plan");
+  else if (pipelined) refuse_beside_traces(inputs);
   else if (described)
     for (const char* key : {"model", "device", "global_batch", "workers"}) require(key);
   else require(communication ? "size_bytes" : "profile");

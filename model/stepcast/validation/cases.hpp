@@ -52,9 +52,11 @@ struct CaseInputs {
   double steps = 1;                            ///< Subject::step: the measured time covers this many steps
   Seconds Breakdown::*part = nullptr;          ///< Subject::step: only this part of the step is compared
   Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
+  Seconds traced_step;            ///< "exchanged": of the traced job without its profiler; 0: as it is in the traces
   Seconds extra_optimizer;        ///< cost of the update that the single-worker step does not contain
   std::vector<std::string> logs;  ///< Subject::collective: files to fit
-  /// Files of one job, and what is compared: its step by the model that gives advice, "as_traced" (as_traced.hpp); of a
+  /// Files of one job, and what is compared: its step by the model that gives advice, "as_traced" (as_traced.hpp); its
+  /// recorded step with the messages of a plan, "exchanged" (recorded_job.hpp; Subject::step, measured apart); of a
   /// pipelined job (pipeline_replay.hpp) "rebuilt", "forecast", "schedule" (all Subject::replay), "unevenness",
   /// "slow_worker", "slow_stage" (Subject::ratio).
   std::vector<std::string> traces;

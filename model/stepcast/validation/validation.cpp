@@ -276,6 +276,24 @@ void predict_as_traced(const ValidationCase& c, const Library& library, CaseResu
   result.measured = found->measured.value();
 }
 
+/// The recorded step with other messages, and of a job whose profiler slowed it down what they change of its own step.
+void predict_exchanged(const ValidationSuite& suite, const ValidationCase& c, const Library& library,
+                       CaseResult& result) {
+  const Documents documents{traces_of(c, library), {}, {}};
+  const Profile profile = profile_of(documents, {});
+  const RecordedJob job = *recorded_check_of(documents, profile, "figure").recorded;
+  const Answer<Prediction> prediction = job.with(c.inputs.plan, profile, library.cluster(suite, c.inputs));
+  if (!prediction) {
+    result.reason = prediction.reason();
+    return;
+  }
+  const Seconds profiler = c.inputs.traced_step > Seconds(0) ? job.step() - c.inputs.traced_step : Seconds(0);
+  result.predicted_any = true;
+  result.predicted = (prediction->iteration - profiler).value();
+  result.low = (prediction->interval_low - profiler).value();
+  result.high = (prediction->interval_high - profiler).value();
+}
+
 void predict_pipelined(const ValidationCase& c, const Library& library, CaseResult& result) {
   const std::vector<Trace> traces = traces_of(c, library);
   const Answer<PipelineReplay> replay = pipeline_replay_of(traces);
@@ -297,7 +315,8 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
     switch (c.subject) {
       case Subject::step:
       case Subject::ratio:
-        if (!c.inputs.traces.empty()) predict_pipelined(c, library, result);
+        if (c.inputs.figure == "exchanged") predict_exchanged(suite, c, library, result);
+        else if (!c.inputs.traces.empty()) predict_pipelined(c, library, result);
         else if (c.inputs.model.empty() && !c.inputs.layout) predict_step(suite, c, library, result);
         else predict_layout(suite, c, library, result);
         break;
