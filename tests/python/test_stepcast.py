@@ -521,3 +521,25 @@ def test_one_question_with_a_layout_a_whatif_and_a_strategy():
     assert 'id="asked"' in page
     with pytest.raises(stepcast.InputError):
         stepcast.predict(profile, cluster, "layout(tp=2)/nonsense")
+
+
+def test_messages_of_a_job_that_no_plan_stands_for_are_exchanged_in_its_recorded_step():
+    trace = (ROOT.parent / "shared/traces/facebookresearch__HolisticTraceAnalysis" /
+             "trace_diff__control__control.json.gz")
+    if not trace.exists():
+        pytest.skip(f"no file {trace}")
+    profile = stepcast.read(trace)
+    assert profile.check.as_traced.plan == "recorded" and "alltoall" in profile.check.caution
+    slow, fast = (stepcast.Cluster(workers=8, per_node=8, inside=inside) for inside in ("5 GB/s", "200 GB/s"))
+    ranking = pickle.loads(pickle.dumps(stepcast.recommend(profile, slow)))
+    plans = {plan.prediction.plan: plan.prediction for plan in ranking.exact}
+    assert {"recorded", "wfbp"} < set(plans) and any(name.startswith("ddp") for name in plans)
+    assert not plans["recorded"].of_recorded_step and plans["wfbp"].of_recorded_step
+    assert "CAUTION" not in ranking.to_text() and json.loads(ranking.to_json())["replay"]["trusted"]
+    assert "dear" in ranking.inapplicable
+    one = stepcast.predict(profile, slow, "wfbp")
+    assert one.iteration_s == pytest.approx(plans["wfbp"].iteration_s)
+    assert not any("doubtful" in warning for warning in one.warnings)
+    assert stepcast.predict(profile, fast, "wfbp").iteration_s < one.iteration_s
+    dear = stepcast.predict(profile, slow, "dear")
+    assert not dear.of_recorded_step and "doubtful" in dear.warnings[-1]
