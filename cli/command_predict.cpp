@@ -64,8 +64,10 @@ ExitCode predict(const PredictFlags& flags) {
   if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)
-        .prediction(out, {profile, question.cluster(), asked.check, *prediction,
-                          pacing_cycle_of(profile, question.cluster(), prediction->plan)});
+        .prediction(out,
+                    {profile, question.cluster(), asked.check, *prediction,
+                     prediction->of_recorded_step ? std::nullopt
+                                                  : pacing_cycle_of(profile, question.cluster(), prediction->plan)});
   });
   return answered;
 }

@@ -72,7 +72,7 @@ void fields(A& a, RecordedRank& r) {
 }
 template <class A>
 void fields(A& a, RecordedJob& j) {
-  a(j.ranks, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.alone);
+  a(j.ranks, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.work);
 }
 template <class A>
 void fields(A& a, SelfCheck& c) {

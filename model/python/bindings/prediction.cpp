@@ -80,8 +80,9 @@ namespace {
 void write_json(std::ostream& out, const PredictionResult& r) {
   if (!r.question) {
     const Profile& profile = r.profile->profile;
-    report_named("json")->prediction(out, {profile, *r.cluster, r.profile->check, r.prediction,
-                                           pacing_cycle_of(profile, *r.cluster, r.prediction.plan)});
+    report_named("json")->prediction(
+        out, {profile, *r.cluster, r.profile->check, r.prediction,
+              r.prediction.of_recorded_step ? std::nullopt : pacing_cycle_of(profile, *r.cluster, r.prediction.plan)});
     return;
   }
   report_named("json")->layout(out, layout_report_of(*r.question, r.profile->check, *r.prediction.layout));

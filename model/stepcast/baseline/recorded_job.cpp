@@ -114,6 +114,12 @@ class Prices {
     return std::nullopt;
   }
 
+  [[nodiscard]] std::int64_t count_of_kept() const {
+    std::int64_t count = 0;
+    for (const auto& [why, times] : kept) count += times;
+    return count;
+  }
+
   std::map<std::string, std::int64_t> kept;  ///< reason and how many
   std::int64_t neighbours = 0;
 
@@ -149,8 +155,8 @@ struct Moved {
 };
 constexpr Seconds longest_sending(1e4);
 
-/// Nothing where picoseconds do not fit into 64 bits.
-std::optional<Moved> moved(const RecordedRank& rank, Prices& prices) {
+/// Inapplicable where picoseconds do not fit into 64 bits.
+Answer<Moved> moved(const RecordedRank& rank, Prices& prices) {
   std::vector<double> factors;
   Moved out;
   for (const RecordedCollective& c : rank.collectives) {
@@ -158,7 +164,7 @@ std::optional<Moved> moved(const RecordedRank& rank, Prices& prices) {
     factors.push_back(time / c.duration);
     out.sent += time;
   }
-  if (!(out.sent < longest_sending)) return std::nullopt;
+  if (!(out.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
   out.step = rank.step(factors);
   out.without = rank.step(std::vector<double>(factors.size(), 0));
   out.messages = rank.collectives.size();
@@ -167,9 +173,9 @@ std::optional<Moved> moved(const RecordedRank& rank, Prices& prices) {
 
 /// The same with other messages of gradients, for which others are as late as for the recorded one behind them.
 /// Compute and messages slow one another down where they run side by side (Contention), as far as they did not do so in
-/// the trace. Nothing, too, where nobody knows what a message costs.
-std::optional<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messages, Prices& prices,
-                           const Contention& contention) {
+/// the trace. Inapplicable, too, where nobody knows what a message costs.
+Answer<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messages, Prices& prices,
+                    Prices& prices_of_messages, const Contention& contention) {
   const GradientExchange& exchange = *rank.exchange;
   std::vector<bool> is_exchanged(rank.collectives.size(), false);
   Seconds recorded;
@@ -193,15 +199,15 @@ std::optional<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage
   Seconds sent;
   for (GradientMessage& m : messages) {
     all_reduce.size = m.size;
-    const std::optional<Seconds> price = prices.of(all_reduce);
-    if (!price) return std::nullopt;
+    const std::optional<Seconds> price = prices_of_messages.of(all_reduce);
+    if (!price) return Inapplicable{"a message of its gradients: " + prices_of_messages.kept.begin()->first};
     while (behind + 1 != exchange.recorded.end() && behind->last < m.last) ++behind;
     m.late = picoseconds_of(std::min(longest_sending, rank.collectives[behind->collective].late));
     m.time = picoseconds_of(std::min(longest_sending, *price));
     sent += *price;
   }
   out.sent += sent;
-  if (!(out.sent < longest_sending)) return std::nullopt;
+  if (!(out.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
   out.messages += messages.size();
   std::vector<GradientMessage> nothing = messages;
   for (GradientMessage& m : nothing) m.late = m.time = 0;
@@ -237,6 +243,22 @@ Seconds calibration_step(std::span<const RecordedRank> ranks) {
   return slowest;
 }
 
+/// The links inside a machine, where it holds the traced job and they contradict what its collectives took there.
+std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
+  if (job.workers > cluster.devices_per_node || job.workers < 2) return {};
+  const Answer<Cluster> there = resized(cluster, job.workers);
+  if (!there) return {};
+  Prices prices(*there, job.workers);
+  Seconds recorded, priced;
+  for (const RecordedCollective& c : job.ranks.front().collectives)
+    if (const std::optional<Seconds> price = prices.of(c)) recorded += c.least, priced += *price;
+  constexpr double far_off = 1.5;
+  if (!(recorded > Seconds(0)) || (priced < far_off * recorded && recorded < far_off * priced)) return {};
+  return "in the trace its collectives took " + text_of(recorded) + " a step on " + counted(job.workers, "worker") +
+         ", over links inside a machine as given (" + text_of(cluster.inside.bandwidth) + ") they would take " +
+         text_of(priced) + ": --inside or --cluster says which links these are";
+}
+
 void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& prices, Prediction& out) {
   out.warnings.push_back("the job as it was recorded on " + counted(job.workers, "worker") + ", " +
                          text_of(job.step()) +
@@ -244,6 +266,7 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& pri
   for (const auto& [why, count] : prices.kept)
     out.warnings.push_back(counted(count, "of its collectives takes", "of its collectives take") +
                            " as long as recorded: " + why);
+  if (const std::string doubt = doubt_about_links(job, cluster); !doubt.empty()) out.warnings.push_back(doubt);
   if (prices.neighbours > 0)
     out.warnings.push_back(
         counted(prices.neighbours, "of its collectives is", "of its collectives are") +
@@ -251,8 +274,23 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& pri
   if (cluster.relative_error == 0 && cluster.workers() > 1)
     out.warnings.push_back("cluster '" + cluster.name +
                            "' has no fitted error: the interval does not include that of its links");
-  if (!cluster.stragglers.none() || cluster.transport.loss > 0 || cluster.transport.stalls > 0)
-    out.warnings.emplace_back("its slow workers and lost packets are not counted for the job as recorded");
+  const auto computes_slower = [](const SlowWorkers& w) { return w.compute_factor != 1 || w.delay > Seconds(0); };
+  if (cluster.stragglers.jitter.distribution != Jitter::Distribution::none || cluster.transport.stalls > 0 ||
+      std::ranges::any_of(cluster.stragglers.slow, computes_slower))
+    out.warnings.emplace_back("its slow workers, jitter and time-outs are not counted for the job as recorded");
+}
+
+/// The recorded messages of a rank's gradients.
+std::vector<GradientMessage> own_messages(const RecordedRank& rank) {
+  std::vector<GradientMessage> messages;
+  std::uint32_t first = 0;
+  for (const GradientExchange::Recorded& r : rank.exchange->recorded) {
+    Bytes carried;
+    for (; first <= r.last; ++first) carried += rank.exchange->sizes[first];
+    const Bytes sent = rank.collectives[r.collective].size;
+    messages.push_back({r.last, sent > Bytes(0) ? sent : carried});
+  }
+  return messages;
 }
 
 /// The slowest rank decides. `move` is a function from a rank and the prices of collectives to what it takes.
@@ -264,10 +302,12 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   std::optional<Prices> its_prices;
   for (const RecordedRank& rank : job.ranks) {
     Prices prices(cluster, job.workers);
-    const std::optional<Moved> here = move(rank, prices);
-    if (!here) return Inapplicable{"a step of it could take hours, or its messages any time"};
+    const Answer<Moved> here = move(rank, prices);
+    if (!here) return Inapplicable{here.reason()};
+    if (prices.count_of_kept() == std::ssize(rank.collectives))
+      return Inapplicable{"nothing is known of its collectives there: " + prices.kept.begin()->first};
     if (slowest && here->step <= slowest->step) continue;
-    slowest = here;
+    slowest = *here;
     its_prices.emplace(std::move(prices));
   }
   Prediction out;
@@ -298,10 +338,17 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   return out;
 }
 
-/// "the recorded step with 5 messages of gradients in place of 3, all else as it was".
+/// "the recorded step with 5 messages of gradients in place of 3 (172.8 MiB, 1.0 MiB, 16.9 MiB), all else as it was".
 std::string exchanged_note(const RecordedRank& rank, const std::vector<GradientMessage>& messages) {
+  constexpr std::size_t shown = 4;
+  std::string sizes;
+  for (const GradientExchange::Recorded& r : rank.exchange->recorded) {
+    const Bytes size = rank.collectives[r.collective].size;
+    if (rank.exchange->recorded.size() <= shown && size > Bytes(0)) add_to_list(sizes, text_of(size));
+  }
   return "the recorded step with " + counted(std::ssize(messages), "message") + " of gradients in place of " +
-         std::to_string(rank.exchange->recorded.size()) + ", all else as it was";
+         std::to_string(rank.exchange->recorded.size()) + (sizes.empty() ? "" : " (" + sizes + ")") +
+         ", all else as it was";
 }
 
 }  // namespace
@@ -322,8 +369,11 @@ Seconds RecordedRank::step(std::span<const double> factors, std::span<const Grad
 Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(ranks); }
 
 Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
-  return slowest_on(*this, cluster, spec_named(name, {}),
-                    [](const RecordedRank& rank, Prices& prices) { return moved(rank, prices); });
+  // Where its messages can be exchanged they are sent as those of any plan are, so that it compares with these.
+  const bool exchanges = fixed().empty();
+  return slowest_on(*this, cluster, spec_named(name, {}), [&](const RecordedRank& rank, Prices& prices) {
+    return exchanges ? moved(rank, own_messages(rank), prices, prices, cluster.contention) : moved(rank, prices);
+  });
 }
 
 std::string RecordedJob::fixed() const {
@@ -343,7 +393,7 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
     sent.tensors.resize(sizes.size());
     return with(spec, sent, given);
   }
-  Cluster cluster = given;
+  Cluster cluster = given;  // as the messages of the plan find it
   if (const std::string_view collective = collective_of(spec); !collective.empty()) cluster.all_reduce = collective;
   const Answer<CommunicationCost> cost = communication_cost(cluster);
   if (!cost) return Inapplicable{cost.reason()};
@@ -351,8 +401,9 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
   if (!plan) return Inapplicable{plan.reason()};
   const Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
   if (!messages) return Inapplicable{messages.reason()};
-  Answer<Prediction> out = slowest_on(*this, cluster, spec, [&](const RecordedRank& rank, Prices& prices) {
-    return moved(rank, *messages, prices, cluster.contention);
+  Answer<Prediction> out = slowest_on(*this, given, spec, [&](const RecordedRank& rank, Prices& prices) {
+    Prices of_messages(cluster, workers);
+    return moved(rank, *messages, prices, of_messages, cluster.contention);
   });
   if (!out) return out;
   out->of_recorded_step = true;
@@ -373,13 +424,27 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
     std::optional<std::unordered_map<std::uint32_t, Seconds>> waiting;
     if (run) waiting = run->waiting_of(job.ranks.size());
     RecordedRank rank = rank_of(trace, **calibration, profile, waiting ? &*waiting : nullptr);
-    if (rank.collectives.empty()) return Inapplicable{trace.source + " has no collectives in the step that is rebuilt"};
+    if (rank.collectives.empty())
+      return Inapplicable{trace.source + " has no collectives beside the host's own work in the step that is rebuilt"};
     job.workers = std::max(job.workers, trace.world_size);
     for (const RecordedCollective& c : rank.collectives) job.workers = std::max(job.workers, c.group_size);
     job.ranks.push_back(std::move(rank));
   }
   if (job.ranks.empty()) return Inapplicable{"no trace"};
   return job;
+}
+
+double fingerprint_of(const Profile& profile) {
+  double sum = 0, weight = 1;
+  const auto add = [&](double value) { sum += value * (weight += 0.01); };
+  const auto add_cost = [&](const PassCost& cost) { add(cost.host.value()), add(cost.device.value()); };
+  for_each_cost(profile, add_cost);
+  for_each_communication_cost(profile, add_cost);
+  for (const Tensor& tensor : profile.tensors) add(tensor.size.value() * 1e-9);
+  for (const Seconds time : {profile.communication.message, profile.input, profile.input_period, profile.late})
+    add(time.value());
+  add(profile.batch_samples);
+  return sum;
 }
 
 bool is_whole(const RecordedJob& job) {

@@ -73,7 +73,7 @@ struct RecordedJob {
   /// The median step as the replay rebuilds it, which may do other work than the calibration step of the ranks (an
   /// optimizer that runs every second step): what does not depend on the cluster is added; 0: that of the ranks.
   Seconds usual;
-  Seconds alone;  ///< `lone_step_time` of the profile: another one is of a job that was changed
+  double work = 0;  ///< `fingerprint_of` the profile: another one is of a job that was changed
 
   /// The name under which it stands among plans.
   static constexpr const char* name = "recorded";
@@ -91,6 +91,8 @@ struct RecordedJob {
 /// The calibration step of every trace. Inapplicable when one of them cannot be replayed, or has no collectives.
 /// Without a profile of the traces nothing is known of gradients.
 [[nodiscard]] Answer<RecordedJob> recorded_job_of(std::span<const Trace>, const Profile* = nullptr);
+/// A number that tells profiles apart which differ in any cost, size or batch.
+[[nodiscard]] double fingerprint_of(const Profile&);
 /// False for one that was put together by hand and would be read out of bounds.
 [[nodiscard]] bool is_whole(const RecordedJob&);
 

@@ -54,7 +54,7 @@ std::string SelfCheck::reserve() const {
 
 bool SelfCheck::exchanges(const PreparedQuestion& question) const {
   return recorded && recorded->fixed().empty() && question.profile() &&
-         lone_step_time(*question.profile()) == recorded->alone;
+         fingerprint_of(*question.profile()) == recorded->work;
 }
 
 SelfCheck SelfCheck::for_recorded_step() const {
@@ -76,7 +76,7 @@ std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) co
   if (!question.profile()) return std::nullopt;
   const Cluster& cluster = question.cluster();
   if (recorded) {
-    if (lone_step_time(*question.profile()) != recorded->alone) return std::nullopt;
+    if (fingerprint_of(*question.profile()) != recorded->work) return std::nullopt;
     const Answer<Prediction> moved = recorded->on(cluster);
     return moved ? std::optional(*moved) : std::nullopt;
   }
@@ -161,7 +161,7 @@ SelfCheck checked(const Documents& documents, const Profile& profile, bool recor
   add_recorded(check, documents, &profile, recorded);
   if (check.recorded) {
     check.recorded->batch_samples = profile.batch_samples;
-    check.recorded->alone = lone_step_time(profile);
+    check.recorded->work = fingerprint_of(profile);
   }
   return check;
 }
@@ -185,42 +185,48 @@ SelfCheck recorded_check_of(const Documents& documents, const Profile& profile, 
   return check;
 }
 
-void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
+namespace {
+
+void refuse_changes(const SelfCheck& check, const PreparedQuestion& question) {
   if (check.by_request && !check.exchanges(question))
     throw InputError("--recorded", "the job as it was recorded", "one that is changed");
+}
+
+}  // namespace
+
+void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
+  refuse_changes(check, question);
   options.baseline = check.in_use(question);
-  if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
   if (check.exchanges(question)) {
     options.model = [&check, question](const PlanSpec& plan) {
       return check.recorded->with(plan, *question.profile(), question.cluster());
     };
     return;
   }
+  if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
   if (options.plans.empty() && !options.by_step)
     options.only_baseline = check.as_traced->left_out + "; messages of gradients stay: " + check.recorded->fixed();
   else options.baseline.reset();  // of another job than the plans are
 }
 
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
-  if (!question.divides(plan) && check.exchanges(question)) {
-    const auto with = [&](const PlanSpec& spec) {
-      return check.recorded->with(spec, *question.profile(), question.cluster());
-    };
-    Answer<Prediction> exchanged = with(plan.strategy);
-    if (exchanged && question.iterations() > 0)
-      add_run(*exchanged, question.iterations(), [&](const PlanSpec& spec) -> Answer<Seconds> {
-        const Answer<Prediction> other = with(spec);
-        if (!other) return Inapplicable{other.reason()};
-        return other->iteration;
-      });
-    if (exchanged || check.by_request) return exchanged;
-  } else if (check.by_request) {
-    return Inapplicable{"the recorded step is that of the job as it was, and of plans that divide the batch only"};
-  }
-  Answer<Prediction> answer = question.answer(plan);
-  if (const std::string caution = check.caution(); answer && !caution.empty())
-    answer->warnings.push_back(caution + ": this prediction is doubtful");
-  return answer;
+  refuse_changes(check, question);
+  const auto with_caution = [](Answer<Prediction> answer, const std::string& caution) {
+    if (answer && !caution.empty()) answer->warnings.push_back(caution + ": this prediction is doubtful");
+    return answer;
+  };
+  if (question.divides(plan) || !check.exchanges(question)) return with_caution(question.answer(plan), check.caution());
+  const auto with = [&](const PlanSpec& spec) {
+    return check.recorded->with(spec, *question.profile(), question.cluster());
+  };
+  Answer<Prediction> exchanged = with(plan.strategy);
+  if (exchanged && question.iterations() > 0)
+    add_run(*exchanged, question.iterations(), [&](const PlanSpec& spec) -> Answer<Seconds> {
+      const Answer<Prediction> other = with(spec);
+      if (!other) return Inapplicable{other.reason()};
+      return other->iteration;
+    });
+  return with_caution(std::move(exchanged), check.for_recorded_step().caution());
 }
 
 }  // namespace stepcast

@@ -79,14 +79,15 @@ struct SelfCheck {
 [[nodiscard]] SelfCheck recorded_check_of(const Documents&, const Profile&, std::string_view where);
 
 /// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells
-/// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages and do nothing
-/// else; for all others it is only where the recorded step was not asked for.
+/// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages; Inapplicable
+/// for plans that do more. Throws InputError as rank_over_what_runs does.
 [[nodiscard]] Answer<Prediction> checked_answer(const SelfCheck&, const PreparedQuestion&, const Plan&);
 
 /// A ranking over what runs today. Where that is a recorded job for which no plan stands, plans exchange the messages
 /// of its gradients; where these cannot be exchanged it is ranked alone, or, if plans are named or all are asked for,
 /// left out, and they are compared with one another: what the profile says of them is said of another job. The check
-/// has to outlive the ranking. Throws InputError where the recorded step is asked for, and the question changes the job.
+/// has to outlive the ranking. Throws InputError where the recorded step is asked for, and the question changes the
+/// job.
 void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
 
 /// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt

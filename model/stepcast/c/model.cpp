@@ -327,7 +327,9 @@ stepcast_status stepcast_model_prediction_json(const stepcast_model* model, cons
       return c_text_of([&](std::ostream& out) { report_named("json")->layout(out, report); });
     }
     const PredictionReport report{asked.model.profile(), asked.model.cluster(), *asked.check, *answer,
-                                  pacing_cycle_of(asked.model.profile(), asked.model.cluster(), answer->plan)};
+                                  answer->of_recorded_step
+                                      ? std::nullopt
+                                      : pacing_cycle_of(asked.model.profile(), asked.model.cluster(), answer->plan)};
     return c_text_of([&](std::ostream& out) { report_named("json")->prediction(out, report); });
   });
 }

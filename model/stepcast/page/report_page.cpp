@@ -149,12 +149,15 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
   page.check = check_of(RankingReport{page.profile, page.cluster, page.check, page.ranking});
   page.recorded = options.recorded;
   tell(ranked);
-  add_timeline(page, page.ranking.baseline.plan);
+  // Timelines and sweeps are of the model of layers.
+  const bool of_layers = !page.check.of_recorded_step;
+  if (of_layers) add_timeline(page, page.ranking.baseline.plan);
   if (!page.ranking.exact.empty()) {
     const PlanSpec& best = page.ranking.exact.front().prediction.plan;
-    if (text_of(best) != text_of(page.ranking.baseline.plan)) add_timeline(page, best);
+    if (of_layers && text_of(best) != text_of(page.ranking.baseline.plan)) add_timeline(page, best);
     std::vector<SweepAxis> axes = options.axes.empty() ? axes_around(page.profile, page.cluster) : options.axes;
-    if (plans_to_sweep(page.ranking, page.check).empty()) axes.clear();  // a recorded job alone is no plan
+    // A recorded job alone is no plan.
+    if (!of_layers || plans_to_sweep(page.ranking, page.check).empty()) axes.clear();
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const double from = ranked + (drawn - ranked) * static_cast<double>(i) / static_cast<double>(axes.size());
       const double each = (drawn - ranked) / static_cast<double>(axes.size());

@@ -51,6 +51,8 @@ std::string buffers_text(const Profile& profile) {
 void write_check(std::ostream& out, const SelfCheck& check) {
   write_labelled(out, "replay", replay_text(check));
   if (check.as_traced) write_labelled(out, "as traced", as_traced_text(*check.as_traced));
+  if (check.of_recorded_step)
+    write_labelled(out, "answers", "of the recorded step with other messages, not of a model of its layers");
 }
 
 void write_caution(std::ostream& out, const SelfCheck& check) {

@@ -53,7 +53,8 @@ TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluste
 void write_elsewhere(std::ostream& out, const std::vector<RankedPlan>& plans) {
   const auto others = std::ranges::find_if_not(plans, &RankedPlan::is_at_hand);
   if (others == plans.end()) return;
-  const Seconds best = plans.front().prediction.iteration;
+  Seconds best = plans.front().prediction.iteration;
+  for (auto p = plans.begin(); p != others; ++p) best = std::min(best, p->prediction.iteration);
   TextTable table({{"plan", Align::flexible},
                    {"step", Align::right},
                    {"gain", Align::right},
@@ -164,8 +165,7 @@ void write_recorded(std::ostream& out, const RankingReport& report) {
 void write_advice(std::ostream& out, const RankingReport& report) {
   const RankedPlan& best = report.ranking.exact.front();
   const Prediction& p = best.prediction;
-  write_labelled(out, "best plan",
-                 report.check.is_recorded(p.plan) ? "the job as it was recorded" : text_of(p.plan));
+  write_labelled(out, "best plan", report.check.is_recorded(p.plan) ? "the job as it was recorded" : text_of(p.plan));
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
   write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
   if (p.run) write_run(out, *p.run);
@@ -220,9 +220,16 @@ void write_others(std::ostream& out, const std::vector<RankedPlan>& others, cons
   for (const std::string& caution : cautions) write_labelled(out, "caution", caution);
 }
 
-void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plans) {
+void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plans, bool in_short) {
   if (plans.empty()) return;
   out << '\n';
+  if (in_short) {
+    std::string names;
+    for (const RejectedPlan& plan : plans) add_to_list(names, plan.plan);
+    write_labelled(out, "not here",
+                   names + ": more than other messages of gradients, which are all that the recorded step can take");
+    return;
+  }
   TextTable table({{"not here"}, {"because", Align::flexible}});
   for (const RejectedPlan& plan : plans) table.add_row({plan.plan, plan.reason});
   table.write(out);
@@ -281,7 +288,8 @@ void write_ranking_text(std::ostream& out, const RankingReport& given) {
     write_comparison(out, ranking.exact, report.check);
   }
   write_others(out, ranking.others, report.cluster, report.check);
-  write_inapplicable(out, ranking.inapplicable);
+  const bool all_asked = ranking.by_step || !report.advice;
+  write_inapplicable(out, ranking.inapplicable, check.of_recorded_step && !all_asked);
 }
 
 }  // namespace stepcast
