@@ -184,7 +184,6 @@ Profile name_of_job(const Documents& documents) {
 }  // namespace
 
 Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
-  if (flags.recorded) throw InputError("--recorded", "plans over equal devices", "a placement");
   if (is_described(flags)) {
     refuse_reading_flags(flags, "a described model");
     if (!flags.step.empty())

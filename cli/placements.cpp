@@ -77,10 +77,15 @@ std::vector<std::string> inputs_of(const InputFlags& input, const ClusterFlags& 
   return files;
 }
 
+void refuse_recorded(const InputFlags& input) {
+  if (input.recorded) throw InputError("--recorded", "plans over equal devices", "a placement");
+}
+
 }  // namespace
 
 ExitCode predict_placement(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags,
                            const std::string& text, const OutputFlags& output, const std::string& timeline) {
+  refuse_recorded(input);
   const PlacementPlan plan = placement_plan_of(text);
   if (flags.devices.empty())
     throw InputError("--devices", "the unequal devices that the placement counts", "nothing", "name their file");
@@ -109,6 +114,7 @@ ExitCode predict_placement(const InputFlags& input, const ClusterFlags& cluster,
 
 ExitCode recommend_placement(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& flags,
                              const OutputFlags& output) {
+  refuse_recorded(input);
   refuse_cluster_flags(cluster);
   refuse_search_flags(flags, "--devices", {"--schedule", "--micro-batch"});
   const LayoutSpace space = space_of(flags);

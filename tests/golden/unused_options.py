@@ -38,6 +38,8 @@ DESCRIBED = [*MODEL, *MACHINES, "--global-batch", "32"]
 SHIPPED = ["step.json", "--cluster", "8x4-pcie-10gbe"]
 GPU = ["gpu.json", "--cluster", "32x8-a100-800gbib"]
 ALONE = ["step.json", "--workers", "1"]
+RANKS = [*(ROOT / f"profiles/examples/gpt-cpu-ddp-rank{rank}.pt.trace.json.gz" for rank in (0, 1)),
+         "--workers", "4", "--network", "10GbE"]
 SWITCH = [*JOB, "--servers", "1", "--degraded-link", "0.4", "--switch", "sa_atp:0.3"]
 GRID = ["--over", "bandwidth=1Gb/s,10Gb/s"]
 
@@ -46,6 +48,8 @@ QUESTIONS = {
     "predict": {
         "overlay": [*AGENTS, "--plan", "overlay"],
         "traced": [*TRACED, "--plan", "ddp"],
+        "ranks": [*RANKS, "--plan", "ddp"],
+        "recorded": [*RANKS, "--plan", "ddp", "--recorded"],
         "damaged": [*DAMAGED, "--plan", "ddp"],
         "data": [*JOB, "--plan", "ddp"],
         "gpu": [*GPU, "--plan", "ddp"],
@@ -61,6 +65,7 @@ QUESTIONS = {
         "overlay": [*AGENTS, "--plan", "overlay"],
         "stalls": [*JOB, "--plan", "ddp", "--stalls", "1e-6"],
         "traced": TRACED,
+        "ranks": RANKS,
         "damaged": DAMAGED,
         "data": JOB,
         "gpu": GPU,
@@ -74,6 +79,7 @@ QUESTIONS = {
     "recommend": {
         "stalls": [*JOB, "--stalls", "2e-6"],
         "traced": TRACED,
+        "ranks": RANKS,
         "damaged": DAMAGED,
         "data": JOB,
         "gpu": GPU,
@@ -98,6 +104,7 @@ QUESTIONS = {
     "report": {
         "stalls": [*JOB, "--no-validation", "--stalls", "2e-6"],
         "traced": TRACED,
+        "ranks": [*RANKS, "--no-validation"],
         "damaged": DAMAGED,
         "gpu": GPU,
         "alone": ALONE,
@@ -175,6 +182,8 @@ MAY_BE_UNUSED = {
     ("compare", "--tune", "alone"): "one device sends nothing, whatever the option",
     ("report", "--search", "alone"): "one device sends nothing, whatever the option",
     ("report", "--no-validation", "layout"): "given already",
+    ("report", "--no-validation", "ranks"): "given already",
+    ("predict", "--recorded", "recorded"): "given already",
     ("report", "--model", "*"): "a page is of a trace, whose tensors a list may name as the trace does",
     ("report", "--device", "*"): "the device of a trace matters where a layout divides its products",
     ("recommend", "--search", "alone"): "one device sends nothing, whatever the option",

@@ -408,6 +408,7 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
   if (!out) return out;
   out->of_recorded_step = true;
   out->warnings.insert(out->warnings.begin(), exchanged_note(ranks.front(), *messages));
+  add_memory(profile, given, *out);
   return out;
 }
 

@@ -60,10 +60,7 @@ void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& pr
   if (cluster.relative_error == 0 && cluster.workers() > 1)
     prediction.warnings.push_back("cluster '" + cluster.name +
                                   "' has no fitted error: the interval does not include that of its links");
-  if (cluster.device_memory > Bytes(0) && prediction.memory > cluster.device_memory)
-    prediction.warnings.push_back("a worker needs " + text_of(prediction.memory) + " of memory, and its device has " +
-                                  text_of(cluster.device_memory));
-  if (!knows_activations(profile)) prediction.warnings.emplace_back(activations_not_counted);
+  add_memory(profile, cluster, prediction);
   const Strategy& strategy = *prediction.plan.strategy;
   if (!strategy.caution.empty())
     prediction.warnings.push_back(std::string(strategy.name) + ": " + std::string(strategy.caution));
@@ -263,9 +260,16 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
   if (profile.batch_samples > 0)
     out.throughput_samples_per_s =
         profile.batch_samples * static_cast<double>(cluster.workers()) / out.iteration.value();
-  out.memory = memory_of_worker(profile, cluster.workers() > 1).total();
   add_warnings(profile, cluster, out);
   return out;
+}
+
+void add_memory(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
+  prediction.memory = memory_of_worker(profile, cluster.workers() > 1).total();
+  if (cluster.device_memory > Bytes(0) && prediction.memory > cluster.device_memory)
+    prediction.warnings.push_back("a worker needs " + text_of(prediction.memory) + " of memory, and its device has " +
+                                  text_of(cluster.device_memory));
+  if (!knows_activations(profile)) prediction.warnings.emplace_back(activations_not_counted);
 }
 
 }  // namespace stepcast

@@ -18,6 +18,8 @@ struct AskedPlan {
 /// increasing order, where they differ by more than the measured spread.
 [[nodiscard]] Answer<Prediction> predicted_alike(const Profile&, const Cluster&, const AskedPlan&,
                                                  std::span<const Seconds> steps = {});
+/// What a worker keeps in memory under a plan that only divides the batch, and a warning where its device has less.
+void add_memory(const Profile&, const Cluster&, Prediction&);
 /// What a worker does itself.
 struct WorkInARow {
   Seconds compute;  ///< compute_in_a_row
