@@ -86,6 +86,7 @@
     for (const task of plot.tasks) {
       const left = Math.max(task.from, from), right = Math.min(task.to, to);
       if ((right - left) * pixels < 30 || items.length >= most) continue;
+      if (task.kind === 'issue') continue;  // too pale to carry its name, which its title has
       const frame = svg('svg', {
         x: percent(left), y: task.top, width: (100 * (right - left) / (to - from)).toFixed(3) + '%', height: task.height,
       });

@@ -77,7 +77,7 @@ struct Prediction {
   std::size_t messages = 0;
   std::optional<StragglerEffect> stragglers;
   bool steady = true;
-  bool of_recorded_step = false;  ///< what the plan does not send is as it was recorded, not a model of layers
+  bool of_recorded_step = false;          ///< what the plan does not send is as it was recorded, not a model of layers
   std::optional<InputDiagnosis> input{};  ///< where an input pipeline feeds the step
   std::optional<TrainingRun> run{};       ///< where somebody asked for so many iterations
   /// Where the plan divides the model: what is known of the layout beside this. Null: the plan divides the batch only.
