@@ -352,8 +352,12 @@ Answer<std::vector<GradientMessage>> messages_of(const CommPlan& plan, const Pro
   if (!plan.order.empty()) return other("messages follow the order in which gradients become ready");
   if (plan.update != UpdatePlace::after_backward) return other("the update is behind the backward pass");
   if (plan.channels.size() > 1) return other("messages travel one after the other");
-  std::vector<std::uint32_t> last_of_layer(profile.layers.size(), 0);
-  for (std::uint32_t i = 0; i < profile.tensors.size(); ++i) last_of_layer[profile.tensors[i].layer] = i;
+  // The last gradient that is ready when the backward pass of a layer has ended; not every layer has one.
+  std::vector<std::uint32_t> last_after_layer(profile.layers.size(), 0);
+  for (std::uint32_t i = 0, last = 0; const std::uint32_t layer : profile.backward_order) {
+    for (; i < profile.tensors.size() && profile.tensors[i].layer == layer; ++i) last = i;
+    last_after_layer[layer] = last;
+  }
   std::vector<GradientMessage> messages;
   std::uint32_t next = 0;
   for (const Transfer& t : plan.transfers) {
@@ -373,7 +377,7 @@ Answer<std::vector<GradientMessage>> messages_of(const CommPlan& plan, const Pro
     const Transfer& t = plan.transfers[edge.to.index];
     const auto of_layer = [&](std::uint32_t i) { return profile.tensors[i].layer == edge.from.index; };
     if (!of_layer(t.first_tensor + t.tensors - 1))
-      message.last = std::max(message.last, last_of_layer[edge.from.index]);
+      message.last = std::max(message.last, last_after_layer[edge.from.index]);
   }
   for (std::size_t m = 1; m < messages.size(); ++m) messages[m].last = std::max(messages[m].last, messages[m - 1].last);
   return messages;

@@ -219,6 +219,8 @@ TEST_CASE("gradient exchange: messages of a plan end with the gradients that the
   CHECK(lasts_of("wfbp") == std::vector<std::uint32_t>{0, 1, 2, 3});
   CHECK(lasts_of("ddp(bucket=5 MB, first=5 MB)") == std::vector<std::uint32_t>{1, 3});
   CHECK(lasts_of("bsp(bucket=5 MB)") == std::vector<std::uint32_t>{3, 3});
+  p.tensors[3].layer = p.tensors[2].layer;  // the last layer of the backward pass has none
+  CHECK(lasts_of("bsp(bucket=5 MB)") == std::vector<std::uint32_t>{3, 3});
 }
 
 }  // namespace stepcast
