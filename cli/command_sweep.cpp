@@ -146,9 +146,14 @@ ExitCode sweep(const SweepFlags& flags) {
                                {.layouts = asks_for_layouts(question),
                                 .across_devices = axis_of(question, SweepQuantity::compute) != nullptr,
                                 .cluster = question.cluster});
-  if (const std::string caution = asked.check.caution(); !caution.empty())
-    note(caution + ": these predictions are doubtful");
   static_cast<Question&>(question) = asked.question;
+  if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
+    question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
+  if (flags.input.recorded && !question.model)
+    throw InputError("--recorded", "the job as it was recorded", "one that is changed");
+  if (question.model && !flags.input.recorded) note("no plan stands for the traced job: its recorded step with other messages is swept");
+  const std::string caution = question.model ? asked.check.for_recorded_step().caution() : asked.check.caution();
+  if (!caution.empty()) note(caution + ": these predictions are doubtful");
   Written written;
   write_output_as_made(flags.output.path,
                        [&](std::ostream& out) { written = write_rows(out, flags, question, range); });
@@ -160,6 +165,7 @@ ExitCode sweep(const SweepFlags& flags) {
 Action add_sweep_flags(CLI::App& app) {
   auto flags = std::make_shared<SweepFlags>();
   add_input_flags(app, flags->input);
+  add_recorded_flag(app, flags->input);
   app.add_option("--over", flags->axes,
                  "An axis: bandwidth=1Gb/s..400Gb/s (goodput), latency=1us..1ms:7 (points), workers=2..1024, "
                  "batch=8,16,32, compute=1..8 (times as fast), a number of the layout: tp=1..8, pp=1,2,4, or an "

@@ -541,5 +541,7 @@ def test_messages_of_a_job_that_no_plan_stands_for_are_exchanged_in_its_recorded
     assert one.iteration_s == pytest.approx(plans["wfbp"].iteration_s)
     assert not any("doubtful" in warning for warning in one.warnings)
     assert stepcast.predict(profile, fast, "wfbp").iteration_s < one.iteration_s
+    steps = stepcast.sweep(profile, slow, ["wfbp"], over={"bandwidth": [5e9, 200e9]}).to_numpy()
+    assert steps.ravel() == pytest.approx([one.iteration_s, stepcast.predict(profile, fast, "wfbp").iteration_s])
     with pytest.raises(stepcast.Inapplicable, match="in the recorded step"):
         stepcast.predict(profile, slow, "dear")

@@ -69,6 +69,7 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
   for (const AskedAxis& axis : axes)
     question.axes.push_back(axis.text.empty() ? sweep_axis_of(axis.name, axis.values, question.plans)
                                               : sweep_axis_of(axis.name + "=" + axis.text, question.plans));
+  question.model = profile->check.recorded_model(PreparedQuestion(static_cast<const Question&>(question)));
   return question;
 }
 

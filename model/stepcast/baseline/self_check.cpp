@@ -57,6 +57,15 @@ bool SelfCheck::exchanges(const PreparedQuestion& question) const {
          fingerprint_of(*question.profile()) == recorded->work;
 }
 
+SelfCheck::Model SelfCheck::recorded_model(const PreparedQuestion& question) const {
+  if (!exchanges(question)) return {};
+  return
+      [job = &*recorded](const Profile& profile, const Cluster& cluster, const PlanSpec& plan) -> Answer<Prediction> {
+        if (fingerprint_of(profile) != job->work) return Inapplicable{"the recorded step is that of the job as it was"};
+        return job->with(plan, profile, cluster);
+      };
+}
+
 SelfCheck SelfCheck::for_recorded_step() const {
   SelfCheck check = *this;
   check.of_recorded_step = true;
@@ -197,9 +206,9 @@ void refuse_changes(const SelfCheck& check, const PreparedQuestion& question) {
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
   refuse_changes(check, question);
   options.baseline = check.in_use(question);
-  if (check.exchanges(question)) {
-    options.model = [&check, question](const PlanSpec& plan) {
-      return check.recorded->with(plan, *question.profile(), question.cluster());
+  if (const SelfCheck::Model model = check.recorded_model(question)) {
+    options.model = [model, question](const PlanSpec& plan) {
+      return model(*question.profile(), question.cluster(), plan);
     };
     return;
   }
@@ -215,10 +224,9 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
     if (answer && !caution.empty()) answer->warnings.push_back(caution + ": this prediction is doubtful");
     return answer;
   };
-  if (question.divides(plan) || !check.exchanges(question)) return with_caution(question.answer(plan), check.caution());
-  const auto with = [&](const PlanSpec& spec) {
-    return check.recorded->with(spec, *question.profile(), question.cluster());
-  };
+  const SelfCheck::Model model = check.recorded_model(question);
+  if (question.divides(plan) || !model) return with_caution(question.answer(plan), check.caution());
+  const auto with = [&](const PlanSpec& spec) { return model(*question.profile(), question.cluster(), spec); };
   Answer<Prediction> exchanged = with(plan.strategy);
   if (exchanged && question.iterations() > 0)
     add_run(*exchanged, question.iterations(), [&](const PlanSpec& spec) -> Answer<Seconds> {

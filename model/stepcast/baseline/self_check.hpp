@@ -17,6 +17,7 @@
 #include <stepcast/baseline/recorded_job.hpp>
 #include <stepcast/replay/replay.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,6 +64,10 @@ struct SelfCheck {
   /// Whether answers to a question are of the recorded step, whose messages of gradients are exchanged: where there is
   /// one, these can be, and the question does not change the job.
   [[nodiscard]] bool exchanges(const PreparedQuestion&) const;
+  /// What a plan takes then on a cluster; Inapplicable for a profile that is not that of the job. Nothing where answers
+  /// are not of the recorded step. The check has to outlive it.
+  using Model = std::function<Answer<Prediction>(const Profile&, const Cluster&, const PlanSpec&)>;
+  [[nodiscard]] Model recorded_model(const PreparedQuestion&) const;
   /// The same check of an answer that is of the recorded step.
   [[nodiscard]] SelfCheck for_recorded_step() const;
   /// A replay that is further off says that the model does not understand the trace. Real traces replay within a few

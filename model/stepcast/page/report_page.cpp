@@ -88,14 +88,17 @@ std::vector<Plan> plans_to_sweep(const Ranking& ranking, const SelfCheck& check)
   return plans;
 }
 
-PageSweep sweep_over(const SweepAxis& axis, const ReportPage& page, const SweepOptions& options) {
+PageSweep sweep_over(const SweepAxis& axis, const ReportPage& page, const SelfCheck::Model& model,
+                     const SweepOptions& options) {
   PageSweep sweep;
   sweep.question.profile = page.profile;
   sweep.question.cluster = page.cluster;
   sweep.question.axes = {axis};
   sweep.question.plans = plans_to_sweep(page.ranking, page.check);
+  sweep.question.model = model;
   sweep.rows = swept(sweep.question, options);
   sweep.cross_overs = cross_overs_of(sweep.question, sweep.rows);
+  sweep.question.model = nullptr;  // it refers to the check of this page
   sweep.here = value_here(axis, page.profile, page.cluster);
   return sweep;
 }
@@ -149,22 +152,23 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
   page.check = check_of(RankingReport{page.profile, page.cluster, page.check, page.ranking});
   page.recorded = options.recorded;
   tell(ranked);
-  // Timelines and sweeps are of the model of layers.
+  const SelfCheck::Model recorded = page.check.of_recorded_step ? page.check.recorded_model(question) : nullptr;
+  // Timelines are of the model of layers, and so is another batch.
   const bool of_layers = !page.check.of_recorded_step;
   if (of_layers) add_timeline(page, page.ranking.baseline.plan);
   if (!page.ranking.exact.empty()) {
     const PlanSpec& best = page.ranking.exact.front().prediction.plan;
     if (of_layers && text_of(best) != text_of(page.ranking.baseline.plan)) add_timeline(page, best);
     std::vector<SweepAxis> axes = options.axes.empty() ? axes_around(page.profile, page.cluster) : options.axes;
-    // A recorded job alone is no plan.
-    if (!of_layers || plans_to_sweep(page.ranking, page.check).empty()) axes.clear();
+    if (!of_layers) std::erase_if(axes, [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::batch; });
+    if (plans_to_sweep(page.ranking, page.check).empty()) axes.clear();  // a recorded job alone is no plan
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const double from = ranked + (drawn - ranked) * static_cast<double>(i) / static_cast<double>(axes.size());
       const double each = (drawn - ranked) / static_cast<double>(axes.size());
       SweepOptions how;
       how.threads = options.threads;
       how.progress = [&](double share) { tell(from + each * share); };
-      page.sweeps.push_back(sweep_over(axes[i], page, how));
+      page.sweeps.push_back(sweep_over(axes[i], page, recorded, how));
     }
   }
   if (options.validation) {

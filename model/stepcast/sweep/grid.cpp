@@ -226,7 +226,8 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan&
           "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
   }
   if (place.divided) return place.divided->answer(plan);
-  return predicted(*place.profile, place.cluster, spec);
+  return question_.model ? question_.model(*place.profile, place.cluster, spec)
+                         : predicted(*place.profile, place.cluster, spec);
 }
 
 }  // namespace stepcast

@@ -37,6 +37,9 @@ struct SweepQuestion : Question {
   /// Extra server machines at every point; nothing: so many for each machine as the cluster has.
   std::optional<std::int64_t> servers{};
   bool tune = false;  ///< tune the options of each plan anew at each point, those of an axis excepted
+  /// What a plan takes at a point, in place of the model of layers (`predicted`), unless layouts or what-ifs are asked
+  /// for. Threads ask it together. May be empty.
+  std::function<Answer<Prediction>(const Profile&, const Cluster&, const PlanSpec&)> model{};
 
   [[nodiscard]] std::size_t points() const;
 };
