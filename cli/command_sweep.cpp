@@ -151,7 +151,8 @@ ExitCode sweep(const SweepFlags& flags) {
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
   if (flags.input.recorded && !question.model)
     throw InputError("--recorded", "the job as it was recorded", "one that is changed");
-  if (question.model && !flags.input.recorded) note("no plan stands for the traced job: its recorded step with other messages is swept");
+  if (question.model && !flags.input.recorded)
+    note("no plan stands for the traced job: its recorded step with other messages is swept");
   const std::string caution = question.model ? asked.check.for_recorded_step().caution() : asked.check.caution();
   if (!caution.empty()) note(caution + ": these predictions are doubtful");
   Written written;
