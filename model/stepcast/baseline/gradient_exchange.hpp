@@ -16,7 +16,8 @@
 //
 // Invariant: with all gates shut and the recorded messages in place nothing changes. Not modelled: messages that carry
 // gradients in another order than that of readiness; work that a plan adds (codecs); that a message which is sent at
-// another time slows other kernels down than those that it ran beside.
+// another time slows other kernels down than those that it ran beside. Plans that choose their messages by the model of
+// layers (MG-WFBP, optimal merging) are not the best ones here.
 #include <stepcast/base/error.hpp>
 #include <stepcast/plan/comm_plan.hpp>
 #include <stepcast/profile/profile.hpp>

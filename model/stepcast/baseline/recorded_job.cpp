@@ -252,7 +252,7 @@ std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
   Seconds recorded, priced;
   for (const RecordedCollective& c : job.ranks.front().collectives)
     if (const std::optional<Seconds> price = prices.of(c)) recorded += c.least, priced += *price;
-  constexpr double far_off = 1.5;
+  constexpr double far_off = 1.5;  // beyond what settings of one and the same link change; decides on a note alone
   if (!(recorded > Seconds(0)) || (priced < far_off * recorded && recorded < far_off * priced)) return {};
   return "in the trace its collectives took " + text_of(recorded) + " a step on " + counted(job.workers, "worker") +
          ", over links inside a machine as given (" + text_of(cluster.inside.bandwidth) + ") they would take " +
