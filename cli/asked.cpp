@@ -4,6 +4,7 @@
 
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
@@ -71,8 +72,7 @@ void refuse_unused_flags(const ClusterFlags& flags, std::span<const Plan> plans)
 Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout,
                const AskedOptions& options) {
   const bool described = is_described(input);
-  if (input.recorded && options.layouts)
-    throw InputError("--recorded", "plans that divide the batch only", "layouts, which divide the model of layers");
+  if (input.recorded && options.layouts) throw recorded_refusal::of_layouts("--recorded");
   if (described && options.layouts) {
     refuse_flags_of_traces(flags);
     if (!layout.global_batch.empty() && !input.batch.empty())

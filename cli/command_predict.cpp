@@ -7,6 +7,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
@@ -58,9 +59,7 @@ ExitCode predict(const PredictFlags& flags) {
   }
   if (divided) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
   const Profile& profile = *question.profile();
-  if (!flags.timeline.empty() && prediction->of_recorded_step)
-    throw InputError("--timeline", "a plan by the model of layers", "the recorded step with other messages",
-                     "'stepcast replay --timeline' draws the recorded step");
+  if (!flags.timeline.empty() && prediction->of_recorded_step) throw recorded_refusal::of_timeline("--timeline");
   if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)

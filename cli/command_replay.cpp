@@ -2,10 +2,10 @@
 // who is slow, and what its passes would take without that.
 #include "command.hpp"
 #include "documents.hpp"
+#include "edited.hpp"
 #include "files.hpp"
 #include "input.hpp"
 
-#include <stepcast/replay/edits/task_edits.hpp>
 #include <stepcast/replay/replay.hpp>
 #include <stepcast/replay/timeline.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
@@ -48,20 +48,12 @@ ExitCode replay_pipeline(const ReplayFlags& flags, const std::vector<Trace>& tra
   return answered;
 }
 
-/// Every trace by itself, after what --what does to its tasks.
-ExitCode replay_edited(const ReplayFlags& flags, const std::vector<TaskEdit>& edits, const std::vector<Trace>& traces) {
-  const auto made = [&](auto answer) {
-    if (!answer) throw InputError("--what", "edits of tasks that the step has", answer.reason());
-    return std::move(*answer);
-  };
-  std::vector<EditedReplay> replays;
-  std::vector<ReplayTimeline> timelines;
-  for (const Trace& trace : traces) {
-    replays.push_back(made(replay_after(trace, edits)));
-    if (!flags.timeline.empty()) timelines.push_back(made(replay_timeline_after(trace, edits)));
-  }
-  if (!flags.timeline.empty())
+ExitCode replay_edited(const ReplayFlags& flags, const std::vector<TaskEdit>& edits, const Documents& documents) {
+  const std::vector<EditedReplay> replays = edited_replays(documents, edits);
+  if (!flags.timeline.empty()) {
+    const std::vector<ReplayTimeline> timelines = edited_timelines(documents, edits);
     write_output(flags.timeline, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, timelines); });
+  }
   write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).replay_edits(out, replays); });
   return answered;
 }
@@ -70,12 +62,7 @@ ExitCode replay(const ReplayFlags& flags) {
   const std::vector<TaskEdit> edits = flags.what.empty() ? std::vector<TaskEdit>{} : task_edits_of(flags.what);
   check_outputs(flags.output, flags.timeline, flags.input.files);
   const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
-  if (!edits.empty()) {
-    if (documents.traces.empty()) throw InputError("--what", "a trace, whose tasks it edits", "a profile");
-    if (is_pipelined(documents.traces))
-      throw InputError("--what", "a traced step with host threads and streams", "the passes of a pipelined job");
-    return replay_edited(flags, edits, documents.traces);
-  }
+  if (!edits.empty()) return replay_edited(flags, edits, documents);
   if (is_pipelined(documents.traces)) return replay_pipeline(flags, documents.traces);
   const SelfCheck check = self_check_of(documents);
   if (!flags.timeline.empty()) write_timeline(flags.timeline, documents.traces);

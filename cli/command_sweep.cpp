@@ -10,6 +10,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
@@ -149,8 +150,7 @@ ExitCode sweep(const SweepFlags& flags) {
   static_cast<Question&>(question) = asked.question;
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
-  if (flags.input.recorded && !question.model)
-    throw InputError("--recorded", "the job as it was recorded", "one that is changed");
+  if (flags.input.recorded && !question.model) throw recorded_refusal::of_changed_job("--recorded");
   if (question.model && !flags.input.recorded)
     note("no plan stands for the traced job: its recorded step with other messages is swept");
   const std::string caution = question.model ? asked.check.for_recorded_step().caution() : asked.check.caution();

@@ -6,18 +6,24 @@
 #include "asked.hpp"
 #include "command.hpp"
 #include "described.hpp"
+#include "documents.hpp"
+#include "edited.hpp"
 #include "files.hpp"
 #include "input.hpp"
 #include "layout_options.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/report/whatif_report.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace stepcast::cli {
@@ -46,9 +52,26 @@ Scenario cache_scenario(const WhatifFlags& flags, const std::optional<InputPipel
   return {whatif_with("input", "cache", cached_share_of(flags.cache, pipeline->data_set))};
 }
 
+bool edits_tasks(const std::string& text) {
+  try {
+    return !task_edits_of(text).empty();
+  } catch (const InputError&) { return false; }
+}
+
+/// Throws InputError, also for edits of recorded tasks.
+Scenario scenario_of_layers(const std::string& text) {
+  try {
+    return scenario_of(text);
+  } catch (const InputError&) {
+    if (!edits_tasks(text)) throw;
+    throw InputError("--what", "a change of the model of layers", in_quotes(text) + ", which edits recorded tasks",
+                     "--recorded beside it answers by these");
+  }
+}
+
 std::vector<Scenario> scenarios_of(const WhatifFlags& flags) {
   std::vector<Scenario> scenarios;
-  for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of(text));
+  for (const std::string& text : flags.scenarios) scenarios.push_back(scenario_of_layers(text));
   const std::size_t count = scenarios.size() + (flags.cache.empty() ? 0 : 1);
   if (count == 0)
     throw InputError("", "a scenario", "none", "give --what 'amp+batch(to=128)'; 'stepcast list whatifs' names them");
@@ -109,7 +132,39 @@ void write_answer(const WhatifFlags& flags, const WhatIfReport& report) {
   if (!row.profile || flags.output.path != "-") write_output("-", write_report);
 }
 
-ExitCode whatif(const WhatifFlags& flags) {
+/// The edits of each scenario. Throws InputError, also for what-ifs of the model of layers.
+std::vector<std::vector<TaskEdit>> edits_of(const std::vector<std::string>& texts) {
+  if (texts.empty())
+    throw InputError("", "edits of recorded tasks", "none", "give --what 'network(by=2)', as of 'stepcast replay'");
+  std::vector<std::vector<TaskEdit>> edits;
+  for (const std::string& text : texts) try {
+      edits.push_back(task_edits_of(text));
+    } catch (const InputError& refusal) {
+      throw InputError(refusal.where, refusal.expected, refusal.found,
+                       (refusal.hint.empty() ? "" : refusal.hint + "; ") +
+                           "--recorded takes the edits of 'stepcast replay --what', and no other what-if");
+    }
+  return edits;
+}
+
+/// The recorded step after edits of its tasks: nothing else is known of it, so that all other flags are refused.
+ExitCode edit_recorded(const CLI::App& app, const WhatifFlags& flags) {
+  constexpr std::array<std::string_view, 6> known{"TRACE", "--what", "--recorded", "--kernels", "--strict", "--json"};
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && std::ranges::find(known, option->get_name()) == known.end())
+      throw InputError(option->get_name(), "a what-if of the model of layers", "--recorded beside it",
+                       "which edits the tasks of the step as it was recorded, on its own cluster");
+  const std::vector<std::vector<TaskEdit>> scenarios = edits_of(flags.scenarios);
+  const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
+  std::vector<EditedReplay> replays;
+  for (const std::vector<TaskEdit>& edits : scenarios)
+    std::ranges::move(edited_replays(documents, edits), std::back_inserter(replays));
+  write_output("-", [&](std::ostream& out) { report_of(flags.output).replay_edits(out, replays); });
+  return answered;
+}
+
+ExitCode whatif(const CLI::App& app, const WhatifFlags& flags) {
+  if (flags.input.recorded) return edit_recorded(app, flags);
   const bool distributed = names_cluster(flags.cluster);
   const Plan plan = whatif_plan_of(flags, distributed);
   if (distributed) refuse_unused_flags(flags.cluster, std::span(&plan, 1));
@@ -126,6 +181,10 @@ ExitCode whatif(const WhatifFlags& flags) {
   const auto rows = whatif_rows(asked.question, scenarios, distributed ? std::optional<Plan>(plan) : std::nullopt);
   const WhatIfReport report{*rows.front().profile, distributed ? &asked.question.cluster : nullptr, asked.check, plan,
                             rows};
+  if (asked.check.recorded)
+    note(
+        "no plan stands for the traced job; --recorded edits the tasks of its recorded step, as in --what "
+        "'network(by=2)'");
   write_answer(flags, report);
   for (const WhatIfRow& row : report.rows)
     if (!row.inapplicable.empty()) return answer_is_no;
@@ -135,6 +194,8 @@ ExitCode whatif(const WhatifFlags& flags) {
 Action add_whatif_flags(CLI::App& app) {
   auto flags = std::make_shared<WhatifFlags>();
   add_input_flags(app, flags->input);
+  app.add_flag("--recorded", flags->input.recorded,
+               "Edit the tasks of the recorded step itself: --what is as of replay, such as 'network(by=2)'");
   app.add_option("--what", flags->scenarios, "What-ifs in order, such as 'batch(to=128)+amp'; again: side by side")
       ->take_all()
       ->allow_extra_args(false);
@@ -147,14 +208,16 @@ Action add_whatif_flags(CLI::App& app) {
   add_global_batch_flag(app, flags->layout);
   app.add_option("-o,--output", flags->output.path, "Write the changed profile here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write JSON");
-  return [flags] { return whatif(*flags); };
+  return [flags, &app] { return whatif(app, *flags); };
 }
 
 }  // namespace
 
-const Verb whatif_verb = {"whatif", "Predict the step after a change: mixed precision, another batch, ...",
-                          "stepcast whatif trace.json.gz --what amp --what 'batch(to=64)+amp' --workers 8 "
-                          "--network 25GbE",
-                          add_whatif_flags};
+const Verb whatif_verb = {
+    "whatif", "Predict the step after a change: mixed precision, another batch, ...",
+    "stepcast whatif trace.json.gz --what amp --what 'batch(to=64)+amp' --workers 8 "
+    "--network 25GbE\n"
+    "  stepcast whatif trace.json.gz --recorded --what 'network(by=2)' --what 'scale(name=*gemm*, by=0.5)'",
+    add_whatif_flags};
 
 }  // namespace stepcast::cli

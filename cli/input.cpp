@@ -8,6 +8,7 @@
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/extraction/profile_of.hpp>
@@ -196,9 +197,7 @@ Profile profile_of(const InputFlags& flags, const Cluster& cluster) {
 Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptions& options) {
   if (flags.recorded && is_described(flags))
     throw InputError("--recorded", "a trace, whose recorded step is answered by", "a described model");
-  if (flags.recorded && !flags.step.empty())
-    throw InputError("--recorded", "the step as it was recorded", "--step beside it",
-                     "which scales the host's work of the model of layers");
+  if (flags.recorded && !flags.step.empty()) throw recorded_refusal::beside_step("--recorded", "--step");
   if (is_described(flags)) return {profile_of(flags, cluster), {{}, "the model is described, not traced"}};
   const Documents documents = traced_documents(flags);
   Input input;

@@ -5,6 +5,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <utility>
@@ -78,7 +79,7 @@ std::vector<std::string> inputs_of(const InputFlags& input, const ClusterFlags& 
 }
 
 void refuse_recorded(const InputFlags& input) {
-  if (input.recorded) throw InputError("--recorded", "plans over equal devices", "a placement");
+  if (input.recorded) throw recorded_refusal::of_placement("--recorded");
 }
 
 }  // namespace

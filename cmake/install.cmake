@@ -22,6 +22,7 @@ set(stepcast_public_headers
   profiles/stepcast/extraction/profile_of.hpp
   profiles/stepcast/formats/shared/format.hpp
   profiles/stepcast/profile/blocks.hpp
+  profiles/stepcast/profile/collective_role.hpp
   profiles/stepcast/profile/pass_cost.hpp
   profiles/stepcast/profile/profile.hpp
   profiles/stepcast/profile/training_memory.hpp

@@ -109,6 +109,8 @@ typedef struct stepcast_source {
  *   step=204ms         how long a step takes without the profiler; the host's work is scaled to it
  *   strict=yes         refuse damaged input instead of repairing it (yes or no)
  *   check=no           leave out the self-check, which takes about as long as the reading (yes or no)
+ *   recorded=yes       all that is asked of the profile is answered by the recorded step, whose messages of gradients
+ *                      are exchanged, also where the model of its layers describes the job (yes or no)
  *   kernels={...}      text of a table of rules for the names of kernels, in front of the shipped ones */
 STEPCAST_API stepcast_status stepcast_profile_of_sources(const stepcast_source* sources, size_t count,
                                                          const char* const* settings, stepcast_profile** profile,
@@ -191,7 +193,8 @@ STEPCAST_API stepcast_status stepcast_model_iteration(const stepcast_model* mode
                                                       stepcast_error* error);
 /* The step times of `count` plans; NaN for those that cannot run here. A text that is no plan is an input error whose
  * `where` starts with its position ("plans[3]"), and no time is written. `threads`: 0 for as many as there are cores.
- * The times do not depend on their number; plans that divide the model are answered one after the other. */
+ * The times do not depend on their number; plans that divide the model, and those of a recorded step, are answered one
+ * after the other. */
 STEPCAST_API stepcast_status stepcast_model_iterations(const stepcast_model* model, const char* const* plans,
                                                        size_t count, double* iteration_s, unsigned threads,
                                                        stepcast_error* error);

@@ -219,10 +219,13 @@ def bad_sweeps() -> list[list[str]]:
 
 def is_interrupted_cleanly(program: pathlib.Path, folder: pathlib.Path, by: signal.Signals) -> bool:
     """A program that is told to stop while it writes leaves nothing of the file."""
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(by, signal.SIG_DFL)  # whoever started this in the background may ignore it
+
     running = subprocess.Popen([program, "sweep", str(EXAMPLE), "--plan", "ddp", "--workers", "4", "--network", "10GbE",
                                 "--over", "bandwidth=1Gb/s..8Gb/s:9000000", "-o", str(folder / "rows.csv")],
-                               stderr=subprocess.DEVNULL, restore_signals=True,
-                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+                               stderr=subprocess.DEVNULL, preexec_fn=prepare)
     end = time.monotonic() + 60
     while running.poll() is None and not list(folder.glob("rows.csv*")) and time.monotonic() < end:
         time.sleep(0.02)

@@ -523,6 +523,67 @@ def test_one_question_with_a_layout_a_whatif_and_a_strategy():
         stepcast.predict(profile, cluster, "layout(tp=2)/nonsense")
 
 
+RANKS = [ROOT / f"profiles/examples/gpt-cpu-ddp-rank{rank}.pt.trace.json.gz" for rank in range(2)]
+TWO = {"workers": 2, "network": "1Gb/s"}
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    return stepcast.read(*RANKS, recorded=True)
+
+
+def test_a_profile_of_the_recorded_step_answers_what_the_command_line_says_with_recorded(recorded):
+    machines = stepcast.Cluster(**TWO)
+    plan, flags = "ddp(bucket=1 MiB)", [*RANKS, "--workers", 2, "--network", "1Gb/s", "--recorded", "--json"]
+    one = stepcast.predict(recorded, machines, plan)
+    assert one.of_recorded_step
+    assert one.iteration_s == json.loads(said("predict", *flags, "--plan", plan))["iteration_s"]
+    compared = json.loads(said("compare", *flags, "--plan", plan, "--plan", "wfbp"))["predictions"]
+    ranking = stepcast.compare(recorded, machines, [plan, "wfbp"])
+    assert [p.prediction.iteration_s for p in ranking.exact] == [p["iteration_s"] for p in compared]
+    advised = json.loads(said("recommend", *flags))["predictions"]
+    ranking = stepcast.recommend(recorded, machines)
+    assert [p.prediction.iteration_s for p in ranking.exact] == [p["iteration_s"] for p in advised]
+    swept = said("sweep", *flags[:-1], "--over", "bandwidth=1Gb/s,2Gb/s", "--plan", plan)
+    assert stepcast.sweep(recorded, machines, [plan], over={"bandwidth": "1Gb/s,2Gb/s"}).to_csv() == swept
+    assert "in the recorded step messages follow" in stepcast.report(recorded, machines, validation=False)
+
+
+def test_all_ways_to_ask_of_the_recorded_step_agree_and_so_do_copies(recorded):
+    machines = stepcast.Cluster(**TWO)
+    step = stepcast.predict(recorded, machines, "wfbp").iteration_s
+    assert step != stepcast.predict(stepcast.read(*RANKS), machines, "wfbp").iteration_s
+    for profile in (recorded, pickle.loads(pickle.dumps(recorded)), recorded.on(machines, same_device=True)):
+        model = stepcast.Model(profile, machines)
+        assert model.iteration_s("wfbp") == model.predict("wfbp").iteration_s == step
+        assert np.isnan(model.predict_many(["wfbp", "dear"])).tolist() == [False, True]
+        assert model.predict_many(["wfbp"])[0] == step
+        steps = model.predict_many("ddp", bucket=[2**20], threads=2)
+        assert steps[0] == stepcast.predict(profile, machines, "ddp(bucket=1 MiB)").iteration_s
+        faster = stepcast.Cluster(workers=2, network="10Gb/s")
+        assert model.on(faster).iteration_s("wfbp") == stepcast.predict(profile, faster, "wfbp").iteration_s
+
+
+@pytest.mark.parametrize("ask, why", [
+    (lambda p, c: stepcast.predict(p, c, "layout(tp=2)/ddp"), "plans that divide the batch only"),
+    (lambda p, c: stepcast.sweep(p, c, ["ddp"], over={"tp": [1, 2]}), "plans that divide the batch only"),
+    (lambda p, c: stepcast.layouts(p, c), "plans that divide the batch only"),
+    (lambda p, c: stepcast.place(p, b"{}"), "plans over equal devices"),
+    (lambda p, c: stepcast.predict(p, c, "ddp", whatif="batch(to=8)"), "the job as it was recorded"),
+    (lambda p, c: stepcast.recommend(p, c, whatif="batch(to=8)"), "the job as it was recorded"),
+    (lambda p, c: stepcast.Model(p.replace(batch_samples=8), c), "the job as it was recorded"),
+    (lambda p, c: stepcast.whatif(p, "batch(to=8)"), "whatif --recorded"),
+    (lambda p, c: stepcast.timeline(p, c, "ddp"), "replay --timeline"),
+    (lambda p, c: stepcast.predict(p, c, stepcast.CommPlan("mine", p)), "plans by their names"),
+    (lambda p, c: stepcast.read(RANKS[0], recorded=True, step="400ms"), "the step as it was recorded"),
+    (lambda p, c: stepcast.read(RANKS[0], recorded=True, check=False), "the self-check"),
+    (lambda p, c: stepcast.read(TRACE, recorded=True), "traces of several workers"),
+])
+def test_what_cannot_be_asked_of_the_recorded_step_is_refused(recorded, ask, why):
+    with pytest.raises(stepcast.InputError, match=why):
+        ask(recorded, stepcast.Cluster(**TWO))
+
+
 def test_messages_of_a_job_that_no_plan_stands_for_are_exchanged_in_its_recorded_step():
     trace = (ROOT.parent / "shared/traces/facebookresearch__HolisticTraceAnalysis" /
              "trace_diff__control__control.json.gz")
@@ -543,5 +604,9 @@ def test_messages_of_a_job_that_no_plan_stands_for_are_exchanged_in_its_recorded
     assert stepcast.predict(profile, fast, "wfbp").iteration_s < one.iteration_s
     steps = stepcast.sweep(profile, slow, ["wfbp"], over={"bandwidth": [5e9, 200e9]}).to_numpy()
     assert steps.ravel() == pytest.approx([one.iteration_s, stepcast.predict(profile, fast, "wfbp").iteration_s])
+    assert stepcast.Model(profile, slow).iteration_s("wfbp") == one.iteration_s
+    with pytest.raises(stepcast.InputError, match="replay --timeline"):
+        stepcast.timeline(profile, slow, "wfbp")
+    assert "CAUTION" in stepcast.whatif(profile, "faster_device(by=2)").to_text()  # by layers
     with pytest.raises(stepcast.Inapplicable, match="in the recorded step"):
         stepcast.predict(profile, slow, "dear")

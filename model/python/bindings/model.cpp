@@ -24,17 +24,27 @@ struct PreparedModel {
   ProfilePtr profile;
   ClusterPtr cluster;
   Model model;
+  SelfCheck::Model recorded;  ///< answers in its place where answers are of the recorded step
+
+  [[nodiscard]] Answer<Seconds> iteration(const PlanSpec& plan, Model::Scratch& scratch) const {
+    if (!recorded) return model.iteration(plan, scratch);
+    const Answer<Prediction> answer = recorded(profile->profile, *cluster, plan);
+    if (!answer) return Inapplicable{answer.reason()};
+    return answer->iteration;
+  }
 };
 using ModelPtr = std::shared_ptr<PreparedModel>;
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 ModelPtr prepared(const ProfilePtr& profile, const ClusterPtr& cluster) {
-  refuse_other_device(*profile, *cluster);
-  return std::make_shared<PreparedModel>(PreparedModel{profile, cluster, Model(profile->profile, *cluster)});
+  const PreparedQuestion question(question_of(*profile, *cluster, 0));
+  return std::make_shared<PreparedModel>(
+      PreparedModel{profile, cluster, Model(profile->profile, *cluster), profile->check.recorded_model(question)});
 }
 ModelPtr prepared_on(const PreparedModel& model, const ClusterPtr& cluster) {
   refuse_other_device(*model.profile, *cluster);
-  return std::make_shared<PreparedModel>(PreparedModel{model.profile, cluster, model.model.on(*cluster)});
+  return std::make_shared<PreparedModel>(
+      PreparedModel{model.profile, cluster, model.model.on(*cluster), model.recorded});
 }
 
 /// Plans of the hot loop are computed as they stand.
@@ -119,7 +129,7 @@ py::array_t<double> of_texts(const PreparedModel& model, const py::object& plans
   in_blocks(released, texts.views.size(), threads, [&](std::size_t first, std::size_t last) {
     thread_local Model::Scratch scratch;
     for (std::size_t i = first; i < last; ++i) {
-      const Answer<Seconds> answer = model.model.iteration(plan_at(texts.views[i], i), scratch);
+      const Answer<Seconds> answer = model.iteration(plan_at(texts.views[i], i), scratch);
       seconds[i] = answer ? answer->value() : none;
     }
   });
@@ -142,8 +152,8 @@ double* place_of(PlanSpec& plan, const std::string& name, const OptionSpec** spe
   throw InputError(name, "an option of '" + text_of(plan) + "'", in_quotes(name), did_you_mean(name, names));
 }
 
-void evaluate(WithoutGil& released, const Model& model, const PlanSpec& plan, std::span<const VariedOption> options,
-              std::span<double> seconds, unsigned threads) {
+void evaluate(WithoutGil& released, const PreparedModel& model, const PlanSpec& plan,
+              std::span<const VariedOption> options, std::span<double> seconds, unsigned threads) {
   PlanSpec probe = plan;
   for (const VariedOption& option : options) *place_of(probe, option.name, nullptr) = 0;
   refuse_open_options(probe, "plan");
@@ -183,7 +193,7 @@ py::array_t<double> of_template(const PreparedModel& model, const std::string& p
   py::array_t<double> out(std::vector<py::ssize_t>(shaped.shape(), shaped.shape() + shaped.ndim()));
   const std::span<double> seconds(out.mutable_data(), static_cast<std::size_t>(out.size()));
   WithoutGil released;
-  evaluate(released, model.model, spec, varied, seconds, threads);
+  evaluate(released, model, spec, varied, seconds, threads);
   return out;
 }
 
@@ -193,16 +203,17 @@ double iteration(const PreparedModel& model, const py::object& text) {
   const PlanSpec plan = plan_spec_of(asked);
   refuse_open_options(plan, "plan");
   thread_local Model::Scratch scratch;
-  return answered(model.model.iteration(plan, scratch)).value();
+  return answered(model.iteration(plan, scratch)).value();
 }
 
 PredictionPtr prediction(const PreparedModel& model, const std::string& plan, const std::string& whatif,
                          double global_batch, double iterations) {
-  if (has_layout(plan) || !whatif.empty() || global_batch != 0 || iterations != 0)
+  if (model.recorded || has_layout(plan) || !whatif.empty() || global_batch != 0 || iterations != 0)
     return prediction_of(model.profile, model.cluster, {plan, whatif, global_batch, iterations});
   return result_of(model.model.prediction(plan_spec_of(plan)), model.profile, model.cluster);
 }
 PredictionPtr own_prediction(const PreparedModel& model, const OwnPlan& own) {
+  refuse_own_plan(*model.profile);
   return of_copy(own, [&](const OwnPlan& plan) {
     return result_of(predicted(model.profile->profile, *model.cluster, plan.plan, plan.name), model.profile,
                      model.cluster);

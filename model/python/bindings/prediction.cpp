@@ -3,6 +3,7 @@
 #include "packed.hpp"
 #include "properties.hpp"
 
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
@@ -20,6 +21,10 @@ Question question_of(const TracedProfile& traced, const Cluster& cluster, double
   }
   question.global_batch = global_batch;
   return question;
+}
+
+void refuse_own_plan(const TracedProfile& traced) {
+  if (!traced.check.by_request.empty()) throw recorded_refusal::of_own_plan(traced.check.by_request);
 }
 
 double run_iterations(double iterations) {
@@ -94,6 +99,7 @@ PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, cons
 }
 PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
   refuse_other_device(*profile, *cluster);
+  refuse_own_plan(*profile);
   return of_copy(own, [&](const OwnPlan& plan) {
     return result_of(predicted(profile->profile, *cluster, plan.plan, plan.name), profile, cluster);
   });
@@ -104,7 +110,8 @@ std::string timeline_text(const Profile& profile, const DetailedTimeline& detail
 }
 std::string timeline(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan) {
   const PlanSpec spec = plan_spec_of(plan);
-  refuse_other_device(*profile, *cluster);
+  const PreparedQuestion question(question_of(*profile, *cluster, 0));
+  if (profile->check.exchanges(question)) throw recorded_refusal::of_timeline("timeline");
   // The prediction tells the plan with its automatic options tuned.
   const Prediction prediction = answered(predicted(profile->profile, *cluster, spec));
   return timeline_text(profile->profile, answered(detailed_timeline(profile->profile, *cluster, prediction.plan)),
@@ -112,6 +119,7 @@ std::string timeline(const ProfilePtr& profile, const ClusterPtr& cluster, const
 }
 std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
   refuse_other_device(*profile, *cluster);
+  refuse_own_plan(*profile);
   return of_copy(own, [&](const OwnPlan& plan) {
     return timeline_text(profile->profile, answered(detailed_timeline(profile->profile, *cluster, plan.plan)),
                          spec_named(plan.name, {}));

@@ -4,6 +4,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/extraction/profile_of.hpp>
@@ -46,10 +47,12 @@ struct Buffers {
 using Files = std::vector<std::pair<std::string, py::buffer>>;
 
 ProfilePtr read(const Files& files, const std::string& model, double batch, double parameters, const std::string& step,
-                const Files& kernels, bool strict, bool check) {
+                const Files& kernels, bool strict, bool check, bool recorded) {
   const Buffers buffers(files), rules(kernels);
   WithoutGil released;
   if (buffers.sources.empty()) throw InputError("read", "a trace or more, or a profile", "none");
+  if (recorded && !step.empty()) throw recorded_refusal::beside_step("recorded", "step");
+  if (recorded && !check) throw recorded_refusal::without_check("recorded");
   const ProfileOptions options = profile_options_of(model, batch, parameters, "model");
   if (!step.empty()) (void)seconds_of(step, "step");  // told before a large file is read
   const Documents documents =
@@ -59,8 +62,9 @@ ProfilePtr read(const Files& files, const std::string& model, double batch, doub
   out->profile = profile_of(documents, options);
   if (!step.empty()) out->profile = without_profiler(std::move(out->profile), seconds_of(step, "step"));
   out->check =
-      check ? self_check_of(documents, out->profile)
-            : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out->profile.cautions};
+      recorded ? recorded_check_of(documents, out->profile, "recorded")
+      : check  ? self_check_of(documents, out->profile)
+               : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out->profile.cautions};
   out->notes = documents.notes;
   return out;
 }

@@ -102,6 +102,7 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
   options.heed = [&] { released.heed_signals(); };
   if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
   refuse_other_device(*profile, *cluster);
+  if (!own.empty()) refuse_own_plan(*profile);
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
   rank_over_what_runs(options, *after, *cluster);
   Ranking ranking = recommended(after->profile, *cluster, options);

@@ -3,6 +3,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/report/placement_report.hpp>
 #include <stepcast/report/report.hpp>
@@ -29,6 +30,7 @@ Seconds step_of(double seconds) {
 
 PreparedQuestion question_about(const ProfilePtr& profile, const ClusterPtr& cluster, double global_batch,
                                 double memory) {
+  if (const std::string& asked = profile->check.by_request; !asked.empty()) throw recorded_refusal::of_layouts(asked);
   Question question = question_of(*profile, *cluster, global_batch);
   if (!(memory >= 0 && memory < 1e18))
     throw InputError("memory", "bytes, 0 for those of the device", exact_text_of(memory));
@@ -73,6 +75,7 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
 
 std::string placement_json(const ProfilePtr& profile, const std::string& devices, const std::string& plan,
                            double adatopk, double global_batch) {
+  if (const std::string& asked = profile->check.by_request; !asked.empty()) throw recorded_refusal::of_placement(asked);
   const UnequalCluster cluster = unequal_cluster_of_json(devices, "devices");
   const PreparedQuestion question(question_of(*profile, Cluster{}, 0));
   const Workload& workload = answered(question.workload());

@@ -3,6 +3,7 @@
 #include "packed.hpp"
 
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
@@ -69,7 +70,13 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
   for (const AskedAxis& axis : axes)
     question.axes.push_back(axis.text.empty() ? sweep_axis_of(axis.name, axis.values, question.plans)
                                               : sweep_axis_of(axis.name + "=" + axis.text, question.plans));
-  question.model = profile->check.recorded_model(PreparedQuestion(static_cast<const Question&>(question)));
+  const SelfCheck& check = profile->check;
+  if (!check.by_request.empty()) {
+    if (asks_for_layouts(question)) throw recorded_refusal::of_layouts(check.by_request);
+    if (std::ranges::any_of(question.axes, [](const SweepAxis& a) { return a.quantity == SweepQuantity::change; }))
+      throw recorded_refusal::of_changed_job(check.by_request);
+  }
+  question.model = check.recorded_model(PreparedQuestion(static_cast<const Question&>(question)));
   return question;
 }
 

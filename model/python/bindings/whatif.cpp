@@ -2,6 +2,7 @@
 #include "bindings.hpp"
 #include "packed.hpp"
 
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/report/whatif_report.hpp>
 
@@ -25,6 +26,8 @@ using WhatIfPtr = std::shared_ptr<WhatIfResult>;
 WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scenarios,
                  const std::optional<ClusterPtr>& given, const std::string& plan, double global_batch) {
   if (scenarios.empty()) throw InputError("scenarios", "a scenario or more", "none");
+  const std::string& recorded = profile->check.by_request;
+  if (!recorded.empty()) throw recorded_refusal::of_changed_job(recorded);
   std::vector<Scenario> read;
   for (const std::string& text : scenarios) read.push_back(scenario_of(text));
   const ClusterPtr cluster = given.value_or(nullptr);

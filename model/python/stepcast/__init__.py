@@ -34,9 +34,15 @@ Quantity = _typing.Union[float, str]
 Traced = _typing.Union[Profile, File]
 
 
-def read(*files, model="", batch=0, parameters=0, step="", kernels=None, strict=False, check=True):
-    """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds."""
-    return _files.read(files, model, batch, parameters, step, kernels, strict, check)
+def read(*files, model="", batch=0, parameters=0, step="", kernels=None, strict=False, check=True, recorded=False):
+    """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds.
+
+    With `recorded` all that is asked of it is answered by the recorded step, as `--recorded` does on the command line:
+
+        profile = stepcast.read("rank0.json.gz", "rank1.json.gz", recorded=True)
+        stepcast.compare(profile, cluster, ["ddp(bucket=1 MiB)", "wfbp"])
+    """
+    return _files.read(files, model, batch, parameters, step, kernels, strict, check, recorded)
 
 
 def describe(model, device, *, batch=1):

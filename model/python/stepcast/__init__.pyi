@@ -163,12 +163,15 @@ class Profile:
         times, or divide them. Without it, predictions on other devices raise `InputError`."""
 
 def read(*files: File, model: str = "", batch: float = 0, parameters: float = 0, step: float | str = "",
-         kernels: File | None = None, strict: bool = False, check: bool = True) -> Profile:
+         kernels: File | None = None, strict: bool = False, check: bool = True, recorded: bool = False) -> Profile:
     """The profile of the traces of a run's ranks (files, or their bytes), or the one that a file holds.
 
     `step` is how long a step takes without the profiler ("204 ms"); the host's work is scaled to it.
     `model` names a shipped list of parameters for traces without shapes, `parameters` says how many there are;
     `check=False` leaves the replay out.
+    `recorded=True` has all that is asked of the profile answered by the recorded step, whose messages of gradients are
+    exchanged, also where the model of its layers describes the job (`--recorded` on the command line):
+    `compare(read("rank0.json.gz", "rank1.json.gz", recorded=True), cluster, ["ddp(bucket=1 MiB)", "wfbp"])`.
     """
 
 def describe(model: str, device: str, *, batch: float = 1) -> Profile:

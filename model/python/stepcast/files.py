@@ -158,7 +158,7 @@ def text_of_file(file: Any) -> tuple[str, str]:
 
 
 def read(files: Iterable[Any], model: str, batch: float, parameters: float, step: Any, kernels: Any, strict: bool,
-         check: bool) -> Any:
+         check: bool, recorded: bool = False) -> Any:
     """The profile that the files hold or that their traces give."""
     samples = number_of(batch, "batch", "a number of samples")
     count = number_of(parameters, "parameters", "a number of parameters")
@@ -166,7 +166,7 @@ def read(files: Iterable[Any], model: str, batch: float, parameters: float, step
     sources = [named(file, i) for i, file in enumerate(files)]
     rules = [] if kernels is None else [named(kernels)]
     return _stepcast.read(sources, model, samples, count, _step(step), rules, flag_of(strict, "strict"),
-                          flag_of(check, "check"))
+                          flag_of(check, "check"), flag_of(recorded, "recorded"))
 
 
 def _step(step: Any) -> str:

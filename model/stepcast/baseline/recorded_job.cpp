@@ -155,19 +155,33 @@ struct Moved {
 };
 constexpr Seconds longest_sending(1e4);
 
+/// What the collectives that stay take on the cluster; those that are exchanged take nothing.
+struct Staying {
+  std::vector<double> factors;  ///< on the recorded durations
+  Seconds sent;
+  std::size_t messages = 0;
+};
+Staying staying(const RecordedRank& rank, const std::vector<bool>& is_exchanged, Prices& prices) {
+  Staying out;
+  out.factors.reserve(rank.collectives.size());
+  for (std::size_t i = 0; i < rank.collectives.size(); ++i) {
+    const RecordedCollective& c = rank.collectives[i];
+    const Seconds time = is_exchanged[i] ? Seconds(0) : c.waiting() + prices.of(c).value_or(c.least);
+    out.factors.push_back(time / c.duration);
+    out.sent += time;
+    if (!is_exchanged[i]) ++out.messages;
+  }
+  return out;
+}
+
 /// Inapplicable where picoseconds do not fit into 64 bits.
 Answer<Moved> moved(const RecordedRank& rank, Prices& prices) {
-  std::vector<double> factors;
+  const Staying all = staying(rank, std::vector<bool>(rank.collectives.size(), false), prices);
+  if (!(all.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
   Moved out;
-  for (const RecordedCollective& c : rank.collectives) {
-    const Seconds time = c.waiting() + prices.of(c).value_or(c.least);
-    factors.push_back(time / c.duration);
-    out.sent += time;
-  }
-  if (!(out.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
-  out.step = rank.step(factors);
-  out.without = rank.step(std::vector<double>(factors.size(), 0));
-  out.messages = rank.collectives.size();
+  out.sent = all.sent, out.messages = all.messages;
+  out.step = rank.step(all.factors);
+  out.without = rank.step(std::vector<double>(all.factors.size(), 0));
   return out;
 }
 
@@ -185,15 +199,7 @@ Answer<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messa
     without_messages[r.collective] = 0;
     recorded += rank.collectives[r.collective].duration - rank.collectives[r.collective].late;
   }
-  std::vector<double> factors;
-  Moved out;
-  for (std::size_t i = 0; i < rank.collectives.size(); ++i) {
-    const RecordedCollective& c = rank.collectives[i];
-    const Seconds time = is_exchanged[i] ? Seconds(0) : c.waiting() + prices.of(c).value_or(c.least);
-    factors.push_back(time / c.duration);
-    out.sent += time;
-    if (!is_exchanged[i]) ++out.messages;
-  }
+  const auto [factors, sent_by_others, other_messages] = staying(rank, is_exchanged, prices);
   RecordedCollective all_reduce = rank.collectives[exchange.recorded.front().collective];
   auto behind = exchange.recorded.begin();
   Seconds sent;
@@ -206,9 +212,10 @@ Answer<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messa
     m.time = picoseconds_of(std::min(longest_sending, *price));
     sent += *price;
   }
-  out.sent += sent;
+  Moved out;
+  out.sent = sent_by_others + sent;
   if (!(out.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
-  out.messages += messages.size();
+  out.messages = other_messages + messages.size();
   std::vector<GradientMessage> nothing = messages;
   for (GradientMessage& m : nothing) m.late = m.time = 0;
   out.step = rank.step(factors, messages);
@@ -255,8 +262,8 @@ std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
   constexpr double far_off = 1.5;  // beyond what settings of one and the same link change; decides on a note alone
   if (!(recorded > Seconds(0)) || (priced < far_off * recorded && recorded < far_off * priced)) return {};
   return "in the trace its collectives took " + text_of(recorded) + " a step on " + counted(job.workers, "worker") +
-         ", over links inside a machine as given (" + text_of(cluster.inside.bandwidth) + ") they would take " +
-         text_of(priced) + ": --inside or --cluster says which links these are";
+         ", over the links that the cluster has inside a machine (" + text_of(cluster.inside.bandwidth) +
+         ") they would take " + text_of(priced) + ": --inside or --cluster says which links these are";
 }
 
 void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& prices, Prediction& out) {
@@ -324,6 +331,7 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   const Seconds half(normal_p90 * std::hypot(of_links, of_change, of_model));
   out.interval_low = std::max(Seconds(0), out.iteration - half);
   out.interval_high = out.iteration + half;
+  out.error_of_links = Seconds(of_links);
   constexpr double quartiles_of_normal = 1.349;
   out.step_spread = job.step() * (job.noise / quartiles_of_normal);
   out.step_p50 = out.iteration;
@@ -447,6 +455,8 @@ double fingerprint_of(const Profile& profile) {
   add(profile.batch_samples);
   return sum;
 }
+
+bool RecordedJob::is_of(const Profile& profile) const { return fingerprint_of(profile) == work; }
 
 bool is_whole(const RecordedJob& job) {
   return !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const RecordedRank& rank) {

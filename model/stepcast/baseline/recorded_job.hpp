@@ -73,12 +73,14 @@ struct RecordedJob {
   /// The median step as the replay rebuilds it, which may do other work than the calibration step of the ranks (an
   /// optimizer that runs every second step): what does not depend on the cluster is added; 0: that of the ranks.
   Seconds usual;
-  double work = 0;  ///< `fingerprint_of` the profile: another one is of a job that was changed
+  double work = 0;  ///< `fingerprint_of` its profile
 
   /// The name under which it stands among plans.
   static constexpr const char* name = "recorded";
   /// The usual step as it was recorded, rebuilt.
   [[nodiscard]] Seconds step() const;
+  /// False for a profile of a job that was changed.
+  [[nodiscard]] bool is_of(const Profile& profile) const;
   /// The job on another cluster. Inapplicable where that knows no collective.
   [[nodiscard]] Answer<Prediction> on(const Cluster&) const;
   /// Why the messages of its gradients cannot be exchanged; empty: they can.

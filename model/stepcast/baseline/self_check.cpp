@@ -1,6 +1,7 @@
 // Self-check: a replay of every rank, and what they say together.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/prediction/alike.hpp>
@@ -53,15 +54,17 @@ std::string SelfCheck::reserve() const {
 }
 
 bool SelfCheck::exchanges(const PreparedQuestion& question) const {
-  return recorded && recorded->fixed().empty() && question.profile() &&
-         fingerprint_of(*question.profile()) == recorded->work;
+  return recorded && recorded->fixed().empty() && question.profile() && recorded->is_of(*question.profile());
 }
 
 SelfCheck::Model SelfCheck::recorded_model(const PreparedQuestion& question) const {
-  if (!exchanges(question)) return {};
+  if (!exchanges(question)) {
+    if (!by_request.empty()) throw recorded_refusal::of_changed_job(by_request);
+    return {};
+  }
   return
       [job = &*recorded](const Profile& profile, const Cluster& cluster, const PlanSpec& plan) -> Answer<Prediction> {
-        if (fingerprint_of(profile) != job->work) return Inapplicable{"the recorded step is that of the job as it was"};
+        if (!job->is_of(profile)) return Inapplicable{"the recorded step is that of the job as it was"};
         return job->with(plan, profile, cluster);
       };
 }
@@ -85,7 +88,7 @@ std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) co
   if (!question.profile()) return std::nullopt;
   const Cluster& cluster = question.cluster();
   if (recorded) {
-    if (fingerprint_of(*question.profile()) != recorded->work) return std::nullopt;
+    if (!recorded->is_of(*question.profile())) return std::nullopt;
     const Answer<Prediction> moved = recorded->on(cluster);
     return moved ? std::optional(*moved) : std::nullopt;
   }
@@ -190,23 +193,14 @@ SelfCheck recorded_check_of(const Documents& documents, const Profile& profile, 
   }
   if (const std::string why = check.recorded->fixed(); !why.empty())
     throw InputError(std::string(where), "gradients whose messages can be exchanged", why);
-  check.by_request = true;
+  check.by_request = where;
   return check;
 }
 
-namespace {
-
-void refuse_changes(const SelfCheck& check, const PreparedQuestion& question) {
-  if (check.by_request && !check.exchanges(question))
-    throw InputError("--recorded", "the job as it was recorded", "one that is changed");
-}
-
-}  // namespace
-
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
-  refuse_changes(check, question);
+  const SelfCheck::Model model = check.recorded_model(question);
   options.baseline = check.in_use(question);
-  if (const SelfCheck::Model model = check.recorded_model(question)) {
+  if (model) {
     options.model = [model, question](const PlanSpec& plan) {
       return model(*question.profile(), question.cluster(), plan);
     };
@@ -219,12 +213,12 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
 }
 
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
-  refuse_changes(check, question);
   const auto with_caution = [](Answer<Prediction> answer, const std::string& caution) {
     if (answer && !caution.empty()) answer->warnings.push_back(caution + ": this prediction is doubtful");
     return answer;
   };
   const SelfCheck::Model model = check.recorded_model(question);
+  if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
   if (question.divides(plan) || !model) return with_caution(question.answer(plan), check.caution());
   const auto with = [&](const PlanSpec& spec) { return model(*question.profile(), question.cluster(), spec); };
   Answer<Prediction> exchanged = with(plan.strategy);

@@ -38,7 +38,7 @@ struct SelfCheck {
   std::optional<AsTraced> as_traced{};    ///< the traced job by the model that gives advice; nothing: not asked
   std::optional<RecordedJob> recorded{};  ///< the job itself, where no plan stands for it (or it is asked for so)
   bool of_recorded_step = false;          ///< what stands beside it is that job, with other messages of gradients
-  bool by_request = false;                ///< nothing but the recorded step may answer (recorded_check_of)
+  std::string by_request{};  ///< nothing but the recorded step may answer: who asked for that (recorded_check_of)
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;
@@ -65,7 +65,8 @@ struct SelfCheck {
   /// one, these can be, and the question does not change the job.
   [[nodiscard]] bool exchanges(const PreparedQuestion&) const;
   /// What a plan takes then on a cluster; Inapplicable for a profile that is not that of the job. Nothing where answers
-  /// are not of the recorded step. The check has to outlive it.
+  /// are not of the recorded step. The check has to outlive it. Throws InputError where the recorded step is asked
+  /// for, and the question changes the job.
   using Model = std::function<Answer<Prediction>(const Profile&, const Cluster&, const PlanSpec&)>;
   [[nodiscard]] Model recorded_model(const PreparedQuestion&) const;
   /// The same check of an answer that is of the recorded step.
@@ -85,7 +86,8 @@ struct SelfCheck {
 
 /// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells
 /// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages; Inapplicable
-/// for plans that do more. Throws InputError as rank_over_what_runs does.
+/// for plans that do more. Throws InputError as rank_over_what_runs does, and for layouts where the recorded step is
+/// asked for.
 [[nodiscard]] Answer<Prediction> checked_answer(const SelfCheck&, const PreparedQuestion&, const Plan&);
 
 /// A ranking over what runs today. Where that is a recorded job for which no plan stands, plans exchange the messages

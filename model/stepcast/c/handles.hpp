@@ -42,6 +42,7 @@ struct stepcast_model {
   stepcast::PreparedQuestion question;               ///< answers every plan
   stepcast::Model model;                             ///< its profile after the changes, for the hot loop
   std::shared_ptr<const stepcast::SelfCheck> check;  ///< of the profile before them
+  stepcast::SelfCheck::Model recorded;               ///< for the hot loop, where answers are of the recorded step
 };
 struct stepcast_scratch {
   stepcast::Model::Scratch scratch;

@@ -1,6 +1,7 @@
 // The C interface (stepcast.h): errors, texts, profiles and clusters; models are in model.cpp.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/c/handles.hpp>
 #include <stepcast/c/settings.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
@@ -19,7 +20,8 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view profile_keys[] = {"model", "batch", "parameters", "step", "strict", "check", "kernels"};
+constexpr std::string_view profile_keys[] = {"model",  "batch", "parameters", "step",
+                                             "strict", "check", "recorded",   "kernels"};
 constexpr std::string_view cluster_keys[] = {
     "cluster",     "workers",     "per-node",      "network", "inside", "servers", "collective", "device-memory",
     "slow-worker", "late-worker", "degraded-link", "jitter",  "switch", "loss",    "stalls",     "rto"};
@@ -48,14 +50,17 @@ stepcast_profile profile_of_sources(std::span<const Source> sources, const CSett
   const ProfileOptions options = profile_options_of(settings.text("model"), samples, count, "model");
   const std::string step = settings.text("step");
   if (!step.empty()) (void)seconds_of(step, "step");  // told before the sources are read
-  const bool check = settings.yes("check", true);
+  const bool check = settings.yes("check", true), recorded = settings.yes("recorded", false);
+  if (recorded && !step.empty()) throw recorded_refusal::beside_step("recorded", "step");
+  if (recorded && !check) throw recorded_refusal::without_check("recorded");
   const ReadOptions reading{.strict = settings.yes("strict", false), .progress = {}};
   const Documents documents = documents_of(sources, reading, {"kernels", std::as_bytes(std::span(kernels)), {}});
   stepcast_profile out{profile_of(documents, options), {}, {}, {}};
   if (!step.empty()) out.profile = without_profiler(std::move(out.profile), seconds_of(step, "step"));
   out.check = std::make_shared<const SelfCheck>(
-      check ? self_check_of(documents, out.profile)
-            : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out.profile.cautions});
+      recorded ? recorded_check_of(documents, out.profile, "recorded")
+      : check  ? self_check_of(documents, out.profile)
+               : SelfCheck{.ranks = {}, .missing = "the self-check was left out", .cautions = out.profile.cautions});
   out.caution = out.check->caution();
   for (const std::string& note : documents.notes) out.notes += note + '\n';
   return out;

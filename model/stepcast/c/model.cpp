@@ -1,6 +1,8 @@
 // The C interface (stepcast.h): models.
+#include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/c/handles.hpp>
 #include <stepcast/c/settings.hpp>
 #include <stepcast/cluster/device_match.hpp>
@@ -194,6 +196,18 @@ RecommendOptions recommend_options_of(const CSettings& said) {
   return options;
 }
 
+/// Throws InputError for plans that divide the model where the recorded step was asked for.
+void refuse_division(const stepcast_model& model, const Plan& plan) {
+  const std::string& asked = model.check->by_request;
+  if (!asked.empty() && model.question.divides(plan)) throw recorded_refusal::of_layouts(asked);
+}
+
+/// What the hot loop over a model of layers does not know: plans that divide the model, and the recorded step.
+Answer<Prediction> answer_of_other_model(const stepcast_model& model, const Plan& plan) {
+  if (model.question.divides(plan)) return model.question.answer(plan);
+  return model.recorded(model.model.profile(), model.model.cluster(), model.question.after_changes(plan.strategy));
+}
+
 }  // namespace
 }  // namespace stepcast
 
@@ -212,7 +226,8 @@ stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcas
     question.iterations = iterations_of(said);
     const PreparedQuestion asked(std::move(question));
     if (!asked.profile()) return Inapplicable{asked.profile().reason()};
-    return stepcast_model{asked, Model(*asked.profile(), asked.cluster()), traced.check};
+    return stepcast_model{asked, Model(*asked.profile(), asked.cluster()), traced.check,
+                          traced.check->recorded_model(asked)};
   });
 }
 stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cluster* cluster, stepcast_model** other,
@@ -222,7 +237,7 @@ stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cl
     const Cluster& machines = c_needed(cluster, "cluster").cluster;
     refuse_other_devices(here.model, machines);
     const PreparedQuestion there = here.question.on(machines);
-    return stepcast_model{there, here.model.on(there.cluster()), here.check};
+    return stepcast_model{there, here.model.on(there.cluster()), here.check, here.recorded};
   });
 }
 void stepcast_model_free(stepcast_model* model) { delete model; }
@@ -240,13 +255,15 @@ stepcast_status stepcast_model_iteration(const stepcast_model* model, const char
     const stepcast_model& asked = c_needed(model, "model");
     double& out = c_needed(iteration_s, "iteration_s");
     const Plan read = plan_at(plan, {});
-    if (asked.question.divides(read)) {
-      const Answer<Prediction> answer = asked.question.answer(read);
+    refuse_division(asked, read);
+    if (!asked.question.divides(read)) refuse_open_options(read.strategy, "plan");
+    if (asked.recorded || asked.question.divides(read)) {
+      const Answer<Prediction> answer = answer_of_other_model(asked, read);
       if (!answer) return Inapplicable{answer.reason()};
       out = answer->iteration.value();
       return std::nullopt;
     }
-    const PlanSpec spec = asked.question.after_changes(refuse_open_options(read.strategy, "plan"));
+    const PlanSpec spec = asked.question.after_changes(read.strategy);
     const auto answer_with = [&](Model::Scratch& own) -> CRefusal {
       const Answer<Seconds> answer = asked.model.iteration(spec, own);
       if (!answer) return Inapplicable{answer.reason()};
@@ -270,11 +287,13 @@ stepcast_status stepcast_model_iterations(const stepcast_model* model, const cha
     for (const char* plan : needed_span(plans, count, "plans")) {
       const std::string where = "plans[" + std::to_string(read.size()) + "]";
       read.push_back(plan_at(plan, where));
+      refuse_division(asked, read.back());
       specs.push_back(asked.question.after_changes(refuse_open_options(read.back().strategy, where)));
     }
-    asked.model.iterations(specs, out, threads);
+    if (!asked.recorded) asked.model.iterations(specs, out, threads);
     for (std::size_t i = 0; i < count; ++i)
-      if (asked.question.divides(read[i])) out[i] = step_or_nan(asked.question.answer(read[i]));
+      if (asked.recorded || asked.question.divides(read[i]))
+        out[i] = step_or_nan(answer_of_other_model(asked, read[i]));
     return std::nullopt;
   });
 }
@@ -289,15 +308,15 @@ stepcast_status stepcast_model_iterations_over(const stepcast_model* model, cons
     const std::size_t varied = option_of(read.strategy, needed_text(option, "option"));
     refuse_open_options(read.strategy, "plan", varied);
     const std::span<const double> settings = needed_span(values, count, "values");
-    if (!asked.question.divides(read)) {
+    refuse_division(asked, read);
+    if (!asked.recorded && !asked.question.divides(read)) {
       asked.model.iterations(asked.question.after_changes(read.strategy), varied, settings, out, threads);
       return std::nullopt;
     }
     const OptionSpec& range = read.strategy.strategy->options[varied];
     for (std::size_t i = 0; i < count; ++i) {
       read.strategy.options[varied] = settings[i];
-      const bool within = settings[i] >= range.low && settings[i] <= range.high;
-      out[i] = within ? step_or_nan(asked.question.answer(read)) : std::nan("");
+      out[i] = is_value_of(range, settings[i]) ? step_or_nan(answer_of_other_model(asked, read)) : std::nan("");
     }
     return std::nullopt;
   });

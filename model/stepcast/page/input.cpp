@@ -71,13 +71,13 @@ void write_collectives(std::ostream& out, const Profile& profile) {
   if (profile.collectives.empty()) return;
   open_scroller(out, "Collectives in the trace");
   out << "<table>\n<caption>Collectives in the trace, per step</caption>\n<thead><tr><th "
-         "scope=\"col\">operation</th><th "
+         "scope=\"col\">operation</th><th scope=\"col\">for</th><th "
          "scope=\"col\">count</th><th scope=\"col\">bytes</th><th scope=\"col\">time</th><th scope=\"col\">bytes known "
          "from</th></tr></thead>\n<tbody>\n";
   for (const ObservedCollective& c : profile.collectives)
-    out << "<tr><th scope=\"row\"><code>" << html(c.operation) << "</code></th><td>" << c.count << "</td><td>"
-        << (c.size > Bytes(0) ? html(text_of(c.size)) : "unknown") << "</td><td>" << html(text_of(c.duration))
-        << "</td><td>" << html(name_of(c.source)) << "</td></tr>\n";
+    out << "<tr><th scope=\"row\"><code>" << html(c.operation) << "</code></th><td>" << html(words_of(c.role))
+        << "</td><td>" << c.count << "</td><td>" << (c.size > Bytes(0) ? html(text_of(c.size)) : "unknown")
+        << "</td><td>" << html(text_of(c.duration)) << "</td><td>" << html(name_of(c.source)) << "</td></tr>\n";
   out << "</tbody>\n</table>\n";
   close_scroller(out);
 }
@@ -101,9 +101,7 @@ Terms trace_terms(const ReportPage& page) {
 
 Terms link_terms(const Cluster& c) {
   Terms terms{{"cluster", html(cluster_text(c))}};
-  if (c.devices_per_node > 1)
-    terms.emplace_back("inside a machine",
-                       html(text_of(c.inside.bandwidth)) + ", latency " + html(text_of(c.inside.latency)));
+  if (c.devices_per_node > 1) terms.emplace_back("inside a machine", html(inside_text(c)));
   if (c.nodes > 1)
     terms.emplace_back("between machines",
                        html(text_of(c.network.bandwidth)) + ", latency " + html(text_of(c.network.latency)));

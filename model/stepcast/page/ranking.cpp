@@ -136,7 +136,8 @@ void write_ranking_section(std::ostream& out, const ReportPage& page) {
   open_section(out, "ranking", "Ranking");
   out << "<p>Plans that leave the arithmetic as it is, with their options tuned: first what PyTorch runs as it is, "
          "then "
-         "what needs other software or servers, each by step. Of plans within the interval of the fastest the simplest "
+         "what needs other software or servers, each by step. Of plans that cannot be told from the fastest the "
+         "simplest "
          "one comes first. Gain is over "
       << html(baseline_text(page.ranking.baseline)) << ", " << html(text_of(page.ranking.baseline.iteration))
       << " a step.</p>\n";

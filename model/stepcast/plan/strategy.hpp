@@ -72,6 +72,8 @@ struct Strategy {
   /// By how many steps a worker may be ahead of the slowest one; infinity: nobody waits for anybody. Null: by none.
   double (*lead)(const OptionValues&) = nullptr;
   WarmUp warm_up{};
+  /// Its plan is the same on all links: of the cluster it depends on the number of workers alone.
+  bool same_on_all_links = false;
 };
 
 /// All strategies (strategies/strategies.inc).

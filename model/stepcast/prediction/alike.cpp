@@ -40,9 +40,13 @@ double relative_step_noise(const Profile& profile) {
   return middle > 0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / 1.349 / middle : 0;
 }
 
-// Half the interval of the mean: the measured steps are a sample of the compute time, the link's fit has a residual,
-// and so has the model of several workers itself.
-Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const CriticalPath& path, Seconds iteration) {
+// Half the interval of the mean, and what the links have in it: the measured steps are a sample of the compute time,
+// the link's fit has a residual, and so has the model of several workers itself.
+struct Uncertainty {
+  Seconds half, of_links;
+};
+Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const CriticalPath& path,
+                           Seconds iteration) {
   const double noise = relative_step_noise(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.step_times.size()));
   // The path covers whole repetitions of the plan.
@@ -51,7 +55,7 @@ Seconds uncertainty_of(const Profile& profile, const Cluster& cluster, const Cri
   const double of_compute = noise / std::sqrt(steps) * per_second * computing.value();
   const double of_links = cluster.relative_error * per_second * (path.transfer + path.start_up).value();
   const double of_model = cluster.workers() > 1 ? residual_of_model * iteration.value() : 0;
-  return Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model));
+  return {Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model)), Seconds(of_links)};
 }
 
 void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
@@ -221,7 +225,7 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
   const std::uint32_t phases = spec.strategy->phases;
   Breakdown& parts = out.breakdown;
   const std::uint32_t iterations = cost->transport().stalls > 0 ? iterations_of_slack : iterations_walked;
-  Seconds half;
+  Uncertainty error;
   StepLateness lateness;
   double repeats = 1;
   for (std::uint32_t k = 0; k < phases; ++k) {
@@ -251,10 +255,11 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
     out.bound = bound_of(path, lateness.mean() * (seconds_of(length(path.window)) / timeline.iteration_time()));
     name_critical_path(profile, *outcome, path, out);
     out.messages = (messages_on_links(outcome->plan) + outcome->plan.period - 1) / outcome->plan.period;
-    half = uncertainty_of(profile, cluster, path, iteration);
+    error = uncertainty_of(profile, cluster, path, iteration);
   }
-  out.interval_low = std::max(Seconds(0), out.iteration - half);
-  out.interval_high = out.iteration + half;
+  out.interval_low = std::max(Seconds(0), out.iteration - error.half);
+  out.interval_high = out.iteration + error.half;
+  out.error_of_links = error.of_links;
   out.step_spread = relative_step_noise(profile) * lone_step_time(profile);
   add_tail(lateness, repeats, steps, out);
   if (profile.batch_samples > 0)

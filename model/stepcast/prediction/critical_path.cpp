@@ -76,10 +76,12 @@ std::string bound_of(const CriticalPath& path, Seconds late) {
                                           [](const Share& a, const Share& b) { return a.time < b.time; });
   const Seconds iteration = seconds_of(length(path.window)) + late;
   const auto percent = [&](Seconds s) { return std::to_string(std::lround(100 * (s / iteration))) + " %"; };
-  // Compute can only be hidden behind, never hidden: the first of the others that is visible is what can be improved.
   if (largest->time < 0.01 * iteration) return "compute";
-  return std::string(largest->name) + " (" + percent(largest->time) + " of the critical path; compute " +
-         percent(path.compute) + ")";
+  const Share compute{"compute", path.compute};
+  const auto& [first, second] =
+      std::minmax(*largest, compute, [](const Share& a, const Share& b) { return a.time > b.time; });
+  return std::string(first.name) + " (" + percent(first.time) + " of the critical path; " + second.name + " " +
+         percent(second.time) + ")";
 }
 
 }  // namespace stepcast

@@ -17,8 +17,10 @@ const Answer<CommunicationCost>* Costs::of(std::string_view collective) const {
   if (!algorithm && !collective.empty() && collective != "table") return nullptr;
   Known& known = known_[algorithm ? static_cast<std::size_t>(algorithm - algorithms.data())
                                   : algorithms.size() + (collective == "table")];
-  std::call_once(known.made, [&] { known.cost.emplace(communication_cost(cluster_, collective)); });
-  return &*known.cost;
+  std::call_once(known.made, [&] {
+    known.cost = std::make_unique<Answer<CommunicationCost>>(communication_cost(cluster_, collective));
+  });
+  return known.cost.get();
 }
 
 PreparedJob::PreparedJob(std::shared_ptr<const PreparedProfile> profile, Cluster on)
@@ -38,14 +40,14 @@ HotLoop::Kept& HotLoop::kept_for(const PlanSpec& spec, std::uint32_t phase) {
   return kept;
 }
 
-// Brings what is kept up to date with `plan`.
+// Brings what is kept up to date with another plan; without one with its own plan on another cluster.
 void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,
-                     const CommunicationCost& cost, CommPlan&& plan) {
+                     const CommunicationCost& cost, CommPlan* other_plan) {
   const double contention = cluster.contention.compute_under_communication;
   const bool alike = kept.profile == profile && kept.contention == contention && kept.transport == cost.transport() &&
-                     same_structure(plan, kept.plan);
+                     (other_plan == nullptr || same_structure(*other_plan, kept.plan));
   kept.profile = nullptr;  // until all is well
-  spare_ = std::exchange(kept.plan, std::move(plan));
+  if (other_plan != nullptr) spare_ = std::exchange(kept.plan, std::move(*other_plan));
   bool changed = true;
   if (alike) {
     changed = refilled(kept.plan, cost, kept.graph);
@@ -78,16 +80,24 @@ Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>&
   Seconds sum;
   const std::uint32_t phases = spec.strategy->phases;
   for (std::uint32_t k = 0; k < phases; ++k) {
-    arena_.reset();
-    const StrategyInput input{profile->profile, cluster, cost, spec.options, phase_of(k, phases), &arena_, &spare_};
-    Answer<CommPlan> plan = given ? *given : comm_plan_of(spec, input);
-    if (!plan) return Inapplicable{plan.reason()};
-    if (cluster.workers() == 1) plan->packing = Packing::none;
-    const WorkInARow work{profile->compute.in_a_row, profile->profile.communication.message};
-    std::string obstacle = obstacle_to(*plan, work, cluster, cost);
-    if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
     Kept& kept = kept_for(spec, k);
-    update(kept, profile, cluster, cost, std::move(*plan));
+    const WorkInARow work{profile->compute.in_a_row, profile->profile.communication.message};
+    const bool is_known = given == nullptr && kept.is_of_options && kept.profile == profile &&
+                          kept.workers == cluster.workers() && kept.options == spec.options;
+    std::optional<Answer<CommPlan>> written;
+    if (!is_known) {
+      arena_.reset();
+      const StrategyInput input{profile->profile, cluster, cost, spec.options, phase_of(k, phases), &arena_, &spare_};
+      written.emplace(given ? *given : comm_plan_of(spec, input));
+      if (!*written) return Inapplicable{written->reason()};
+      if (cluster.workers() == 1) (*written)->packing = Packing::none;
+    }
+    CommPlan* const other = written ? &**written : nullptr;
+    std::string obstacle = obstacle_to(other ? *other : kept.plan, work, cluster, cost);
+    if (!obstacle.empty()) return Inapplicable{std::move(obstacle)};
+    update(kept, profile, cluster, cost, other);
+    kept.options = spec.options, kept.workers = cluster.workers();
+    kept.is_of_options = given == nullptr && spec.modifiers.empty() && spec.strategy->same_on_all_links;
     sum += kept.period / kept.plan.period / phases;
   }
   return sum;

@@ -42,7 +42,7 @@ class Costs {
  private:
   struct Known {
     std::once_flag made;
-    std::optional<Answer<CommunicationCost>> cost;
+    std::unique_ptr<const Answer<CommunicationCost>> cost;
   };
   const Cluster& cluster_;
   mutable std::vector<Known> known_;
@@ -79,6 +79,9 @@ class HotLoop {
     double contention = 1;
     Transport transport;
     CommPlan plan;
+    OptionValues options{};      ///< of which `plan` was made
+    std::int64_t workers = 0;    ///< and for how many
+    bool is_of_options = false;  ///< `plan` follows from these and the profile alone
     TaskGraph graph;
     InOrderPeriod in_order;    ///< of `graph`
     bool is_in_order = false;  ///< that answers
@@ -87,7 +90,7 @@ class HotLoop {
   Kept& kept_for(const PlanSpec&, std::uint32_t phase);
   [[nodiscard]] Picoseconds period_of(Kept&);
   void update(Kept&, const std::shared_ptr<const PreparedProfile>&, const Cluster&, const CommunicationCost&,
-              CommPlan&& plan);
+              CommPlan* other_plan);
 
   Arena arena_;
   CommPlan spare_;

@@ -54,7 +54,8 @@ void tell_of_all(const std::vector<std::pair<double, Prediction>>& kinds, Second
   for (const auto& [count, worker] : kinds)
     add(out.breakdown, worker.breakdown * (count / workers * (step / worker.iteration)));
   const double scale = step / out.iteration;
-  out.interval_low *= scale, out.interval_high *= scale, out.throughput_samples_per_s /= scale;
+  out.interval_low *= scale, out.interval_high *= scale, out.error_of_links *= scale;
+  out.throughput_samples_per_s /= scale;
   out.iteration = step;
 }
 

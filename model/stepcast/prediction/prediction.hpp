@@ -68,6 +68,9 @@ struct LayoutPrediction;  // parallelism/layout_prediction.hpp
 struct Prediction {
   PlanSpec plan;
   Seconds iteration, interval_low, interval_high, step_spread, step_p50, step_p99;
+  /// The standard error that the step has from the links, which are wrong for all plans alike; not told of plans that
+  /// divide the model (0): they count as if their links were right.
+  Seconds error_of_links;
   Breakdown breakdown;
   double throughput_samples_per_s = 0;
   Bytes memory;

@@ -149,31 +149,46 @@ bool faster(const RankedPlan& a, const RankedPlan& b) { return rank_of(a.predict
 bool has_name_only(const RankedPlan& p) { return p.prediction.plan.own != nullptr; }
 
 // Puts the plan that takes the fewest machines and no special software, best what is in use or the framework's own,
-// first among those that are as good as the best: within `limit`.
-void prefer_simplest(std::span<RankedPlan> ranked, Seconds limit) {
+// first among the first `equals`, which are as good as the best.
+void prefer_simplest(std::span<RankedPlan> ranked, std::ptrdiff_t equals) {
   const auto burden = [](const RankedPlan& p) {
     const Strategy& strategy = *p.prediction.plan.strategy;
     return std::tuple(p.machines, !requirements_of(p.prediction.plan).empty(), !strategy.framework.empty(),
                       !has_name_only(p), strategy.name != "ddp");
   };
-  const auto equals_end =
-      std::find_if(ranked.begin(), ranked.end(), [&](const RankedPlan& p) { return rank_of(p.prediction) > limit; });
-  const auto simplest = std::min_element(
-      ranked.begin(), equals_end, [&](const RankedPlan& a, const RankedPlan& b) { return burden(a) < burden(b); });
+  const auto simplest =
+      std::min_element(ranked.begin(), ranked.begin() + equals,
+                       [&](const RankedPlan& a, const RankedPlan& b) { return burden(a) < burden(b); });
   std::rotate(ranked.begin(), simplest, simplest + 1);
+}
+
+/// How many plans from the fastest on cannot be told from it.
+std::ptrdiff_t count_of_equals(std::span<const RankedPlan> ranked) {
+  const Prediction& fastest = ranked.front().prediction;
+  const auto end = std::ranges::find_if(ranked, [&](const RankedPlan& p) {
+    return rank_of(p.prediction) > rank_of(fastest) * (1 + resolution_between(fastest, p.prediction));
+  });
+  return end - ranked.begin();
 }
 
 /// The order in which plans are recommended.
 void put_in_order(std::vector<RankedPlan>& plans, bool by_step) {
   if (plans.empty()) return;
   std::stable_sort(plans.begin(), plans.end(), faster);
-  if (by_step) return prefer_simplest(plans, rank_of(plans.front().prediction) * (1 + indifference));
+  if (by_step) {
+    const Seconds limit = rank_of(plans.front().prediction) * (1 + indifference);
+    const auto slower = std::ranges::find_if(plans, [&](const RankedPlan& p) { return rank_of(p.prediction) > limit; });
+    return prefer_simplest(plans, slower - plans.begin());
+  }
   const auto others = std::stable_partition(plans.begin(), plans.end(), std::mem_fn(&RankedPlan::is_at_hand));
   if (others == plans.begin()) return;
-  const Prediction& fastest = plans.front().prediction;
-  const Seconds limit = fastest.interval_high * (rank_of(fastest) / fastest.iteration);
-  for (RankedPlan& plan : plans) plan.as_good_as_any = rank_of(plan.prediction) <= limit;
-  prefer_simplest({plans.begin(), others}, limit);
+  const Prediction fastest = plans.front().prediction;
+  const std::ptrdiff_t equals = count_of_equals({plans.begin(), others});
+  for (RankedPlan& plan : plans) {
+    const Seconds limit = rank_of(fastest) * (1 + resolution_between(fastest, plan.prediction));
+    plan.as_good_as_any = plan.is_at_hand() ? &plan - plans.data() < equals : rank_of(plan.prediction) <= limit;
+  }
+  prefer_simplest({plans.begin(), others}, equals);
 }
 
 /// The plans among which the first one was chosen.
@@ -184,13 +199,13 @@ std::vector<PlanSpec> candidates_of(const Ranking& ranking) {
   return plans;
 }
 
-/// The share of a step by which one plan has to beat another to be told from it.
+/// The share of a step by which another plan has to beat the best one to be told from it.
 double resolution_of(const Ranking& ranking) {
   if (ranking.by_step) return indifference;
   const Prediction* fastest = &ranking.exact.front().prediction;
   for (const RankedPlan& plan : ranking.exact)
     if (plan.is_at_hand() && plan.prediction.iteration < fastest->iteration) fastest = &plan.prediction;
-  return std::max(indifference, fastest->interval_high / fastest->iteration - 1);
+  return resolution_between(*fastest, ranking.exact.front().prediction);
 }
 
 PlanSpec tuned_heeding(const Profile& profile, const Cluster& cluster, const PlanSpec& plan,
@@ -243,13 +258,15 @@ RankedPlan ranked(const Profile& profile, const Cluster& cluster, const Predicti
   return plan;
 }
 
-// What is in use stays in use where other options of the same strategy are no faster, unless somebody names them.
+// What is in use stays in use where nobody can tell that other options of the same strategy are faster, unless somebody
+// names them.
 void keep_in_use(RankedPlan& plan, const Ranking& ranking, const RecommendOptions& options) {
   const Prediction& used = ranking.baseline;
+  const double share = ranking.by_step ? indifference : resolution_between(plan.prediction, used);
   if (!options.baseline || !options.plans.empty() || plan.prediction.plan.strategy != used.plan.strategy ||
       !(plan.prediction.plan.modifiers.empty() && used.plan.modifiers.empty()) ||
       collective_of(plan.prediction.plan) != collective_of(used.plan) ||
-      used.iteration > plan.prediction.iteration * (1 + indifference))
+      used.iteration > plan.prediction.iteration * (1 + share))
     return;
   plan.prediction = used;
   plan.settings = settings_of(used.plan);
@@ -285,7 +302,7 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
   const auto chosen = std::find_if(over_others.begin(), over_others.end(), [&](const RankedPlan& p) {
     return p.prediction.iteration <= best * (1 + indifference);
   });
-  OtherCollective other{std::move(*chosen), std::move(over_own.front())};
+  OtherCollective other{std::move(*chosen), over_own.front()};
   PlanSpec standard = other.plan.prediction.plan;
   standard.options = standard_options(*standard.strategy);
   if (const Answer<Prediction> p = predicted(profile, cluster, standard)) other.plan.standard = *p;
@@ -293,7 +310,8 @@ std::optional<OtherCollective> other_collective_of(const Profile& profile, const
   // Where a switch adds up gradients faster still, there is nothing left to try.
   const auto first = std::find_if(ranking.exact.begin(), ranking.exact.end(),
                                   [](const RankedPlan& p) { return !needs_servers(p.prediction.plan); });
-  const Seconds to_beat = std::min(first->prediction.iteration, other.instead.prediction.iteration);
+  const Seconds own_best = std::min_element(over_own.begin(), over_own.end(), faster)->prediction.iteration;
+  const Seconds to_beat = std::min(first->prediction.iteration, own_best);
   if (other.plan.prediction.iteration * (1 + indifference) >= to_beat) return std::nullopt;
   return other;
 }
@@ -442,6 +460,11 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   if (options.sensitivity && !options.model && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
   return ranking;
+}
+
+double resolution_between(const Prediction& fastest, const Prediction& other) {
+  const double of_links = (fastest.error_of_links - other.error_of_links) / fastest.iteration;
+  return std::max(indifference, normal_p90 * std::hypot(residual_of_model, of_links));
 }
 
 }  // namespace stepcast

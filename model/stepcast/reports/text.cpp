@@ -68,10 +68,12 @@ void write_profile(std::ostream& out, const Profile& profile) {
   if (profile.input_period > Seconds(0))
     write_labelled(out, "loader", "a batch every " + text_of(profile.input_period) + " at best");
   for (const ObservedCollective& c : profile.collectives) {
-    std::string text = c.operation + " " + std::to_string(c.count) + " times a step, " + text_of(c.duration);
+    std::string text = c.operation + ", " + std::string(words_of(c.role)) + ", " + std::to_string(c.count) +
+                       " times a step, " + text_of(c.duration);
     if (c.waiting > Seconds(0)) text += " and " + text_of(c.waiting) + " of waiting";
     text += c.source == BytesSource::unknown ? ", size unknown"
                                              : ", " + text_of(c.size) + " by " + std::string(words_of(c.source));
+    if (c.group_size > 0) text += ", groups of " + std::to_string(c.group_size);
     write_labelled(out, "observed", text);
   }
   if (profile.unclassified_share >= 0)

@@ -62,21 +62,21 @@ bool InOrderPeriod::order_tasks(const TaskGraph& graph) {
   next_in_queue.assign(n_, none);
   for (std::uint32_t t = 0; t < n_; ++t)
     if (chained_after_[t] != none) ++open_[t], next_in_queue[chained_after_[t]] = t;
-  places_.clear();
-  places_.reserve(n_ + 1);
+  task_at_.clear();
+  task_at_.reserve(n_);
   for (std::uint32_t t = 0; t < n_; ++t)
-    if (open_[t] == 0) places_.push_back({t});
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const std::uint32_t t = places_[i].task;
+    if (open_[t] == 0) task_at_.push_back(t);
+  for (std::size_t i = 0; i < task_at_.size(); ++i) {
+    const std::uint32_t t = task_at_[i];
     const auto follow = [&](std::uint32_t to) {
-      if (--open_[to] == 0) places_.push_back({to});
+      if (--open_[to] == 0) task_at_.push_back(to);
     };
     for (const Arc& a : graph.successors(t))
       if (a.lag == 0) follow(a.task);
     if (next_in_queue[t] != none) follow(next_in_queue[t]);
   }
-  if (places_.size() != n_) return false;
-  for (std::uint32_t p = 0; p < n_; ++p) place_of_[places_[p].task] = p;
+  if (task_at_.size() != n_) return false;
+  for (std::uint32_t p = 0; p < n_; ++p) place_of_[task_at_[p]] = p;
   return true;
 }
 
@@ -87,14 +87,13 @@ void InOrderPeriod::tie(const TaskGraph& graph) {
   for (const Arc& a : graph.arcs) ++open_[place_of_[a.task] + 1];
   for (std::uint32_t p = 0; p < n_; ++p) open_[p + 1] += open_[p];
   before_.resize(open_[n_]);
-  places_.push_back({none, open_[n_]});
-  for (std::uint32_t p = 0; p < n_; ++p) places_[p].first_before = open_[p];
   const auto offset = [&](std::uint32_t from, std::uint32_t to, std::uint32_t lag) {
     return static_cast<std::int32_t>(place_of_[from]) - static_cast<std::int32_t>(place_of_[to]) -
            static_cast<std::int32_t>(lag * n_);
   };
   for (std::uint32_t t = 0; t < n_; ++t)
     for (const Arc& a : graph.successors(t)) before_[open_[place_of_[a.task]]++] = offset(t, a.task, a.lag);
+  places_.assign(n_, {});
   queues_ = 0;
   for (std::uint32_t r = 0; r < graph.resources.size(); ++r) {
     const std::uint32_t first = first_of_queue_[r];
@@ -102,12 +101,20 @@ void InOrderPeriod::tie(const TaskGraph& graph) {
     places_[place_of_[first]].chain = offset(last_of_queue_[r], first, 1);
     first_of_queue_[r] = graph.resources[r].discipline == Discipline::fifo ? ++queues_ : 0;  // from now on its number
   }
+  more_.assign(1, {});
   work_.resize(n_), priority_.resize(n_), runs_ahead_.resize(n_);
-  for (std::uint32_t p = 0; p < n_; ++p) {
-    const Task& task = graph.tasks[places_[p].task];
-    if (chained_after_[places_[p].task] != none)
-      places_[p].chain = offset(chained_after_[places_[p].task], places_[p].task, 0);
-    if (places_[p].chain != 0) places_[p].queue = first_of_queue_[task.resource];
+  for (std::uint32_t p = 0, from = 0; p < n_; from = open_[p++]) {  // its entries end where those of the next begin
+    const std::uint32_t t = task_at_[p], to = open_[p];
+    const Task& task = graph.tasks[t];
+    Place& place = places_[p];
+    if (chained_after_[t] != none) place.chain = offset(chained_after_[t], t, 0);
+    if (from < to) place.first = place.second = before_[from];
+    if (from + 1 < to) place.second = before_[from + 1];
+    const std::uint32_t queue = place.chain != 0 ? first_of_queue_[task.resource] : 0;
+    if (queue != 0 || from + 2 < to) {
+      place.more = static_cast<std::uint32_t>(more_.size());
+      more_.push_back({std::min(from + 2, to), to, queue, t});
+    }
     priority_[p] = task.priority;
     runs_ahead_[p] = graph.resources[task.resource].kind == ResourceClass::host;
   }
@@ -119,28 +126,29 @@ bool InOrderPeriod::evaluate(std::uint32_t row) {
   ends_.resize(std::size_t{row + pad_ + 1} * n_);
   Picoseconds* const ends = row_at(row);
   for (std::uint32_t p = 0; p < n_; ++p) {
-    const Place& place = places_[p];
-    Picoseconds start = 0;
-    for (std::uint32_t i = place.first_before, end = places_[p + 1].first_before; i < end; ++i)
-      start = std::max(start, ends[static_cast<std::ptrdiff_t>(p) + before_[i]]);
-    if (place.chain != 0) {
-      if (place.queue != 0) {
-        // Whoever is ready first is served first; at the same time priority, iteration and number decide.
-        Served& last = served_[place.queue];
-        const auto rank = [](const Served& s) { return std::tuple(s.ready, s.priority, s.row, s.place_in_row); };
-        const Served now{start, priority_[p], place.task, row};
-        if (rank(now) < rank(last)) return false;
-        last = now;
-      }
-      start = std::max(start, ends[static_cast<std::ptrdiff_t>(p) + place.chain]);
+    const Place place = places_[p];
+    Picoseconds* const end = ends + p;
+    Picoseconds start = std::max(end[place.first], end[place.second]);
+    if (place.more != 0) {
+      const More& more = more_[place.more];
+      for (std::uint32_t i = more.from; i < more.to; ++i) start = std::max(start, end[before_[i]]);
+      if (more.queue != 0 && !is_next(served_[more.queue], {start, priority_[p], more.task, row})) return false;
     }
-    ends[p] = start + work_[p];
+    *end = std::max(start, end[place.chain]) + work_[p];
   }
   return true;
 }
 
+/// Whoever is ready first is served first; at the same time priority, iteration and number decide.
+bool InOrderPeriod::is_next(Served& last, const Served& now) {
+  const auto rank = [](const Served& s) { return std::tuple(s.ready, s.priority, s.row, s.task); };
+  if (now.ready <= last.ready && rank(now) < rank(last)) return false;
+  last = now;
+  return true;
+}
+
 std::optional<Picoseconds> InOrderPeriod::operator()(const TaskGraph& graph) {
-  for (std::uint32_t p = 0; p < n_; ++p) work_[p] = graph.tasks[places_[p].task].work;
+  for (std::uint32_t p = 0; p < n_; ++p) work_[p] = graph.tasks[task_at_[p]].work;
   ends_.assign(std::size_t{pad_} * n_, 0);
   served_.assign(queues_ + 1, {});
   for (std::uint32_t row = 0; row < most_rows; ++row) {

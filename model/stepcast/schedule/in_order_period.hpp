@@ -26,23 +26,30 @@ class InOrderPeriod {
   [[nodiscard]] std::optional<Picoseconds> operator()(const TaskGraph&);
 
  private:
-  /// A task in its place of the order: what it waits for lies `before_` entries away among the ends of all iterations.
+  /// A task in its place of the order: how far away among the ends of all iterations those lie that it waits for. 0
+  /// stands for nobody: its own end, which is 0 until it is known.
   struct Place {
-    std::uint32_t task = 0;
-    std::uint32_t first_before = 0;  ///< its entries end where those of the next place begin
-    std::int32_t chain = 0;          ///< where the end lies of what its queue serves before it; 0: it does not queue
+    std::int32_t first = 0, second = 0;  ///< of two that it waits for
+    std::int32_t chain = 0;              ///< of what its queue serves before it
+    std::uint32_t more = 0;              ///< number of its entry in `more_`; 0: there is nothing else to it
+  };
+  /// What few places have: more than two to wait for, or a queue whose order has to be checked.
+  struct More {
+    std::uint32_t from = 0, to = 0;  ///< a run of `before_`
     std::uint32_t queue = 0;         ///< which checked queue serves it; 0: none
+    std::uint32_t task = 0;
   };
   /// What a queue that serves whoever comes first has served last.
   struct Served {
     Picoseconds ready = -1;
     std::int32_t priority = 0;
-    std::uint32_t place_in_row = 0, row = 0;
+    std::uint32_t task = 0, row = 0;
   };
   [[nodiscard]] bool chain_queues(const TaskGraph&);
   [[nodiscard]] bool order_tasks(const TaskGraph&);
   void tie(const TaskGraph&);
   [[nodiscard]] bool evaluate(std::uint32_t row);
+  [[nodiscard]] static bool is_next(Served& last, const Served& now);
   [[nodiscard]] bool recurs(std::uint32_t rows);
   [[nodiscard]] bool recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const;
   [[nodiscard]] Picoseconds* row_at(std::uint32_t row) { return ends_.data() + std::size_t{row + pad_} * n_; }
@@ -54,8 +61,10 @@ class InOrderPeriod {
   std::uint32_t n_ = 0, most_lag_ = 0, pad_ = 1, marker_ = 0, queues_ = 0;
   bool barrier_ = false;
   Picoseconds period_ = 0;
-  std::vector<Place> places_;           // and one behind the last
+  std::vector<Place> places_;
+  std::vector<More> more_;              // from 1
   std::vector<std::int32_t> before_;    // offsets, all below 0
+  std::vector<std::uint32_t> task_at_;  // by place
   std::vector<bool> runs_ahead_;        // by place: of a host, which may get earlier
   std::vector<Picoseconds> work_;       // by place
   std::vector<std::int32_t> priority_;  // by place

@@ -172,6 +172,7 @@ extern constinit const Strategy record{
     .caution =
         "the host cost per tensor of its wrapper (0.65 ms, from a survey of 2020) decides for models of many small "
         "tensors: measure it before relying on this",
+    .same_on_all_links = true,
 };
 
 }  // namespace stepcast::strategy::bytescheduler

@@ -134,6 +134,7 @@ extern constinit const Strategy record{
     .phases = 1,
     .plan = plan,
     .settings = settings,
+    .same_on_all_links = true,
 };
 
 }  // namespace stepcast::strategy::ddp

@@ -144,8 +144,14 @@ class Dissection {
     bool in_backward = false;
     for (const StepOperator& o : step_.list) {
       if (o.phase == Phase::forward) out_.forward.push_back({o.event, o.layer, o.linked});
-      if (o.phase == Phase::backward && !in_backward) out_.backward_starts_ns.push_back(event(o).start_ns);
+      if (o.phase == Phase::backward && !in_backward) {
+        out_.backward_starts_ns.push_back(event(o).start_ns);
+        out_.backward_ends_ns.push_back(event(o).end_ns());
+      }
       in_backward = o.phase == Phase::backward;
+      if (in_backward) out_.backward_ends_ns.back() = std::max(out_.backward_ends_ns.back(), event(o).end_ns());
+      if (o.phase == Phase::tail && o.role == Role::optimizer)
+        out_.update_ns = std::min(out_.update_ns, event(o).start_ns);
     }
   }
 
@@ -165,7 +171,7 @@ class Dissection {
   }
   bool inside_parallel_wrapper(std::uint32_t i) const {
     for (; i != no_index; i = index_.parent[i])
-      if (text(i).starts_with("DistributedDataParallel.forward")) return true;
+      if (naming::is_replica_forward(text(i))) return true;
     return false;
   }
 

@@ -16,6 +16,7 @@
 #include <stepcast/anatomy/step_operators.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -60,12 +61,14 @@ struct StepAnatomy {
   std::vector<AnatomyLayer> layers;              ///< in forward order
   std::vector<AnatomyOperator> forward;          ///< in order of time
   std::vector<std::int64_t> backward_starts_ns;  ///< when each backward pass starts
+  std::vector<std::int64_t> backward_ends_ns;    ///< and when its last operator ends
   std::vector<std::uint32_t> backward_order;
   std::vector<AnatomyGradient> gradients;  ///< in the order of readiness
   Cost optimizer, other;
   CommunicationCosts communication;
   std::int64_t input_ns = 0;
-  std::int64_t waiting_ns = 0;              ///< host time spent waiting for the device
+  std::int64_t update_ns = std::numeric_limits<std::int64_t>::max();  ///< start of an annotated update behind them
+  std::int64_t waiting_ns = 0;                                        ///< host time spent waiting for the device
   std::int64_t communication_ns = 0;        ///< host time left out because it serves communication
   std::uint32_t first_operator = no_index;  ///< first forward operator that is part of the gradient computation
   LinkSource links = LinkSource::none;

@@ -110,7 +110,8 @@ class Reader {
     out.event = i;
     out.start_ns = e.start_ns;
     out.duration = Seconds(double(e.duration_ns) * 1e-9);
-    out.issued_ns = trace_.events[index_.launcher[i] == no_index ? i : index_.launcher[i]].start_ns;
+    out.issuer = is_device_work(e.kind) ? index_.launcher[i] : i;
+    out.issued_ns = trace_.events[out.issuer == no_index ? i : out.issuer].start_ns;
     out.arguments = arguments_of(i);
     if (out.arguments != nullptr && out.arguments->group_size > 0) out.group_size = out.arguments->group_size;
     out.operation = operation_of(i, out.arguments);
@@ -262,20 +263,32 @@ void issue_by_calls(std::vector<TracedCollective>& collectives, const TraceIndex
     if (of_its_kind != calls.end() && c.start_ns >= events[of_its_kind->second.front()].start_ns)
       carried_out[c.operation].push_back(&c);
   }
-  constexpr std::size_t still_queued = 2;  // when the recording ended
+  const auto in_turn = [&](const std::vector<TracedCollective*>& queue, const std::vector<std::uint32_t>& issued) {
+    constexpr std::size_t still_queued = 2;  // when the recording ended
+    bool fits = queue.size() <= issued.size() && issued.size() <= queue.size() + still_queued;
+    for (std::size_t k = 0; fits && k < queue.size(); ++k) fits = events[issued[k]].start_ns <= queue[k]->start_ns;
+    return fits;
+  };
   for (const auto& [operation, queue] : carried_out) {
     const std::vector<std::uint32_t>& issued = calls.at(operation);
-    bool in_turn = queue.size() <= issued.size() && issued.size() <= queue.size() + still_queued;
-    for (std::size_t k = 0; in_turn && k < queue.size(); ++k)
-      in_turn = events[issued[k]].start_ns <= queue[k]->start_ns;
-    for (std::size_t k = 0; in_turn && k < queue.size(); ++k) {
+    if (!in_turn(queue, issued)) continue;
+    for (std::size_t k = 0; k < queue.size(); ++k) {
       TracedCollective& c = *queue[k];
+      c.issuer = issued[k];
       c.issued_ns = events[issued[k]].start_ns;
       if (!index.within_sharding(issued[k])) continue;
       c.duration += Seconds(double(c.start_ns - c.issued_ns) * 1e-9);
       c.start_ns = c.issued_ns;
     }
   }
+  // Gloo reduces and scatters by an all-reduce; its times stay those of the library.
+  const auto scatters = calls.find("reducescatter");
+  if (scatters == calls.end() || calls.contains("allreduce")) return;
+  std::vector<TracedCollective*> reduced;
+  for (TracedCollective& c : collectives)
+    if (c.operation == "allreduce" && c.start_ns >= events[scatters->second.front()].start_ns) reduced.push_back(&c);
+  if (!in_turn(reduced, scatters->second)) return;
+  for (std::size_t k = 0; k < reduced.size(); ++k) reduced[k]->issuer = scatters->second[k];
 }
 
 }  // namespace
@@ -413,14 +426,15 @@ std::vector<TracedMessage> gradient_messages(std::span<const std::vector<TracedC
 }
 
 std::vector<ObservedCollective> observed_collectives(std::span<const std::vector<TracedCollective>> steps) {
-  std::map<std::tuple<std::string, std::int64_t, BytesSource>, ObservedCollective> sums;
+  std::map<std::tuple<std::string, std::int64_t, BytesSource, CollectiveRole>, ObservedCollective> sums;
   for (const std::vector<TracedCollective>& step : steps) {
     std::map<std::tuple<std::string, std::int64_t, BytesSource>, Serial> library;
     for (const TracedCollective& c : step) {
-      ObservedCollective& sum = sums[{c.operation, c.group_size, c.source}];
+      ObservedCollective& sum = sums[{c.operation, c.group_size, c.source, c.role}];
       sum.operation = c.operation;
       sum.group_size = c.group_size;
       sum.source = c.source;
+      sum.role = c.role;
       ++sum.count;
       sum.size += c.size;
       sum.duration += library[{c.operation, c.group_size, c.source}].alone(c);

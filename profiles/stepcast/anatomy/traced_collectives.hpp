@@ -26,7 +26,9 @@ struct TracedCollective {
   Seconds duration;
   Seconds waiting;  ///< not part of `duration`; known only when several ranks are read together (ranks.hpp)
   std::int64_t group_size = -1;
-  std::int64_t issued_ns = 0;  ///< start of the host event that launched or queued it; without one its own start
+  std::int64_t issued_ns = 0;       ///< start of the host event that launched or queued it; without one its own start
+  std::uint32_t issuer = no_index;  ///< that host event, or the call that asked a library for it
+  CollectiveRole role = CollectiveRole::unknown;  ///< what it is for (collective_roles.hpp)
 };
 
 /// All collectives of the trace, in order.
@@ -55,7 +57,7 @@ struct GradientReduction {
                                                            std::span<const StepAnatomy> steps,
                                                            std::span<const Tensor> gradients);
 /// Averages over the steps; time that several of a kind share, as a library carries them out at once, counts once.
-/// They are told apart by operation, group size and source of the bytes.
+/// They are told apart by operation, role, group size and source of the bytes; time is shared among all roles.
 [[nodiscard]] std::vector<ObservedCollective> observed_collectives(
     std::span<const std::vector<TracedCollective>> steps);
 

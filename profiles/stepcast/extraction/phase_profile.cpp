@@ -77,6 +77,14 @@ class Phases {
 
   [[nodiscard]] bool marks_backward() const { return marks_backward_; }
 
+  /// What is reduced in the backward pass of such a trace are gradients, which it is cut behind; more nobody can tell.
+  [[nodiscard]] CollectiveRole role_of(const TracedCollective& c, const StepWindow& window) const {
+    const std::vector<Range> ranges = ranges_in(window);
+    const Range* at = naming::is_reduction(c.operation) ? range_at(ranges, c.issued_ns) : nullptr;
+    if (c.issuer == no_index || at == nullptr || at->part != Part::backward) return CollectiveRole::unknown;
+    return c.operation == "reducescatter" ? CollectiveRole::gradient_scatter : CollectiveRole::gradient_bucket;
+  }
+
   /// Nothing when the window holds no forward pass with something behind it.
   [[nodiscard]] std::optional<PhasedStep> step(const StepWindow& window) const {
     const std::vector<Range> ranges = ranges_in(window);
@@ -281,7 +289,10 @@ class PhaseAssembly {
     p_.batch_samples = options_.batch_samples;
     take_costs();
     deal_gradients();
-    p_.collectives = observed_collectives(collectives_in(index_, windows_));
+    std::vector<std::vector<TracedCollective>> collectives = collectives_in(index_, windows_);
+    for (std::size_t s = 0; s < windows_.size(); ++s)
+      for (TracedCollective& c : collectives[s]) c.role = phases_.role_of(c, windows_[s]);
+    p_.collectives = observed_collectives(collectives);
     describe();
     sum_to_measured_step(p_, index_.distributed, trace_.source);
     round_times(p_);

@@ -1,5 +1,6 @@
 // profile_of: windows (step_windows.hpp) -> anatomy of each step (step_anatomy.hpp) -> median step -> profile whose
 // parts sum to the measured step.
+#include <stepcast/anatomy/collective_roles.hpp>
 #include <stepcast/anatomy/step_anatomy.hpp>
 #include <stepcast/anatomy/step_windows.hpp>
 #include <stepcast/anatomy/trace_summary.hpp>
@@ -127,6 +128,7 @@ class Assembly {
     for (std::vector<TracedCollective>& step : collectives) split_off_waiting(step);
     for (std::size_t s = 0; s < collectives.size(); ++s)
       size_by_gradients(collectives[s], chosen_.steps[s], p_.tensors);
+    for (std::size_t s = 0; s < collectives.size(); ++s) take_roles(collectives[s], chosen_.steps[s]);
     p_.collectives = observed_collectives(collectives);
     if (p_.collectives.empty()) p_.traced_workers = 1;  // of a group in which nobody says anything
     p_.messages = gradient_messages(collectives, chosen_.steps, p_.tensors);
@@ -149,6 +151,11 @@ class Assembly {
         c.duration -= c.waiting;
         c.start_ns += std::llround(c.waiting.value() * 1e9);  // whoever waits, waits first
       }
+  }
+
+  void take_roles(std::vector<TracedCollective>& collectives, const StepAnatomy& step) const {
+    const std::vector<CollectiveRole> roles = roles_of(collectives, index_, step, p_.tensors);
+    for (std::size_t c = 0; c < roles.size(); ++c) collectives[c].role = roles[c];
   }
 
   [[nodiscard]] bool has_backward_nodes() const {

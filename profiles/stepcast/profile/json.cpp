@@ -51,6 +51,7 @@ Json json_of_collective(const ObservedCollective& c) {
   if (c.waiting.value() != 0) out["waiting_s"] = json_of_number(c.waiting.value());
   if (c.group_size != -1) out["group_size"] = c.group_size;
   out["size_source"] = name_of(c.source);
+  out["role"] = name_of(c.role);
   return out;
 }
 
@@ -237,6 +238,17 @@ BytesSource source_of_json(const JsonNode& node, Bytes size) {
   node.at("size_source").refuse("metadata, execution_trace, shapes, gradients or unknown", did_you_mean(name, known));
 }
 
+CollectiveRole role_of_json(const JsonNode& node) {
+  const std::string name = node.text("role");
+  if (name.empty()) return CollectiveRole::unknown;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < collective_roles; ++i) {
+    known.emplace_back(name_of(CollectiveRole(i)));
+    if (known.back() == name) return CollectiveRole(i);
+  }
+  node.at("role").refuse("the role of a collective, such as gradient_bucket or unknown", did_you_mean(name, known));
+}
+
 ObservedCollective collective_of_json(const JsonNode& node) {
   node.require_object();
   ObservedCollective c;
@@ -247,7 +259,9 @@ ObservedCollective collective_of_json(const JsonNode& node) {
   c.waiting = Seconds(node.number("waiting_s"));
   c.group_size = node.integer("group_size", -1);
   c.source = source_of_json(node, c.size);
-  node.require_keys({"operation", "count", "size_bytes", "duration_s", "waiting_s", "group_size", "size_source"});
+  c.role = role_of_json(node);
+  node.require_keys(
+      {"operation", "count", "size_bytes", "duration_s", "waiting_s", "group_size", "size_source", "role"});
   return c;
 }
 

@@ -23,6 +23,7 @@
 // Profiles as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
+#include <stepcast/profile/collective_role.hpp>
 #include <stepcast/profile/pass_cost.hpp>
 
 #include <cstddef>
@@ -96,6 +97,7 @@ struct ObservedCollective {
   Seconds waiting;         ///< the same, split off: known when several ranks were read together
   std::int64_t group_size = -1;
   BytesSource source = BytesSource::unknown;
+  CollectiveRole role = CollectiveRole::unknown;
 };
 
 /// A reduction of gradients in the traced step.

@@ -149,6 +149,35 @@ std::string collective_operation(std::string_view name) {
   return low.ends_with(":coalesced") ? "sendrecv" : "";
 }
 
+bool is_sharding(std::string_view name) { return starts_with_any(name, {"FSDP::", "FullyShardedDataParallel._"}); }
+
+bool is_replica_forward(std::string_view name) { return name.starts_with("DistributedDataParallel.forward"); }
+
+bool is_metrics(std::string_view name) {
+  if (name.find("Metric") != std::string_view::npos) return true;
+  const std::size_t at = name.find("metric");  // a word of its own: not "symmetric"
+  return at != std::string_view::npos && (at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0);
+}
+
+GroupKind group_kind(std::string_view description) {
+  bool tensor = false;
+  std::string word;
+  const auto says_data = [&] {
+    tensor = tensor || is_any(word, {"tensor", "tp", "sequence", "sp", "context", "cp", "ulysses"});
+    return is_any(word, {"data", "dp", "ddp", "fsdp", "hsdp", "shard", "replicate"});
+  };
+  for (const char c : description) {
+    if (std::isalpha(static_cast<unsigned char>(c))) {
+      word += lower_case(c);
+      continue;
+    }
+    if (says_data()) return GroupKind::data;  // context parallel ranks share the model with them ("mesh_dp_shard_cp")
+    word.clear();
+  }
+  if (says_data()) return GroupKind::data;
+  return tensor ? GroupKind::tensor : GroupKind::unknown;
+}
+
 bool is_reduction(std::string_view operation) { return is_any(operation, {"allreduce", "reducescatter", "reduce"}); }
 
 }  // namespace stepcast::naming

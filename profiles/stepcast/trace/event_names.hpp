@@ -49,6 +49,22 @@ struct NameFacts {
 /// sendrecv (both, or several in one call) and barrier; push, pull and push_pull, the words of parameter servers, are
 /// understood by themselves only. Empty when the name tells no operation.
 [[nodiscard]] std::string collective_operation(std::string_view name);
+/// FSDP's annotations around what it does itself: "FSDP::all_gather", "FullyShardedDataParallel._pre_forward", ...; not
+/// the one around the whole forward pass.
+[[nodiscard]] bool is_sharding(std::string_view name);
+/// The annotation of DistributedDataParallel around its own work before the forward pass and around that pass.
+[[nodiscard]] bool is_replica_forward(std::string_view name);
+/// An annotation that speaks of metrics: "## RecMetricModule:compute ##".
+[[nodiscard]] bool is_metrics(std::string_view name);
+
+/// What the ranks of a process group share.
+enum class GroupKind : std::uint8_t {
+  data,    ///< the model: replicas, or owners of its shards
+  tensor,  ///< a layer or a sequence: tensor, sequence and context parallelism
+  unknown,
+};
+/// By the description that its maker gave it: "mesh_tp", "TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard_cp", ...
+[[nodiscard]] GroupKind group_kind(std::string_view description);
 /// True for operations that sum over the workers: all-reduce, reduce-scatter, reduce.
 [[nodiscard]] bool is_reduction(std::string_view operation);
 

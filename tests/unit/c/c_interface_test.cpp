@@ -1,6 +1,7 @@
 // The C interface against the C++ interface that it stands on: the same numbers, and for whatever callers do wrong a
 // status with a reason.
 #include <stepcast/stepcast.h>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/documents/documents.hpp>
@@ -49,9 +50,9 @@ struct Reason {
   [[nodiscard]] bool says(std::string_view part) const { return text().find(part) != std::string::npos; }
 };
 
-std::string example_trace() {
+std::string example_trace(const char* name = "resnet18-cpu-1-worker") {
   const auto path =
-      std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz";
+      std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples" / (std::string(name) + ".pt.trace.json.gz");
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -250,6 +251,66 @@ TEST_CASE("C: the self-check and the recommendation are the records of the progr
   CHECK(status == STEPCAST_INAPPLICABLE);
   REQUIRE(text);
   CHECK(json_of(text)["inapplicable"].size() == 2);
+}
+
+TEST_CASE("C: a profile of the recorded step answers as the library does, and refuses what is of the model of layers") {
+  const std::string bytes = example_trace("gpt-cpu-ddp-rank0");
+  const char* const settings[] = {"recorded=yes", nullptr};
+  const char* const two_workers[] = {"workers=2", "network=1Gb/s", nullptr};
+  const auto profile = profile_of(bytes, settings);
+  const auto cluster = cluster_of(two_workers);
+  const Reason why;
+  stepcast_model* made = nullptr;
+  REQUIRE(stepcast_model_of(profile.get(), cluster.get(), nullptr, &made, why) == STEPCAST_ANSWERED);
+  const Held<stepcast_model> model(made);
+
+  const stepcast::Source source{"example", std::as_bytes(std::span(bytes)), {}};
+  const stepcast::Documents documents = stepcast::documents_of({&source, 1});
+  const stepcast::PreparedQuestion question(
+      {.profile = stepcast::profile_of(documents, {}), .cluster = stepcast::cluster_of_flags(2, 1, "1Gb/s")});
+  const stepcast::SelfCheck check = stepcast::recorded_check_of(documents, *question.profile(), "--recorded");
+  const auto expected = [&](const char* plan) {
+    return stepcast::checked_answer(check, question, stepcast::plan_of(plan))->iteration.value();
+  };
+  double step = 0;
+  REQUIRE(stepcast_model_iteration(model.get(), "wfbp", nullptr, &step, why) == STEPCAST_ANSWERED);
+  CHECK(step == expected("wfbp"));
+  const char* const plans[] = {"wfbp", "dear"};
+  std::array<double, 2> steps{};
+  REQUIRE(stepcast_model_iterations(model.get(), plans, 2, steps.data(), 1, why) == STEPCAST_ANSWERED);
+  CHECK(steps[0] == step);
+  CHECK(std::isnan(steps[1]));
+  const std::array<double, 2> buckets{1 << 20, -1};
+  REQUIRE(stepcast_model_iterations_over(model.get(), "ddp", "bucket", buckets.data(), 2, steps.data(), 1, why) ==
+          STEPCAST_ANSWERED);
+  CHECK(steps[0] == expected("ddp(bucket=1 MiB)"));
+  CHECK(std::isnan(steps[1]));
+  stepcast_text* text = nullptr;
+  REQUIRE(stepcast_model_prediction_json(model.get(), "wfbp", &text, why) == STEPCAST_ANSWERED);
+  CHECK(json_of(text)["iteration_s"] == step);
+  stepcast_prediction prediction{.struct_size = sizeof(stepcast_prediction)};
+  REQUIRE(stepcast_model_predict(model.get(), "wfbp", &prediction, why) == STEPCAST_ANSWERED);
+  CHECK(prediction.iteration_s == step);
+
+  CHECK(stepcast_model_iteration(model.get(), "dear", nullptr, &step, why) == STEPCAST_INAPPLICABLE);
+  CHECK(why.says("in the recorded step"));
+  const char* const divided[] = {"wfbp", "layout(tp=2)/ddp"};
+  steps = {7, 7};
+  CHECK(stepcast_model_iterations(model.get(), divided, 2, steps.data(), 1, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("plans that divide the batch only"));
+  CHECK(steps[0] == 7);
+  const char* const changed[] = {"what=batch(to=8)", nullptr};
+  stepcast_model* other = nullptr;
+  CHECK(stepcast_model_of(profile.get(), cluster.get(), changed, &other, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("the job as it was recorded"));
+  const char* const slower[] = {"recorded=yes", "step=400ms", nullptr};
+  const char* const unchecked[] = {"recorded=yes", "check=no", nullptr};
+  stepcast_profile* none = nullptr;
+  const stepcast_source given{"example", bytes.data(), bytes.size()};
+  CHECK(stepcast_profile_of_sources(&given, 1, slower, &none, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("the step as it was recorded"));
+  CHECK(stepcast_profile_of_sources(&given, 1, unchecked, &none, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("the self-check"));
 }
 
 TEST_CASE("C: what feeds the steps, whole runs and a ranking by step are settings") {

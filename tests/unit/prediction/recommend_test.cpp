@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 using namespace stepcast;
 
@@ -53,6 +54,22 @@ TEST_CASE("a plan in use stays where its options make no difference, unless othe
   CHECK(has(named, "wfbp"));
 }
 
+TEST_CASE("a plan in use stays where nobody can tell that other options are faster") {
+  const Cluster cluster = cluster_of_flags(16, 4, "10GbE");
+  RecommendOptions options;
+  options.sensitivity = false;
+  const Ranking tuned = recommended(balanced_profile(), cluster, options);
+  const auto ddp =
+      std::ranges::find_if(tuned.exact, [](const RankedPlan& p) { return p.prediction.plan.strategy->name == "ddp"; });
+  REQUIRE(ddp != tuned.exact.end());
+  PlanSpec near = ddp->prediction.plan;
+  near.options[0] *= 1.3;
+  options.baseline = *predicted(balanced_profile(), cluster, near);
+  REQUIRE(options.baseline->iteration > ddp->prediction.iteration * 1.0001);
+  REQUIRE(options.baseline->iteration < ddp->prediction.iteration * 1.04);
+  CHECK(text_of(recommended(balanced_profile(), cluster, options).exact.front().prediction.plan) == text_of(near));
+}
+
 TEST_CASE("what is in use and has a name only takes its place among the plans, and gains are over it") {
   const Profile p = balanced_profile();
   const Cluster cluster = test::plain_cluster(8, BytesPerSecond(1.25e9));
@@ -95,9 +112,15 @@ TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults,
     CHECK(std::is_sorted(others, ranking.exact.end(), faster));
     const RankedPlan& first = ranking.exact.front();
     const RankedPlan& fastest = *std::min_element(ranking.exact.begin(), others, faster);
-    CHECK(first.prediction.iteration <= fastest.prediction.interval_high);
+    const auto told_apart_from = [&](const RankedPlan& p) {
+      const double of_links = (p.prediction.error_of_links - fastest.prediction.error_of_links).value();
+      const double own = residual_of_model * fastest.prediction.iteration.value();
+      return (p.prediction.iteration - fastest.prediction.iteration).value() >
+             1.2815515655446 * std::hypot(own, of_links);
+    };
+    CHECK(!told_apart_from(first));
     for (auto p = ranking.exact.begin(); p != others; ++p) {
-      CHECK(p->as_good_as_any == (p->prediction.iteration <= fastest.prediction.interval_high));
+      if (p->as_good_as_any) CHECK(!told_apart_from(*p));
       if (p->as_good_as_any) CHECK(first.machines <= p->machines);
       const bool is_ddp = p->prediction.plan.strategy->name == "ddp" && p->prediction.plan.collective.empty();
       if (is_ddp && p->as_good_as_any) CHECK(first.prediction.plan.strategy->name == "ddp");
@@ -122,6 +145,25 @@ TEST_CASE("a ranking is sorted, tuned plans are never worse than their defaults,
     for (const RankedPlan& p : ranking.others) CHECK(p.prediction.plan.strategy->fidelity == Fidelity::stale);
     for (const RejectedPlan& p : ranking.inapplicable) CHECK(!p.reason.empty());
   }
+}
+
+TEST_CASE("what the links have wrong for all plans alike does not make plans equal") {
+  Cluster cluster = cluster_of_flags(16, 1, "10GbE");
+  cluster.relative_error = 0.5;
+  const Ranking ranking = recommended(balanced_profile(), cluster, {});
+  const auto at_hand = [](const RankedPlan& p) { return p.is_at_hand(); };
+  const auto faster = [](const RankedPlan& a, const RankedPlan& b) {
+    return a.prediction.iteration < b.prediction.iteration;
+  };
+  const auto end = std::ranges::find_if_not(ranking.exact, at_hand);
+  const Prediction& fastest = std::min_element(ranking.exact.begin(), end, faster)->prediction;
+  REQUIRE(fastest.error_of_links > Seconds(0));
+  const auto in_interval = std::count_if(
+      ranking.exact.begin(), end, [&](const RankedPlan& p) { return p.prediction.iteration <= fastest.interval_high; });
+  CHECK(std::count_if(ranking.exact.begin(), end, std::mem_fn(&RankedPlan::as_good_as_any)) < in_interval);
+  // The best plan is as good as the fastest one by the tolerance of the range over which it holds.
+  REQUIRE(ranking.holds);
+  CHECK(ranking.exact.front().prediction.iteration <= fastest.iteration * (1 + ranking.holds->tolerance));
 }
 
 TEST_CASE("lossy, stale and periodic plans are not ranked unless allowed") {

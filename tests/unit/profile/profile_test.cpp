@@ -53,7 +53,7 @@ bool equal(const Tensor& a, const Tensor& b) {
 }
 bool equal(const ObservedCollective& a, const ObservedCollective& b) {
   return a.operation == b.operation && a.count == b.count && a.size == b.size && a.duration == b.duration &&
-         a.waiting == b.waiting && a.group_size == b.group_size && a.source == b.source;
+         a.waiting == b.waiting && a.group_size == b.group_size && a.source == b.source && a.role == b.role;
 }
 bool equal(const TracedRank& a, const TracedRank& b) {
   return a.rank == b.rank && a.source == b.source && a.step == b.step && a.transfer == b.transfer &&
@@ -106,7 +106,8 @@ class RandomProfiles {
     for (auto k = whole(0, 4); k > 0; --k) p.step_times.push_back(time());
     for (auto k = whole(0, 3); k > 0; --k)
       p.collectives.push_back({"op" + text(), whole(0, 9), Bytes(real() * 1e8), time(), time(),
-                               whole(0, 1) == 0 ? -1 : 8, BytesSource(whole(0, 3))});
+                               whole(0, 1) == 0 ? -1 : 8, BytesSource(whole(0, 3)),
+                               CollectiveRole(whole(0, std::int64_t(collective_roles) - 1))});
     for (auto k = whole(0, 2); k > 0; --k)
       p.ranks.push_back({whole(0, 9), text(), time(), time(), time(), time(), -time(), time()});
     p.lateness = text();
@@ -300,6 +301,8 @@ TEST_CASE("profile: each broken invariant is refused at its place") {
 
 TEST_CASE("profile: JSON that is no profile is refused at its place") {
   const Profile p = two_layers();
+  Profile communicating = p;
+  communicating.collectives = {{"allreduce", 1, Bytes(1), Seconds(1), Seconds(0), 2, BytesSource::metadata}};
   struct Case {
     const char* where;
     std::string json;
@@ -323,6 +326,7 @@ TEST_CASE("profile: JSON that is no profile is refused at its place") {
       {"f#/host_waits_for_device", with(p, "\"host_waits_for_device\": false", "\"host_waits_for_device\": 0")},
       {"f#/step_times_s", with(p, "\"step_times_s\": [", "\"step_times_s\": 3, \"other_times_s\": [")},
       {"f#/traced_workers", with(p, "\"traced_workers\": 1", "\"traced_workers\": 18446744073709551615")},
+      {"f#/collectives/0/role", with(communicating, "\"role\":\"unknown\"", "\"role\":\"bufers\"")},
       {"f#/missing", with(p, "\"missing\": []", "\"missing\": \"all\"")},
       {"f#", "[]"},
       {"f@359", with(p, "\"host_s\":0.002", "\"host_s\":1e999")},

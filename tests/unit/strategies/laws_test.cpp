@@ -5,6 +5,7 @@
 #include "helpers/random_plan.hpp"
 #include "helpers/traffic.hpp"
 
+#include <stepcast/schedule/lowering.hpp>
 #include <stepcast/schedule/plan_flaw.hpp>
 #include <stepcast/schedule/schedule.hpp>
 #include <stepcast/strategies/shared/grouping.hpp>
@@ -118,6 +119,31 @@ TEST_CASE("law: a plan has no flaw, sends every gradient once, and is the same e
       CHECK(schedule(lowered(c.profile, *plan, cost, {})).period ==
             schedule(lowered(c.profile, *again, cost, {})).period);
     });
+}
+
+TEST_CASE("law: a plan that is said to be the same on all links is") {
+  Draw draw(41);
+  for (int round = 0; round < 30; ++round) {
+    const Profile profile = random_profile(draw, {});
+    const Cluster one = random_cluster(draw);
+    Cluster other = random_cluster(draw);
+    other.nodes = one.nodes, other.devices_per_node = one.devices_per_node;
+    for (const Strategy& strategy : strategies()) {
+      if (!strategy.same_on_all_links) continue;
+      const PlanSpec spec{&strategy, random_options(draw, strategy.options)};
+      CAPTURE(text_of(spec));
+      const CommPlan a = *comm_plan_of(spec, profile, one, *communication_cost(one, ""));
+      const CommPlan b = *comm_plan_of(spec, profile, other, *communication_cost(other, ""));
+      CHECK(same_structure(a, b));
+      CHECK(std::equal(a.transfers.begin(), a.transfers.end(), b.transfers.begin(), b.transfers.end(),
+                       [](const Transfer& x, const Transfer& y) {
+                         return x.size == y.size && x.delay == y.delay && x.overhead == y.overhead &&
+                                x.after == y.after;
+                       }));
+      CHECK(std::equal(a.channels.begin(), a.channels.end(), b.channels.begin(), b.channels.end(),
+                       [](const Channel& x, const Channel& y) { return x.credit == y.credit; }));
+    }
+  }
 }
 
 TEST_CASE("law: a model without parameters trains in its compute time under every plan") {

@@ -97,6 +97,11 @@ class Editing {
       if (matches(t, edit.selection)) tasks.push_back(t);
     if (tasks.empty()) return refused(edit, "it matches no task of step " + std::to_string(step_.number));
     AppliedEdit applied{edit, tasks.size(), work_of(tasks), {}};
+    const Seconds more = edit.primitive == TaskEdit::Primitive::scale ? applied.work_before * (edit.by - 1)
+                         : edit.primitive == TaskEdit::Primitive::insert
+                             ? edit.takes * static_cast<double>(tasks.size())
+                             : Seconds(0);
+    if (is_too_long(more)) return refused(edit, too_long);
     switch (edit.primitive) {
       case TaskEdit::Primitive::scale:
         built_.graph = with_work_scaled(std::move(built_.graph), tasks, edit.by);
@@ -127,13 +132,25 @@ class Editing {
       if ((part != Part::transfer && part != Part::device) || task.work == 0) continue;
       const std::optional<double> left = transfers.left(task.index, edit.by);
       if (!left) continue;
+      const Seconds before = seconds_of(task.work);
+      if (is_too_long(before * (*left - 1))) return refused(edit, too_long);
       ++applied.tasks;
-      applied.work_before += seconds_of(task.work);
-      task.work = picoseconds_of(seconds_of(task.work) * *left);
+      applied.work_before += before;
+      task.work = picoseconds_of(before * *left);
       applied.work_after += seconds_of(task.work);
     }
     if (applied.tasks == 0) return refused(edit, "no collective was recorded in step " + std::to_string(step_.number));
     return applied;
+  }
+
+  static constexpr const char* too_long = "a step of it could take more than a day";
+  /// With so much more work: picoseconds are counted in 64 bits.
+  [[nodiscard]] bool is_too_long(Seconds more) {
+    constexpr Seconds day(86400);
+    if (all_work_ == Seconds(0))
+      for (const Task& task : built_.graph.tasks) all_work_ += seconds_of(task.work);
+    all_work_ += more;
+    return !(all_work_ < day);
   }
 
   static Inapplicable refused(const TaskEdit& edit, const std::string& why) {
@@ -212,6 +229,7 @@ class Editing {
   const replaying::Calibration& calibration_;
   const Step& step_;
   StepGraph& built_;
+  Seconds all_work_;  ///< of all tasks, edits included; 0: not added up yet
   std::unique_ptr<Places> places_;
 };
 

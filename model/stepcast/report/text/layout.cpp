@@ -29,14 +29,6 @@ std::string workload_text(const Workload& workload) {
   return text + (workload.shape ? "; described, not measured" : "");
 }
 
-/// The links that tensor parallelism depends on most.
-std::string inside_text(const Cluster& cluster) {
-  const bool assumed = std::any_of(cluster.provenance.begin(), cluster.provenance.end(),
-                                   [](const std::string& line) { return line.starts_with("inside: assumed"); });
-  return text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency) +
-         (assumed ? "; assumed (PCIe 4.0 x16), --inside says otherwise" : "");
-}
-
 void add(std::vector<std::string>& parts, bool wanted, const std::string& part) {
   if (wanted) parts.push_back(part);
 }

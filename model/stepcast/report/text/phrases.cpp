@@ -92,6 +92,15 @@ std::string cluster_text(const Cluster& c) {
   return c.name.empty() ? text : c.name + ": " + text;
 }
 
+std::string inside_text(const Cluster& cluster) {
+  std::string text = text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency);
+  for (const std::string& line : cluster.provenance) {
+    if (line.starts_with("inside: assumed")) text += "; assumed (PCIe 4.0 x16), --inside says otherwise";
+    else if (line.starts_with("inside: ") && line.find(" as given;") != std::string::npos) text += "; as given";
+  }
+  return text;
+}
+
 std::string short_bound(std::string_view bound) {
   constexpr std::pair<std::string_view, std::string_view> names[] = {{"communication bandwidth", "bandwidth"},
                                                                      {"start-up of messages", "start-up"},
@@ -205,6 +214,7 @@ void write_heading(std::ostream& out, const Profile& profile, const Cluster& clu
   write_labelled(out, "model", model_text(profile));
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));
+  if (cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(cluster));
   if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
   write_assumed(out, profile.assumed, "'stepcast profile' says all");
   write_caution(out, check);

@@ -80,8 +80,8 @@ void write_equals(std::ostream& out, const std::vector<RankedPlan>& plans) {
   if (count < 2) return;
   out << '\n'
       << "Plans 1 to " << count
-      << " lie within the 80 % interval of the fastest: this answer cannot\ntell them apart. What is in use, then "
-         "the simplest, stands first.\n";
+      << " differ by less than the error of their difference (80 %): this\nanswer cannot tell them apart. What is in "
+         "use, then the simplest, stands first.\n";
 }
 
 bool uses_servers(const RankedPlan& plan) { return needs_servers(plan.prediction.plan); }
@@ -136,11 +136,13 @@ void write_other_collective(std::ostream& out, const OtherCollective& other, con
 }
 
 std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
+  const double resolution = resolution_between(best.prediction, baseline);
+  const bool is_told = baseline.iteration > best.prediction.iteration * (1 + resolution);
   if (best.speed_up < 1 + indifference)
     return "none worth having: " + baseline_text(baseline) + " takes " + text_of(baseline.iteration);
   return fixed(best.speed_up, 2) + "x over " + baseline_text(baseline) + " (" + text_of(baseline.iteration) +
          ", of which " + text_of(baseline.breakdown.exposed_communication) + " exposed communication)" +
-         (baseline.iteration <= best.prediction.interval_high ? ": less than this answer resolves" : "");
+         (is_told ? "" : ": less than this answer resolves");
 }
 
 /// The job itself, where no plan stands for it: nothing is best of one.

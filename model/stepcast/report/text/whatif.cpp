@@ -26,6 +26,7 @@ void write_subject(std::ostream& out, const WhatIfReport& report) {
   write_check(out, report.check);
   write_labelled(out, "model", model_text(report.profile));
   write_labelled(out, "gradients", gradients_text(report.profile));
+  write_caution(out, report.check);
 }
 
 std::vector<std::string> cells_of(const WhatIfReport& report, const WhatIfRow& row) {
