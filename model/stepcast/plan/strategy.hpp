@@ -35,6 +35,8 @@ struct StrategyInput {
   /// Where arrays may live that are only needed while the plan is written: std::pmr::vector<Group> groups(in.memory).
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
   CommPlan* recycled = nullptr;  ///< a plan that is no longer needed, whose storage `blank` hands on
+  /// gradient_ready_times of the profile, where somebody who asks for many plans has them; else empty.
+  std::span<const Seconds> ready{};
 
   /// An empty plan to begin with.
   [[nodiscard]] CommPlan blank() const { return recycled ? emptied(std::move(*recycled)) : CommPlan(); }

@@ -53,7 +53,7 @@ void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& p
     changed = refilled(kept.plan, cost, kept.graph);
   } else {
     lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
-    kept.is_in_order = SteadyPeriod::covers(kept.graph) && kept.in_order.prepare(kept.graph);
+    kept.is_in_order = kept.may_be_in_order() && SteadyPeriod::covers(kept.graph) && kept.in_order.prepare(kept.graph);
   }
   if (changed && cost.transport().stalls > 0) {
     schedule(kept.graph, timeline_, {.least_iterations = iterations_of_slack});
@@ -70,9 +70,18 @@ void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& p
 }
 
 Picoseconds HotLoop::period_of(Kept& kept) {
-  if (kept.is_in_order)
-    if (const std::optional<Picoseconds> period = kept.in_order(kept.graph)) return *period;
+  if (kept.is_in_order) {
+    const std::optional<Picoseconds> period = kept.in_order(kept.graph);
+    kept.misses = period ? 0 : kept.misses + 1;
+    if (period) return *period;
+  }
   return steady_period_(kept.graph);
+}
+
+// Both ways lead to the same period; the order of strategies whose queues compete is nearly never known beforehand.
+bool HotLoop::Kept::may_be_in_order() {
+  constexpr std::uint32_t enough_misses = 4, try_again = 16;
+  return misses < enough_misses || ++structures % try_again == 0;
 }
 
 Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>& profile, const Cluster& cluster,
@@ -87,7 +96,8 @@ Answer<Seconds> HotLoop::iteration(const std::shared_ptr<const PreparedProfile>&
     std::optional<Answer<CommPlan>> written;
     if (!is_known) {
       arena_.reset();
-      const StrategyInput input{profile->profile, cluster, cost, spec.options, phase_of(k, phases), &arena_, &spare_};
+      const StrategyInput input{profile->profile,    cluster, cost,    spec.options,
+                                phase_of(k, phases), &arena_, &spare_, profile->ready};
       written.emplace(given ? *given : comm_plan_of(spec, input));
       if (!*written) return Inapplicable{written->reason()};
       if (cluster.workers() == 1) (*written)->packing = Packing::none;

@@ -28,7 +28,8 @@ namespace stepcast {
 struct PreparedProfile {
   Profile profile;
   ComputeTimes compute;
-  explicit PreparedProfile(Profile p) : profile(std::move(p)), compute(profile) {}
+  std::vector<Seconds> ready;  ///< gradient_ready_times
+  explicit PreparedProfile(Profile p) : profile(std::move(p)), compute(profile), ready(gradient_ready_times(profile)) {}
 };
 
 /// The costs on one cluster of the collectives that plans ask for, each made when it is asked for first. Any number of
@@ -85,7 +86,11 @@ class HotLoop {
     TaskGraph graph;
     InOrderPeriod in_order;    ///< of `graph`
     bool is_in_order = false;  ///< that answers
+    std::uint32_t misses = 0;  ///< how often in a row it did not
+    std::uint32_t structures = 0;
     Seconds period;
+    /// Is it worth while to look for an order in a graph of new structure?
+    [[nodiscard]] bool may_be_in_order();
   };
   Kept& kept_for(const PlanSpec&, std::uint32_t phase);
   [[nodiscard]] Picoseconds period_of(Kept&);

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::uint32_t most_iterations = ScheduleOptions{}.most_iterations;
 
-std::uint64_t rank_of(std::int32_t priority, std::uint32_t instance) {
-  const auto biased = static_cast<std::uint32_t>(priority) ^ 0x80000000u;  // orders as the signed number does
-  return std::uint64_t{biased} << 32 | instance;
+constexpr std::uint32_t biased(std::int32_t priority) { return static_cast<std::uint32_t>(priority) ^ 0x80000000u; }
+constexpr std::uint64_t rank_of(std::uint32_t biased_priority, std::uint32_t instance) {
+  return std::uint64_t{biased_priority} << 32 | instance;
 }
 std::uint32_t instance_of(std::uint64_t rank) { return static_cast<std::uint32_t>(rank); }
 
@@ -65,7 +65,6 @@ bool SteadyPeriod::covers(const TaskGraph& graph) {
 
 void SteadyPeriod::prepare(const TaskGraph& graph) {
   graph_ = &graph;
-  tasks_ = graph.tasks.data();
   n_ = static_cast<std::uint32_t>(graph.tasks.size());
   rows_ = complete_ = most_lag_ = released_ = 0;
   for (const Arc& a : graph.arcs) most_lag_ = std::max(most_lag_, std::min(a.lag, most_iterations));
@@ -95,12 +94,16 @@ void SteadyPeriod::prepare_queues() {
     q.serving = none;
     q.served = q.position = 0;
     q.claims.clear(), q.urgent.clear(), q.issued.clear(), q.order.clear();
+    q.stale = true;
   }
   queues_.resize(queues);
+  briefs_.clear();
+  briefs_.reserve(n_);
   for (std::uint32_t t = 0; t < n_; ++t) {
-    const std::uint32_t q = queue_of_[graph_->tasks[t].resource];
-    if (q != none && queues_[q].discipline == Discipline::in_order)
-      queues_[q].order.push_back(rank_of(graph_->tasks[t].priority, t));
+    const Task& task = graph_->tasks[t];
+    const Brief& brief = briefs_.emplace_back(Brief{task.work, queue_of_[task.resource], biased(task.priority)});
+    if (brief.queue != none && queues_[brief.queue].discipline == Discipline::in_order)
+      queues_[brief.queue].order.push_back(rank_of(brief.biased_priority, t));
   }
   for (Queue& q : queues_)
     if (!std::is_sorted(q.order.begin(), q.order.end())) std::sort(q.order.begin(), q.order.end());
@@ -121,12 +124,13 @@ void SteadyPeriod::end_at(Number i, Picoseconds end) {
 
 // All that an instance waits for has a known end.
 void SteadyPeriod::make_ready(Number i, Picoseconds time) {
-  const Task& task = tasks_[task_of(i)];
-  const std::uint32_t row = row_of(i), queue = queue_of_[task.resource];
-  if (queue != none) {
-    Queue& q = queues_[queue];
+  const Brief& task = briefs_[task_of(i)];
+  const std::uint32_t row = row_of(i);
+  if (task.queue != none) {
+    Queue& q = queues_[task.queue];
+    q.stale = true;
     if (q.discipline == Discipline::in_order) return;  // whose turn it is, is known
-    q.claims.add({time, rank_of(task.priority, i)});
+    q.claims.add({time, rank_of(task.biased_priority, i)});
   } else if (row <= released_) {
     end_at(i, time + task.work);
   } else {
@@ -164,7 +168,7 @@ std::uint32_t SteadyPeriod::row_held_until(Picoseconds time) const {
 void SteadyPeriod::release(std::uint32_t until) {
   while (released_ < until) {
     Held& held = held_[++released_];
-    for (const Number i : held.instances) end_at(i, at(i).time + tasks_[task_of(i)].work);
+    for (const Number i : held.instances) end_at(i, at(i).time + briefs_[task_of(i)].work);
     held.instances.clear();
     held.first_start = never;
   }
@@ -201,11 +205,12 @@ Picoseconds SteadyPeriod::next_event(const Queue& q) const {
 }
 
 void SteadyPeriod::serve(Queue& q, Number i, Picoseconds start) {
-  q.free = start + tasks_[task_of(i)].work;
+  q.free = start + briefs_[task_of(i)].work;
   end_at(i, q.free);
 }
 
 void SteadyPeriod::act(Queue& q, Picoseconds now) {
+  q.stale = true;
   if (q.discipline == Discipline::in_order) {
     const std::size_t row = q.position / q.order.size();
     const std::uint32_t task = instance_of(q.order[q.position % q.order.size()]);
@@ -235,14 +240,14 @@ void SteadyPeriod::act(Queue& q, Picoseconds now) {
 
 void SteadyPeriod::act_under_credit(Queue& q, Picoseconds now) {
   if (q.serving != none && q.free == now) {
-    q.credit_left = std::min(q.credit, q.credit_left + tasks_[task_of(q.serving)].bytes);
+    q.credit_left = std::min(q.credit, q.credit_left + graph_->tasks[task_of(q.serving)].bytes);
     q.serving = none;
   }
   while (q.credit_left > 0 && !q.urgent.empty()) {
     std::pop_heap(q.urgent.begin(), q.urgent.end(), std::greater<>());
     q.issued.push_back(instance_of(q.urgent.back()));
     q.urgent.pop_back();
-    q.credit_left -= tasks_[task_of(q.issued.back())].bytes;
+    q.credit_left -= graph_->tasks[task_of(q.issued.back())].bytes;
   }
   if (q.serving != none || q.served == q.issued.size()) return;
   q.serving = q.issued[q.served++];
@@ -268,8 +273,10 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
     if (complete_ >= most_iterations) break;
     Queue* next = nullptr;
     Picoseconds now = never;
-    for (Queue& q : queues_)
-      if (const Picoseconds event = next_event(q); event < now) now = event, next = &q;
+    for (Queue& q : queues_) {
+      if (q.stale) q.event = next_event(q), q.stale = false;
+      if (q.event < now) now = q.event, next = &q;
+    }
     if (const std::uint32_t row = row_held_until(now); row != none) release(row);
     else if (next) act(*next, now);
     else break;

@@ -31,6 +31,9 @@ class SteadyPeriod {
   static constexpr std::uint32_t row_of(Number i) { return i >> task_bits; }
   static constexpr std::uint32_t task_of(Number i) { return i & ((1u << task_bits) - 1); }
 
+  static constexpr std::uint32_t none = Timeline::no_instance;
+  static constexpr Picoseconds never = INT64_MAX;
+
   /// One task of one iteration: when its predecessors have ended as far as is known; then, when it ends itself.
   struct Instance {
     Picoseconds time = 0;
@@ -69,9 +72,15 @@ class SteadyPeriod {
     Number serving = none;             ///< under a credit: the instance that is served
     std::vector<std::uint64_t> order;  ///< in_order: ranks of an iteration's tasks, in their order
     std::size_t position = 0;          ///< in_order: how many have been served, over all iterations
+    Picoseconds event = never;         ///< next_event, unless that is `stale`
+    bool stale = true;                 ///< it has acted, or one of its tasks became ready, since `event` was found
   };
-  static constexpr std::uint32_t none = Timeline::no_instance;
-  static constexpr Picoseconds never = INT64_MAX;
+  /// What of a task is asked for in every iteration.
+  struct Brief {
+    Picoseconds work = 0;
+    std::uint32_t queue = none;         ///< its number; none for a resource that does not queue
+    std::uint32_t biased_priority = 0;  ///< orders as the priority does, without a sign
+  };
 
   void prepare(const TaskGraph&);
   void prepare_queues();
@@ -91,9 +100,9 @@ class SteadyPeriod {
   [[nodiscard]] Picoseconds marker_end(std::uint32_t row) const;
 
   const TaskGraph* graph_ = nullptr;
-  const Task* tasks_ = nullptr;
   std::uint32_t n_ = 0, rows_ = 0, most_lag_ = 0, complete_ = 0, released_ = 0;
   Picoseconds period_ = 0;
+  std::vector<Brief> briefs_;        // by task
   std::vector<Instance> fresh_;      // [min(row, most_lag)][task]: an instance before anything is known
   std::vector<Instance> instances_;  // [row][task]
   std::vector<std::uint32_t> unfinished_;
@@ -104,7 +113,7 @@ class SteadyPeriod {
   };
   std::vector<Held> held_;               // [row]
   std::vector<Queue> queues_;            // those resources that queue
-  std::vector<std::uint32_t> queue_of_;  // [resource]; none for those that do not
+  std::vector<std::uint32_t> queue_of_;  // [resource]
 };
 
 }  // namespace stepcast

@@ -33,6 +33,7 @@ inline constexpr Node common_update{NodeKind::update, 0};
                                    CommPlan blank = {});
 /// When each gradient is ready (profile.hpp).
 [[nodiscard]] inline std::pmr::vector<Seconds> ready_times(const StrategyInput& in) {
+  if (!in.ready.empty()) return {in.ready.begin(), in.ready.end(), in.memory};
   return gradient_ready_times(in.profile, in.memory);
 }
 
