@@ -1,4 +1,4 @@
-// Levenberg-Marquardt over six numbers of a device, from several starts; leave-one-out errors to first order.
+// Levenberg-Marquardt over seven numbers of a device, from several starts; leave-one-out errors to first order.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>
@@ -22,7 +22,16 @@ struct FreeNumber {
   void (*set)(Device&, double);
 };
 
-constexpr std::array<FreeNumber, 6> free_numbers{{
+/// Backward over forward of fused attention where the start does not say it: what is reached at best on A100 by
+/// FlashAttention-2, 63 and 73 % of the peak (Dao 2023, arXiv 2307.08691, abstract and section 4.1).
+constexpr double backward_of_attention = 0.63 / 0.73;
+void set_attention(Device& d, double forward) {
+  const double ratio = d.attention_forward > 0 && d.attention_backward > 0 ? d.attention_backward / d.attention_forward
+                                                                           : backward_of_attention;
+  d.attention_forward = forward, d.attention_backward = std::min(1.0, ratio * forward);
+}
+
+constexpr std::array<FreeNumber, 7> free_numbers{{
     {"matrix efficiency", 0.05, 1, 0.8, [](const Device& d) { return d.matrix_efficiency; },
      [](Device& d, double v) { d.matrix_efficiency = v; }},
     {"half output", 1e3, 1e10, 1e6, [](const Device& d) { return d.half_output; },
@@ -34,7 +43,9 @@ constexpr std::array<FreeNumber, 6> free_numbers{{
      [](Device& d, double v) { d.kernel_floor = Seconds(v); }},
     {"host issue", 1e-7, 1e-2, 1e-5, [](const Device& d) { return d.issue.value(); },
      [](Device& d, double v) { d.issue = Seconds(v); }},
+    {"attention", 0.02, 1, 0.5, [](const Device& d) { return d.attention_forward; }, set_attention},
 }};
+constexpr Eigen::Index half_output = 1, half_k = 2, bandwidth = 3, host_issue = 5, attention = 6;  // of `free_numbers`
 constexpr auto unknowns = static_cast<Eigen::Index>(free_numbers.size());
 using Unknowns = Eigen::Matrix<double, unknowns, 1>;
 
@@ -50,6 +61,12 @@ struct PreparedRow {
   ModelShape shape;
   Cluster cluster;
 };
+
+bool has_fused_attention(const PreparedRow& row) {
+  return std::ranges::any_of(row.shape.units, [](const UnitShape& unit) {
+    return std::ranges::any_of(unit.operators, [](const OperatorShape& o) { return o.fused; });
+  });
+}
 
 Answer<Cluster> sized(const Cluster& cluster, const MeasuredStep& step) {
   Answer<Cluster> machines = resized(cluster, step.devices);
@@ -71,14 +88,15 @@ Answer<Seconds> predicted_step(const Device& device, const PreparedRow& row) {
 /// The rows' residuals as a function of the logarithms of the free numbers.
 class Problem {
  public:
-  Problem(const Device& start, std::vector<PreparedRow> rows) : start_(start), rows_(std::move(rows)) {
+  Problem(const Device& start, std::vector<PreparedRow> rows)
+      : start_(start), rows_(std::move(rows)), shows_attention_(std::ranges::any_of(rows_, has_fused_attention)) {
     for (Eigen::Index i = 0; i < unknowns; ++i) {
       const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
       const double value = f.get(start);
       origin_[i] = std::log(std::clamp(value > 0 ? value : f.otherwise, f.low, f.high));
       low_[i] = std::log(f.low);
       // A data sheet's bandwidth is a peak: what kernels reach is below.
-      high_[i] = std::log(f.get == free_numbers[3].get && value > 0 ? value : f.high);
+      high_[i] = std::log(i == bandwidth && value > 0 ? value : f.high);
     }
   }
 
@@ -88,8 +106,21 @@ class Problem {
 
   [[nodiscard]] Device device(const Unknowns& x) const {
     Device d = start_;
-    for (Eigen::Index i = 0; i < unknowns; ++i) free_numbers[static_cast<std::size_t>(i)].set(d, std::exp(x[i]));
+    for (Eigen::Index i = 0; i < unknowns; ++i)
+      if (is_free(i)) free_numbers[static_cast<std::size_t>(i)].set(d, std::exp(x[i]));
     return d;
+  }
+  /// Without a row that has fused attention, what is known of it stays; so do the extents of products where the start
+  /// has them along all dimensions, which is known from measured products alone.
+  [[nodiscard]] bool is_free(Eigen::Index i) const {
+    if (i == attention) return shows_attention_;
+    const bool measured_extents = start_.half_m > 0 && start_.half_n > 0;
+    return !measured_extents || (i != half_output && i != half_k);
+  }
+  [[nodiscard]] std::size_t free_count() const {
+    std::size_t count = 0;
+    for (Eigen::Index i = 0; i < unknowns; ++i) count += is_free(i);
+    return count;
   }
 
   /// ln(predicted / measured) of each row; the reason where a row has no prediction.
@@ -107,6 +138,7 @@ class Problem {
  private:
   const Device& start_;
   std::vector<PreparedRow> rows_;
+  bool shows_attention_;
   Unknowns origin_, low_, high_;
 };
 
@@ -187,7 +219,6 @@ Answer<Optimum> least_squares(const Problem& problem, Unknowns x) {
 /// The best of several starts: where host and device change places as the larger of the two, the cost has kinks in
 /// which a descent may end.
 Answer<Optimum> best_optimum(const Problem& problem) {
-  constexpr Eigen::Index half_output = 1, host_issue = 5;
   Answer<Optimum> best = least_squares(problem, problem.origin());
   for (const double issue : {0.25, 1.0, 4.0})
     for (const double output : {1.0, 8.0}) {
@@ -243,12 +274,13 @@ Answer<Seconds> predicted_step(const Device& device, const Cluster& cluster, con
 
 Answer<DeviceFit> device_of_steps(const Device& start, const Cluster& cluster, std::span<const MeasuredStep> steps,
                                   bool leave_one_out) {
-  if (steps.size() < free_numbers.size() + (leave_one_out ? 1 : 0))
-    return Inapplicable{"a device has " + std::to_string(free_numbers.size()) + " free numbers, and there are " +
-                        std::to_string(steps.size()) + " measured steps"};
   Answer<std::vector<PreparedRow>> rows = prepared(cluster, steps);
   if (!rows) return Inapplicable{rows.reason()};
   const Problem problem(start, std::move(*rows));
+  const std::size_t numbers = problem.free_count();
+  if (steps.size() < numbers + (leave_one_out ? 1 : 0))
+    return Inapplicable{"a device has " + std::to_string(numbers) + " free numbers, and there are " +
+                        std::to_string(steps.size()) + " measured steps"};
   const Answer<Optimum> best = best_optimum(problem);
   if (!best) return Inapplicable{best.reason()};
   DeviceFit fit;
@@ -260,14 +292,17 @@ Answer<DeviceFit> device_of_steps(const Device& start, const Cluster& cluster, s
     for (const double r : *without) fit.left_out.push_back(relative(r));
   }
   fit.device.relative_error = leave_one_out ? root_mean_square(fit.left_out, steps.size())
-                                            : root_mean_square(fit.residuals, steps.size() - free_numbers.size() + 1);
-  fit.device.provenance.push_back(
-      "efficiency, half output, half k, memory bandwidth, kernel floor and host issue: fitted to " +
-      std::to_string(steps.size()) + " measured steps, " + (leave_one_out ? "left out" : "residual") + " rms " +
-      fixed(100 * fit.device.relative_error, 1) + " %");
+                                            : root_mean_square(fit.residuals, steps.size() - numbers + 1);
+  std::string fitted;
+  for (Eigen::Index i = 0; i < unknowns; ++i)
+    if (problem.is_free(i)) add_to_list(fitted, free_numbers[static_cast<std::size_t>(i)].name);
+  fit.device.provenance.push_back(fitted + ": fitted to " + std::to_string(steps.size()) + " measured steps, " +
+                                  (leave_one_out ? "left out" : "residual") + " rms " +
+                                  fixed(100 * fit.device.relative_error, 1) + " %");
   for (Eigen::Index i = 0; i < unknowns; ++i) {
     const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
     const double value = f.get(fit.device);
+    if (!problem.is_free(i)) continue;
     if (value <= f.low * 1.001 || value >= f.high * 0.999)
       fit.notes.push_back(std::string(f.name) + " ended at its bound: the rows do not determine it");
   }

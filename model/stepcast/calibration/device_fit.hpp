@@ -1,12 +1,13 @@
 #pragma once
 // Device fit: the roofline of a device from a few measured steps.
 //
-// Least squares over the logarithms of predicted / measured times of the rows, over six numbers of the device (the
-// share of the peak that products reach, where small results and short sums halve it, memory bandwidth, kernel floor,
-// host issue), by Levenberg-Marquardt with bounds, on the very predictions that layouts get (layout_prediction.hpp).
-// Large residuals count linearly (Huber), so that a few odd rows do not bend the device. Rows that calibrate are named
-// so and never counted as evidence; leave-one-out residuals are the device's relative error. Not modelled: rows of
-// different devices.
+// Least squares over the logarithms of predicted / measured times of the rows, over seven numbers of the device
+// (the share of the peak that products reach, where small results and short sums halve it, memory bandwidth, kernel
+// floor, host issue; where rows have fused attention, the share that this reaches, backward in the start's proportion),
+// by Levenberg-Marquardt with bounds, on the very predictions that layouts get (layout_prediction.hpp). Large residuals
+// count linearly (Huber), so that a few odd rows do not bend the device. Rows that calibrate are named so and never
+// counted as evidence; leave-one-out residuals are the device's relative error. Not modelled: rows of different
+// devices.
 #include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/roofline/device.hpp>
@@ -29,7 +30,8 @@ struct DeviceFit {
   std::vector<double> left_out;
   std::vector<std::string> notes;
 };
-/// `start`: what is known beforehand (peaks from a data sheet). Inapplicable with fewer rows than free numbers.
+/// `start`: what is known beforehand (peaks from a data sheet; half_m and half_n from measured products, beside which
+/// half_k and half_output stay as they are). Inapplicable with fewer rows than free numbers.
 [[nodiscard]] Answer<DeviceFit> device_of_steps(const Device& start, const Cluster&, std::span<const MeasuredStep>,
                                                 bool leave_one_out = false);
 }  // namespace stepcast

@@ -270,14 +270,18 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
     w.kinds.push_back(kind_of(unit));
   }
   const UpdateShape update = update_of(shape);
-  w.bytes_of_weight = w.bytes_of_gradient = size_of(shape.dtype);
+  w.bytes_of_weight = size_of(shape.dtype), w.bytes_of_gradient = size_of(shape.gradient_dtype);
   w.bytes_of_state = update.bytes_of_state;
   w.update = memory_time(device, update.traffic);
   w.relative_error = device.relative_error;
   w.activations_known = true;
   w.assumed.push_back("nothing of this model was measured: times are those of a roofline of " + device.name);
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
-                      " bytes a parameter");
+                      " bytes a parameter" +
+                      (shape.gradient_dtype == shape.dtype
+                           ? ""
+                           : ", gradients in " + std::string(name_of(shape.gradient_dtype)) +
+                                 " (gradients=" + std::string(name_of(shape.dtype)) + " says otherwise)"));
   return w;
 }
 

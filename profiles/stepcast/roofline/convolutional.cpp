@@ -313,7 +313,7 @@ ModelShape convolutional_shape(ModelDescriptionText& text) {
   text.require_all_known();
   ModelShape model;
   model.name = text.normalised();
-  model.dtype = start.dtype;
+  model.dtype = model.gradient_dtype = start.dtype;
   model.units = network.units(start);
   for (const UnitShape& unit : model.units) model.layers += unit.repetitions;
   return model;

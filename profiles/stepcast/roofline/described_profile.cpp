@@ -48,7 +48,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   profile.model = model.name;
   profile.device = device.name.empty() ? "described device" : device.name;
   profile.batch_samples = samples;
-  const DataType dtype = model.dtype == DataType::tf32 ? DataType::f32 : model.dtype;
+  const DataType dtype = model.gradient_dtype == DataType::tf32 ? DataType::f32 : model.gradient_dtype;
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {
     Layer layer = layer_of(unit, model, device, samples);

@@ -33,6 +33,21 @@ const std::vector<std::string>& data_type_names() {
   return names;
 }
 
+/// Of a product that reaches `efficiency` of the peak. Throws InputError where the rate for `dtype` is unknown.
+Seconds time_at(const Device& device, DataType dtype, const MatrixProduct& p, double efficiency) {
+  const double rate = device.matrix_rate[static_cast<std::size_t>(dtype)];
+  if (!(rate > 0)) {
+    std::string known;
+    for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
+      if (device.matrix_rate[i] > 0) add_to_list(known, data_type_names()[i]);
+    throw InputError("device '" + device.name + "'", "the rate of its matrix products",
+                     "none for " + std::string(name_of(dtype)), "known are " + known);
+  }
+  const Bytes operands(p.operand_elements() * size_of(dtype));
+  const Seconds computing(p.operations() / (rate * efficiency));
+  return std::max({computing, operands / device.memory_bandwidth, device.kernel_floor});
+}
+
 }  // namespace
 
 Device checked(Device device, std::string_view source) {
@@ -56,6 +71,8 @@ Device checked(Device device, std::string_view source) {
   up_to("half_n", device.half_n, most_extent);
   up_to("half_k", device.half_k, most_extent);
   up_to("half_output", device.half_output, 1e18);
+  up_to("attention_forward", device.attention_forward, 1);
+  up_to("attention_backward", device.attention_backward, 1);
   up_to("kernel_floor", device.kernel_floor.value(), most_seconds);
   up_to("issue", device.issue.value(), most_seconds);
   up_to("relative_error", device.relative_error, 100);
@@ -68,17 +85,11 @@ double matrix_efficiency(const Device& device, const MatrixProduct& p) {
 }
 
 Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p) {
-  const double rate = device.matrix_rate[static_cast<std::size_t>(dtype)];
-  if (!(rate > 0)) {
-    std::string known;
-    for (std::size_t i = 0; i < device.matrix_rate.size(); ++i)
-      if (device.matrix_rate[i] > 0) add_to_list(known, data_type_names()[i]);
-    throw InputError("device '" + device.name + "'", "the rate of its matrix products",
-                     "none for " + std::string(name_of(dtype)), "known are " + known);
-  }
-  const Bytes operands(p.operand_elements() * size_of(dtype));
-  const Seconds computing(p.operations() / (rate * matrix_efficiency(device, p)));
-  return std::max({computing, operands / device.memory_bandwidth, device.kernel_floor});
+  return time_at(device, dtype, p, matrix_efficiency(device, p));
+}
+
+Seconds attention_time(const Device& device, DataType dtype, const MatrixProduct& p, double share) {
+  return time_at(device, dtype, p, share > 0 ? share : matrix_efficiency(device, p));
 }
 
 Seconds memory_time(const Device& device, Bytes traffic, double kernels) {
@@ -97,6 +108,8 @@ std::string json_of(const Device& d) {
   json["half_n"] = d.half_n;
   json["half_k"] = d.half_k;
   if (d.half_output > 0) json["half_output"] = d.half_output;
+  if (d.attention_forward > 0) json["attention_forward"] = d.attention_forward;
+  if (d.attention_backward > 0) json["attention_backward"] = d.attention_backward;
   json["kernel_floor"] = exact_text_of(d.kernel_floor);
   json["issue"] = exact_text_of(d.issue);
   if (d.relative_error > 0) json["relative_error"] = d.relative_error;
@@ -106,8 +119,9 @@ std::string json_of(const Device& d) {
 
 Device device_of_json(std::string_view text, std::string_view source) {
   static const std::vector<std::string> known{
-      "schema", "name",   "memory",      "memory_bandwidth", "matrix_rate", "matrix_efficiency", "half_m",
-      "half_n", "half_k", "half_output", "kernel_floor",     "issue",       "relative_error",    "provenance"};
+      "schema",       "name",   "memory",         "memory_bandwidth", "matrix_rate",       "matrix_efficiency",
+      "half_m",       "half_n", "half_k",         "half_output",      "attention_forward", "attention_backward",
+      "kernel_floor", "issue",  "relative_error", "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -126,6 +140,8 @@ Device device_of_json(std::string_view text, std::string_view source) {
   if (top.has("half_n")) d.half_n = top.at("half_n").number();
   if (top.has("half_k")) d.half_k = top.at("half_k").number();
   if (top.has("half_output")) d.half_output = top.at("half_output").number();
+  if (top.has("attention_forward")) d.attention_forward = top.at("attention_forward").number();
+  if (top.has("attention_backward")) d.attention_backward = top.at("attention_backward").number();
   if (top.has("kernel_floor")) d.kernel_floor = top.at("kernel_floor").seconds();
   if (top.has("issue")) d.issue = top.at("issue").seconds();
   if (top.has("relative_error")) d.relative_error = top.at("relative_error").number();

@@ -2,11 +2,12 @@
 // Device: what one accelerator does in a second, as a roofline with an efficiency curve.
 //
 // A matrix product takes its operations at the peak rate, times an efficiency that falls where the tiles are small, but
-// never less than its operands take to cross the memory; every other operator takes its bytes at the memory's
-// bandwidth; each kernel takes at least `kernel_floor`, and the host needs `issue` for it, so that a step of small
-// kernels is launch-bound. All numbers are calibrated, from a trace or from a few measured steps (device_fit.hpp), and
-// say so in `provenance`. Invariants (checked): rates > 0, 0 < efficiency <= 1, times >= 0. Not modelled: clocks that
-// fall with temperature, kernels that run beside one another, caches.
+// never less than its operands take to cross the memory; the products inside fused attention have efficiencies of their
+// own, since softmax stands between them; every other operator takes its bytes at the memory's bandwidth; each kernel
+// takes at least `kernel_floor`, and the host needs `issue` for it, so that a step of small kernels is launch-bound.
+// All numbers are calibrated, from a trace or from a few measured steps (device_fit.hpp), and say so in `provenance`.
+// Invariants (checked): rates > 0, 0 < efficiency <= 1, times >= 0. Not modelled: clocks that fall with temperature,
+// kernels that run beside one another, caches.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/profile/profile.hpp>
@@ -35,9 +36,11 @@ struct Device {
   double matrix_efficiency = 1;               ///< largest share of the peak that a large product reaches
   double half_m = 0, half_n = 0, half_k = 0;  ///< extents at which the efficiency along one dimension is a half of that
   double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
-  Seconds kernel_floor;                       ///< the time of the shortest kernel, with the gap to the next one
-  Seconds issue;                              ///< host time per kernel
-  double relative_error = 0;                  ///< rms residual of the calibration; widens intervals
+  /// Shares of the peak that fused attention reaches, in its forward and its backward kernel; 0: as other products.
+  double attention_forward = 0, attention_backward = 0;
+  Seconds kernel_floor;       ///< the time of the shortest kernel, with the gap to the next one
+  Seconds issue;              ///< host time per kernel
+  double relative_error = 0;  ///< rms residual of the calibration; widens intervals
   std::vector<std::string> provenance;
 };
 
@@ -48,6 +51,9 @@ struct Device {
 [[nodiscard]] double matrix_efficiency(const Device&, const MatrixProduct&);
 /// Device time of one kernel. Throws InputError where the rate for `dtype` is unknown.
 [[nodiscard]] Seconds matrix_time(const Device&, DataType dtype, const MatrixProduct&);
+/// Device time of one product inside a kernel of fused attention that reaches `share` of the peak; as matrix_time where
+/// that is not known (0).
+[[nodiscard]] Seconds attention_time(const Device&, DataType dtype, const MatrixProduct&, double share);
 /// Device time of `kernels` memory-bound kernels that move `traffic` between them.
 [[nodiscard]] Seconds memory_time(const Device&, Bytes traffic, double kernels = 1);
 

@@ -49,6 +49,7 @@ struct OperatorShape {
   double kernels = 1;        ///< forward
   double backward = 2;       ///< memory-bound: traffic and kernels of the backward pass, as multiple of the forward's
   bool attention = false;    ///< part of the core of attention: what selective recomputation does again
+  bool fused = false;        ///< a product inside the one kernel of fused (flash) attention: Device::attention_forward
   bool convolution = false;  ///< its weight's gradient is shared out by samples
   bool expert = false;       ///< works only on the tokens of its expert
   /// A fused kernel that serves only whole multiples of so many pairs of sample and head on a device (0: any); for
@@ -95,6 +96,7 @@ struct UnitShape {
 struct ModelShape {
   std::string name;  ///< the description, normalised
   DataType dtype = DataType::f16;
+  DataType gradient_dtype = DataType::f16;  ///< in which gradients are added up, held and sent
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0;

@@ -21,7 +21,7 @@ struct Transformer {
   Family family = Family::gpt;
   std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0;
   std::int64_t sequence = 0, positions = 0, vocabulary = 0, experts = 0, experts_per_token = 0;
-  DataType dtype = DataType::f16;
+  DataType dtype = DataType::f16, gradient_dtype = DataType::f16;
   double dropout = 0;
   bool flash = false, causal = false;
 
@@ -111,6 +111,7 @@ void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) 
   context.kernels = 0;  // the same kernel
   scores.division = context.division = Division::heads;
   scores.attention = context.attention = true;
+  scores.fused = context.fused = true;
   out.push_back(scores);
   out.push_back(context);
 }
@@ -348,6 +349,8 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.causal = text.word("causal", "no", {"no", "yes"}) == "yes";
   t.dropout = text.share("dropout", llama ? 0 : 0.1);
   t.dtype = text.data_type("dtype", llama ? DataType::bf16 : DataType::f16);
+  // Megatron-LM (arguments.py: accumulate and all-reduce gradients in fp32 for bfloat16) and torchtitan (reduce_dtype).
+  t.gradient_dtype = text.data_type("gradients", t.dtype == DataType::bf16 ? DataType::f32 : t.dtype);
   text.require_all_known();
   check_heads(text, t);
   if (t.experts_per_token > t.experts || (t.experts > 0 && t.experts_per_token == 0))
@@ -368,6 +371,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   ModelShape model;
   model.name = text.normalised();
   model.dtype = t.dtype;
+  model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;

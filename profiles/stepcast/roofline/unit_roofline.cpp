@@ -23,18 +23,23 @@ void add_products(UnitTimes& times, const Device& device, DataType dtype, const 
                   const LocalWork& local) {
   const double kernels = o.kernels * local.steps;
   const auto add = [&](PassTime& pass, const MatrixProduct& product, double launched) {
-    pass.matrix += matrix_time(device, dtype, product);
+    const double share = &pass == &times.input_gradient ? device.attention_backward : device.attention_forward;
+    pass.matrix += o.fused ? attention_time(device, dtype, product, share) : matrix_time(device, dtype, product);
     pass.kernels += launched;
   };
   add(times.forward, local.product, kernels);
   if (o.attention) add(times.attention, local.product, kernels);
   add(times.input_gradient, left_gradient(local.product), kernels);
-  // Without a parameter both gradients are of inputs; flash attention has one kernel for all of it.
+  if (o.fused) {  // one kernel for both gradients, which are of inputs, and for the scores again
+    add(times.input_gradient, right_gradient(local.product), 0);
+    if (o.recomputed) add(times.input_gradient, local.product, 0);
+    return;
+  }
+  // Without a parameter both gradients are of inputs.
   PassTime& right = o.weighted ? times.weight_gradient : times.input_gradient;
   right.matrix += weight_gradient_time(device, dtype, right_gradient(local.product),
                                        o.convolution ? local.product.m / o.product.m : 1);
-  right.kernels += o.recomputed ? 0 : kernels;
-  if (o.recomputed) add(times.input_gradient, local.product, 0);
+  right.kernels += kernels;
 }
 
 void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o, const LocalWork& local) {
@@ -73,8 +78,9 @@ UpdateShape update_of(const ModelShape& model) {
   const double kept = (transformer ? 2 : 1) * word + (mixed ? word : 0);
   UpdateShape update;
   update.optimizer = std::string(transformer ? "Adam" : "SGD with momentum") + (mixed ? " in mixed precision" : "");
-  update.bytes_of_state = 2 * element + kept;
-  update.traffic = Bytes(parameters * (element + (mixed ? 1 : 2) * element + 2 * kept));
+  const double gradient = size_of(model.gradient_dtype);
+  update.bytes_of_state = element + gradient + kept;
+  update.traffic = Bytes(parameters * (gradient + (mixed ? 1 : 2) * element + 2 * kept));
   return update;
 }
 

@@ -36,6 +36,10 @@ void write_device(std::ostream& out, const Device& d) {
   write_labelled(out, "products",
                  percent(d.matrix_efficiency) + " of the peak, half of that at " + fixed(d.half_output, 0) +
                      " results or sums of " + fixed(d.half_k, 0));
+  if (d.attention_forward > 0)
+    write_labelled(
+        out, "attention",
+        percent(d.attention_forward) + " of the peak in fused kernels, backward " + percent(d.attention_backward));
   write_labelled(out, "memory", fixed(d.memory_bandwidth.value() / 1e9, 0) + " GB/s");
   write_labelled(out, "kernels", "at least " + text_of(d.kernel_floor) + ", the host needs " + text_of(d.issue));
   write_labelled(out, "error", percent(d.relative_error) + " rms");
