@@ -15,6 +15,7 @@
 #include <stepcast/report/text/table.hpp>
 #include <stepcast/roofline/description.hpp>
 #include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/named_models.hpp>
 #include <stepcast/roofline/shipped_models.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
@@ -123,9 +124,15 @@ std::vector<Item> model_items() {
   }
   const std::string shape = "described by hidden, layers, heads, seq; unless given ";
   const std::string more = ", kv_heads=heads, experts=0, topk=2, attention=standard (or flash, with causal=yes), ";
-  items.push_back({"gpt:", shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16", {}});
-  items.push_back({"llama:", shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16", {}});
-  items.push_back({"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16", {}});
+  const std::string gradients = ", gradients=dtype (f32 for bf16)";
+  items.push_back({"gpt:", shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients, {}});
+  items.push_back({"llama:", shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16" + gradients, {}});
+  items.push_back({"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients, {}});
+  for (const NamedModel& m : named_models())
+    items.push_back(
+        {std::string(m.name),
+         fixed(m.parameters / 1e9, m.parameters < 1e9 ? 2 : 1) + " billion parameters: " + std::string(m.description),
+         {{"from", std::string(m.source)}}});
   std::string networks;
   for (const std::string& family : model_families())
     if (is_convolutional(family) && family != "resnet50") add_to_list(networks, family + ":");

@@ -7,6 +7,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/roofline/description.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/named_models.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -34,6 +35,12 @@ bool is_described(const InputFlags& flags) {
       throw InputError(
           "--model", "a description, or a trace beside it", in_quotes(flags.model),
           "with a colon it is a description: '" + flags.model + ":'; 'stepcast list models' says the rest");
+    if (!flags.model.empty()) {
+      std::vector<std::string> known = families;
+      for (const NamedModel& m : named_models()) known.emplace_back(m.name);
+      throw InputError("--model", "a description, a public model, or a trace beside it", in_quotes(flags.model),
+                       did_you_mean(flags.model, known, "'stepcast list models' says which there are"));
+    }
     throw InputError("", "a trace", "none",
                      "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");
   }

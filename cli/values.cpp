@@ -9,6 +9,7 @@
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/roofline/description.hpp>
 #include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/named_models.hpp>
 #include <stepcast/roofline/shipped_models.hpp>
 #include <stepcast/validation/validation.hpp>
 #include <stepcast/whatif/whatif.hpp>
@@ -41,6 +42,7 @@ Words schedules() { return names_in(pipeline_schedules()); }
 Words schemes() { return names_in(tensor_schemes()); }
 Words models() {
   Words names = names_in(shipped_models());
+  for (const NamedModel& model : named_models()) names.emplace_back(model.name);
   for (const std::string& family : model_families()) names.push_back(family + ":");
   return names;
 }

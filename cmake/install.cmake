@@ -29,6 +29,7 @@ set(stepcast_public_headers
   profiles/stepcast/profile/profile_whatif.hpp
   profiles/stepcast/roofline/device.hpp
   profiles/stepcast/roofline/model_shape.hpp
+  profiles/stepcast/roofline/named_models.hpp
   profiles/stepcast/roofline/shipped_models.hpp
   profiles/stepcast/trace/execution_trace.hpp
   profiles/stepcast/trace/steps.hpp

@@ -23,13 +23,17 @@ bool same_device(std::string_view a, std::string_view b) {
 
 std::optional<Device> shipped_device_like(std::string_view name) {
   if (const Device* exact = shipped_device(name)) return *exact;
-  std::optional<Device> found;
-  for (const Device& device : shipped_devices()) {
-    if (name.empty() || !same_device(name, device.name)) continue;
-    if (found) return std::nullopt;
-    found = device;
-  }
-  return found;
+  std::vector<const Device*> found;
+  for (const Device& device : shipped_devices())
+    if (!name.empty() && same_device(name, device.name)) found.push_back(&device);
+  // "a100" is the A100 itself, not the same chip under a software that the name says beside it.
+  const auto is_part_of_all = [&](const Device* device) {
+    return std::ranges::all_of(found, [&](const Device* other) {
+      return same_device(device->name, other->name) && device->name.size() <= other->name.size();
+    });
+  };
+  const auto plain = std::ranges::find_if(found, is_part_of_all);
+  return plain == found.end() ? std::nullopt : std::optional<Device>(**plain);
 }
 
 Device device_named(std::string_view name, std::string_view where) {

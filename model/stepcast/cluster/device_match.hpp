@@ -15,7 +15,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 /// "A100" and "NVIDIA A100-SXM4-40GB" are the same device: all words of one name occur in the other.
 [[nodiscard]] bool same_device(std::string_view a, std::string_view b);
-/// The only shipped device of that name or of one that means the same; nothing when there are several.
+/// The shipped device of that name, or of one that means the same; nothing when there are several, unless one of them
+/// is the plain one of the others ("NVIDIA A100-SXM4-80GB" beside "NVIDIA A100-SXM4-80GB, Megatron-DeepSpeed").
 [[nodiscard]] std::optional<Device> shipped_device_like(std::string_view name);
 /// The same for a name that somebody gave. Throws InputError naming `where`, with a suggestion.
 [[nodiscard]] Device device_named(std::string_view name, std::string_view where = "device");

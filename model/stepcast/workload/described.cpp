@@ -27,6 +27,7 @@ class DividedUnit {
     UnitCost c;
     UnitTimes times;
     for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
+    if (split_.context > 1 && attends()) add_merges(times);
     c.forward = times.forward.elapsed(device_);
     add_backward(times, c);
     // Megatron-LM and DeepSpeed checkpoint the blocks.
@@ -97,6 +98,28 @@ class DividedUnit {
     return p;
   }
 
+  [[nodiscard]] bool attends() const {
+    return std::any_of(unit_.operators.begin(), unit_.operators.end(),
+                       [](const OperatorShape& o) { return o.attention; });
+  }
+
+  /// Ring attention adds the results of one block of keys after the other: what is there is scaled by the new maximum
+  /// of the softmax and written again in 4-byte numbers (Liu et al. 2023, arXiv 2310.01889, algorithm 1; backward the
+  /// gradients of queries, keys and values).
+  void add_merges(UnitTimes& times) const {
+    const double rows = split_.micro_batch * double(shape_.sequence) / double(split_.context) / tensor();
+    const double queries = rows * double(shape_.hidden);
+    const double keys = rows * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads);
+    const double blocks = double(split_.context - 1), of_element = 4 + 4 + size_of(dtype_);
+    const auto add = [&](PassTime& pass, double elements) {
+      pass.memory += memory_time(device_, Bytes(blocks * of_element * elements), blocks);
+      pass.kernels += blocks;
+    };
+    add(times.forward, queries);
+    add(times.attention, queries);
+    add(times.input_gradient, queries + 2 * keys);
+  }
+
   void add_parameters(UnitCost& c) const {
     const double share = one_dimensional() ? 1 / tensor() : split_.scheme->parameter_share(split_.grid);
     c.expert_parameters = unit_.expert_parameters * share / double(split_.expert);
@@ -132,9 +155,7 @@ class DividedUnit {
   void add_transfers(UnitCost& c) const {
     if (split_.grid.devices > 1) add_tensor_transfers(c);
     const double samples = split_.micro_batch / double(split_.context);
-    const bool attends =
-        std::any_of(unit_.operators.begin(), unit_.operators.end(), [](const OperatorShape& o) { return o.attention; });
-    if (split_.context > 1 && attends) {
+    if (split_.context > 1 && attends()) {
       // Keys and values of a block of the sequence go around the ring (Liu et al. 2023, arXiv 2310.01889).
       const double elements = 2 * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads) / tensor();
       const Bytes block(elements * double(shape_.sequence) * samples * size_of(dtype_));

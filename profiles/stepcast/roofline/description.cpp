@@ -2,6 +2,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/roofline/description.hpp>
+#include <stepcast/roofline/named_models.hpp>
 
 #include <algorithm>
 
@@ -15,16 +16,35 @@ std::string hint_for(std::string_view word, std::span<const std::string> known, 
   return did_you_mean(word, known, std::string(what) + listed(known));
 }
 
+bool is_family(const std::string& name) {
+  const std::vector<std::string> families = model_families();
+  return std::find(families.begin(), families.end(), name) != families.end();
+}
+std::vector<std::string> names_of_models() {
+  std::vector<std::string> names;
+  for (const NamedModel& model : named_models()) names.emplace_back(model.name);
+  return names;
+}
+
 }  // namespace
 
 ModelDescriptionText::ModelDescriptionText(std::string_view text) : size_(text.size()) {
   const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos)
-    throw InputError(where(0), "a family and a colon, such as 'gpt:hidden=768,layers=12,heads=12,seq=1024'",
-                     quoted(text));
   family_ = trimmed(text.substr(0, colon));
-  if (trimmed(text.substr(colon + 1)).empty()) return;
-  for (std::size_t at = colon + 1; at <= text.size();) {
+  const NamedModel* named = named_model(family_);
+  if (colon == std::string_view::npos && named == nullptr)
+    throw InputError(where(0),
+                     "a family and a colon, such as 'gpt:hidden=768,layers=12,heads=12,seq=1024', or a public model",
+                     quoted(text), is_family(family_) ? "" : hint_for(family_, names_of_models(), "known are "));
+  if (colon != std::string_view::npos && !trimmed(text.substr(colon + 1)).empty()) add_pairs(text, colon + 1);
+  if (named == nullptr) return;
+  const ModelDescriptionText standard(named->description);
+  family_ = standard.family_;
+  for (const auto& [key, given] : standard.given_) given_.emplace(key, Given{given.value, 0, 0});
+}
+
+void ModelDescriptionText::add_pairs(std::string_view text, std::size_t from) {
+  for (std::size_t at = from; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string_view pair = text.substr(at, end - at);
     const std::size_t equals = pair.find('=');

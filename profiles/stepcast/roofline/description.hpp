@@ -3,7 +3,8 @@
 //
 // Every value is read with its range and its default; what nobody asked for is refused with a suggestion, as a misspelt
 // key would otherwise be a silent default. Errors name the column. Not modelled: quantities; all values are numbers or
-// words.
+// words. The name of a public model (named_models.hpp) in place of the family brings its pairs along; those that stand
+// behind the name come before them.
 //
 // transformer.cpp and convolutional.cpp read the keys of their families; model_shape.cpp counts parameters.
 #include <stepcast/roofline/model_shape.hpp>
@@ -45,6 +46,7 @@ class ModelDescriptionText {
     std::string value;
     std::size_t key_column, value_column;
   };
+  void add_pairs(std::string_view text, std::size_t from);
   [[nodiscard]] const Given* asked(std::string_view key);
   void keep(std::string_view key, const std::string& value, bool standard);
 

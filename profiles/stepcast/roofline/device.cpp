@@ -73,6 +73,9 @@ Device checked(Device device, std::string_view source) {
   up_to("half_output", device.half_output, 1e18);
   up_to("attention_forward", device.attention_forward, 1);
   up_to("attention_backward", device.attention_backward, 1);
+  require((device.attention_forward > 0) == (device.attention_backward > 0), source,
+          device.attention_forward > 0 ? "attention_backward" : "attention_forward",
+          "a share above 0, as of the other direction", 0);
   up_to("kernel_floor", device.kernel_floor.value(), most_seconds);
   up_to("issue", device.issue.value(), most_seconds);
   up_to("relative_error", device.relative_error, 100);

@@ -2,6 +2,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/roofline/description.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/named_models.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -54,7 +55,7 @@ std::string flaw_of(const ModelShape& model) {
 
 bool describes_model(std::string_view text) {
   const std::size_t colon = text.find(':');
-  if (colon == std::string_view::npos) return false;
+  if (colon == std::string_view::npos) return named_model(trimmed(text)) != nullptr;
   const std::string_view family = trimmed(text.substr(0, colon));
   // A single letter is a drive of Windows.
   return family.size() > 1 && std::all_of(family.begin(), family.end(), [](char c) {

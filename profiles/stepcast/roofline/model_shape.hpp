@@ -109,11 +109,12 @@ struct ModelShape {
 
 [[nodiscard]] std::string flaw_of(const ModelShape&);
 
-/// True for "gpt:…", "bert:…", "llama:…", "resnet50:…": a description and not the name of a shipped model.
+/// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,experts=8,topk=2]
-/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16]", and the usual CNNs ("resnet50:image=224"). Throws
-/// InputError with the column and a suggestion.
+/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16][,gradients=f32]", the usual CNNs ("resnet50:image=224"),
+/// and public models by name ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column
+/// and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.

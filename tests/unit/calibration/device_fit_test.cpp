@@ -127,6 +127,35 @@ TEST_CASE("the device that made the steps is found again") {
   }
 }
 
+TEST_CASE("fused attention is found where rows have it, and measured extents of products stay") {
+  const Cluster cluster = cluster_of_flags(4, 4, "100 Gb/s");
+  Device start = data_sheet();
+  start.half_m = 150, start.half_n = 100, start.half_k = 180, start.half_output = 0;
+  start.attention_forward = 0.5, start.attention_backward = 0.4;
+  Device real = start;
+  real.matrix_efficiency = 0.7, real.attention_forward = 0.3, real.attention_backward = 0.24;
+  std::string csv = "model,plan,global batch,devices,step_s\n";
+  for (const int sequence : {512, 2048, 8192, 32768})
+    for (const int hidden : {1024, 4096})
+      csv += "\"gpt:hidden=" + std::to_string(hidden) +
+             ",layers=4,heads=16,attention=flash,seq=" + std::to_string(sequence) + "\",layout(mb=1)/bsp,4,4,1\n";
+  std::vector<MeasuredStep> steps = measured_steps_of_csv(csv, "made", defaults);
+  for (MeasuredStep& step : steps) step.time = *predicted_step(real, cluster, step);
+  const Answer<DeviceFit> fit = device_of_steps(start, cluster, steps);
+  REQUIRE(fit);
+  CHECK(fit->device.attention_forward == doctest::Approx(0.3).epsilon(0.03));
+  CHECK(fit->device.attention_backward == doctest::Approx(0.24).epsilon(0.03));
+  CHECK(fit->device.matrix_efficiency == doctest::Approx(0.7).epsilon(0.05));
+  CHECK(fit->device.half_k == start.half_k);
+  CHECK(fit->device.half_output == 0);
+
+  SUBCASE("without such a row nothing of it is made up") {
+    const Answer<DeviceFit> none = device_of_steps(data_sheet(), cluster, synthetic_steps(real_device(), cluster));
+    REQUIRE(none);
+    CHECK(none->device.attention_forward == 0);
+  }
+}
+
 TEST_CASE("fewer steps than free numbers make no device") {
   const Cluster cluster = cluster_of_flags(4, 4, "100 Gb/s");
   std::vector<MeasuredStep> steps = synthetic_steps(real_device(), cluster);
@@ -173,7 +202,7 @@ TEST_CASE(
   CHECK(mean_error(many) < 0.105);
 
   SUBCASE("the shipped device is this fit") {
-    const Device* shipped = shipped_device("NVIDIA A100-SXM4-80GB");
+    const Device* shipped = shipped_device("NVIDIA A100-SXM4-80GB, Megatron-DeepSpeed");
     REQUIRE(shipped != nullptr);
     CHECK(shipped->matrix_efficiency == doctest::Approx(fit->device.matrix_efficiency).epsilon(0.02));
     CHECK(shipped->memory_bandwidth.value() == doctest::Approx(fit->device.memory_bandwidth.value()).epsilon(0.02));

@@ -51,6 +51,15 @@ TEST_CASE("a wrong field is named in the words of the caller") {
   CHECK(refusal_of(jitter, "").found.find("--x") != std::string::npos);
 }
 
+TEST_CASE("a device is named by some of its words; the plain one stands before those with a software beside it") {
+  CHECK(device_named("a100").name == "NVIDIA A100-SXM4-80GB");
+  CHECK(device_named("A100 Megatron-DeepSpeed").name == "NVIDIA A100-SXM4-80GB, Megatron-DeepSpeed");
+  CHECK(device_named("h100").name == "NVIDIA H100 80GB HBM3");
+  CHECK(device_named("b200").name == "NVIDIA B200");
+  CHECK_FALSE(shipped_device_like("nvidia"));  // which one?
+  CHECK_THROWS_AS(static_cast<void>(device_named("h900")), InputError);
+}
+
 TEST_CASE("compute times are not carried to another device in silence") {
   CHECK(same_device("A100", "NVIDIA A100-SXM4-40GB"));
   CHECK_FALSE(same_device("A100", "NVIDIA H100"));

@@ -54,6 +54,13 @@ TEST_CASE("small tiles cost efficiency: a half at the half extent, never more th
   }
 }
 
+TEST_CASE("products inside fused attention reach a share of their own, where it is known") {
+  const Device d = test::roofline_device();
+  const MatrixProduct scores{32, 4096, 4096, 128};
+  CHECK(attention_time(d, DataType::f16, scores, 0.5).value() == doctest::Approx(scores.operations() / (0.5 * 312e12)));
+  CHECK(attention_time(d, DataType::f16, scores, 0) == matrix_time(d, DataType::f16, scores));
+}
+
 TEST_CASE("memory-bound kernels take their bytes' time, and a floor each") {
   const Device d = test::roofline_device();
   CHECK(memory_time(d, Bytes(1.5e9)).value() == doctest::Approx(1e-3));
@@ -75,6 +82,7 @@ TEST_CASE("a device reads back from its JSON") {
   Device d = test::roofline_device();
   d.memory = Bytes(80e9);
   d.half_output = 12.5;
+  d.attention_forward = 0.5, d.attention_backward = 0.25;
   d.relative_error = 0.08;
   const std::string json = json_of(d);
   const Device again = device_of_json(json, "device.json");
@@ -84,6 +92,8 @@ TEST_CASE("a device reads back from its JSON") {
   CHECK(again.matrix_rate == d.matrix_rate);
   CHECK(again.half_m == d.half_m);
   CHECK(again.half_output == d.half_output);
+  CHECK(again.attention_forward == d.attention_forward);
+  CHECK(again.attention_backward == d.attention_backward);
   CHECK(again.issue == d.issue);
   CHECK(again.relative_error == d.relative_error);
   CHECK(again.provenance == d.provenance);
@@ -109,6 +119,10 @@ TEST_CASE("what is no device is refused with its place") {
   CHECK(refusal(with("\"matrix_efficiency\": 0.8", "\"matrix_efficiency\": 1e-320")) != "accepted");
   CHECK(refusal(with("1500000000000 B/s", "1e-300 B/s")) != "accepted");
   CHECK(refusal(with("1500000000000 B/s", "1e300 B/s")) != "accepted");
+  Device one_way = test::roofline_device();
+  one_way.attention_forward = 0.5;
+  CHECK(refusal(json_of(one_way)) ==
+        "device.json#/attention_backward: expected a share above 0, as of the other direction, found 0.0");
   Device none = test::roofline_device();
   none.matrix_rate = {};
   CHECK(refusal(json_of(none)) == "device.json#/matrix_rate: expected the rate of at least one data type, found none");

@@ -1,8 +1,11 @@
 // Described models: published counts of parameters, operations and kept activations; the text; random texts.
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/named_models.hpp>
 #include <stepcast/roofline/unit_roofline.hpp>
 
 #include <doctest/doctest.h>
+
+#include "helpers/roofline_device.hpp"
 
 #include <array>
 #include <random>
@@ -107,6 +110,63 @@ TEST_CASE("flash attention keeps no scores, moves none, and does its product aga
   CHECK(flash.operations() - causal.operations() == 4 * 3 * 2.0 * 2048 * 2048 * 4096);  // half of 4 s s h, three times
 }
 
+TEST_CASE("fused attention takes the device's shares, forward and backward; nothing else does") {
+  Device device = test::roofline_device();
+  device.issue = Seconds(0);
+  const auto times_of = [&](const std::string& attention) {
+    const ModelShape shape = model_shape_of(gpt(4096, 4, 32, 8192, 51200, attention));
+    UnitTimes times;
+    for (const OperatorShape& o : block_of(shape).operators) times.add(device, shape.dtype, o, work_of(o, 1));
+    return times;
+  };
+  const double products = 2 * 2.0 * 8192 * 8192 * 4096;  // scores and context
+  const auto of_products = [&](double share) { return products / (share * 312e12); };
+  const UnitTimes before = times_of(",attention=flash"), standard = times_of("");
+  device.attention_forward = 0.5, device.attention_backward = 0.25;
+  const UnitTimes after = times_of(",attention=flash");
+  CHECK(after.attention.matrix.value() == doctest::Approx(of_products(0.5)));
+  CHECK((after.forward.matrix - before.forward.matrix).value() ==
+        doctest::Approx((after.attention.matrix - before.attention.matrix).value()));
+  // Backward: both gradients of both products, and the scores once more.
+  const double slower = after.input_gradient.matrix.value() - before.input_gradient.matrix.value();
+  CHECK(slower > 0);
+  CHECK(slower < 2.5 * of_products(0.25));
+  device.attention_backward = 0.125;
+  CHECK((times_of(",attention=flash").input_gradient.matrix - after.input_gradient.matrix).value() ==
+        doctest::Approx(2.5 * of_products(0.25)));
+  CHECK(after.weight_gradient.matrix == before.weight_gradient.matrix);
+  CHECK(after.forward.kernels == before.forward.kernels);
+  CHECK(times_of("").forward.matrix == standard.forward.matrix);
+}
+
+TEST_CASE("gradients of bf16 are added up in 4 bytes, unless the description says otherwise") {
+  const auto state = [](const char* more) {
+    return update_of(model_shape_of(gpt(4096, 4, 32, 2048, 51200, more))).bytes_of_state;
+  };
+  CHECK(state("") == 16);             // f16: weight, gradient, copy, two moments
+  CHECK(state(",dtype=bf16") == 18);  // Megatron-LM: main gradients in f32
+  CHECK(state(",dtype=bf16,gradients=bf16") == 16);
+  CHECK(state(",dtype=f32") == 16);
+  CHECK(model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,gradients=f32")).name ==
+        model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16")).name);
+}
+
+TEST_CASE("public models have their published numbers of parameters, by name and with other values beside it") {
+  for (const NamedModel& m : named_models()) {
+    CAPTURE(m.name);
+    const ModelShape shape = model_shape_of(m.name);
+    CHECK(shape.parameters() == doctest::Approx(m.parameters).epsilon(1e-3));
+    CHECK(describes_model(m.name));
+    CHECK(named_model(m.name) == &m);
+    CHECK(model_shape_of(shape.name).name == shape.name);
+  }
+  CHECK(model_shape_of("Llama3-8B:seq=4096").sequence == 4096);
+  CHECK(model_shape_of("llama3-8b").sequence == 8192);
+  CHECK(refusal("llama3-8b:heads=48").find("divides hidden = 4096") != std::string::npos);
+  CHECK(refusal("llama3-8c").find("did you mean 'llama3-8b'?") != std::string::npos);
+  CHECK_FALSE(describes_model("llama3-8c"));
+}
+
 TEST_CASE("grouped keys and values, gated MLPs and experts change what they should") {
   const ModelShape full = model_shape_of("llama:hidden=4096,layers=1,heads=32,seq=1024");
   const ModelShape grouped = model_shape_of("llama:hidden=4096,layers=1,heads=32,kv_heads=8,seq=1024");
@@ -209,7 +269,7 @@ TEST_CASE("a description is normalised: spaces and defaults disappear, and it re
 TEST_CASE("what is no description is refused with column and suggestion") {
   CHECK(refusal("gpt") ==
         "model, column 1: expected a family and a colon, such as "
-        "'gpt:hidden=768,layers=12,heads=12,seq=1024', found 'gpt'");
+        "'gpt:hidden=768,layers=12,heads=12,seq=1024', or a public model, found 'gpt'");
   CHECK(refusal("gtp:hidden=1") == "model, column 1: expected a family of models, found 'gtp'; did you mean 'gpt'?");
   CHECK(refusal("gpt:hiden=768,layers=1,heads=1,seq=1") ==
         "model, column 5: expected a known key, found 'hiden'; did you mean 'hidden'?");

@@ -215,6 +215,9 @@ TEST_CASE("ring attention: the same operations in blocks, keys and values sent a
   const UnitCost part = cost(w, block, split);
   CHECK(part.forward.value() * 4 == doctest::Approx(whole.forward.value()).epsilon(0.1));
   CHECK(part.forward.value() * 4 >= whole.forward.value());
+  // Three times the result so far is scaled and written again: read and written in 4-byte numbers, the new one read.
+  const double merged = 3 * (4 + 4 + 2) * (2.0 * 8192 / 4) * w.hidden / 2 / w.device->memory_bandwidth.value();
+  CHECK(part.forward.value() * 4 - whole.forward.value() >= 4 * merged * 0.999);
   CHECK(part.kept[0] == whole.kept[0] / 4);
   CHECK(part.boundary == whole.boundary / 4);
   REQUIRE(part.context_transfers.size() == 1);

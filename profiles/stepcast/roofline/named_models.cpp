@@ -1,0 +1,70 @@
+// The table of public models: shapes and parameters as their authors or their published configurations say.
+#include <stepcast/roofline/named_models.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace stepcast {
+namespace {
+
+constexpr auto table = std::to_array<NamedModel>({
+    {"gpt2", "gpt:hidden=768,layers=12,heads=12,vocab=50257,seq=1024,dtype=bf16,attention=flash,causal=yes", 1.244e8,
+     "Radford et al. 2019 and openai-community/gpt2* on Hugging Face"},
+    {"gpt2-medium", "gpt:hidden=1024,layers=24,heads=16,vocab=50257,seq=1024,dtype=bf16,attention=flash,causal=yes",
+     3.548e8, "Radford et al. 2019 and openai-community/gpt2* on Hugging Face"},
+    {"gpt2-large", "gpt:hidden=1280,layers=36,heads=20,vocab=50257,seq=1024,dtype=bf16,attention=flash,causal=yes",
+     7.74e8, "Radford et al. 2019 and openai-community/gpt2* on Hugging Face"},
+    {"gpt2-xl", "gpt:hidden=1600,layers=48,heads=25,vocab=50257,seq=1024,dtype=bf16,attention=flash,causal=yes",
+     1.5576e9, "Radford et al. 2019 and openai-community/gpt2* on Hugging Face"},
+    {"gpt3-175b", "gpt:hidden=12288,layers=96,heads=96,vocab=50257,seq=2048,dtype=bf16,attention=flash,causal=yes",
+     1.746e11, "Brown et al. 2020 (arXiv 2005.14165), table 2.1 and appendix D"},
+    {"llama2-7b", "llama:hidden=4096,layers=32,heads=32,ffn=11008,vocab=32000,seq=4096,attention=flash,causal=yes",
+     6.738e9, "Touvron et al. 2023 (arXiv 2307.09288), table 1"},
+    {"llama2-13b", "llama:hidden=5120,layers=40,heads=40,ffn=13824,vocab=32000,seq=4096,attention=flash,causal=yes",
+     1.3016e10, "Touvron et al. 2023 (arXiv 2307.09288), table 1"},
+    {"llama2-70b",
+     "llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=28672,vocab=32000,seq=4096,attention=flash,causal=yes",
+     6.8977e10, "Touvron et al. 2023 (arXiv 2307.09288), table 1"},
+    {"llama3-8b",
+     "llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=128256,seq=8192,attention=flash,causal=yes",
+     8.03e9, "Grattafiori et al. 2024 (arXiv 2407.21783), table 3"},
+    {"llama3-70b",
+     "llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=28672,vocab=128256,seq=8192,attention=flash,causal=yes",
+     7.0554e10, "Grattafiori et al. 2024 (arXiv 2407.21783), table 3"},
+    {"llama3-405b",
+     "llama:hidden=16384,layers=126,heads=128,kv_heads=8,ffn=53248,vocab=128256,seq=8192,attention=flash,causal=yes",
+     4.05853e11, "Grattafiori et al. 2024 (arXiv 2407.21783), table 3"},
+    {"mistral-7b",
+     "llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=32000,seq=4096,attention=flash,causal=yes",
+     7.242e9, "Jiang et al. 2023 (arXiv 2310.06825), table 1"},
+    {"mixtral-8x7b",
+     "llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=32000,seq=4096,experts=8,topk=2,attention=flash,"
+     "causal=yes",
+     4.6703e10, "Jiang et al. 2024 (arXiv 2401.04088), table 1"},
+    {"qwen2.5-7b",
+     "llama:hidden=3584,layers=28,heads=28,kv_heads=4,ffn=18944,vocab=152064,seq=4096,attention=flash,causal=yes",
+     7.616e9, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
+    {"qwen2.5-14b",
+     "llama:hidden=5120,layers=48,heads=40,kv_heads=8,ffn=13824,vocab=152064,seq=4096,attention=flash,causal=yes",
+     1.477e10, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
+    {"qwen2.5-32b",
+     "llama:hidden=5120,layers=64,heads=40,kv_heads=8,ffn=27648,vocab=152064,seq=4096,attention=flash,causal=yes",
+     3.2764e10, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
+    {"qwen2.5-72b",
+     "llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=29568,vocab=152064,seq=4096,attention=flash,causal=yes",
+     7.2706e10, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
+});
+
+}  // namespace
+
+std::span<const NamedModel> named_models() { return table; }
+
+const NamedModel* named_model(std::string_view name) {
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  const auto found =
+      std::ranges::find_if(table, [&](const NamedModel& m) { return std::ranges::equal(name, m.name, same); });
+  return found == table.end() ? nullptr : &*found;
+}
+
+}  // namespace stepcast
