@@ -1,7 +1,12 @@
-// Memory of layouts: the textbook's bytes per parameter, and sums.
+// Memory of layouts: the textbook's bytes per parameter, sums, and what allocators were measured to hold.
 #include <stepcast/parallelism/layout_memory.hpp>
+#include <stepcast/parallelism/layout_prediction.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
 
 using namespace stepcast;
 using doctest::Approx;
@@ -90,4 +95,41 @@ TEST_CASE("FSDP holds the units that it has gathered") {
   const double two = memory_of(mixed_precision_adam(), l, in, bare).buffers.value();
   l.units_in_flight = 3;
   CHECK(memory_of(mixed_precision_adam(), l, in, bare).buffers.value() == Approx(two + 2e8));
+}
+
+TEST_CASE("bf16 under Megatron-Core holds what its allocator was measured to hold") {
+  // torch.cuda.max_memory_allocated on 8 B200 with Megatron-Core, Adam and ZeRO-1 (MooreThreads/SimuMax
+  // docs/b200/b200_release_v1.2_summary.json, Apache-2.0), slices of Llama-3 70B and 405B; nothing was fitted to them.
+  struct Row {
+    const char *model, *layout;
+    double gib;
+  };
+  const std::string small = "llama:hidden=8192,heads=64,kv_heads=8,ffn=28672,vocab=128256,layers=12",
+                    large = "llama:hidden=16384,heads=128,kv_heads=8,ffn=53248,vocab=128256,layers=4";
+  const Row rows[] = {{small.c_str(), "tp=1, pp=2, dp=4, stages=7+7", 66.55},
+                      {small.c_str(), "tp=2, dp=4, sp=on", 60.68},
+                      {small.c_str(), "tp=4, dp=2, sp=on", 39.07},
+                      {small.c_str(), "tp=8, dp=1, sp=on", 28.29},
+                      {large.c_str(), "tp=1, pp=2, dp=4, stages=3+3", 87.08},
+                      {large.c_str(), "tp=2, dp=4, sp=on", 81.59},
+                      {large.c_str(), "tp=4, dp=2, sp=on", 52.89},
+                      {large.c_str(), "tp=8, dp=1, sp=on", 38.57}};
+  const Device* b200 = shipped_device("NVIDIA B200");
+  REQUIRE(b200 != nullptr);
+  const Cluster cluster = cluster_of_flags(8, 8, "400 Gb/s");
+  double sum = 0;
+  for (const Row& row : rows) {
+    CAPTURE(row.layout);
+    const Workload w =
+        workload_of(model_shape_of(std::string(row.model) + ",seq=4096,attention=flash,causal=yes"), *b200);
+    const LayoutPlan plan = layout_plan_of("layout(" + std::string(row.layout) + ", mb=1, zero=1)/ddp");
+    LayoutOptions options;
+    options.global_batch = 4.0 * double(plan.layout.data);
+    const Answer<LayoutPrediction> answer = predicted(w, cluster, plan, options);
+    REQUIRE(answer);
+    const double gib = (answer->memory.total() - answer->memory.margin).value() / 0x1p30;
+    CHECK(gib == Approx(row.gib).epsilon(0.045));
+    sum += std::abs(gib / row.gib - 1);
+  }
+  CHECK(sum / std::size(rows) < 0.022);
 }
