@@ -5,6 +5,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
@@ -81,7 +82,7 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   }
   const Cluster cluster = options.cluster ? *options.cluster : cluster_for(input, flags);
   Input read = input_of(input, cluster, options.input);
-  Question question{.cluster = cluster};
+  Question question{.cluster = with_links_of(cluster, read.profile)};
   if (!read.refusal.empty()) {
     refuse_changes(flags, read.refusal);
     if (!layout.memory.empty())

@@ -12,6 +12,7 @@
 #include <stepcast/calibration/device_of_trace.hpp>
 #include <stepcast/calibration/links_of_steps.hpp>
 #include <stepcast/calibration/traced_links.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/device_fit_report.hpp>
 #include <stepcast/report/links_fit_report.hpp>
 
@@ -178,6 +179,7 @@ ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   if (names_profiles(table.text())) return calibrate_links(flags, table.text());
   const Device start = start_of(flags);
   const Cluster cluster = cluster_of(flags.cluster);
+  refuse_unsaid_network(cluster);
   const std::vector<MeasuredStep> all = measured_steps_of_csv(
       table.text(), shown_name(flags.steps), layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan));
   const std::vector<std::size_t> chosen = spread_rows(all, flags.rows > 0 ? flags.rows : all.size());

@@ -13,6 +13,7 @@
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/question/question.hpp>
+#include <stepcast/ranks/transfer_times.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
@@ -88,8 +89,10 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--cluster", flags.cluster, "Shipped cluster (list clusters) or a JSON file");
   app.add_option("--workers", flags.workers, "Devices of the cluster in all");
   app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
-  app.add_option("--network", flags.network, "Link between machines: 25GbE, \"100 Gb/s\"");
-  app.add_option("--inside", flags.inside, "Link between devices of a machine: 250GB/s (default 20GB/s: PCIe 4.0 x16)");
+  app.add_option("--network", flags.network,
+                 "Link between machines: 25GbE, \"100 Gb/s\" (default: as the trace shows)");
+  app.add_option("--inside", flags.inside,
+                 "Link between devices of a machine: 250GB/s (default: as the trace shows, else by the device)");
   app.add_option("--servers", flags.servers, "Extra machines for parameter servers");
   app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
@@ -179,6 +182,7 @@ Profile name_of_job(const Documents& documents) {
   Profile profile;
   profile.model = model_named_by(trace.source);
   profile.device = trace.device_name;
+  profile.transfers = transfer_times_of(documents.traces);
   return profile;
 }
 

@@ -46,6 +46,7 @@ set(stepcast_public_headers
   model/stepcast/cluster/collective.hpp
   model/stepcast/cluster/device_match.hpp
   model/stepcast/cluster/fit.hpp
+  model/stepcast/cluster/links_of_trace.hpp
   model/stepcast/cluster/overlay.hpp
   model/stepcast/launch/launch_settings.hpp
   model/stepcast/layout/layout.hpp

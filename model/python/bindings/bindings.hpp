@@ -50,6 +50,8 @@ using ProfilePtr = std::shared_ptr<TracedProfile>;
 using ClusterPtr = std::shared_ptr<Cluster>;
 /// Throws InputError where compute times would be carried over to another device in silence.
 void refuse_other_device(const TracedProfile&, const Cluster&);
+/// The cluster with the links that its trace tells, where nobody said which these are (links_of_trace.hpp).
+[[nodiscard]] ClusterPtr with_links(const TracedProfile&, const ClusterPtr&);
 /// Throws InputError where the profile's recorded step was asked for, which plans of one's own are not of.
 void refuse_own_plan(const TracedProfile&);
 /// The question that all functions ask. Throws InputError as above.

@@ -36,13 +36,15 @@ struct PreparedModel {
 using ModelPtr = std::shared_ptr<PreparedModel>;
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-ModelPtr prepared(const ProfilePtr& profile, const ClusterPtr& cluster) {
+ModelPtr prepared(const ProfilePtr& profile, const ClusterPtr& given) {
+  const ClusterPtr cluster = with_links(*profile, given);
   const PreparedQuestion question(question_of(*profile, *cluster, 0));
   return std::make_shared<PreparedModel>(
       PreparedModel{profile, cluster, Model(profile->profile, *cluster), profile->check.recorded_model(question)});
 }
-ModelPtr prepared_on(const PreparedModel& model, const ClusterPtr& cluster) {
-  refuse_other_device(*model.profile, *cluster);
+ModelPtr prepared_on(const PreparedModel& model, const ClusterPtr& given) {
+  refuse_other_device(*model.profile, *given);
+  const ClusterPtr cluster = with_links(*model.profile, given);
   return std::make_shared<PreparedModel>(
       PreparedModel{model.profile, cluster, model.model.on(*cluster), model.recorded});
 }

@@ -5,6 +5,7 @@
 
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
@@ -21,6 +22,11 @@ Question question_of(const TracedProfile& traced, const Cluster& cluster, double
   }
   question.global_batch = global_batch;
   return question;
+}
+
+ClusterPtr with_links(const TracedProfile& traced, const ClusterPtr& cluster) {
+  Cluster linked = with_links_of(*cluster, traced.profile, "");
+  return linked.provenance == cluster->provenance ? cluster : std::make_shared<Cluster>(std::move(linked));
 }
 
 void refuse_own_plan(const TracedProfile& traced) {
@@ -61,7 +67,8 @@ PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, co
   return out;
 }
 
-PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& cluster, const AskedPlan& asked) {
+PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& given, const AskedPlan& asked) {
+  const ClusterPtr cluster = with_links(*profile, given);
   const Plan plan = plan_of(asked.plan);
   Question question = question_of(*profile, *cluster, asked.global_batch);
   if (!asked.whatif.empty()) question.changes = scenario_of(asked.whatif);
@@ -97,8 +104,9 @@ PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, cons
                       const std::string& whatif, double global_batch, double iterations) {
   return prediction_of(profile, cluster, {plan, whatif, global_batch, iterations});
 }
-PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
-  refuse_other_device(*profile, *cluster);
+PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& given, const OwnPlan& own) {
+  refuse_other_device(*profile, *given);
+  const ClusterPtr cluster = with_links(*profile, given);
   refuse_own_plan(*profile);
   return of_copy(own, [&](const OwnPlan& plan) {
     return result_of(predicted(profile->profile, *cluster, plan.plan, plan.name), profile, cluster);
@@ -108,7 +116,8 @@ PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& cluster, 
 std::string timeline_text(const Profile& profile, const DetailedTimeline& detail, const PlanSpec& plan) {
   return written([&](std::ostream& out) { report_named("perfetto")->timeline(out, {profile, detail, plan}); });
 }
-std::string timeline(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan) {
+std::string timeline(const ProfilePtr& profile, const ClusterPtr& given, const std::string& plan) {
+  const ClusterPtr cluster = with_links(*profile, given);
   const PlanSpec spec = plan_spec_of(plan);
   const PreparedQuestion question(question_of(*profile, *cluster, 0));
   if (profile->check.exchanges(question)) throw recorded_refusal::of_timeline("timeline");
@@ -117,8 +126,9 @@ std::string timeline(const ProfilePtr& profile, const ClusterPtr& cluster, const
   return timeline_text(profile->profile, answered(detailed_timeline(profile->profile, *cluster, prediction.plan)),
                        prediction.plan);
 }
-std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& cluster, const OwnPlan& own) {
-  refuse_other_device(*profile, *cluster);
+std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& given, const OwnPlan& own) {
+  refuse_other_device(*profile, *given);
+  const ClusterPtr cluster = with_links(*profile, given);
   refuse_own_plan(*profile);
   return of_copy(own, [&](const OwnPlan& plan) {
     return timeline_text(profile->profile, answered(detailed_timeline(profile->profile, *cluster, plan.plan)),

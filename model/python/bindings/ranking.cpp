@@ -57,14 +57,15 @@ RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPt
 
 namespace {
 
-RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& cluster, const std::vector<std::string>& allow,
+RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& given, const std::vector<std::string>& allow,
                      const std::optional<std::vector<std::string>>& plans, bool tune, const std::string& search,
                      bool sensitivity, bool by_step, const std::string& whatif, double iterations) {
   WithoutGil released;
   RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
                                                sensitivity, by_step, iterations);
   options.heed = [&] { released.heed_signals(); };
-  refuse_other_device(*profile, *cluster);
+  refuse_other_device(*profile, *given);
+  const ClusterPtr cluster = with_links(*profile, given);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
   rank_over_what_runs(options, *after, *cluster);
@@ -87,7 +88,7 @@ void add_own(Ranking& ranking, const Profile& profile, const Cluster& cluster, c
   ranking.exact.insert(slower, std::move(plan));
 }
 
-RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
+RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& asked,
                    const std::optional<std::vector<std::string>>& plans, const std::vector<OwnPlanPtr>& given, bool all,
                    const std::string& whatif, double iterations) {
   std::vector<OwnPlan> own;  // copies: other threads may add to the plans meanwhile
@@ -101,7 +102,8 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& cluster,
       recommend_options(allow, plans.value_or(std::vector<std::string>()), false, "grid", false, true, iterations);
   options.heed = [&] { released.heed_signals(); };
   if (only_own) options.plans.push_back(plan_spec_of("ddp"));  // only for the baseline
-  refuse_other_device(*profile, *cluster);
+  refuse_other_device(*profile, *asked);
+  const ClusterPtr cluster = with_links(*profile, asked);
   if (!own.empty()) refuse_own_plan(*profile);
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
   rank_over_what_runs(options, *after, *cluster);

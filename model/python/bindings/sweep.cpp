@@ -80,12 +80,13 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
   return question;
 }
 
-SweepPtr sweep(const ProfilePtr& profile, const ClusterPtr& cluster,
-               const std::optional<std::vector<std::string>>& plans, const py::list& over, bool tune, unsigned threads,
-               std::size_t first, std::optional<std::size_t> last, const std::string& whatif, double global_batch) {
+SweepPtr sweep(const ProfilePtr& profile, const ClusterPtr& given, const std::optional<std::vector<std::string>>& plans,
+               const py::list& over, bool tune, unsigned threads, std::size_t first, std::optional<std::size_t> last,
+               const std::string& whatif, double global_batch) {
   const std::vector<AskedAxis> axes = asked_axes(over);
   WithoutGil released;
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
+  const ClusterPtr cluster = with_links(*profile, given);
   auto out = std::make_shared<SweepResult>(profile, cluster,
                                            question_of(profile, cluster, plans, axes, tune, whatif, global_batch));
   out->rows = swept(out->question,

@@ -30,7 +30,7 @@ WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scen
   if (!recorded.empty()) throw recorded_refusal::of_changed_job(recorded);
   std::vector<Scenario> read;
   for (const std::string& text : scenarios) read.push_back(scenario_of(text));
-  const ClusterPtr cluster = given.value_or(nullptr);
+  const ClusterPtr cluster = given && *given ? with_links(*profile, *given) : nullptr;
   auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_of(plan), scenarios, {}, global_batch});
   const Question question = question_of(*profile, cluster ? *cluster : Cluster{}, global_batch);
   out->rows = whatif_rows(question, read, cluster ? std::optional<Plan>(out->plan) : std::nullopt);

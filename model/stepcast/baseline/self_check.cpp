@@ -4,6 +4,7 @@
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/documents/documents.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/prediction/training_run.hpp>
@@ -84,6 +85,25 @@ bool SelfCheck::is_recorded(const PlanSpec& plan) const {
   return recorded && plan.own && text_of(plan) == RecordedJob::name;
 }
 
+namespace {
+
+/// The answer for a layout as one that has a name only, with the noise of the trace, which is that of any plan. Nothing
+/// where it cannot run, or its tail is not known (jitter, time-outs).
+std::optional<Prediction> named_answer(Answer<Prediction> divided, const Cluster& cluster, const std::string& name,
+                                       Seconds spread) {
+  if (cluster.transport.stalls > 0 || cluster.stragglers.jitter.distribution != Jitter::Distribution::none)
+    return std::nullopt;
+  if (!divided) return std::nullopt;
+  divided->plan = spec_named(name, {});
+  divided->layout.reset();
+  divided->step_spread = spread;
+  divided->step_p50 = divided->iteration;
+  divided->step_p99 = divided->iteration + normal_p99 * divided->step_spread;
+  return *std::move(divided);
+}
+
+}  // namespace
+
 std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) const {
   if (!question.profile()) return std::nullopt;
   const Cluster& cluster = question.cluster();
@@ -97,16 +117,7 @@ std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) co
   const Answer<Prediction> plain = predicted(*question.profile(), cluster, traced->strategy);
   if (!plain) return std::nullopt;
   if (!traced->layout) return *plain;
-  const bool irregular =
-      cluster.transport.stalls > 0 || cluster.stragglers.jitter.distribution != Jitter::Distribution::none;
-  Answer<Prediction> divided = question.answer(*traced);
-  if (irregular || !divided) return std::nullopt;
-  divided->plan = spec_named(as_traced->plan, {});
-  divided->layout.reset();
-  divided->step_spread = plain->step_spread;  // the noise of the trace, under any plan
-  divided->step_p50 = divided->iteration;
-  divided->step_p99 = divided->iteration + normal_p99 * divided->step_spread;
-  return *std::move(divided);
+  return named_answer(question.answer(*traced), cluster, as_traced->plan, plain->step_spread);
 }
 
 SelfCheck self_check_of(const Documents& documents) {
@@ -197,6 +208,36 @@ SelfCheck recorded_check_of(const Documents& documents, const Profile& profile, 
   return check;
 }
 
+namespace {
+
+/// The first framework that can run a layout.
+std::string settings_of_layout(const PreparedQuestion& question, const LayoutPrediction& layout) {
+  for (const LaunchSettings& launch : launch_settings(*question.workload(), layout))
+    if (!launch.text.empty()) return launch.text;
+  return {};
+}
+
+/// The other ZeRO stages of a job that runs one of them.
+std::vector<AnsweredPlan> sharded_plans(const SelfCheck& check, const PreparedQuestion& question,
+                                        const Prediction& baseline) {
+  std::vector<AnsweredPlan> plans;
+  const std::optional<Plan> traced = check.as_traced ? check.as_traced->as_plan() : std::nullopt;
+  if (!traced || question.cluster().workers() < 2) return plans;
+  if (!traced->layout || traced->layout->zero == 0) return plans;
+  for (const int zero : {1, 2, 3}) {
+    Plan plan = *traced;
+    plan.layout->zero = zero;
+    const std::string name = text_of(plan);
+    if (name == check.as_traced->plan) continue;
+    const Answer<Prediction> answer = question.answer(plan);
+    std::optional<Prediction> named = named_answer(answer, question.cluster(), name, baseline.step_spread);
+    if (named) plans.push_back({*std::move(named), settings_of_layout(question, *answer->layout)});
+  }
+  return plans;
+}
+
+}  // namespace
+
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
   const SelfCheck::Model model = check.recorded_model(question);
   options.baseline = check.in_use(question);
@@ -206,6 +247,7 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
     };
     return;
   }
+  if (options.plans.empty() && options.baseline) options.beside = sharded_plans(check, question, *options.baseline);
   if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
   if (options.plans.empty() && !options.by_step)
     options.only_baseline = check.as_traced->left_out + "; messages of gradients stay: " + check.recorded->fixed();

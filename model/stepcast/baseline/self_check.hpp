@@ -6,7 +6,7 @@
 //   recorded    62.3 ms, on 16 machines 119 ms                       what is it elsewhere, where no plan stands for it?
 //
 // It may include base, profile, trace, anatomy, ranks, extraction, documents, cluster, plan, strategies/shared,
-// schedule, prediction, question, replay and replay/edits.
+// schedule, prediction, layout, parallelism, launch, question, replay and replay/edits.
 //
 // SelfCheck: how well the model reproduces the very trace that it predicts from.
 //
@@ -90,11 +90,11 @@ struct SelfCheck {
 /// asked for.
 [[nodiscard]] Answer<Prediction> checked_answer(const SelfCheck&, const PreparedQuestion&, const Plan&);
 
-/// A ranking over what runs today. Where that is a recorded job for which no plan stands, plans exchange the messages
-/// of its gradients; where these cannot be exchanged it is ranked alone, or, if plans are named or all are asked for,
-/// left out, and they are compared with one another: what the profile says of them is said of another job. The check
-/// has to outlive the ranking. Throws InputError where the recorded step is asked for, and the question changes the
-/// job.
+/// A ranking over what runs today, with the other ZeRO stages beside a job that shards its state. Where what runs is a
+/// recorded job for which no plan stands, plans exchange the messages of its gradients; where these cannot be exchanged
+/// it is ranked alone, or, if plans are named or all are asked for, left out, and they are compared with one another:
+/// what the profile says of them is said of another job. The check has to outlive the ranking. Throws InputError where
+/// the recorded step is asked for, and the question changes the job.
 void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
 
 /// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt

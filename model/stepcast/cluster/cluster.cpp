@@ -5,6 +5,7 @@
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/goodput.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -280,7 +281,7 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
                               " as given; assumed: goodput 94 % of nominal (TCP over 1500-byte frames), " +
                               (fast ? "5 us a step (RDMA)" : "10 us a step (TCP)"),
                           "network cards: assumed one a machine",
-                          "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)",
+                          std::string(unsaid_inside),
                           "message overhead: assumed 20 us a collective (launch)",
                           "server_sum_rate: assumed 33 GB/s (two reads and a write at 100 GB/s of a socket's memory)",
                           "all-reduce: assumed the faster of ring and tree at each size",

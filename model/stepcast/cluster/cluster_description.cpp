@@ -4,6 +4,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 
 #include <cctype>
 #include <utility>
@@ -112,12 +113,12 @@ Cluster cluster_of_links(const ClusterDescription& said) {
     std::erase_if(cluster.provenance, [&](const std::string& line) { return line.starts_with(link); });
   };
   const bool one_machine = workers <= per_node;
-  if (said.network.empty() && !one_machine) throw InputError("--network", "a bandwidth such as '25GbE'", "nothing");
   Cluster cluster = cluster_of_flags(workers, per_node, said.network.empty() ? "10GbE" : said.network);
-  if (said.network.empty()) {  // nothing goes over it
+  if (said.network.empty()) {  // nothing goes over it, or a trace tells it
     forget(cluster, "network: ");
-    forget(cluster, "network cards: ");
     cluster.name = counted(workers, "device");
+    if (one_machine) forget(cluster, "network cards: ");
+    else cluster.provenance.emplace_back(unsaid_network);
   }
   if (said.inside.empty()) return cluster;
   cluster.inside.bandwidth = bandwidth_of(said.inside, "--inside");

@@ -81,9 +81,10 @@ struct LayoutPlan {
   Layout layout;
   PlanSpec gradients;
 };
-/// Reads "layout(tp=8, pp=4)/ddp" or a plan without a layout; throws InputError with column and suggestion.
+/// Reads "layout(tp=8, pp=4)/ddp", a plan without a layout, or what frameworks call sharded data parallelism ("fsdp",
+/// "zero1(mb=4)/ddp(bucket=5 MiB)"); throws InputError with column and suggestion.
 [[nodiscard]] LayoutPlan layout_plan_of(std::string_view text);
-/// True when the text has a layout in front.
+/// True when the text has a layout in front, or is such a name.
 [[nodiscard]] bool has_layout(std::string_view text);
 /// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value, where the names of default
 /// scheme and schedule ("1d", "1f1b") count as none.

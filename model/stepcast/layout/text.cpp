@@ -1,10 +1,12 @@
 // The text form of a layout before a plan:
 //
 //   layout plan = [ "layout" [ "(" field { "," field } ")" ] "/" ] plan
+//               | ( "fsdp" | "zero1" | "zero2" | "zero3" ) [ "(" field { "," field } ")" ] [ "/" plan ]
 //   field       = "tp=8" | "order=tp-dp-pp" | "stages=3+4+4+3" | "sp=on" | "units=tp4+16*tp1-zero3-full" | ...
 //
 // A dimension that `order` leaves out stays right of its left neighbour in the standard order. What is written as the
-// default ("scheme=1d") reads as nothing, so that a text has one value and a value one text.
+// default ("scheme=1d") reads as nothing, so that a value has one text. What frameworks call sharded data parallelism
+// stands for a layout of that ZeRO stage, and for DDP's buckets where no plan follows: "fsdp" is "layout(zero=3)/ddp".
 #include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -215,15 +217,31 @@ constexpr std::array<Field, 20> fields{{
      choices_text},
 }};
 
-/// Reads what stands before the slash; `end` is where the plan begins.
+/// What frameworks call a ZeRO stage.
+struct ShardedName {
+  std::string_view word;
+  int zero;
+};
+constexpr ShardedName sharded_names[] = {{"fsdp", 3}, {"fsdp2", 3}, {"zero1", 1}, {"zero2", 2}, {"zero3", 3}};
+
+const ShardedName* sharded_name_of(std::string_view text) {
+  const std::string_view word = SpecReader("plan", text).word();
+  const auto* found = std::ranges::find(sharded_names, word, &ShardedName::word);
+  return found == std::end(sharded_names) ? nullptr : found;
+}
+
+/// Reads what stands before the slash; `end` is where the plan begins, or the end of the text where none has to follow.
 Layout layout_of(std::string_view text, std::size_t& end) {
   SpecReader in("plan", text);
   Layout layout;
+  const ShardedName* sharded = sharded_name_of(text);
+  if (sharded != nullptr) layout.zero = sharded->zero;
   const auto read = [&](std::size_t i, std::string_view value, const SpecPlace& place) {
     fields[i].read(layout, value, place);
   };
   in.options(in.word(), names_of(fields), read, ",)/");
-  if (!in.take('/')) in.refuse(in.skip(), "'/' and a plan after the layout, such as '/ddp'");
+  const bool ends = sharded != nullptr && in.peek() == '\0';
+  if (!ends && !in.take('/')) in.refuse(in.skip(), "'/' and a plan after the layout, such as '/ddp'");
   end = in.skip();
   // What names the default is the default.
   if (layout.scheme && layout.scheme->name == "1d") layout.scheme = nullptr;
@@ -242,6 +260,7 @@ std::string text_of(const UnitChoice& c) {
 
 bool has_layout(std::string_view text) {
   text = trimmed(text);
+  if (sharded_name_of(text) != nullptr) return true;
   if (!text.starts_with(keyword)) return false;
   const std::string_view rest = trimmed(text.substr(keyword.size()));
   return rest.empty() || rest.front() == '(' || rest.front() == '/';
@@ -251,7 +270,7 @@ LayoutPlan layout_plan_of(std::string_view text) {
   LayoutPlan plan;
   std::size_t start = 0;
   if (has_layout(text)) plan.layout = layout_of(text, start);
-  plan.gradients = plan_spec_from(text, start);
+  plan.gradients = start > 0 && start == text.size() ? plan_spec_of("ddp") : plan_spec_from(text, start);
   return plan;
 }
 

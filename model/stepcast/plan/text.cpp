@@ -19,6 +19,24 @@ constexpr SpecNames collective_names{.name = "the name of a collective algorithm
                                      .member = "a collective algorithm or 'table'",
                                      .list = "'stepcast list collectives' names them all"};
 
+/// Sharded data parallelism is no strategy: it divides the model's state, which layouts do.
+void refuse_sharded(const SpecReader& in) {
+  SpecReader ahead = in;
+  const std::size_t at = ahead.skip();
+  const std::string word(ahead.word());
+  std::string zero;
+  if (word == "fsdp" || word == "fsdp2") zero = "3";
+  else if (word == "zero1" || word == "zero2" || word == "zero3") zero = word.back();
+  if (!zero.empty())
+    in.refuse(
+        at, std::string(strategy_names.name), "'" + word + "', which divides the model's state",
+        "'layout(zero=" + zero + ")/ddp' is its layout, for whatever takes one; here plans divide the batch only");
+  if (word == "hsdp")
+    in.refuse(
+        at, std::string(strategy_names.name), "'hsdp', sharded inside machines and replicated between them",
+        "that is not modelled; 'layout(zero=3)/ddp' shards over all devices, 'layout(zero=1)/ddp' the update only");
+}
+
 }  // namespace
 
 PlanSpec plan_spec_of(std::string_view text) { return plan_spec_from(text, 0); }
@@ -29,6 +47,7 @@ PlanSpec plan_spec_from(std::string_view text, std::size_t from) {
   if (const std::size_t slash = text.find('/', from); slash != std::string_view::npos)
     in.refuse(slash, "the name of a strategy first", "a layout before '/'",
               "leave it out: here plans divide the batch only");
+  refuse_sharded(in);
   const Strategy& strategy = strategies()[in.name(strategy_names, names_of(strategies()))];
   PlanSpec spec{&strategy, in.options(strategy.name, strategy.options).values};
   while (in.take('+')) {

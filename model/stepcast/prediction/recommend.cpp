@@ -145,7 +145,7 @@ Seconds rank_of(const Prediction& p) { return p.run ? p.run->duration / p.run->i
 
 bool faster(const RankedPlan& a, const RankedPlan& b) { return rank_of(a.prediction) < rank_of(b.prediction); }
 
-/// What is in use and no plan of this list: it cannot be predicted anywhere else.
+/// What is in use, or divides more than the batch: no plan of this list that can be predicted anywhere else.
 bool has_name_only(const RankedPlan& p) { return p.prediction.plan.own != nullptr; }
 
 // Puts the plan that takes the fewest machines and no special software, best what is in use or the framework's own,
@@ -153,8 +153,8 @@ bool has_name_only(const RankedPlan& p) { return p.prediction.plan.own != nullpt
 void prefer_simplest(std::span<RankedPlan> ranked, std::ptrdiff_t equals) {
   const auto burden = [](const RankedPlan& p) {
     const Strategy& strategy = *p.prediction.plan.strategy;
-    return std::tuple(p.machines, !requirements_of(p.prediction.plan).empty(), !strategy.framework.empty(),
-                      !has_name_only(p), strategy.name != "ddp");
+    return std::tuple(p.machines, !requirements_of(p.prediction.plan).empty(), !strategy.framework.empty(), !p.in_use,
+                      has_name_only(p), strategy.name != "ddp");
   };
   const auto simplest =
       std::min_element(ranked.begin(), ranked.begin() + equals,
@@ -408,6 +408,7 @@ Ranking ranked_alone(const Prediction& job, std::string reason, const Cluster& c
   ranking.baseline = job;
   if (iterations > 0) ranking.baseline.run = TrainingRun{iterations, 0, Seconds(0), iterations * job.iteration};
   ranking.exact.push_back({ranking.baseline, ranking.baseline, 1, "", cluster.nodes});
+  ranking.exact.back().in_use = true;
   ranking.inapplicable.push_back({"every other plan", std::move(reason)});
   return ranking;
 }
@@ -440,7 +441,18 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     (exact ? ranking.exact : ranking.others).push_back(std::move(plan));
   }
   const bool stands_alone = ranking.baseline.plan.own != nullptr;
-  if (stands_alone) ranking.exact.push_back({ranking.baseline, ranking.baseline, 1, "", cluster.nodes});
+  if (stands_alone) {
+    ranking.exact.push_back({ranking.baseline, ranking.baseline, 1, "", cluster.nodes});
+    ranking.exact.back().in_use = true;
+  }
+  for (const AnsweredPlan& named : options.beside) {
+    RankedPlan plan{named.prediction, named.prediction, 1, named.settings, cluster.nodes};
+    if (options.iterations > 0)  // it starts at once
+      for (Prediction* p : {&plan.prediction, &plan.standard})
+        p->run = TrainingRun{options.iterations, 0, Seconds(0), options.iterations * p->iteration};
+    plan.speed_up = rank_of(ranking.baseline) / rank_of(plan.prediction);
+    ranking.exact.push_back(std::move(plan));
+  }
   ranking.by_step = options.by_step || !options.plans.empty();
   put_in_order(ranking.exact, ranking.by_step);
   if (options.plans.empty())
@@ -454,7 +466,8 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     }
   std::stable_sort(ranking.others.begin(), ranking.others.end(), faster);
   // How far an answer holds is not known where one of the plans cannot be predicted on other networks.
-  if (options.sensitivity && !options.model && !stands_alone && !ranking.exact.empty() && cluster.workers() > 1)
+  const bool elsewhere_unknown = stands_alone || !options.beside.empty();
+  if (options.sensitivity && !options.model && !elsewhere_unknown && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates_of(ranking), ranking.exact.front().prediction.plan,
                              resolution_of(ranking), options);
   if (options.sensitivity && !options.model && cluster.workers() > 1)

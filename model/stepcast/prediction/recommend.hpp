@@ -30,6 +30,7 @@ struct RankedPlan {
   std::int64_t machines = 0;
   std::string elsewhere{};     ///< "MXNet, servers": what it needs that PyTorch on this cluster does not have
   bool as_good_as_any = true;  ///< not to be told from the fastest one that needs nothing else
+  bool in_use = false;         ///< what runs today, where it has a name only (RecommendOptions::baseline)
 
   [[nodiscard]] bool is_at_hand() const { return elsewhere.empty(); }
 };
@@ -54,6 +55,11 @@ struct Ranking {
   std::optional<OtherCollective> other_collective;
   bool by_step = false;  ///< as asked: plans that need more are among the rest
 };
+/// A plan that divides more than the batch, predicted by whoever knows how: it has a name only.
+struct AnsweredPlan {
+  Prediction prediction;
+  std::string settings;  ///< to paste; may be empty
+};
 struct RecommendOptions {
   bool allow_lossy = false, allow_stale = false, allow_periodic = false;
   /// Exactly these plans instead of all.
@@ -63,6 +69,8 @@ struct RecommendOptions {
   std::optional<Prediction> baseline{};
   /// Why no plan describes the job of the baseline, which is ranked alone then; empty: some do.
   std::string only_baseline{};
+  /// Plans that take their places among those of the batch as they are.
+  std::vector<AnsweredPlan> beside{};
   bool tune = true;
   Search search = Search::grid;
   bool sensitivity = true;  ///< find `holds` and `other_collective`

@@ -1,6 +1,7 @@
 #include <stepcast/question/question.hpp>
 
 #include <stepcast/cluster/device_match.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/prediction/training_run.hpp>
 
 #include <algorithm>
@@ -19,8 +20,8 @@ Question completed(Question q) {
   if (!(q.global_batch >= 0) || !std::isfinite(q.global_batch))
     throw InputError("global_batch", "samples a step on all devices", std::to_string(q.global_batch));
   if (!q.device) q.device = shipped_device_like(q.shape ? q.cluster.device : q.profile.device);
+  q.cluster = with_links_of(with_device(std::move(q.cluster), q.device), q.profile, "");
   if (q.cluster.workers() != 1) q.cluster = checked(std::move(q.cluster), "cluster");  // one worker asks no link
-  q.cluster = with_device(std::move(q.cluster), q.device);
   q.profile = checked(std::move(q.profile), "profile");
   return q;
 }

@@ -16,6 +16,7 @@
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/profile/training_memory.hpp>
 #include <stepcast/ranks/ranks.hpp>
+#include <stepcast/ranks/transfer_times.hpp>
 #include <stepcast/trace/tensor_shapes.hpp>
 
 #include <algorithm>
@@ -480,7 +481,10 @@ Profile profile_from(const TraceIndex& index, const ProfileOptions& options, con
 }  // namespace
 
 Profile profile_of(const Trace& trace, const ProfileOptions& options) {
-  return profile_from(TraceIndex(trace), options, nullptr);
+  const TraceIndex index(trace);
+  Profile profile = profile_from(index, options, nullptr);
+  profile.transfers = transfer_times_of(index);
+  return profile;
 }
 
 Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) {
@@ -489,10 +493,12 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   const RunOfRanks run = run_of(ranks);
   const std::vector<Seconds> step_times = run.step_times();
   std::vector<Profile> profiles;
+  RunTransfers transfers;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const TraceIndex index(ranks[r]);
     const Together together{run.waiting_of(r), step_times};
     profiles.push_back(profile_from(index, options, &together));
+    if (run.cautions.empty()) transfers.add(index, run, r);
     const Profile &first = profiles.front(), &rank = profiles.back();
     if (rank.gradient_size() != first.gradient_size() && run.collectives.empty())
       throw InputError(
@@ -519,6 +525,7 @@ Profile profile_of(std::span<const Trace> ranks, const ProfileOptions& options) 
   if (smallest != largest)
     middle.assumed.push_back("the ranks hold " + text_of(smallest) + " to " + text_of(largest) +
                              " of gradients: plans are for those of the median rank");
+  middle.transfers = transfers.times();
   middle.ranks = figures_of(run);
   middle.lateness = run.verdict();
   middle.assumed.insert(middle.assumed.end(), run.assumed.begin(), run.assumed.end());

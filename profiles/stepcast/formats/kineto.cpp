@@ -169,6 +169,7 @@ class KinetoReader {
       header_.has_device_properties = true;
       header_.device_name = text_at(json[0], "name");
       header_.device_memory_bytes = integer_at(json[0], "totalGlobalMem", -1);
+      header_.machine_devices = std::ssize(json);
     } else if (key == "labWriter" && json.is_string()) {
       header_.lab_writer = json.get<std::string>();
     } else if (std::int64_t number = 0; read_integer(content_of(value), number) == Parsed::fine && number > 0) {

@@ -341,6 +341,7 @@ class NsysReader {
     if (const Gpu* gpu = gpu_of(p)) {
       trace.device_name = gpu->name;
       trace.device_memory_bytes = gpu->memory;
+      trace.machine_devices = std::ssize(boards_);
     }
     if (p.device_events() > 0 && trace.device_name.empty()) trace.report.missing.push_back("the name of the device");
     if (unnamed_ > 0)

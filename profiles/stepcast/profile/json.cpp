@@ -55,6 +55,14 @@ Json json_of_collective(const ObservedCollective& c) {
   return out;
 }
 
+Json json_of_transfers(const TransferTimes& t) {
+  Json out{{"operation", t.operation}, {"workers", t.workers}};
+  if (t.per_machine != -1) out["per_machine"] = t.per_machine;
+  for (const Bytes size : t.sizes) out["sizes_bytes"].push_back(json_of_number(size.value()));
+  for (const Seconds time : t.times) out["times_s"].push_back(json_of_number(time.value()));
+  return out;
+}
+
 Json json_of_communication(const CommunicationWork& work) {
   Json out = {{"before", json_of_cost(work.before)},
               {"after", json_of_cost(work.after)},
@@ -265,6 +273,19 @@ ObservedCollective collective_of_json(const JsonNode& node) {
   return c;
 }
 
+TransferTimes transfers_of_json(const JsonNode& node) {
+  node.require_object();
+  TransferTimes t{.operation = node.text("operation"),
+                  .workers = node.integer("workers", 0),
+                  .per_machine = node.integer("per_machine", -1),
+                  .sizes = {},
+                  .times = {}};
+  for (const JsonNode& size : node.elements("sizes_bytes", "a list of sizes")) t.sizes.emplace_back(size.number());
+  for (const JsonNode& time : node.elements("times_s", "a list of times")) t.times.emplace_back(time.number());
+  node.require_keys({"operation", "workers", "per_machine", "sizes_bytes", "times_s"});
+  return t;
+}
+
 TracedRank rank_of_json(const JsonNode& node) {
   node.require_object();
   TracedRank r;
@@ -310,6 +331,8 @@ void read_rest(const JsonNode& document, Profile& p) {
     p.step_times.emplace_back(node.number());
   for (const JsonNode& node : document.elements("collectives", "a list of collectives"))
     p.collectives.push_back(collective_of_json(node));
+  for (const JsonNode& node : document.elements("transfers", "a list of transfer times"))
+    p.transfers.push_back(transfers_of_json(node));
   p.unclassified_share = document.number("unclassified_share", -1);
   for (const JsonNode& node : document.elements("ranks", "a list of ranks")) p.ranks.push_back(rank_of_json(node));
   p.lateness = document.text("lateness");
@@ -347,6 +370,7 @@ std::string json_of(const Profile& p) {
   for (const Tensor& tensor : p.tensors) out["tensors"].push_back(json_of_tensor(tensor, p.layers));
   out["collectives"] = Json::array();
   for (const ObservedCollective& c : p.collectives) out["collectives"].push_back(json_of_collective(c));
+  for (const TransferTimes& t : p.transfers) out["transfers"].push_back(json_of_transfers(t));
   for (const TracedRank& r : p.ranks) out["ranks"].push_back(json_of_rank(r));
   if (!p.lateness.empty()) out["lateness"] = p.lateness;
   if (p.unclassified_share >= 0) out["unclassified_share"] = json_of_number(p.unclassified_share);
@@ -388,6 +412,7 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "backward_order",
                          "tensors",
                          "collectives",
+                         "transfers",
                          "ranks",
                          "lateness",
                          "unclassified_share",

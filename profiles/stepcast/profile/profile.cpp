@@ -189,6 +189,24 @@ void check_tensors(const Profile& p, const Checker& check) {
   }
 }
 
+void check_transfers(const TransferTimes& t, const Checker& check, const std::string& pointer) {
+  if (t.workers < 2) check.fail(pointer + "/workers", "a group of at least 2", std::to_string(t.workers));
+  if (t.per_machine != -1 && (t.per_machine < 1 || t.workers % t.per_machine != 0))
+    check.fail(pointer + "/per_machine",
+               "a divisor of the " + std::to_string(t.workers) + " workers, or -1 for unknown",
+               std::to_string(t.per_machine));
+  if (t.sizes.empty() || t.sizes.size() != t.times.size())
+    check.fail(pointer + "/times_s", "one time for each of at least one size",
+               std::to_string(t.times.size()) + " for " + std::to_string(t.sizes.size()));
+  for (std::size_t i = 0; i < t.sizes.size(); ++i) {
+    check.size(t.sizes[i], pointer + at("sizes_bytes", i));
+    check.time(t.times[i], pointer + at("times_s", i));
+    if (!(t.sizes[i] > (i == 0 ? Bytes(0) : t.sizes[i - 1])))
+      check.fail(pointer + at("sizes_bytes", i), "sizes above 0 that increase", shown(t.sizes[i].value()));
+    if (!(t.times[i] > Seconds(0))) check.fail(pointer + at("times_s", i), "a time above 0", shown(t.times[i].value()));
+  }
+}
+
 void check_rest(const Profile& p, const Checker& check) {
   check.cost(p.optimizer, p.has_device(), "/optimizer");
   check.cost(p.other, p.has_device(), "/other");
@@ -218,6 +236,7 @@ void check_rest(const Profile& p, const Checker& check) {
     if (c.source == BytesSource::unknown && c.size > Bytes(0))
       check.fail(at("collectives", i) + "/size_source", "where the size comes from", "'unknown'");
   }
+  for (std::size_t i = 0; i < p.transfers.size(); ++i) check_transfers(p.transfers[i], check, at("transfers", i));
   if (p.unclassified_share != -1) check.number(p.unclassified_share, 1, "of all time", "/unclassified_share");
   for (std::size_t i = 0; i < p.ranks.size(); ++i) {
     const TracedRank& r = p.ranks[i];

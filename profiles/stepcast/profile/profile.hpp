@@ -107,6 +107,18 @@ struct TracedMessage {
   std::uint32_t tensors = 0;  ///< gradients that became ready since the message before
 };
 
+/// What collectives of one operation took in the traced run, in groups of one kind: of several ranks without waiting
+/// for the last one (the median of each size), of one rank alone the least of each size, in which others may have been
+/// late.
+struct TransferTimes {
+  std::string operation;          ///< "all_reduce", "reduce_scatter", ..., as clusters name it
+  std::int64_t workers = 0;       ///< of the group; at least 2
+  std::int64_t per_machine = -1;  ///< of them on each machine; -1: not known
+  std::vector<Bytes> sizes;       ///< of the whole buffer on each worker; strictly increasing
+  std::vector<Seconds> times;     ///< one for each size
+  [[nodiscard]] bool within_machine() const { return per_machine == workers; }
+};
+
 /// One of several ranks that were traced together (ranks.hpp), per step.
 struct TracedRank {
   std::int64_t rank = -1;
@@ -138,12 +150,13 @@ struct Profile {
   Bytes transient_memory;                     ///< the most that a pass takes beyond it for a while; 0 when unknown
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
-  double unclassified_share = -1;       ///< time of trace events of unknown kind / of all events; -1: no trace
-  std::vector<TracedRank> ranks;        ///< empty: one trace alone
-  std::string lateness;                 ///< who is late and why, in words; empty: one trace alone
-  std::int64_t traced_workers = 1;      ///< world size of the traced run
-  std::string provenance;               ///< where the numbers come from
-  std::vector<std::string> recognised;  ///< what the reader understood, for the user
+  std::vector<TransferTimes> transfers{};  ///< of the whole trace; empty: their sizes or groups are not known
+  double unclassified_share = -1;          ///< time of trace events of unknown kind / of all events; -1: no trace
+  std::vector<TracedRank> ranks;           ///< empty: one trace alone
+  std::string lateness;                    ///< who is late and why, in words; empty: one trace alone
+  std::int64_t traced_workers = 1;         ///< world size of the traced run
+  std::string provenance;                  ///< where the numbers come from
+  std::vector<std::string> recognised;     ///< what the reader understood, for the user
   std::vector<std::string> missing;
   std::vector<std::string> assumed;
   std::vector<std::string> cautions;  ///< why predictions from it are doubtful, one reason each

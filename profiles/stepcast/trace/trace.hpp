@@ -159,7 +159,8 @@ struct Trace {
   std::vector<Allocation> allocations;  ///< sorted by time; none for files with several ranks
   std::string device_name;              ///< first entry of deviceProperties; empty: no device or not said
   std::int64_t device_memory_bytes = -1;
-  std::int64_t rank = -1;  ///< from distributedInfo, else -1
+  std::int64_t machine_devices = -1;  ///< that the traced process sees (entries of deviceProperties); -1: not said
+  std::int64_t rank = -1;             ///< from distributedInfo, else -1
   std::int64_t world_size = -1;
   std::string backend;       ///< "nccl", "gloo", ...
   std::int64_t base_ns = 0;  ///< added to the recorded times already (baseTimeNanoseconds)

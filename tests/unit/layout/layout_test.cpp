@@ -73,6 +73,20 @@ TEST_CASE("A layout stands in front of a plan and shows what differs from the de
   CHECK(round_trip("layout(overlap_tp=on, tp=2)/ddp") == "layout(tp=2, overlap_tp=on)/ddp");
 }
 
+TEST_CASE("What frameworks call sharded data parallelism is a layout of that stage") {
+  CHECK(round_trip("fsdp") == "layout(zero=3)/ddp");
+  CHECK(round_trip("fsdp2") == "layout(zero=3)/ddp");
+  CHECK(round_trip(" zero1 ") == "layout(zero=1)/ddp");
+  CHECK(round_trip("zero2(mb=4)") == "layout(mb=4, zero=2)/ddp");
+  CHECK(round_trip("zero3/ddp(bucket=5 MiB)@ring") == "layout(zero=3)/ddp(bucket=5 MiB)@ring");
+  CHECK(has_layout("fsdp"));
+  CHECK(!has_layout("fsdpx"));
+  CHECK(refusal("fsdp ddp").find("column 6") != std::string::npos);
+  CHECK(refusal("hsdp").find("'layout(zero=3)/ddp' shards over all devices") != std::string::npos);
+  CHECK_THROWS_WITH_AS((void)plan_spec_of("zero2"), doctest::Contains("'layout(zero=2)/ddp' is its layout"),
+                       InputError);
+}
+
 TEST_CASE("What each unit chooses is written in forward order, and neighbours that choose the same are one") {
   const Layout l = layout_plan_of("layout(units=tp4 + 16*zero3-full + 2*tp2-selective)/ddp").layout;
   CHECK(l.unit_choices == std::vector<UnitChoice>{{1, 4, 0, Recomputation::none},

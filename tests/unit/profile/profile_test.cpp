@@ -60,6 +60,10 @@ bool equal(const TracedRank& a, const TracedRank& b) {
          a.waiting == b.waiting && a.late == b.late && a.clock_offset == b.clock_offset &&
          a.clock_residual == b.clock_residual;
 }
+bool equal(const TransferTimes& a, const TransferTimes& b) {
+  return a.operation == b.operation && a.workers == b.workers && a.per_machine == b.per_machine && a.sizes == b.sizes &&
+         a.times == b.times;
+}
 template <class T>
 bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return equal(x, y); });
@@ -71,9 +75,9 @@ bool equal(const Profile& a, const Profile& b) {
          a.input_period == b.input_period && a.host_waits_for_device == b.host_waits_for_device &&
          a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
          a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
-         a.unclassified_share == b.unclassified_share && a.traced_workers == b.traced_workers &&
-         a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
-         a.assumed == b.assumed;
+         all_equal(a.transfers, b.transfers) && a.unclassified_share == b.unclassified_share &&
+         a.traced_workers == b.traced_workers && a.provenance == b.provenance && a.recognised == b.recognised &&
+         a.missing == b.missing && a.assumed == b.assumed;
 }
 
 class RandomProfiles {
@@ -108,6 +112,9 @@ class RandomProfiles {
       p.collectives.push_back({"op" + text(), whole(0, 9), Bytes(real() * 1e8), time(), time(),
                                whole(0, 1) == 0 ? -1 : 8, BytesSource(whole(0, 3)),
                                CollectiveRole(whole(0, std::int64_t(collective_roles) - 1))});
+    for (auto k = whole(0, 2); k > 0; --k)
+      p.transfers.push_back(
+          {"op" + text(), 2 * whole(1, 64), whole(0, 1) == 0 ? -1 : 2, {Bytes(1 + real())}, {Seconds(1e-9 + real())}});
     for (auto k = whole(0, 2); k > 0; --k)
       p.ranks.push_back({whole(0, 9), text(), time(), time(), time(), time(), -time(), time()});
     p.lateness = text();

@@ -1,6 +1,7 @@
 // Headings, intervals and lists that the text reports share.
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -77,7 +78,10 @@ std::string gradients_text(const Profile& p) {
 
 std::string cluster_text(const Cluster& c) {
   std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
-  if (c.nodes > 1) text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
+  if (c.nodes > 1) {
+    text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
+    if (const std::string told = told_of(c, "network: "); !told.empty()) text += "; " + told;
+  }
   if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
   if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
   char share[32];
@@ -93,11 +97,12 @@ std::string cluster_text(const Cluster& c) {
 }
 
 std::string inside_text(const Cluster& cluster) {
-  std::string text = text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency);
-  for (const std::string& line : cluster.provenance) {
-    if (line.starts_with("inside: assumed")) text += "; assumed (PCIe 4.0 x16), --inside says otherwise";
-    else if (line.starts_with("inside: ") && line.find(" as given;") != std::string::npos) text += "; as given";
-  }
+  const std::string text = text_of(cluster.inside.bandwidth) + " a device, latency " + text_of(cluster.inside.latency);
+  if (is_unsaid(cluster, unsaid_inside)) return text + "; assumed (PCIe 4.0 x16), --inside says otherwise";
+  if (const std::string told = told_of(cluster, "inside: "); !told.empty())
+    return text + "; " + told + (told.starts_with(links_assumed_of) ? ", --inside says otherwise" : "");
+  for (const std::string& line : cluster.provenance)
+    if (line.starts_with("inside: ") && line.find(" as given;") != line.npos) return text + "; as given";
   return text;
 }
 

@@ -3,7 +3,7 @@
 //
 // Example: "412.3 ms a step (P10 to P90: 398 ms to 427 ms)".
 //
-// It may include base, profile, documents, calibration and report.
+// It may include base, profile, documents, cluster, calibration and report.
 //
 // Phrases: what the text reports of several subjects say in the same words (internal to the reports).
 #include <stepcast/base/words.hpp>

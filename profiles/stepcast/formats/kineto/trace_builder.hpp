@@ -33,7 +33,7 @@ namespace stepcast {
 /// What the file says outside its events.
 struct KinetoHeader {
   std::string device_name, backend, runtime, lab_writer;
-  std::int64_t device_memory_bytes = -1, rank = -1, world_size = -1, base_ns = 0;
+  std::int64_t device_memory_bytes = -1, machine_devices = -1, rank = -1, world_size = -1, base_ns = 0;
   std::vector<ListedGroup> groups;
   bool bare_array = false, has_base = false, has_distributed_info = false, has_device_properties = false;
 };

@@ -75,6 +75,7 @@ Trace TraceBuilder::finish(const KinetoHeader& header, std::uint64_t bytes) {
   label_tracks();
   trace_.device_name = header.device_name;
   trace_.device_memory_bytes = header.device_memory_bytes;
+  trace_.machine_devices = header.machine_devices;
   trace_.rank = header.rank;
   trace_.world_size = header.world_size;
   trace_.backend = header.backend;

@@ -100,6 +100,7 @@ TEST_CASE("2.4 and later: relative times and a base behind the events") {
   CHECK(collective.sequence == 3);
   CHECK(trace.device_name == "NVIDIA A100-SXM4-40GB");
   CHECK(trace.device_memory_bytes == 42'297'524'224);
+  CHECK(trace.machine_devices == 1);
   CHECK(trace.rank == 1);
   CHECK(trace.world_size == 2);
   CHECK(trace.backend == "nccl");

@@ -1,0 +1,261 @@
+// Links of a trace: a latency and a bandwidth from times of rings, and the links of boards by name.
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/cluster/closed_forms.hpp>
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+/// A measured time of a pattern that takes `steps` latencies, and `bytes` over the link.
+struct TimedRing {
+  double steps = 0, bytes = 0, seconds = 0;
+};
+
+/// The terms of an operation on links of one kind: a ring's, or those of pairs (closed_forms.hpp).
+TimedRing ring_terms(const TransferTimes& t, Bytes size) {
+  const double p = static_cast<double>(t.workers), g = static_cast<double>(t.per_machine), m = size.value();
+  if (t.operation == "all_to_all" && !t.within_machine()) return {p - g, (p - g) / p * g * m, 0};
+  const double rounds = t.operation == "all_reduce" ? 2 : 1;
+  return {rounds * (p - 1), rounds * (p - 1) / p * m, 0};
+}
+
+struct RingLine {
+  double latency = 0, seconds_per_byte = 0;
+  [[nodiscard]] double operator()(const TimedRing& t) const { return t.steps * latency + t.bytes * seconds_per_byte; }
+};
+
+/// The least relative errors (linear, neither term below 0).
+RingLine nearest_ring(const std::vector<TimedRing>& times) {
+  double ll = 0, lb = 0, bb = 0, l = 0, b = 0;
+  for (const TimedRing& t : times) {
+    const double steps = t.steps / t.seconds, bytes = t.bytes / t.seconds;
+    ll += steps * steps, lb += steps * bytes, bb += bytes * bytes, l += steps, b += bytes;
+  }
+  const double determinant = ll * bb - lb * lb;
+  if (determinant > 1e-9 * ll * bb) {
+    const RingLine line{(l * bb - b * lb) / determinant, (b * ll - l * lb) / determinant};
+    if (line.latency >= 0 && line.seconds_per_byte >= 0) return line;
+  }
+  return {0, b / bb};
+}
+
+/// Below all times, and in sum, relative to them, as near to them as can be: a linear programme in two variables, whose
+/// optimum lies where two bounds meet. No latency is above `most_latency`.
+RingLine ring_below_all(const std::vector<TimedRing>& times, double most_latency) {
+  RingLine best;
+  double most = 0;
+  const auto try_at = [&](const RingLine& line) {
+    if (!(line.latency >= 0 && line.seconds_per_byte >= 0) || line.latency > most_latency) return;
+    double sum = 0;
+    for (const TimedRing& t : times) {
+      if (line(t) > t.seconds * (1 + 1e-9)) return;
+      sum += line(t) / t.seconds;
+    }
+    if (sum > most) most = sum, best = line;
+  };
+  for (const TimedRing& a : times) {
+    try_at({0, a.seconds / a.bytes});
+    try_at({most_latency, (a.seconds - a.steps * most_latency) / a.bytes});
+    for (const TimedRing& b : times) {
+      const double determinant = a.steps * b.bytes - b.steps * a.bytes;
+      if (std::abs(determinant) > 1e-12 * a.steps * b.bytes)
+        try_at({(a.seconds * b.bytes - b.seconds * a.bytes) / determinant,
+                (b.seconds * a.steps - a.seconds * b.steps) / determinant});
+    }
+  }
+  return best;
+}
+
+/// Where a link lies, and what is plausible there.
+struct LinkPlace {
+  bool inside = true;
+  double most_latency = 20e-6, usual_latency = 2.5e-6;  ///< of a step: what is beyond that was no link's
+  double most_bandwidth = 4e12;                         ///< beyond that sizes are wrong
+};
+constexpr LinkPlace inside_a_machine{}, between_machines{false, 100e-6, 10e-6, 1e12};
+
+std::vector<TimedRing> ring_times(const Profile& p, const LinkPlace& place,
+                                  std::initializer_list<std::string_view> operations) {
+  std::vector<TimedRing> times;
+  for (const TransferTimes& t : p.transfers) {
+    if (t.per_machine < 1 || t.within_machine() != place.inside) continue;
+    if (std::ranges::find(operations, t.operation) == operations.end()) continue;
+    for (std::size_t i = 0; i < t.sizes.size(); ++i) {
+      TimedRing timed = ring_terms(t, t.sizes[i]);
+      timed.seconds = t.times[i].value();
+      times.push_back(timed);
+    }
+  }
+  return times;
+}
+
+std::optional<Link> link_of_rings(std::vector<TimedRing> times, bool together, const LinkPlace& place) {
+  // All pairs are looked at; the largest messages tell most.
+  constexpr std::size_t most_times = 100;
+  std::ranges::stable_sort(times, {}, [](const TimedRing& t) { return -t.bytes; });
+  if (times.size() > most_times) times.resize(most_times);
+  RingLine line = together ? nearest_ring(times) : ring_below_all(times, place.most_latency);
+  const auto mostly_bytes = [&](const TimedRing& t) { return 2 * t.bytes * line.seconds_per_byte > t.seconds; };
+  if (std::ranges::none_of(times, [&](const TimedRing& t) { return 5 * t.steps * line.latency > t.seconds; })) {
+    // Large messages alone do not tell a latency.
+    line.latency = place.usual_latency;
+    double rate = 0, sum = 0;
+    std::size_t large = 0;
+    for (const TimedRing& t : times) {
+      const double left = t.seconds - t.steps * line.latency;
+      if (2 * left < t.seconds) continue;
+      rate = std::max(rate, t.bytes / left);
+      sum += left / t.bytes;
+      ++large;
+    }
+    if (large == 0) return std::nullopt;
+    line.seconds_per_byte = together ? sum / static_cast<double>(large) : 1 / rate;
+  }
+  if (std::ranges::none_of(times, mostly_bytes) || !(line.seconds_per_byte * place.most_bandwidth > 1))
+    return std::nullopt;
+  return Link{Seconds(line.latency), BytesPerSecond(1 / line.seconds_per_byte)};
+}
+
+std::optional<ShownLink> shown_link(const Profile& p, const LinkPlace& place) {
+  const bool together = !p.ranks.empty();
+  // What every rank sends as much of as any other tells most.
+  for (const auto& operations : {std::initializer_list<std::string_view>{"all_reduce", "reduce_scatter", "all_gather"},
+                                 std::initializer_list<std::string_view>{"all_to_all"}}) {
+    const std::vector<TimedRing> times = ring_times(p, place, operations);
+    if (times.empty()) continue;
+    const std::optional<Link> link = link_of_rings(times, together, place);
+    if (!link) continue;
+    std::string names;
+    for (const TransferTimes& t : p.transfers)
+      if (t.per_machine >= 1 && t.within_machine() == place.inside &&
+          std::ranges::find(operations, t.operation) != operations.end() && names.find(t.operation) == names.npos)
+        add_to_list(names, t.operation);
+    return ShownLink{*link, counted(std::ssize(times), "size") + " of " + names +
+                                (together ? ", waiting left out" : ", one rank: or faster")};
+  }
+  return std::nullopt;
+}
+
+// ---- boards ----
+
+/// Ring links that fit collectives (all-reduce, all-gather, reduce-scatter) of 256 KiB to 512 MiB on the 8 devices of a
+/// machine: nccl-tests of ai-dynamo/aiconfigurator (commit 095f58a, Apache-2.0), half precision, NCCL 2.27 and 2.29,
+/// root mean square error 17 % (B200 22 %, RTX PRO 6000 11 %). Where nobody measured, data sheets' rates in one
+/// direction at the share of them that A100 reaches (185 of 300 GB/s).
+struct Board {
+  std::string_view words;   ///< of the name, all of them
+  std::string_view unlike;  ///< none of these
+  double gigabytes_per_second, microseconds;
+  std::string_view link;
+};
+constexpr std::string_view pcie_cards = "pcie nvl";
+constexpr double share_reached = 185.0 / 300.0;
+constexpr Board known_boards[] = {
+    {"gb300", "", 565, 2.5, "NVLink 5; measured on B200"},
+    {"gb200", "", 565, 2.5, "NVLink 5; measured on B200"},
+    {"b300", "", 565, 2.5, "NVLink 5; measured on B200"},
+    {"b200", "", 565, 2.5, "NVLink 5; measured"},
+    {"gh200", "", 335, 1.7, "NVLink 4; measured on H100"},
+    {"h200", pcie_cards, 340, 1.7, "NVLink 4; measured"},
+    {"h100", pcie_cards, 335, 1.7, "NVLink 4; measured"},
+    {"h20", pcie_cards, 335, 1.7, "NVLink 4; measured on H100"},
+    {"h800", pcie_cards, 200 * share_reached, 2.5, "NVLink 4 of 200 GB/s by the data sheet"},
+    {"a100", pcie_cards, 185, 2.5, "NVLink 3; measured"},
+    {"a800", pcie_cards, 200 * share_reached, 2.5, "NVLink 3 of 200 GB/s by the data sheet"},
+    {"v100 sxm2", "", 150 * share_reached, 2.5, "NVLink 2 of 150 GB/s by the data sheet"},
+    {"v100 sxm3", "", 150 * share_reached, 2.5, "NVLink 2 of 150 GB/s by the data sheet"},
+    {"v100 dgxs", "", 100 * share_reached, 2.5, "NVLink 2 of 100 GB/s to neighbours by the data sheet"},
+    {"p100 sxm2", "", 80 * share_reached, 2.5, "NVLink 1 of 80 GB/s by the data sheet"},
+    {"mi355x", "", 537.6 * share_reached, 2.5, "Infinity Fabric of 7 x 76.8 GB/s by the data sheet"},
+    {"mi350x", "", 537.6 * share_reached, 2.5, "Infinity Fabric of 7 x 76.8 GB/s by the data sheet"},
+    {"mi325x", "", 448 * share_reached, 2.5, "Infinity Fabric of 7 x 64 GB/s by the data sheet"},
+    {"mi300x", "", 448 * share_reached, 2.5, "Infinity Fabric of 7 x 64 GB/s by the data sheet"},
+    {"h200 nvl", "", 24, 5.5, "PCIe 5.0 x16, without bridges; measured on RTX PRO 6000"},
+    {"h100 nvl", "", 24, 5.5, "PCIe 5.0 x16, without bridges; measured on RTX PRO 6000"},
+    {"h100 pcie", "", 24, 5.5, "PCIe 5.0 x16, without bridges; measured on RTX PRO 6000"},
+    {"rtx pro 6000", "", 24, 5.5, "PCIe 5.0 x16; measured"},
+};
+
+bool has_word(const std::vector<std::string>& name, const std::string& word) {
+  return std::ranges::find(name, word) != name.end();
+}
+
+void forget_line(Cluster& cluster, std::string_view line) {
+  std::erase_if(cluster.provenance, [&](const std::string& other) { return other == line; });
+}
+
+std::string link_in_words(const Link& link) {
+  return text_of(link.bandwidth) + " and " + text_of(link.latency) + " a step";
+}
+
+}  // namespace
+
+bool is_unsaid(const Cluster& cluster, std::string_view line) {
+  return std::ranges::find(cluster.provenance, line) != cluster.provenance.end();
+}
+
+std::optional<ShownLink> shown_inside(const Profile& profile) { return shown_link(profile, inside_a_machine); }
+std::optional<ShownLink> shown_network(const Profile& profile) { return shown_link(profile, between_machines); }
+
+std::optional<ShownLink> usual_inside(std::string_view device) {
+  const std::vector<std::string> name = lower_words(device);
+  for (const Board& board : known_boards) {
+    const std::vector<std::string> words = lower_words(board.words), unlike = lower_words(board.unlike);
+    if (!std::ranges::all_of(words, [&](const std::string& word) { return has_word(name, word); }) ||
+        std::ranges::any_of(unlike, [&](const std::string& word) { return has_word(name, word); }))
+      continue;
+    return ShownLink{{microseconds(board.microseconds), BytesPerSecond(board.gigabytes_per_second * 1e9)},
+                     std::string(board.link)};
+  }
+  return std::nullopt;
+}
+
+std::string told_of(const Cluster& cluster, std::string_view link) {
+  for (const std::string& line : cluster.provenance) {
+    if (!line.starts_with(link)) continue;
+    for (const std::string_view told : {links_from_trace, links_assumed_of})
+      if (const auto at = line.find(", " + std::string(told)); at != line.npos) return line.substr(at + 2);
+  }
+  return {};
+}
+
+void refuse_unsaid_network(const Cluster& cluster, std::string_view prefix) {
+  if (cluster.nodes > 1 && is_unsaid(cluster, unsaid_network))
+    throw InputError(std::string(prefix) + "network", "a bandwidth such as '25GbE'", "nothing");
+}
+
+Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view prefix) {
+  const bool same = cluster.device.empty() || !profile.has_device() || same_device(cluster.device, profile.device);
+  if (is_unsaid(cluster, unsaid_inside)) {
+    const std::string& device = cluster.device.empty() ? profile.device : cluster.device;
+    const std::optional<ShownLink> shown = same ? shown_inside(profile) : std::nullopt;
+    const std::optional<ShownLink> usual = shown ? std::nullopt : usual_inside(device);
+    if (shown || usual) {
+      forget_line(cluster, unsaid_inside);
+      cluster.inside = (shown ? shown : usual)->link;
+      cluster.provenance.push_back("inside: " + link_in_words(cluster.inside) + ", " +
+                                   (shown ? std::string(links_from_trace) + " (" + shown->source + ")"
+                                          : std::string(links_assumed_of) + device + " (" + usual->source + ")"));
+    }
+  }
+  if (!is_unsaid(cluster, unsaid_network)) return cluster;
+  if (const std::optional<ShownLink> shown = shown_network(profile)) {
+    forget_line(cluster, unsaid_network);
+    cluster.network = shown->link;
+    cluster.provenance.push_back("network: " + link_in_words(cluster.network) + ", " + std::string(links_from_trace) +
+                                 " (" + shown->source + ")");
+  } else {
+    refuse_unsaid_network(cluster, prefix);
+  }
+  return cluster;
+}
+
+}  // namespace stepcast

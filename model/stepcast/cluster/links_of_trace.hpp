@@ -1,0 +1,48 @@
+#pragma once
+// Links of a trace: what a traced job shows of the links of its machines, taken where nobody says which links a cluster
+// has.
+//
+//   8 devices of one machine, all-reduces of 181 MB in 1.58 ms -> 202 GB/s inside a machine, "from this trace"
+//
+// Flags and files come first; then the trace's own collectives (Profile::transfers), on the same devices; then what is
+// known of such devices by their name (NVLink of SXM boards, PCIe of cards), which is told as assumed. The links of a
+// ring over the group are given: of several ranks those that come nearest to all times, of one rank alone the fastest
+// that no time contradicts, because whoever waited for others took longer than its links. Invariant: numbers that
+// somebody gave stay. Not modelled: that collectives are slower beside kernels than alone (the trace's are); several
+// network cards of a machine, which together are one here.
+#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/profile/profile.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace [[gnu::visibility("default")]] stepcast {
+
+/// Lines of Cluster::provenance that say that nobody said which links there are.
+inline constexpr std::string_view unsaid_inside = "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)";
+inline constexpr std::string_view unsaid_network = "network: not said";
+[[nodiscard]] bool is_unsaid(const Cluster&, std::string_view line);
+
+struct ShownLink {
+  Link link;
+  std::string source;  ///< in words
+};
+/// The link inside a machine, or that between machines, that the collectives of a traced run show. Nothing where none
+/// of them stayed inside (went between) machines, or none was large enough to tell a bandwidth.
+[[nodiscard]] std::optional<ShownLink> shown_inside(const Profile&);
+[[nodiscard]] std::optional<ShownLink> shown_network(const Profile&);
+/// The link between devices of this name inside a machine: that of their boards. Nothing for names that are not known.
+[[nodiscard]] std::optional<ShownLink> usual_inside(std::string_view device);
+
+/// Throws InputError, naming `prefix` and "network", for several machines whose links nobody said.
+void refuse_unsaid_network(const Cluster&, std::string_view prefix = "--");
+/// What `with_links_of` says of a link ("inside: " or "network: "): "from this trace (...)" or "assumed of ..."; empty
+/// where it was given.
+[[nodiscard]] std::string told_of(const Cluster&, std::string_view link);
+inline constexpr std::string_view links_from_trace = "from this trace", links_assumed_of = "assumed of ";
+/// The cluster with the links that nobody said as far as the profile's trace, or its device's name, tells them. Throws
+/// InputError as above where nothing tells the links between several machines.
+[[nodiscard]] Cluster with_links_of(Cluster, const Profile&, std::string_view prefix = "--");
+
+}  // namespace stepcast

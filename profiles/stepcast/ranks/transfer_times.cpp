@@ -1,0 +1,99 @@
+// Transfer times: grouped by kind and size; then the transfer among the times of each size.
+#include <stepcast/base/statistics.hpp>
+#include <stepcast/ranks/transfer_times.hpp>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+/// As clusters name it; empty: no table of it is of use.
+std::string_view table_name_of(std::string_view operation) {
+  constexpr std::pair<std::string_view, std::string_view> names[] = {{"allreduce", "all_reduce"},
+                                                                     {"reducescatter", "reduce_scatter"},
+                                                                     {"allgather", "all_gather"},
+                                                                     {"broadcast", "broadcast"},
+                                                                     {"alltoall", "all_to_all"}};
+  for (const auto& [traced, table] : names)
+    if (operation == traced) return table;
+  return {};
+}
+
+/// Of a gather whose size comes from the shapes around it, what goes in may be all that is known.
+bool is_sized(const TracedCollective& c) {
+  if (c.source == BytesSource::unknown || !(c.size > Bytes(0))) return false;
+  return c.operation != "allgather" || c.source != BytesSource::shapes;
+}
+
+/// Of a group that has as many ranks on each of its machines; -1: it has not, or nobody knows.
+std::int64_t per_machine_of(const Trace& trace, const TracedCollective& c, std::int64_t workers, std::int64_t world) {
+  const std::int64_t devices = trace.machine_devices;
+  if (devices < 2 || world < workers) return -1;  // a process that sees one device tells nothing of its machine
+  if (world <= devices) return workers;
+  if (workers == world) return world % devices == 0 ? devices : -1;
+  if (c.arguments == nullptr) return -1;
+  const std::string_view name = trace.text(c.arguments->group);
+  const auto group = std::ranges::find(trace.groups, name, &ProcessGroup::name);
+  if (group == trace.groups.end() || std::ssize(group->ranks) != workers) return -1;
+  std::map<std::int64_t, std::int64_t> on_machine;
+  for (const std::int64_t rank : group->ranks) ++on_machine[rank / devices];
+  const std::int64_t first = on_machine.begin()->second;
+  const bool even = std::ranges::all_of(on_machine, [&](const auto& machine) { return machine.second == first; });
+  return even ? first : -1;
+}
+
+}  // namespace
+
+void RunTransfers::add(const TraceIndex& index, std::int64_t world,
+                       const std::unordered_map<std::uint32_t, Seconds>* waiting) {
+  for (const TracedCollective& c : collectives_of(index)) {
+    const std::string_view table = table_name_of(c.operation);
+    const std::int64_t workers = c.group_size > 0 ? c.group_size : world;
+    if (table.empty() || workers < 2 || !is_sized(c)) continue;
+    Seconds transfer = c.duration;
+    if (waiting != nullptr) {
+      const auto waited = waiting->find(c.event);
+      if (waited == waiting->end()) continue;  // nobody else was seen in it
+      transfer -= waited->second;
+    }
+    if (!(transfer > Seconds(0))) continue;
+    const std::int64_t per_machine = per_machine_of(index.trace, c, workers, world);
+    seconds_[{std::string(table), workers, per_machine}][c.size.value()].push_back(transfer.value());
+  }
+}
+
+void RunTransfers::add_alone(const TraceIndex& index) { add(index, index.trace.world_size, nullptr); }
+
+void RunTransfers::add(const TraceIndex& index, const RunOfRanks& run, std::size_t rank) {
+  together_ = true;
+  const std::unordered_map<std::uint32_t, Seconds> waiting = run.waiting_of(rank);
+  add(index, std::max(run.world_size, std::ssize(run.ranks)), &waiting);
+}
+
+std::vector<TransferTimes> transfer_times_of(std::span<const Trace> ranks) {
+  RunTransfers transfers;
+  if (ranks.size() == 1) transfers.add_alone(TraceIndex(ranks.front()));
+  if (ranks.size() < 2) return transfers.times();
+  const RunOfRanks run = run_of(ranks);
+  if (!run.cautions.empty()) return {};
+  for (std::size_t r = 0; r < ranks.size(); ++r) transfers.add(TraceIndex(ranks[r]), run, r);
+  return transfers.times();
+}
+
+std::vector<TransferTimes> RunTransfers::times() const {
+  std::vector<TransferTimes> all;
+  for (const auto& [kind, by_size] : seconds_) {
+    TransferTimes t{std::get<0>(kind), std::get<1>(kind), std::get<2>(kind), {}, {}};
+    for (const auto& [bytes, seconds] : by_size) {
+      t.sizes.emplace_back(bytes);
+      t.times.emplace_back(together_ ? median(seconds) : *std::ranges::min_element(seconds));
+    }
+    for (std::size_t i = t.times.size(); i-- > 1;) t.times[i - 1] = std::min(t.times[i - 1], t.times[i]);
+    all.push_back(std::move(t));
+  }
+  return all;
+}
+
+}  // namespace stepcast
