@@ -49,15 +49,16 @@ ExitCode predict(const PredictFlags& flags) {
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   refuse_unused_flags(flags.cluster, std::span(&plan, 1));
   check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
-  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
-                               {.layouts = divided, .input = {.draws_step = !flags.timeline.empty() && !divided}});
+  const Asked asked = asked_of(
+      flags.input, flags.cluster, flags.layout,
+      {.layouts = divided && !flags.input.recorded, .input = {.draws_step = !flags.timeline.empty() && !divided}});
   const PreparedQuestion question(asked.question);
   const Answer<Prediction> prediction = checked_answer(asked.check, question, plan);
   if (!prediction) {
     const std::string name = divided ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
     return refuse_layout(name, prediction.reason(), flags.output);
   }
-  if (divided) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
+  if (prediction->layout) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
   const Profile& profile = *question.profile();
   if (!flags.timeline.empty() && prediction->of_recorded_step) throw recorded_refusal::of_timeline("--timeline");
   if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);

@@ -75,8 +75,8 @@ PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& given, 
   question.iterations = run_iterations(asked.iterations);
   const bool changed = !question.changes.empty();
   const PreparedQuestion prepared(std::move(question));
-  const bool divides = prepared.divides(plan);
   Answer<Prediction> answer = checked_answer(profile->check, prepared, plan);
+  const bool divides = prepared.divides(plan) && !(answer && answer->of_recorded_step);
   if (!answer || (!divides && !changed)) return as_it_is(std::move(answer), profile, cluster);
   const ProfilePtr after = changed ? std::make_shared<TracedProfile>(*profile) : profile;
   if (changed) after->profile = *prepared.profile();

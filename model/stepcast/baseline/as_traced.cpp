@@ -127,23 +127,54 @@ template <class Wanted>
 Recorded recorded(const Profile& p, const Wanted& wanted) {
   Recorded sum;
   for (const ObservedCollective& c : p.collectives) {
-    if (!wanted(c.operation)) continue;
+    if (!wanted(c)) continue;
     sum.size += c.size, sum.duration += c.duration + c.waiting, sum.count += c.count;
   }
   return sum;
 }
+
+// What a collective is for, by its role; where that is not known by its operation, as plans of gradients use it.
+
+bool gathers_parameters(const ObservedCollective& c) {
+  if (c.role == CollectiveRole::unknown) return c.operation == "allgather";
+  return c.role == CollectiveRole::parameter_gather_forward || c.role == CollectiveRole::parameter_gather_backward;
+}
+bool sums_gradients(const ObservedCollective& c) {
+  if (c.role == CollectiveRole::unknown) return c.operation == "reducescatter" || c.operation == "allreduce";
+  return c.role == CollectiveRole::gradient_bucket || c.role == CollectiveRole::gradient_scatter;
+}
+bool sends_updates(const ObservedCollective& c) {
+  if (c.role == CollectiveRole::unknown) return c.operation == "broadcast";
+  return c.role == CollectiveRole::gather_after_update;
+}
+/// Part of the model, which no plan of gradients takes the place of.
+constexpr double within_layer_to_speak_of = 0.01;
+bool belongs_to_model(const ObservedCollective& c, const Profile& p) {
+  switch (c.role) {
+    case CollectiveRole::within_layer:  // statistics of batches are small
+      return c.duration + c.waiting > within_layer_to_speak_of * p.measured_step();
+    case CollectiveRole::pipeline:
+    case CollectiveRole::all_to_all:
+      return true;
+    case CollectiveRole::unknown:
+      return c.operation == "alltoall" || c.operation == "send" || c.operation == "recv" || c.operation == "sendrecv";
+    default:
+      return false;
+  }
+}
+
 MeasuredCollective table_of(std::string_view operation, const Recorded& r, std::int64_t workers) {
   constexpr double smallest = 1e-9;
   return {
       std::string(operation), workers, {r.size * smallest, r.size}, {r.duration * smallest, r.duration}, "this trace"};
 }
 
-/// Parameters are gathered before they are used, once a step or once a pass, and gradients scattered: as many times a
-/// pass, so that each carries its share of them.
-AsTraced sharded(const Profile& p, const Recorded& gathered, const Recorded& scattered) {
+/// Parameters are gathered before they are used, once a step or once a pass, or once they are updated, and gradients
+/// scattered: as many times a pass, so that each carries its share of them.
+AsTraced sharded(const Profile& p, const Recorded& gathered, const Recorded& scattered, int zero) {
   AsTraced out;
-  const bool twice = 2 * gathered.count > 3 * scattered.count;
-  out.plan = std::string("layout(zero=") + (twice ? "3" : "2") + ")/ddp";
+  const bool twice = zero == 3;
+  out.plan = "layout(zero=" + std::to_string(zero) + ")/ddp";
   Question question{.profile = p, .cluster = without_links(workers_of(p))};
   const std::int64_t workers = question.cluster.workers();
   Recorded gathers = gathered, scatters = scattered;
@@ -159,6 +190,17 @@ AsTraced sharded(const Profile& p, const Recorded& gathered, const Recorded& sca
   return out;
 }
 
+/// Which ZeRO stage gathers parameters like that: for either pass (3), or once (2).
+int stage_of(const Profile& p, const Recorded& gathered, const Recorded& scattered) {
+  const auto times = [&](CollectiveRole role) {
+    return recorded(p, [role](const ObservedCollective& c) { return c.role == role; }).count;
+  };
+  const std::int64_t forward = times(CollectiveRole::parameter_gather_forward),
+                     again = times(CollectiveRole::parameter_gather_backward);
+  if (forward + again > 0) return 2 * again > forward ? 3 : 2;
+  return 2 * gathered.count > 3 * scattered.count ? 3 : 2;
+}
+
 AsTraced recognised(const Profile& p) {
   AsTraced out;
   if (p.collectives.empty()) {
@@ -167,15 +209,14 @@ AsTraced recognised(const Profile& p) {
     return out;
   }
   for (const ObservedCollective& c : p.collectives)
-    for (const std::string_view other : {"alltoall", "send", "recv", "sendrecv"})
-      if (c.operation == other) {
-        out.missing = "its " + c.operation + " belongs to its model, and no plan of gradients takes its place";
-        return out;
-      }
-  const auto of = [&](std::initializer_list<std::string_view> operations) {
-    return recorded(p, [&](std::string_view o) { return std::ranges::find(operations, o) != operations.end(); });
-  };
-  const Recorded gathered = of({"allgather"}), scattered = of({"reducescatter", "allreduce"}), sent = of({"broadcast"});
+    if (belongs_to_model(c, p)) {
+      const bool named = c.role == CollectiveRole::unknown || c.role == CollectiveRole::all_to_all;
+      out.missing = "its " + c.operation + (named ? "" : " (" + std::string(words_of(c.role)) + ")") +
+                    " belongs to its model, and no plan of gradients takes its place";
+      return out;
+    }
+  const Recorded gathered = recorded(p, gathers_parameters), scattered = recorded(p, sums_gradients),
+                 sent = recorded(p, sends_updates);
   const double all = p.gradient_size().value();
   const std::vector<Group> groups = groups_of(p);
   // Of a gather only what goes in may be known.
@@ -188,8 +229,12 @@ AsTraced recognised(const Profile& p) {
       return r.size == Bytes(0) || r.size.value() > nearly * bytes;
     };
     if (gathered.count > 1 && enough(gathered, all / workers) && enough(scattered, all))
-      return sharded(p, gathered, scattered);
+      return sharded(p, gathered, scattered, stage_of(p, gathered, scattered));
   }
+  // Gradients are scattered to their owners, who send round what they update.
+  const bool owners = gathered.count == 0 && groups.empty() && all > 0 && sent.duration > Seconds(0) &&
+                      sent.size.value() > 0.9 * all && scattered.size.value() > 0.9 * all;
+  if (owners) return sharded(p, sent, scattered, 1);
   if (!groups.empty()) {
     const bool updates_shared = sent.size.value() > 0.9 * all * (workers - 1) / workers;
     return reduced(p, groups, updates_shared ? sent.duration : Seconds(0));

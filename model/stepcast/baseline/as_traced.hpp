@@ -8,11 +8,12 @@
 //
 //   as traced   ddp(bucket=25 MiB): predicted 219.8 ms, measured 222.4 ms: -1.2 %
 //
-// Recognised are a worker alone, gradients that are all-reduced in the order of readiness (with parameters that are
-// sent round after the update: ZeRO-1), and parameters and gradients that are sharded over all workers. What is not
-// recognised stays as it was recorded: its step is rebuilt by replay, and says that plans leave something out. Not
-// modelled: tensor, expert and pipeline parallelism, whose collectives no plan of gradients takes the place of;
-// lateness of other ranks, which counts as transfer.
+// Recognised are, by the roles of their collectives (collective_role.hpp; where these are not known by their
+// operations), a worker alone, gradients that are all-reduced in the order of readiness or scattered to their owners
+// (with parameters that are sent round after the update: ZeRO-1), and parameters and gradients that are sharded over
+// all workers. What is not recognised stays as it was recorded: its step is rebuilt by replay, and says that plans
+// leave something out. Not modelled: tensor, expert and pipeline parallelism, whose collectives no plan of gradients
+// takes the place of; lateness of other ranks, which counts as transfer.
 #include <stepcast/base/units.hpp>
 #include <stepcast/profile/profile.hpp>
 #include <stepcast/question/question.hpp>

@@ -1,11 +1,14 @@
 // Every collective of the recorded step is a free task of its blocks, and is priced on the cluster.
+#include <stepcast/anatomy/collective_roles.hpp>
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_job.hpp>
 #include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/prediction/alike.hpp>
 #include <stepcast/ranks/ranks.hpp>
+#include <stepcast/ranks/transfer_times.hpp>
 #include <stepcast/replay/calibration.hpp>
 #include <stepcast/replay/edits/recorded_transfers.hpp>
 #include <stepcast/trace/trace_index.hpp>
@@ -41,11 +44,25 @@ std::optional<Operation> operation_named(std::string_view recorded) {
   return std::nullopt;
 }
 
+/// What each collective of a step is for, and how many of its group share a machine, by event.
+using Roles = std::map<std::uint32_t, std::pair<CollectiveRole, std::int64_t>>;
+Roles roles_in(const TraceIndex& index, const Step& step, std::int64_t world, const Profile* profile) {
+  const StepWindow window{step.start_ns, step.end_ns};
+  const std::vector<TracedCollective> collectives = collectives_in(index, std::span(&window, 1)).front();
+  const std::span<const Tensor> tensors = profile == nullptr ? std::span<const Tensor>() : profile->tensors;
+  const std::vector<CollectiveRole> roles = roles_of(collectives, index, anatomy_of(index, window), tensors);
+  Roles out;
+  for (std::size_t c = 0; c < collectives.size(); ++c)
+    out[collectives[c].event] = {roles[c], per_machine_of(index.trace, collectives[c], world)};
+  return out;
+}
+
 /// `waiting` of several ranks: by event, for whoever came last.
 RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration, const Profile* profile,
-                     const std::unordered_map<std::uint32_t, Seconds>* waiting) {
+                     const std::unordered_map<std::uint32_t, Seconds>* waiting, std::int64_t world) {
   RecordedRank rank;
   const TraceIndex index(trace);
+  const Roles roles = roles_in(index, calibration.step(), world, profile);
   const RecordedTransfers transfers(index, calibration.steps);
   const replaying::StepGraph& step = calibration.taken_apart;
   std::vector<std::uint32_t> numbers(trace.events.size(), no_index);
@@ -65,6 +82,8 @@ RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibrati
           late = std::min(known->second, transfer->duration);
       rank.collectives.push_back(
           {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least, late});
+      if (const auto known = roles.find(task.index); known != roles.end())
+        rank.collectives.back().role = known->second.first, rank.collectives.back().per_machine = known->second.second;
     }
     rank.parts.push_back({number, task.work});
     free.push_back(t);
@@ -86,32 +105,119 @@ RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibrati
   return rank;
 }
 
-/// What collectives take on a cluster, each in a group of the size that it had: all workers, or fewer of them, which
-/// are taken to be neighbours.
+bool is_data_parallel(CollectiveRole role) {
+  switch (role) {
+    case CollectiveRole::gradient_bucket:
+    case CollectiveRole::gradient_scatter:
+    case CollectiveRole::parameter_gather_forward:
+    case CollectiveRole::parameter_gather_backward:
+    case CollectiveRole::gather_after_update:
+    case CollectiveRole::buffers:
+    case CollectiveRole::metrics:
+    case CollectiveRole::barrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// A group of workers, and how many of them share a machine.
+struct GroupShape {
+  std::int64_t workers = 1, per_machine = 1;
+  auto operator<=>(const GroupShape&) const = default;
+};
+
+/// Costs among groups of the devices of a cluster. The other devices of a machine send at the same time, in groups of
+/// their own, over the same cards.
+class GroupCosts {
+ public:
+  explicit GroupCosts(Cluster cluster) : cluster_(std::move(cluster)) {}
+
+  const Cluster& cluster() const { return cluster_; }
+  const Answer<CommunicationCost>& of(GroupShape shape) {
+    const auto known = costs_.find(shape);
+    return known != costs_.end() ? known->second : costs_.emplace(shape, cost_of(shape)).first->second;
+  }
+  /// The nearest neighbours of a group of so many.
+  [[nodiscard]] GroupShape neighbours(std::int64_t workers) const {
+    return {workers, std::min(workers, cluster_.devices_per_node)};
+  }
+
+ private:
+  [[nodiscard]] Answer<CommunicationCost> cost_of(GroupShape shape) const {
+    if (shape == neighbours(shape.workers)) {
+      const Answer<Cluster> part = resized(cluster_, shape.workers);
+      return part ? communication_cost(*part) : Answer<CommunicationCost>(Inapplicable{part.reason()});
+    }
+    Cluster part = cluster_;
+    part.nodes = shape.workers / shape.per_machine;
+    part.network.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
+    part.devices_per_node = shape.per_machine;
+    part.tables.clear();  // they were measured between neighbours
+    if (part.all_reduce == "table") part.all_reduce = "ring";
+    return communication_cost(part);
+  }
+
+  Cluster cluster_;
+  std::map<GroupShape, Answer<CommunicationCost>> costs_;
+};
+
+/// What the recorded collectives of a job take on a cluster.
 class Prices {
  public:
-  Prices(const Cluster& cluster, std::int64_t traced_workers) : cluster_(cluster), traced_workers_(traced_workers) {}
+  Prices(const Cluster& cluster, const RecordedJob& job) : job_(job), there_(cluster) {}
 
-  /// Nothing where it is not known, with the reason among `kept`.
+  /// As sent by all of its group at once. Nothing where it is not known, with the reason among `kept`.
   std::optional<Seconds> of(const RecordedCollective& c) {
     const std::optional<Operation> operation = operation_named(c.operation);
-    const bool whole = c.group_size < 0 || c.group_size >= traced_workers_;
-    const std::int64_t group = whole ? cluster_.workers() : c.group_size;
     std::string why;
     if (!operation) why = "what it costs elsewhere is not known (" + c.operation + ")";
     else if (!(c.size > Bytes(0))) why = "its bytes are not known (" + c.operation + ")";
-    else if (group > cluster_.workers()) why = "its group of " + std::to_string(group) + " is more than all workers";
-    if (why.empty()) {
-      const Answer<CommunicationCost>& cost = cost_of(group);
-      if (!cost) why = cost.reason();
-      else if (!cost->defines(*operation)) why = "the cluster knows no time of its " + c.operation;
+    else {
+      const GroupShape group = group_there(c);
+      if (group.workers > there_.cluster().workers())
+        why = "its group of " + std::to_string(group.workers) + " is more than all workers";
       else {
-        if (!whole) ++neighbours;
-        return (*cost)(*operation, c.size);
+        const Answer<CommunicationCost>& cost = there_.of(group);
+        if (!cost) why = cost.reason();
+        else if (!cost->defines(*operation)) why = "the cluster knows no time of its " + c.operation;
+        else {
+          if (!is_whole(c) && c.per_machine < 1) ++neighbours;
+          return (*cost)(scattered(c, group) ? Operation::reduce_scatter : *operation, c.size);
+        }
       }
     }
     ++kept[why];
     return std::nullopt;
+  }
+
+  /// What it takes with what it waits for; as long as recorded where nothing is known. Closed forms know links and
+  /// nothing else, so that only what they say of the links' difference counts; a measured time is what it takes.
+  Seconds time_of(const RecordedCollective& c) {
+    const std::optional<Seconds> price = of(c);
+    if (!price) return c.duration;
+    const std::optional<Seconds> here = is_measured(c) ? std::nullopt : here_of(c);
+    if (!here) return c.late + *price;
+    if (job_.ranks.size() > 1) return c.late + (c.duration - c.late) * (*price / *here);
+    if (c.least < *here) return c.late + c.least * (*price / *here);
+    beyond += c.least - *here;
+    return c.duration - *here + *price;
+  }
+  /// What the links that the trace shows take for it, in the traced job.
+  std::optional<Seconds> here_of(const RecordedCollective& c) {
+    const std::optional<Operation> operation = operation_named(c.operation);
+    if (!operation || !(c.size > Bytes(0))) return std::nullopt;
+    const std::int64_t workers = is_whole(c) ? job_.workers : c.group_size;
+    const bool unknown = c.per_machine < 1, within = c.per_machine == workers;
+    const std::optional<Link>& link = unknown ? job_.anywhere : within ? job_.inside : job_.network;
+    if (!link || workers < 2) return std::nullopt;
+    std::optional<GroupCosts>& costs = unknown ? anywhere_ : within ? inside_ : between_;
+    if (!costs) costs.emplace(traced(unknown ? 1 : devices(), unknown || !job_.inside ? *link : *job_.inside, *link));
+    const GroupShape shape{workers, c.per_machine < 1 ? 1 : c.per_machine};
+    const Answer<CommunicationCost>& cost = costs->of(shape);
+    if (!cost || !cost->defines(*operation)) return std::nullopt;
+    const Seconds time = (*cost)(*operation, c.size);
+    return time > Seconds(0) ? std::optional(time) : std::nullopt;
   }
 
   [[nodiscard]] std::int64_t count_of_kept() const {
@@ -122,20 +228,67 @@ class Prices {
 
   std::map<std::string, std::int64_t> kept;  ///< reason and how many
   std::int64_t neighbours = 0;
+  Seconds beyond;  ///< that one rank's collectives took at least, more than the links that the trace shows
 
  private:
-  const Answer<CommunicationCost>& cost_of(std::int64_t group) {
-    const auto known = costs_.find(group);
-    if (known != costs_.end()) return known->second;
-    const Answer<Cluster> part = resized(cluster_, group);
-    return costs_
-        .emplace(group, part ? communication_cost(*part) : Answer<CommunicationCost>(Inapplicable{part.reason()}))
-        .first->second;
+  /// The machines of the traced job with these links, and all else as on the cluster, so that only links differ.
+  [[nodiscard]] Cluster traced(std::int64_t devices_per_node, const Link& inside, const Link& network) const {
+    Cluster cluster = there_.cluster();
+    cluster.devices_per_node = devices_per_node;
+    cluster.nodes = std::max<std::int64_t>(1, job_.workers / devices_per_node);
+    cluster.inside = inside, cluster.network = network;
+    cluster.nics_per_node = 1;
+    cluster.tables.clear();
+    if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
+    cluster.stragglers = {}, cluster.transport = {};
+    return cluster;
+  }
+  /// Of a machine of the traced job, as far as its groups tell.
+  [[nodiscard]] std::int64_t devices() const {
+    std::int64_t most = 1;
+    for (const RecordedCollective& c : job_.ranks.front().collectives) most = std::max(most, c.per_machine);
+    return most;
+  }
+  [[nodiscard]] bool is_whole(const RecordedCollective& c) const {
+    return c.group_size < 0 || c.group_size >= job_.workers;
+  }
+  [[nodiscard]] GroupShape group_there(const RecordedCollective& c) const {
+    const Cluster& cluster = there_.cluster();
+    if (is_whole(c)) return there_.neighbours(cluster.workers());
+    constexpr std::int64_t most = 1'000'000'000;  // products of two such numbers fit
+    std::int64_t workers = c.group_size;
+    if (is_data_parallel(c.role) && job_.workers <= most && workers * cluster.workers() % job_.workers == 0)
+      workers = std::max<std::int64_t>(1, workers * cluster.workers() / job_.workers);
+    if (c.per_machine < 1 || workers > cluster.workers()) return there_.neighbours(workers);
+    std::int64_t per_machine = std::min({c.per_machine, workers, cluster.devices_per_node});
+    while (workers % per_machine != 0) --per_machine;
+    // Where there are fewer machines, more of them are needed on each.
+    per_machine = std::max(per_machine, (workers + cluster.nodes - 1) / cluster.nodes);
+    return workers % per_machine == 0 ? GroupShape{workers, per_machine} : there_.neighbours(workers);
+  }
+  [[nodiscard]] bool has_table(std::string_view operation, GroupShape group) const {
+    return group == there_.neighbours(group.workers) &&
+           std::ranges::any_of(there_.cluster().tables, [&](const MeasuredCollective& t) {
+             return t.operation == operation && t.workers == group.workers;
+           });
+  }
+  /// Backends without a scatter make it of an all-reduce; where the cluster's was measured, that counts.
+  [[nodiscard]] bool scattered(const RecordedCollective& c, GroupShape group) const {
+    return c.role == CollectiveRole::gradient_scatter && c.operation == "allreduce" && has_table("all_reduce", group) &&
+           has_table("reduce_scatter", group);
+  }
+  [[nodiscard]] bool is_measured(const RecordedCollective& c) {
+    const std::optional<Operation> operation = operation_named(c.operation);
+    const GroupShape group = group_there(c);
+    const Answer<CommunicationCost>& cost = there_.of(group);
+    if (!operation || !cost || cost->algorithm() != "table") return false;
+    const bool half = operation == Operation::reduce_scatter || operation == Operation::all_gather;
+    return has_table(name_of(*operation), group) || (half && has_table("all_reduce", group));
   }
 
-  const Cluster& cluster_;
-  const std::int64_t traced_workers_;
-  std::map<std::int64_t, Answer<CommunicationCost>> costs_;
+  const RecordedJob& job_;
+  GroupCosts there_;
+  std::optional<GroupCosts> inside_, between_, anywhere_;
 };
 
 /// Those of the parts of collectives.
@@ -166,7 +319,7 @@ Staying staying(const RecordedRank& rank, const std::vector<bool>& is_exchanged,
   out.factors.reserve(rank.collectives.size());
   for (std::size_t i = 0; i < rank.collectives.size(); ++i) {
     const RecordedCollective& c = rank.collectives[i];
-    const Seconds time = is_exchanged[i] ? Seconds(0) : c.waiting() + prices.of(c).value_or(c.least);
+    const Seconds time = is_exchanged[i] ? Seconds(0) : prices.time_of(c);
     out.factors.push_back(time / c.duration);
     out.sent += time;
     if (!is_exchanged[i]) ++out.messages;
@@ -253,12 +406,14 @@ Seconds calibration_step(std::span<const RecordedRank> ranks) {
 /// The links inside a machine, where it holds the traced job and they contradict what its collectives took there.
 std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
   if (job.workers > cluster.devices_per_node || job.workers < 2) return {};
+  if (!told_of(cluster, "inside: ").empty()) return {};  // they are the trace's own, or said to be assumed
   const Answer<Cluster> there = resized(cluster, job.workers);
   if (!there) return {};
-  Prices prices(*there, job.workers);
+  Prices prices(*there, job);
   Seconds recorded, priced;
   for (const RecordedCollective& c : job.ranks.front().collectives)
-    if (const std::optional<Seconds> price = prices.of(c)) recorded += c.least, priced += *price;
+    if (const std::optional<Seconds> price = prices.of(c))
+      recorded += prices.here_of(c).value_or(c.least), priced += *price;
   constexpr double far_off = 1.5;  // beyond what settings of one and the same link change; decides on a note alone
   if (!(recorded > Seconds(0)) || (priced < far_off * recorded && recorded < far_off * priced)) return {};
   return "in the trace its collectives took " + text_of(recorded) + " a step on " + counted(job.workers, "worker") +
@@ -274,6 +429,9 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& pri
     out.warnings.push_back(counted(count, "of its collectives takes", "of its collectives take") +
                            " as long as recorded: " + why);
   if (const std::string doubt = doubt_about_links(job, cluster); !doubt.empty()) out.warnings.push_back(doubt);
+  if (prices.beyond > Seconds(0))
+    out.warnings.push_back("what its collectives took beyond the links that the trace shows stays, " +
+                           text_of(prices.beyond) + " a step: the trace of one rank does not tell who was late");
   if (prices.neighbours > 0)
     out.warnings.push_back(
         counted(prices.neighbours, "of its collectives is", "of its collectives are") +
@@ -308,7 +466,7 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   std::optional<Moved> slowest;
   std::optional<Prices> its_prices;
   for (const RecordedRank& rank : job.ranks) {
-    Prices prices(cluster, job.workers);
+    Prices prices(cluster, job);
     const Answer<Moved> here = move(rank, prices);
     if (!here) return Inapplicable{here.reason()};
     if (prices.count_of_kept() == std::ssize(rank.collectives))
@@ -410,7 +568,7 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
   const Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
   if (!messages) return Inapplicable{messages.reason()};
   Answer<Prediction> out = slowest_on(*this, given, spec, [&](const RecordedRank& rank, Prices& prices) {
-    Prices of_messages(cluster, workers);
+    Prices of_messages(cluster, *this);
     return moved(rank, *messages, prices, of_messages, cluster.contention);
   });
   if (!out) return out;
@@ -432,7 +590,8 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
       return Inapplicable{trace.source + " has a step whose work does not follow program order"};
     std::optional<std::unordered_map<std::uint32_t, Seconds>> waiting;
     if (run) waiting = run->waiting_of(job.ranks.size());
-    RecordedRank rank = rank_of(trace, **calibration, profile, waiting ? &*waiting : nullptr);
+    const std::int64_t world = std::max(trace.world_size, std::ssize(traces));
+    RecordedRank rank = rank_of(trace, **calibration, profile, waiting ? &*waiting : nullptr, world);
     if (rank.collectives.empty())
       return Inapplicable{trace.source + " has no collectives beside the host's own work in the step that is rebuilt"};
     job.workers = std::max(job.workers, trace.world_size);
@@ -440,6 +599,14 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
     job.ranks.push_back(std::move(rank));
   }
   if (job.ranks.empty()) return Inapplicable{"no trace"};
+  Profile timed;  // what tells the links
+  timed.transfers = profile != nullptr ? profile->transfers : transfer_times_of(traces);
+  if (traces.size() > 1) timed.ranks.resize(traces.size());
+  const auto link_in = [](const std::optional<ShownLink>& shown) {
+    return shown ? std::optional(shown->link) : std::nullopt;
+  };
+  job.inside = link_in(shown_inside(timed)), job.network = link_in(shown_network(timed));
+  job.anywhere = link_in(shown_anywhere(timed));
   return job;
 }
 

@@ -3,23 +3,31 @@
 // give.
 //
 // Where no plan stands for the traced job (its all-to-alls or its sharded optimizer belong to its model, its gradients
-// are not known), it can be run elsewhere all the same: what waits for what is in the recording. Each of its
-// collectives takes the time of its operation and bytes on the other cluster in place of the least time that it took in
-// the trace; what it waited for other workers stays, as does everything else:
+// are not known), it can be run elsewhere all the same: what waits for what is in the recording. Each collective takes
+// as many times as long as the closed form of its operation, bytes and group does over that on the links that the trace
+// shows (cluster/links_of_trace.hpp). Where it shows none, or the cluster's were measured, their time is in place of
+// the least that it took. What it waited for other workers stays, as does everything else; of one rank alone nobody
+// knows what was waiting, and what goes beyond the links that the trace shows stays.
 //
 //   recorded   62.3 ms on 8 GPUs of one machine; on 16 machines over 100 Gb/s 119 ms, of which 57 ms is exposed
+//
+// By its role (collective_role.hpp) a collective's group grows with the number of workers, where it is data-parallel
+// (gradients, sharded parameters), or keeps its size (within a layer, pipelines, experts); it lies as close together as
+// it did. Scattered gradients that the backend made of all-reduces take what the cluster measured for a scatter.
 //
 // Where its gradients are all-reduced beside all that, their messages can be exchanged for those of another plan, and
 // the rest stays as it was recorded (gradient_exchange.hpp):
 //
 //   recorded 310 ms; with ddp(bucket=100 MiB) 302 ms, with a message for each gradient 345 ms
 //
-// Of several ranks the slowest decides. Invariant: with the recorded times the step is that of the replay, to a
-// nanosecond. Not modelled: compute that another number of workers would give to each of them (a sharded update,
-// experts); that collectives slow compute down in another way than they did in the trace; stragglers and lost packets.
+// Of several ranks the slowest decides. Invariants: with the recorded times the step is that of the replay, to a
+// nanosecond; so is it on the links that the trace shows, with as many workers, but for gradients that are exchanged.
+// Not modelled: compute that another number of workers would give to each of them (a sharded update, experts); that
+// collectives slow compute down in another way than they did in the trace; stragglers and lost packets.
 #include <stepcast/baseline/gradient_exchange.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/prediction/prediction.hpp>
+#include <stepcast/profile/collective_role.hpp>
 #include <stepcast/replay/replay.hpp>
 #include <stepcast/schedule/step_blocks.hpp>
 #include <stepcast/trace/trace.hpp>
@@ -40,8 +48,8 @@ struct RecordedCollective {
   Seconds duration;              ///< as recorded
   Seconds least;                 ///< without waiting for other workers, as far as steps that are alike tell it
   Seconds late{};                ///< by which the last worker came later; of one rank alone all beyond `least`
-
-  [[nodiscard]] Seconds waiting() const { return duration - least; }
+  CollectiveRole role = CollectiveRole::unknown;
+  std::int64_t per_machine = -1;  ///< workers of its group on each machine; -1: not known
 };
 /// The step of one rank.
 struct RecordedRank {
@@ -74,6 +82,8 @@ struct RecordedJob {
   /// optimizer that runs every second step): what does not depend on the cluster is added; 0: that of the ranks.
   Seconds usual;
   double work = 0;  ///< `fingerprint_of` its profile
+  /// The links that its collectives show inside a machine, between machines, and where nobody knows which these are.
+  std::optional<Link> inside{}, network{}, anywhere{};
 
   /// The name under which it stands among plans.
   static constexpr const char* name = "recorded";

@@ -60,7 +60,8 @@ bool SelfCheck::exchanges(const PreparedQuestion& question) const {
 
 SelfCheck::Model SelfCheck::recorded_model(const PreparedQuestion& question) const {
   if (!exchanges(question)) {
-    if (!by_request.empty()) throw recorded_refusal::of_changed_job(by_request);
+    const bool as_it_was = recorded && question.profile() && recorded->is_of(*question.profile());
+    if (!by_request.empty() && !as_it_was) throw recorded_refusal::of_changed_job(by_request);
     return {};
   }
   return
@@ -202,7 +203,7 @@ SelfCheck recorded_check_of(const Documents& documents, const Profile& profile, 
     throw InputError(std::string(where), "traces of several workers whose step can be rebuilt",
                      job ? check.missing : job.reason());
   }
-  if (const std::string why = check.recorded->fixed(); !why.empty())
+  if (const std::string why = check.recorded->fixed(); !why.empty() && !check.as_traced->as_plan())
     throw InputError(std::string(where), "gradients whose messages can be exchanged", why);
   check.by_request = where;
   return check;
@@ -247,12 +248,31 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
     };
     return;
   }
-  if (options.plans.empty() && options.baseline) options.beside = sharded_plans(check, question, *options.baseline);
+  if (options.plans.empty() && options.baseline && !check.recorded)
+    options.beside = sharded_plans(check, question, *options.baseline);
   if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
   if (options.plans.empty() && !options.by_step)
-    options.only_baseline = check.as_traced->left_out + "; messages of gradients stay: " + check.recorded->fixed();
+    options.only_baseline = (check.as_traced->left_out.empty() ? "" : check.as_traced->left_out + "; ") +
+                            "messages of gradients stay: " + check.recorded->fixed();
   else options.baseline.reset();  // of another job than the plans are
 }
+
+namespace {
+
+/// The recorded step of a job whose messages cannot be exchanged, under the only plan that it knows: the traced one.
+Answer<Prediction> traced_plan_elsewhere(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
+  const std::optional<Plan> traced = check.as_traced->as_plan();
+  if (!traced || text_of(*traced) != text_of(plan))
+    return Inapplicable{"the recorded step is that of the traced plan, '" + check.as_traced->plan +
+                        "': " + check.recorded->fixed()};
+  Answer<Prediction> there = check.recorded->on(question.cluster());
+  if (!there) return there;
+  there->plan = spec_named(check.as_traced->plan, {});
+  there->of_recorded_step = true;
+  return there;
+}
+
+}  // namespace
 
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   const auto with_caution = [](Answer<Prediction> answer, const std::string& caution) {
@@ -260,6 +280,7 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
     return answer;
   };
   const SelfCheck::Model model = check.recorded_model(question);
+  if (!check.by_request.empty() && !model) return with_caution(traced_plan_elsewhere(check, question, plan), "");
   if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
   if (question.divides(plan) || !model) return with_caution(question.answer(plan), check.caution());
   const auto with = [&](const PlanSpec& spec) { return model(*question.profile(), question.cluster(), spec); };

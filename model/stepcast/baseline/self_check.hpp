@@ -81,7 +81,8 @@ struct SelfCheck {
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.
 [[nodiscard]] SelfCheck self_check_of(const Documents&, const Profile&);
 /// The same of a job that is answered by its recorded step, also where a plan stands for it. Throws InputError, naming
-/// `where` ("--recorded"), where that cannot be rebuilt, or its messages cannot be exchanged.
+/// `where` ("--recorded"), where that cannot be rebuilt, or its messages cannot be exchanged and no plan stands for it
+/// (which then is the only one that may be asked).
 [[nodiscard]] SelfCheck recorded_check_of(const Documents&, const Profile&, std::string_view where);
 
 /// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells

@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,15 @@ struct TimedRing {
   double steps = 0, bytes = 0, seconds = 0;
 };
 
-/// The terms of an operation on links of one kind: a ring's, or those of pairs (closed_forms.hpp).
-TimedRing ring_terms(const TransferTimes& t, Bytes size) {
+/// The terms of an operation on links of one kind: a ring's, or those of pairs (closed_forms.hpp). Of machines with
+/// `devices` of which only some belong to the group, the others send over the same cards in groups of their own.
+TimedRing ring_terms(const TransferTimes& t, Bytes size, std::int64_t devices) {
   const double p = static_cast<double>(t.workers), g = static_cast<double>(t.per_machine), m = size.value();
-  if (t.operation == "all_to_all" && !t.within_machine()) return {p - g, (p - g) / p * g * m, 0};
+  const bool between = t.per_machine > 0 && !t.within_machine();
+  const double sharing = between ? static_cast<double>(devices) / g : 1;
+  if (t.operation == "all_to_all" && between) return {p - g, (p - g) / p * g * m * sharing, 0};
   const double rounds = t.operation == "all_reduce" ? 2 : 1;
-  return {rounds * (p - 1), rounds * (p - 1) / p * m, 0};
+  return {rounds * (p - 1), rounds * (p - 1) / p * m * sharing, 0};
 }
 
 struct RingLine {
@@ -76,20 +80,28 @@ RingLine ring_below_all(const std::vector<TimedRing>& times, double most_latency
 
 /// Where a link lies, and what is plausible there.
 struct LinkPlace {
-  bool inside = true;
+  enum class Where : std::uint8_t { inside, between, anywhere } where = Where::inside;
   double most_latency = 20e-6, usual_latency = 2.5e-6;  ///< of a step: what is beyond that was no link's
   double most_bandwidth = 4e12;                         ///< beyond that sizes are wrong
 };
-constexpr LinkPlace inside_a_machine{}, between_machines{false, 100e-6, 10e-6, 1e12};
+constexpr LinkPlace inside_a_machine{}, between_machines{LinkPlace::Where::between, 100e-6, 10e-6, 1e12},
+    unknown_place{LinkPlace::Where::anywhere, 1e-3, 10e-6, 4e12};
+
+bool lies_in(const TransferTimes& t, const LinkPlace& place) {
+  if (t.per_machine < 1) return place.where == LinkPlace::Where::anywhere;
+  return place.where == (t.within_machine() ? LinkPlace::Where::inside : LinkPlace::Where::between);
+}
 
 std::vector<TimedRing> ring_times(const Profile& p, const LinkPlace& place,
-                                  std::initializer_list<std::string_view> operations) {
+                                  std::span<const std::string_view> operations) {
+  std::int64_t devices = 1;
+  for (const TransferTimes& t : p.transfers) devices = std::max(devices, t.per_machine);
   std::vector<TimedRing> times;
   for (const TransferTimes& t : p.transfers) {
-    if (t.per_machine < 1 || t.within_machine() != place.inside) continue;
+    if (!lies_in(t, place)) continue;
     if (std::ranges::find(operations, t.operation) == operations.end()) continue;
     for (std::size_t i = 0; i < t.sizes.size(); ++i) {
-      TimedRing timed = ring_terms(t, t.sizes[i]);
+      TimedRing timed = ring_terms(t, t.sizes[i], devices);
       timed.seconds = t.times[i].value();
       times.push_back(timed);
     }
@@ -104,7 +116,8 @@ std::optional<Link> link_of_rings(std::vector<TimedRing> times, bool together, c
   if (times.size() > most_times) times.resize(most_times);
   RingLine line = together ? nearest_ring(times) : ring_below_all(times, place.most_latency);
   const auto mostly_bytes = [&](const TimedRing& t) { return 2 * t.bytes * line.seconds_per_byte > t.seconds; };
-  if (std::ranges::none_of(times, [&](const TimedRing& t) { return 5 * t.steps * line.latency > t.seconds; })) {
+  const auto tells_latency = [&](const TimedRing& t) { return 5 * t.steps * line.latency > t.seconds; };
+  if (line.latency > place.most_latency || std::ranges::none_of(times, tells_latency)) {
     // Large messages alone do not tell a latency.
     line.latency = place.usual_latency;
     double rate = 0, sum = 0;
@@ -127,16 +140,16 @@ std::optional<Link> link_of_rings(std::vector<TimedRing> times, bool together, c
 std::optional<ShownLink> shown_link(const Profile& p, const LinkPlace& place) {
   const bool together = !p.ranks.empty();
   // What every rank sends as much of as any other tells most.
-  for (const auto& operations : {std::initializer_list<std::string_view>{"all_reduce", "reduce_scatter", "all_gather"},
-                                 std::initializer_list<std::string_view>{"all_to_all"}}) {
+  constexpr std::string_view even[] = {"all_reduce", "reduce_scatter", "all_gather"}, uneven[] = {"all_to_all"};
+  for (const auto operations : {std::span<const std::string_view>(even), std::span<const std::string_view>(uneven)}) {
     const std::vector<TimedRing> times = ring_times(p, place, operations);
     if (times.empty()) continue;
     const std::optional<Link> link = link_of_rings(times, together, place);
     if (!link) continue;
     std::string names;
     for (const TransferTimes& t : p.transfers)
-      if (t.per_machine >= 1 && t.within_machine() == place.inside &&
-          std::ranges::find(operations, t.operation) != operations.end() && names.find(t.operation) == names.npos)
+      if (lies_in(t, place) && std::ranges::find(operations, t.operation) != operations.end() &&
+          names.find(t.operation) == names.npos)
         add_to_list(names, t.operation);
     return ShownLink{*link, counted(std::ssize(times), "size") + " of " + names +
                                 (together ? ", waiting left out" : ", one rank: or faster")};
@@ -204,6 +217,7 @@ bool is_unsaid(const Cluster& cluster, std::string_view line) {
 
 std::optional<ShownLink> shown_inside(const Profile& profile) { return shown_link(profile, inside_a_machine); }
 std::optional<ShownLink> shown_network(const Profile& profile) { return shown_link(profile, between_machines); }
+std::optional<ShownLink> shown_anywhere(const Profile& profile) { return shown_link(profile, unknown_place); }
 
 std::optional<ShownLink> usual_inside(std::string_view device) {
   const std::vector<std::string> name = lower_words(device);

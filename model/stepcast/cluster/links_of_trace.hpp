@@ -32,6 +32,8 @@ struct ShownLink {
 /// of them stayed inside (went between) machines, or none was large enough to tell a bandwidth.
 [[nodiscard]] std::optional<ShownLink> shown_inside(const Profile&);
 [[nodiscard]] std::optional<ShownLink> shown_network(const Profile&);
+/// The same of groups of which nobody knows where they lie, as one ring over equal links.
+[[nodiscard]] std::optional<ShownLink> shown_anywhere(const Profile&);
 /// The link between devices of this name inside a machine: that of their boards. Nothing for names that are not known.
 [[nodiscard]] std::optional<ShownLink> usual_inside(std::string_view device);
 

@@ -13,6 +13,15 @@ bool is_step_mark(const Trace& trace, const Event& event) {
   return trace.text(event.name).starts_with("ProfilerStep#");
 }
 
+/// How the libraries that run collectives on threads of their own name them: "gloo:all_reduce".
+constexpr std::string_view host_backends[] = {"gloo:", "mpi:", "ucc:", "ccl:"};
+
+bool is_of_library(const Trace& trace, const Event& event) {
+  if (event.kind != EventKind::annotation || trace.tracks[event.track].on_device) return false;
+  const std::string_view name = trace.text(event.name);
+  return std::ranges::any_of(host_backends, [&](std::string_view backend) { return name.starts_with(backend); });
+}
+
 /// A call in which a thread waits for a functional collective.
 bool is_wait(const Trace& trace, const Event& event) {
   return trace.text(event.name).ends_with("c10d_functional::wait_tensor");
@@ -80,9 +89,6 @@ std::ptrdiff_t quiet_span_around(const HostThread& thread, const HostSpan& other
   return span.quiet && other.end <= span.end ? after - thread.spans.begin() - 1 : -1;
 }
 
-/// How the libraries that run collectives on threads of their own name them: "gloo:all_reduce".
-constexpr std::string_view host_backends[] = {"gloo:", "mpi:", "ucc:", "ccl:"};
-
 /// A thread that waited for a collective goes on at most this long before or after the collective's recorded end, which
 /// the library's thread writes when it gets a processor; after a long wait up to a share of it.
 constexpr std::int64_t wake_up_ns = 500'000, waits_per_wake_up = 50;
@@ -107,11 +113,12 @@ std::size_t awaited_in(const Trace& trace, const HostSpan& span, std::span<const
 std::vector<HostThread> host_threads_of(const TraceLinks& links, const Step& step, const DeviceSide& device) {
   const Trace& trace = links.trace;
   std::vector<HostThread> by_track(trace.tracks.size());
-  std::vector<bool> matters(trace.tracks.size(), false);
+  std::vector<bool> matters(trace.tracks.size(), false), of_library(trace.tracks.size(), false);
   const auto [first, end] = links.events_within(step.start_ns, step.end_ns);
   for (std::uint32_t e = first; e < end; ++e) {
     const Event& event = trace.events[e];
     const bool call = event.kind == EventKind::runtime_call;
+    if (is_of_library(trace, event)) of_library[event.track] = true;
     if ((!call && event.kind != EventKind::host_op) || is_step_mark(trace, event)) continue;
     by_track[event.track].events.push_back(e);
     if (!call || device.launched_by(e) != no_index) matters[event.track] = true;
@@ -125,7 +132,7 @@ std::vector<HostThread> host_threads_of(const TraceLinks& links, const Step& ste
   if (main == no_index) main = 0;  // damage: any thread that is there
   take(main);
   for (std::uint32_t track = 0; track < by_track.size(); ++track)
-    if (track != main && matters[track]) take(track);
+    if (track != main && matters[track] && !of_library[track]) take(track);
   std::vector<bool> has_parts(trace.events.size(), false);
   for (HostThread& thread : threads) SpanSweep(trace, step, thread, has_parts).run();
   return threads;
@@ -140,10 +147,7 @@ std::vector<std::uint32_t> host_collectives_of(const TraceLinks& links, const St
   const auto [first, end] = links.events_within(step.start_ns, step.end_ns);
   for (std::uint32_t e = first; e < end; ++e) {
     const Event& event = trace.events[e];
-    if (event.kind != EventKind::annotation || computes[event.track] || trace.tracks[event.track].on_device) continue;
-    const std::string_view name = trace.text(event.name);
-    if (std::ranges::any_of(host_backends, [&](std::string_view backend) { return name.starts_with(backend); }))
-      collectives.push_back(e);
+    if (!computes[event.track] && is_of_library(trace, event)) collectives.push_back(e);
   }
   return collectives;
 }

@@ -23,7 +23,8 @@ struct HostThread {
   std::vector<HostSpan> spans;        ///< without holes from the step's start to its end
 };
 /// The threads that the step depends on: first the one that carries the step marks, then those that run operators or
-/// launch device work. Threads that only poll (watchdogs) are left out.
+/// launch device work. Threads that only poll (watchdogs) are left out, and so are those of a communication library:
+/// the operators with which it gathers and scatters are part of its collectives.
 [[nodiscard]] std::vector<HostThread> host_threads_of(const TraceLinks&, const Step&, const DeviceSide&);
 
 /// Collectives that worker threads of the communication library ran (gloo), in order of start.

@@ -156,12 +156,12 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
   const bool communication = c.subject == Subject::collective || c.subject == Subject::operation;
   if (c.subject == Subject::operation && (c.inputs.plan.strategy || !c.inputs.logs.empty()))
     throw InputError(inputs.place("operation"), "an operation, a plan, or logs", "more than one of them");
-  const bool described = !c.inputs.model.empty() || (c.inputs.layout && c.inputs.profile.empty());
   const bool exchanged = is_exchanged(c.inputs), pipelined = !c.inputs.traces.empty() && !exchanged;
+  const bool described = !c.inputs.model.empty() || (c.inputs.layout && c.inputs.profile.empty() && !exchanged);
   if (inputs.has("traced_step_s") && !exchanged)
     inputs.at("traced_step_s").refuse("it beside the figure exchanged, whose traces a profiler slowed down");
-  if (exchanged && (c.inputs.layout || c.inputs.part || c.inputs.steps != 1 || inputs.has("profile")))
-    throw InputError(inputs.place("figure"), "traces, a cluster and a plan without a layout", "more than that");
+  if (exchanged && (c.inputs.part || c.inputs.steps != 1 || inputs.has("profile")))
+    throw InputError(inputs.place("figure"), "traces, a cluster and a plan", "more than that");
   if (exchanged) require("plan");
   else if (pipelined) refuse_beside_traces(inputs);
   else if (described)
@@ -169,7 +169,7 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
   else require(communication ? "size_bytes" : "profile");
   if ((described || c.inputs.layout) && inputs.has("over"))
     inputs.at("over").refuse("a plan without a layout, of a profile: ratios of layouts are not compared");
-  if (c.inputs.layout && !described)
+  if (c.inputs.layout && !described && !exchanged)
     for (const char* key : {"global_batch", "workers"}) require(key);
   if (c.subject != Subject::replay && !pipelined) require("cluster");
   if (c.subject == Subject::ratio && !pipelined) require("plan");

@@ -276,13 +276,20 @@ void predict_as_traced(const ValidationCase& c, const Library& library, CaseResu
   result.measured = found->measured.value();
 }
 
-/// The recorded step with other messages, and of a job whose profiler slowed it down what they change of its own step.
+/// The recorded step with other messages, or under the layout that was traced elsewhere, and of a job whose profiler
+/// slowed it down what they change of its own step.
 void predict_exchanged(const ValidationSuite& suite, const ValidationCase& c, const Library& library,
                        CaseResult& result) {
   const Documents documents{traces_of(c, library), {}, {}};
   const Profile profile = profile_of(documents, {});
-  const RecordedJob job = *recorded_check_of(documents, profile, "figure").recorded;
-  const Answer<Prediction> prediction = job.with(c.inputs.plan, profile, library.cluster(suite, c.inputs));
+  const SelfCheck check = recorded_check_of(documents, profile, "figure");
+  const RecordedJob& job = *check.recorded;
+  const Cluster cluster = library.cluster(suite, c.inputs);
+  if (c.inputs.layout && text_of(LayoutPlan{*c.inputs.layout, c.inputs.plan}) != check.as_traced->plan) {
+    result.reason = "the traced plan is " + check.as_traced->plan;
+    return;
+  }
+  const Answer<Prediction> prediction = c.inputs.layout ? job.on(cluster) : job.with(c.inputs.plan, profile, cluster);
   if (!prediction) {
     result.reason = prediction.reason();
     return;

@@ -205,8 +205,9 @@ class Reader {
     return true;
   }
 
-  /// The nearest operator with shapes says the size; of an all-gather that with the most, because NCCL's annotation has
-  /// only what goes in.
+  /// The nearest operator with shapes says the size; of an all-gather that with the most, because a library's
+  /// annotation has only what goes in. Where nothing else is around, as on a thread of the library, each of the group
+  /// gives as much.
   bool size_by_shapes(TracedCollective& c) const {
     double most = 0;
     std::uint32_t sized = no_index;
@@ -222,6 +223,9 @@ class Reader {
       if (c.operation != "allgather") break;
     }
     if (sized == no_index) return false;
+    const std::int64_t group = c.group_size > 0 ? c.group_size : trace_.world_size;
+    const bool goes_in = c.operation == "allgather" && trace_.events[sized].kind == EventKind::annotation;
+    if (goes_in && group > 1) most *= static_cast<double>(group);
     c.size = Bytes(most * size_of(type_around(c.event, sized)));
     c.source = BytesSource::shapes;
     return true;

@@ -27,8 +27,10 @@ bool is_sized(const TracedCollective& c) {
   return c.operation != "allgather" || c.source != BytesSource::shapes;
 }
 
-/// Of a group that has as many ranks on each of its machines; -1: it has not, or nobody knows.
-std::int64_t per_machine_of(const Trace& trace, const TracedCollective& c, std::int64_t workers, std::int64_t world) {
+}  // namespace
+
+std::int64_t per_machine_of(const Trace& trace, const TracedCollective& c, std::int64_t world) {
+  const std::int64_t workers = c.group_size > 0 ? c.group_size : world;
   const std::int64_t devices = trace.machine_devices;
   if (devices < 2 || world < workers) return -1;  // a process that sees one device tells nothing of its machine
   if (world <= devices) return workers;
@@ -44,8 +46,6 @@ std::int64_t per_machine_of(const Trace& trace, const TracedCollective& c, std::
   return even ? first : -1;
 }
 
-}  // namespace
-
 void RunTransfers::add(const TraceIndex& index, std::int64_t world,
                        const std::unordered_map<std::uint32_t, Seconds>* waiting) {
   for (const TracedCollective& c : collectives_of(index)) {
@@ -59,7 +59,7 @@ void RunTransfers::add(const TraceIndex& index, std::int64_t world,
       transfer -= waited->second;
     }
     if (!(transfer > Seconds(0))) continue;
-    const std::int64_t per_machine = per_machine_of(index.trace, c, workers, world);
+    const std::int64_t per_machine = per_machine_of(index.trace, c, world);
     seconds_[{std::string(table), workers, per_machine}][c.size.value()].push_back(transfer.value());
   }
 }

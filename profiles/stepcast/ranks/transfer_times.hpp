@@ -23,6 +23,10 @@
 
 namespace stepcast {
 
+/// How many ranks of the collective's group are on each machine, of a run of `world` of them; -1: not as many on each,
+/// or nobody knows.
+[[nodiscard]] std::int64_t per_machine_of(const Trace&, const TracedCollective&, std::int64_t world);
+
 /// The collectives of the ranks of one run, or of one of them alone, added up rank by rank.
 class RunTransfers {
  public:

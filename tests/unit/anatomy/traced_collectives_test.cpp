@@ -175,10 +175,11 @@ TEST_CASE("bytes: shapes of an all-gather are those of what comes out, which NCC
   for (Event& event : trace.events) event.types = text_in(trace, R"(["float","float"])");
   event_named(trace, "nccl:_all_gather_base").shapes = text_in(trace, "[[100]]");
   CHECK(collectives(trace).front().size == Bytes(400));
+  trace.world_size = 8;  // each of which gives as much
+  CHECK(collectives(trace).front().size == Bytes(3200));
   event_named(trace, "c10d::_allgather_base_").shapes = text_in(trace, "[[800],[100],[],[]]");
   CHECK(collectives(trace).front().size == Bytes(3200));
 
-  trace.world_size = 8;
   const ChakraExport written = chakra_export_of(trace);
   const Trace back = trace_of({"trace.0.et", std::as_bytes(std::span(written.bytes))});
   REQUIRE(back.collectives.size() == 1);

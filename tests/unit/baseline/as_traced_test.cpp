@@ -91,6 +91,34 @@ TEST_CASE("as traced: parameters that are gathered in every pass are ZeRO-3, of 
   CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
 }
 
+TEST_CASE("as traced: roles tell what operations do not") {
+  const auto with_role = [](ObservedCollective c, CollectiveRole role) {
+    c.role = role;
+    return c;
+  };
+  Profile p = four_layers();
+  // As many gathers as for ZeRO-3, all of them before the forward pass.
+  const ObservedCollective gathers = seen("allgather", 8, 80 * mebi, milliseconds(16)),
+                           scatters = with_role(seen("reducescatter", 4, 40 * mebi, milliseconds(8)),
+                                                CollectiveRole::gradient_scatter);
+  p.collectives = {with_role(gathers, CollectiveRole::parameter_gather_forward), scatters};
+  CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
+  p.collectives.push_back(
+      with_role(seen("allgather", 8, 80 * mebi, milliseconds(16)), CollectiveRole::parameter_gather_backward));
+  CHECK(as_traced(p).plan == "layout(zero=3)/ddp");
+  // Of what was just updated.
+  p.collectives = {with_role(seen("allgather", 4, 40 * mebi, milliseconds(8)), CollectiveRole::gather_after_update),
+                   scatters};
+  CHECK(as_traced(p).plan == "layout(zero=1)/ddp");
+  // A model that is divided is no plan of gradients; statistics of its batches leave it one.
+  p.collectives = {seen("allreduce", 2, 40 * mebi, milliseconds(13))};
+  p.messages = {{mebibytes(10), milliseconds(1), 1}, {mebibytes(30), milliseconds(12), 3}};
+  p.collectives.push_back(with_role(seen("allreduce", 9, 1e3, milliseconds(0.1)), CollectiveRole::within_layer));
+  CHECK(as_traced(p).plan == "ddp");
+  p.collectives.back().duration = milliseconds(5);
+  CHECK(as_traced(p).missing.find("allreduce (within a layer) belongs to its model") != std::string::npos);
+}
+
 TEST_CASE("as traced: on another cluster the job is what it was, by its name where it divides more than the batch") {
   Profile p = four_layers();
   p.collectives = {seen("allgather", 8, 80 * mebi, milliseconds(16)),

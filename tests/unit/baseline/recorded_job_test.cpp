@@ -107,6 +107,114 @@ TEST_CASE("recorded job: on another network its collectives take the time of tha
   CHECK(step_on(ethernet(1, 1)) <= fast);
 }
 
+namespace {
+
+RecordedJob job_of(const std::vector<std::filesystem::path>& paths, const Profile* profile = nullptr) {
+  std::vector<Trace> traces;
+  for (const std::filesystem::path& path : paths) {
+    const test::File file(path);
+    traces.push_back(trace_of(file.source()));
+  }
+  Answer<RecordedJob> job = recorded_job_of(traces, profile);
+  REQUIRE(static_cast<bool>(job));
+  return *std::move(job);
+}
+
+/// The traced machines with the links that the trace shows, these `by` times as fast.
+Cluster own_machines(const RecordedJob& job, double by) {
+  Cluster cluster = ethernet(job.workers, 1);
+  if (job.inside) cluster.devices_per_node = job.workers, cluster.nodes = 1;
+  const Link shown = job.inside ? *job.inside : *job.anywhere;
+  cluster.inside = cluster.network = {shown.latency / by, shown.bandwidth * by};
+  cluster.message_overhead = Seconds(0);
+  return cluster;
+}
+
+void check_identity(const std::vector<std::filesystem::path>& paths) {
+  CAPTURE(paths.front().string());
+  const RecordedJob job = job_of(paths);
+  const auto step = [&](double by) { return (*job.on(own_machines(job, by))).iteration; };
+  CHECK(step(1).value() == doctest::Approx(job.step().value()).epsilon(1e-6));
+  // Every transfer takes a third, or three times as long; what was waited for stays.
+  const auto with_transfers = [&](double factor) {
+    Seconds slowest;
+    for (const RecordedRank& rank : job.ranks) {
+      std::vector<double> factors;
+      for (const RecordedCollective& c : rank.collectives)
+        factors.push_back((c.late + (c.duration - c.late) * factor) / c.duration);
+      slowest = std::max(slowest, rank.step(factors));
+    }
+    return slowest;
+  };
+  if (job.ranks.size() == 1) return;  // of which nobody knows what was waited for
+  for (const double by : {1.0 / 3, 3.0})
+    CHECK(step(by).value() == doctest::Approx(with_transfers(1 / by).value()).epsilon(1e-6));
+}
+
+}  // namespace
+
+TEST_CASE("recorded job: on the links that its trace shows it takes what it was recorded to take") {
+  for (const char* job : {"gpt-cpu-ddp", "gpt-cpu-fsdp2"})
+    check_identity({shipped(job + std::string("-rank0")), shipped(job + std::string("-rank1"))});
+  if (const auto folder = test::shared_folder("lab"))
+    check_identity({*folder / "traces/tfm4x256_w2_tp_1000mbit_rank0.json.gz",
+                    *folder / "traces/tfm4x256_w2_tp_1000mbit_rank1.json.gz"});
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  for (const char* name :
+       {"facebookresearch__HolisticTraceAnalysis/trace_diff__control__control.json.gz",
+        "KellerJordan__modded-nanogpt/"
+        "2025-10-31_AdamSyncGradientHook__modded-nanogpt-current-gpu-rank-00-chrome-trace.v2.json.gz"}) {
+    const RecordedJob job = job_of({*folder / name});
+    CHECK(job.inside);
+    check_identity({*folder / name});
+  }
+}
+
+TEST_CASE("recorded job: gathers and scatters of FSDP are in its graph, by their roles") {
+  const test::File first(shipped("gpt-cpu-fsdp2-rank0")), second(shipped("gpt-cpu-fsdp2-rank1"));
+  const Documents documents = documents_of(std::vector{first.source(), second.source()});
+  const Profile profile = profile_of(documents, {});
+  const SelfCheck check = recorded_check_of(documents, profile, "recorded");
+  REQUIRE(check.recorded);
+  for (const RecordedRank& rank : check.recorded->ranks) {
+    const auto count = [&](CollectiveRole role) {
+      return std::ranges::count(rank.collectives, role, &RecordedCollective::role);
+    };
+    CHECK(count(CollectiveRole::parameter_gather_forward) == 9);
+    CHECK(count(CollectiveRole::parameter_gather_backward) == 9);
+    CHECK(count(CollectiveRole::gradient_scatter) == 9);
+  }
+  // The traced plan may be asked, elsewhere too; of others the recorded step knows nothing.
+  const auto step_on = [&](double gigabits) {
+    const PreparedQuestion question({.profile = profile, .cluster = ethernet(2, gigabits)});
+    const Answer<Prediction> there = checked_answer(check, question, plan_of("fsdp"));
+    REQUIRE(static_cast<bool>(there));
+    CHECK(there->of_recorded_step);
+    CHECK(text_of(there->plan) == "layout(zero=3)/ddp");
+    return there->iteration;
+  };
+  CHECK(step_on(0.3) > 1.5 * step_on(1));
+  CHECK(step_on(10) < 0.8 * step_on(1));
+  const PreparedQuestion question({.profile = profile, .cluster = ethernet(2, 1)});
+  CHECK(checked_answer(check, question, plan_of("ddp")).reason().find("traced plan, 'layout(zero=3)/ddp'") !=
+        std::string::npos);
+}
+
+TEST_CASE("recorded job: groups of data parallelism grow with the workers, those within a layer do not") {
+  RecordedJob job = job_of({shipped("gpt-cpu-fsdp2-rank0"), shipped("gpt-cpu-fsdp2-rank1")});
+  const auto step_on = [&](CollectiveRole role, std::int64_t workers) {
+    RecordedJob half = job;
+    half.workers = 4;  // as if each group was one of two
+    for (RecordedRank& rank : half.ranks)
+      for (RecordedCollective& c : rank.collectives) c.group_size = 2, c.role = role;
+    return (*half.on(ethernet(workers, 1))).iteration;
+  };
+  CHECK(step_on(CollectiveRole::within_layer, 16) == step_on(CollectiveRole::within_layer, 4));
+  CHECK(step_on(CollectiveRole::gradient_scatter, 4) == step_on(CollectiveRole::within_layer, 4));
+  CHECK(step_on(CollectiveRole::gradient_scatter, 16) > 1.2 * step_on(CollectiveRole::gradient_scatter, 4));
+}
+
 TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unless all plans are asked for") {
   const test::File file(shipped("gpt-cpu-ddp-rank0"));
   const Documents documents = documents_of(std::vector{file.source()});

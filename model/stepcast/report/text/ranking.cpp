@@ -149,7 +149,9 @@ std::string gain_text(const RankedPlan& best, const Prediction& baseline) {
 void write_recorded(std::ostream& out, const RankingReport& report) {
   const Prediction& p = report.ranking.exact.front().prediction;
   write_labelled(out, "best plan",
-                 "cannot say: no plan describes the traced job, so that none can be compared with it");
+                 report.check.by_request.empty()
+                     ? "cannot say: no plan describes the traced job, so that none can be compared with it"
+                     : "cannot say: the recorded step takes no other plan's messages");
   write_labelled(out, "as it is",
                  text_of(p.iteration) + " a step on this cluster (80 % interval of the mean: " + interval_text(p) +
                      "), of which " + text_of(p.breakdown.exposed_communication) + " exposed communication");
