@@ -58,10 +58,25 @@ bool SelfCheck::exchanges(const PreparedQuestion& question) const {
   return recorded && recorded->fixed().empty() && question.profile() && recorded->is_of(*question.profile());
 }
 
+namespace {
+
+/// The recorded step is asked for, and its messages cannot be exchanged.
+bool takes_traced_plan_only(const SelfCheck& check) {
+  return !check.by_request.empty() && check.recorded && !check.recorded->fixed().empty();
+}
+std::string why_not_another_plan(const SelfCheck& check) {
+  return "the recorded step is that of the traced plan, '" + check.as_traced->plan + "': " + check.recorded->fixed();
+}
+
+}  // namespace
+
 SelfCheck::Model SelfCheck::recorded_model(const PreparedQuestion& question) const {
   if (!exchanges(question)) {
     const bool as_it_was = recorded && question.profile() && recorded->is_of(*question.profile());
     if (!by_request.empty() && !as_it_was) throw recorded_refusal::of_changed_job(by_request);
+    if (takes_traced_plan_only(*this))
+      return [why = why_not_another_plan(*this)](const Profile&, const Cluster&,
+                                                 const PlanSpec&) -> Answer<Prediction> { return Inapplicable{why}; };
     return {};
   }
   return
@@ -242,6 +257,10 @@ std::vector<AnsweredPlan> sharded_plans(const SelfCheck& check, const PreparedQu
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
   const SelfCheck::Model model = check.recorded_model(question);
   options.baseline = check.in_use(question);
+  if (takes_traced_plan_only(check) && options.plans.empty() && options.baseline) {
+    options.only_baseline = "messages of gradients stay: " + check.recorded->fixed();
+    return;
+  }
   if (model) {
     options.model = [model, question](const PlanSpec& plan) {
       return model(*question.profile(), question.cluster(), plan);
@@ -252,8 +271,7 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
     options.beside = sharded_plans(check, question, *options.baseline);
   if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
   if (options.plans.empty() && !options.by_step)
-    options.only_baseline = (check.as_traced->left_out.empty() ? "" : check.as_traced->left_out + "; ") +
-                            "messages of gradients stay: " + check.recorded->fixed();
+    options.only_baseline = check.as_traced->left_out + "; messages of gradients stay: " + check.recorded->fixed();
   else options.baseline.reset();  // of another job than the plans are
 }
 
@@ -262,9 +280,7 @@ namespace {
 /// The recorded step of a job whose messages cannot be exchanged, under the only plan that it knows: the traced one.
 Answer<Prediction> traced_plan_elsewhere(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   const std::optional<Plan> traced = check.as_traced->as_plan();
-  if (!traced || text_of(*traced) != text_of(plan))
-    return Inapplicable{"the recorded step is that of the traced plan, '" + check.as_traced->plan +
-                        "': " + check.recorded->fixed()};
+  if (!traced || text_of(*traced) != text_of(plan)) return Inapplicable{why_not_another_plan(check)};
   Answer<Prediction> there = check.recorded->on(question.cluster());
   if (!there) return there;
   there->plan = spec_named(check.as_traced->plan, {});
@@ -280,7 +296,7 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
     return answer;
   };
   const SelfCheck::Model model = check.recorded_model(question);
-  if (!check.by_request.empty() && !model) return with_caution(traced_plan_elsewhere(check, question, plan), "");
+  if (takes_traced_plan_only(check)) return with_caution(traced_plan_elsewhere(check, question, plan), "");
   if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
   if (question.divides(plan) || !model) return with_caution(question.answer(plan), check.caution());
   const auto with = [&](const PlanSpec& spec) { return model(*question.profile(), question.cluster(), spec); };

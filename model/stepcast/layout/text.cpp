@@ -230,7 +230,7 @@ const ShardedName* sharded_name_of(std::string_view text) {
   return found == std::end(sharded_names) ? nullptr : found;
 }
 
-/// Reads what stands before the slash; `end` is where the plan begins, or the end of the text where none has to follow.
+/// Reads what stands before the slash; `end` is where the plan begins, or npos where such a name stands alone.
 Layout layout_of(std::string_view text, std::size_t& end) {
   SpecReader in("plan", text);
   Layout layout;
@@ -242,7 +242,7 @@ Layout layout_of(std::string_view text, std::size_t& end) {
   in.options(in.word(), names_of(fields), read, ",)/");
   const bool ends = sharded != nullptr && in.peek() == '\0';
   if (!ends && !in.take('/')) in.refuse(in.skip(), "'/' and a plan after the layout, such as '/ddp'");
-  end = in.skip();
+  end = ends ? std::string_view::npos : in.skip();
   // What names the default is the default.
   if (layout.scheme && layout.scheme->name == "1d") layout.scheme = nullptr;
   if (layout.schedule && layout.schedule->name == standard_schedule(layout)) layout.schedule = nullptr;
@@ -270,7 +270,7 @@ LayoutPlan layout_plan_of(std::string_view text) {
   LayoutPlan plan;
   std::size_t start = 0;
   if (has_layout(text)) plan.layout = layout_of(text, start);
-  plan.gradients = start > 0 && start == text.size() ? plan_spec_of("ddp") : plan_spec_from(text, start);
+  plan.gradients = start == std::string_view::npos ? plan_spec_of("ddp") : plan_spec_from(text, start);
   return plan;
 }
 

@@ -199,6 +199,12 @@ TEST_CASE("recorded job: gathers and scatters of FSDP are in its graph, by their
   const PreparedQuestion question({.profile = profile, .cluster = ethernet(2, 1)});
   CHECK(checked_answer(check, question, plan_of("ddp")).reason().find("traced plan, 'layout(zero=3)/ddp'") !=
         std::string::npos);
+  CHECK_FALSE(check.recorded_model(question)(profile, question.cluster(), plan_spec_of("wfbp")));
+  RecommendOptions options;
+  rank_over_what_runs(options, check, question);
+  const Ranking ranking = recommended(profile, question.cluster(), options);
+  REQUIRE(ranking.exact.size() == 1);  // nothing is said of others by the model of layers
+  CHECK(check.is_recorded(ranking.exact.front().prediction.plan));
 }
 
 TEST_CASE("recorded job: groups of data parallelism grow with the workers, those within a layer do not") {

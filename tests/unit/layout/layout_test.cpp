@@ -81,6 +81,8 @@ TEST_CASE("What frameworks call sharded data parallelism is a layout of that sta
   CHECK(round_trip("zero3/ddp(bucket=5 MiB)@ring") == "layout(zero=3)/ddp(bucket=5 MiB)@ring");
   CHECK(has_layout("fsdp"));
   CHECK(!has_layout("fsdpx"));
+  CHECK(refusal("fsdp/").find("the name of a strategy") != std::string::npos);
+  CHECK(refusal("layout(tp=2)/").find("the name of a strategy") != std::string::npos);
   CHECK(refusal("fsdp ddp").find("column 6") != std::string::npos);
   CHECK(refusal("hsdp").find("'layout(zero=3)/ddp' shards over all devices") != std::string::npos);
   CHECK_THROWS_WITH_AS((void)plan_spec_of("zero2"), doctest::Contains("'layout(zero=2)/ddp' is its layout"),
