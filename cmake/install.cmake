@@ -45,7 +45,9 @@ set(stepcast_public_headers
   model/stepcast/cluster/collective.hpp
   model/stepcast/cluster/device_match.hpp
   model/stepcast/cluster/fit.hpp
+  model/stepcast/cluster/nccl_tuning.hpp
   model/stepcast/cluster/overlay.hpp
+  model/stepcast/cluster/size_bands.hpp
   model/stepcast/launch/launch_settings.hpp
   model/stepcast/layout/layout.hpp
   model/stepcast/layout/process_group.hpp
