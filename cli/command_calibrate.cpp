@@ -6,6 +6,7 @@
 #include "input.hpp"
 
 #include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/calibration/device_fit.hpp>
@@ -14,6 +15,7 @@
 #include <stepcast/calibration/traced_links.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/device_fit_report.hpp>
+#include <stepcast/report/explained_fit_report.hpp>
 #include <stepcast/report/links_fit_report.hpp>
 
 #include <algorithm>
@@ -32,10 +34,10 @@ constexpr const char* standard_plan = "layout(overlap_pp=off, overlap_dp=off)/bs
 struct CalibrateFlags {
   std::vector<std::string> files;
   ClusterFlags cluster;
-  std::string name;
+  std::string name, operation;
   std::string steps, trace, start, plan;
   std::size_t rows = 0;
-  bool leave_one_out = true;
+  bool leave_one_out = true, explain = false;
   OutputFlags output;
 };
 
@@ -55,21 +57,33 @@ bool is_trace(std::string_view text) {
          text.starts_with("\x1f\x8b");
 }
 
-std::vector<MeasuredCollective> measured_in(const std::vector<std::string>& files) {
-  std::vector<MeasuredCollective> all;
+/// What was measured, and whether NCCL's own benchmark did it all.
+struct Measurements {
+  std::vector<MeasuredCollective> tables;
+  bool nccl_tests = true;
+};
+
+Measurements measured_in(const std::vector<std::string>& files, const std::string& operation) {
+  Measurements found_in_all;
+  std::vector<MeasuredCollective>& all = found_in_all.tables;
+  bool used = false;                // whether --operation was
   std::vector<std::string> traces;  // the ranks of one job
   for (const std::string& path : files) {
     const FileBytes file(path);
     if (is_trace(file.text())) {
       traces.push_back(path);
+      found_in_all.nccl_tests = false;
       continue;
     }
     const std::string name = shown_name(path);
+    const bool csv = is_csv(file.text());
     std::vector<MeasuredCollective> found =
-        is_csv(file.text()) ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name);
+        csv ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name, operation);
+    (csv ? found_in_all.nccl_tests : used) = !csv;
     std::move(found.begin(), found.end(), std::back_inserter(all));
   }
-  if (traces.empty()) return all;
+  if (!operation.empty() && !used) throw InputError("--operation", "a log of nccl-tests, whose test it names", "none");
+  if (traces.empty()) return found_in_all;
   const Documents documents = documents_of(traces, false);
   if (documents.traces.empty()) throw InputError(traces.front(), "a trace", "a profile");
   std::vector<MeasuredCollective> found = collectives_of_traces(documents.traces);
@@ -79,11 +93,11 @@ std::vector<MeasuredCollective> measured_in(const std::vector<std::string>& file
     throw InputError(traces.front(), "collectives of at least two sizes, to tell start-up from bandwidth", "one",
                      "trace a step with smaller buckets, which are of several sizes");
   std::move(found.begin(), found.end(), std::back_inserter(all));
-  return all;
+  return found_in_all;
 }
 
-/// The machines to fit: those that the flags say, else `most` workers, the most that were measured.
-Cluster base_of(const CalibrateFlags& flags, std::int64_t most) {
+/// The machines to fit: those that the flags say, else `most` workers, the most that were measured, by `algorithm`.
+Cluster base_of(const CalibrateFlags& flags, std::int64_t most, const char* algorithm = "ring") {
   ClusterFlags cluster = flags.cluster;
   // Its tables are those that are measured here, so that the cluster has none yet.
   const bool from_table = cluster.collective == "table";
@@ -101,7 +115,7 @@ Cluster base_of(const CalibrateFlags& flags, std::int64_t most) {
   }
   Cluster base = cluster_of(cluster);
   if (from_table) base.all_reduce = "table";
-  if (flags.cluster.collective.empty() && flags.cluster.cluster.empty()) base.all_reduce = "ring";
+  if (flags.cluster.collective.empty() && flags.cluster.cluster.empty()) base.all_reduce = algorithm;
   if (machines_only)
     base.name = std::to_string(base.nodes) + "x" + std::to_string(base.devices_per_node) + " calibrated";
   if (!flags.name.empty()) base.name = flags.name;
@@ -209,6 +223,12 @@ void refuse_flags_of_others(const CalibrateFlags& flags) {
   if (flags.steps.empty())
     for (const auto& [flag, value] : {std::pair{"--plan", &flags.plan}, std::pair{"--rows", &rows}})
       if (!value->empty()) throw InputError(flag, "--steps, which it is about", trace ? "--trace" : "collectives");
+  if (flags.explain && (trace || !flags.steps.empty()))
+    throw InputError("--explain", "collectives, whose fit it explains", trace ? "--trace" : "--steps");
+  if (flags.explain && (flags.output.json || flags.output.path == "-"))
+    throw InputError("--explain", "text on standard output", flags.output.json ? "--json" : "-o -");
+  if ((trace || !flags.steps.empty()) && !flags.operation.empty())
+    throw InputError("--operation", "logs of nccl-tests", trace ? "--trace" : "--steps");
   if (flags.steps.empty() && !trace && !flags.start.empty())
     throw InputError("--start", "--steps or --trace, from which a device is fitted", "collectives");
   if (!trace) return;
@@ -226,17 +246,30 @@ ExitCode calibrate(const CalibrateFlags& flags) {
     throw InputError("calibrate", "nccl-tests logs, CSV tables or traces with collectives, or --steps, or --trace",
                      "nothing");
   refuse_overwriting(flags.output.path, flags.files);
-  std::vector<MeasuredCollective> measured = measured_in(flags.files);
-  std::int64_t most = 0;
-  for (const MeasuredCollective& table : measured) most = std::max(most, table.workers);
-  const Cluster base = base_of(flags, most);
+  if (!flags.operation.empty() && !operation_of(flags.operation))
+    throw InputError("--operation", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send",
+                     in_quotes(flags.operation));
+  auto [measured, nccl_tests] = measured_in(flags.files, flags.operation);
+  std::int64_t most = 0, per_node = 0;
+  for (const MeasuredCollective& table : measured) {
+    most = std::max(most, table.workers);
+    if (table.nodes > 0) per_node = std::max(per_node, table.workers / table.nodes);
+  }
+  CalibrateFlags said = flags;
+  // The logs list their hosts.
+  if (said.cluster.per_node.empty() && said.cluster.cluster.empty() && per_node > 1)
+    said.cluster.per_node = std::to_string(per_node);
+  const Cluster base = base_of(said, most, nccl_tests ? "nccl" : "ring");
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
   const Calibration calibration = calibrated(base, measured);
   if (!flags.output.path.empty())
     write_output(flags.output.path, [&](std::ostream& out) { out << json_of(calibration.cluster) << '\n'; });
   if (flags.output.path != "-")
-    write_output("-", [&](std::ostream& out) { report_of(flags.output).calibration(out, calibration); });
+    write_output("-", [&](std::ostream& out) {
+      report_of(flags.output).calibration(out, calibration);
+      if (flags.explain) write_explained_fit_text(out, calibration);
+    });
   return answered;
 }
 
@@ -260,9 +293,12 @@ Action add_calibrate_flags(CLI::App& app) {
   app.add_option("--workers", flags->cluster.workers, "Devices in all (default: as measured)");
   app.add_option("--per-node", flags->cluster.per_node, "Devices per machine (default 1)");
   app.add_option("--network", flags->cluster.network, "Nominal link, for what is not measured");
-  app.add_option("--collective", flags->cluster.collective, "Algorithm that was measured (default ring)");
+  app.add_option("--collective", flags->cluster.collective,
+                 "Algorithm that was measured (default nccl for logs of nccl-tests, else ring)");
+  app.add_option("--operation", flags->operation, "Of logs that name no test: all_gather, all_to_all, ...");
   app.add_option("--name", flags->name, "Name of the calibrated cluster");
   app.add_option("-o,--output", flags->output.path, "Write the cluster or device here; - is standard output");
+  app.add_flag("--explain", flags->explain, "Of nccl: what was fitted beside where it began, and its errors by size");
   app.add_flag("--json", flags->output.json, "Write the residuals as JSON");
   return [flags] { return calibrate(*flags); };
 }

@@ -113,7 +113,8 @@ Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
         std::pair{"--slow-worker", &c.slow_worker}, std::pair{"--late-worker", &c.late_worker},
         std::pair{"--degraded-link", &c.degraded_link}, std::pair{"--jitter", &c.jitter}, std::pair{"--loss", &c.loss},
         std::pair{"--stalls", &c.stalls}, std::pair{"--rto", &c.rto}, std::pair{"--overlay", &c.overlay},
-        std::pair{"--switch", &c.aggregation}})
+        std::pair{"--switch", &c.aggregation}, std::pair{"--nccl-algo", &c.nccl_algo},
+        std::pair{"--nccl-proto", &c.nccl_proto}})
     if (!distributed && !value->empty())
       throw InputError(flag, "a cluster that it is part of", "none",
                        "give --cluster NAME, or --workers N --network 25GbE");

@@ -96,6 +96,8 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
   app.add_option("--servers", flags.servers, "Extra machines for parameter servers");
   app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
+  app.add_option("--nccl-algo", flags.nccl_algo, "What NCCL_ALGO forces, with --collective nccl: Tree, ^NVLS");
+  app.add_option("--nccl-proto", flags.nccl_proto, "What NCCL_PROTO forces, with --collective nccl: Simple, ^LL128");
   app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
   app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
   app.add_option("--degraded-link", flags.degraded_link, "One worker has this share of its link: 0.5");

@@ -47,7 +47,9 @@ set(stepcast_public_headers
   model/stepcast/cluster/device_match.hpp
   model/stepcast/cluster/fit.hpp
   model/stepcast/cluster/links_of_trace.hpp
+  model/stepcast/cluster/nccl_tuning.hpp
   model/stepcast/cluster/overlay.hpp
+  model/stepcast/cluster/size_bands.hpp
   model/stepcast/launch/launch_settings.hpp
   model/stepcast/layout/layout.hpp
   model/stepcast/layout/process_group.hpp

@@ -42,6 +42,8 @@ RANKS = [*(ROOT / f"profiles/examples/gpt-cpu-ddp-rank{rank}.pt.trace.json.gz" f
          "--workers", "4", "--network", "10GbE"]
 SWITCH = [*JOB, "--servers", "1", "--degraded-link", "0.4", "--switch", "sa_atp:0.3"]
 GRID = ["--over", "bandwidth=1Gb/s,10Gb/s"]
+NCCL = [*JOB, "--collective", "nccl"]
+UNNAMED = "unnamed.log"
 
 # Questions by verb: some in which an option matters, some in which it cannot.
 QUESTIONS = {
@@ -59,6 +61,7 @@ QUESTIONS = {
         "layout": [*DESCRIBED, "--plan", "layout(tp=2)/ddp"],
         "switch": [*SWITCH, "--plan", "ddp@sa_atp"],
         "stalls": [*JOB, "--plan", "ddp", "--stalls", "1e-6"],
+        "nccl": [*NCCL, "--plan", "ddp"],
         "placement": [*MODEL, "--devices", DEVICES, "--global-batch", "32", "--plan", "placement(devices=0+1, units=3+3)"],
     },
     "compare": {
@@ -70,6 +73,7 @@ QUESTIONS = {
         "data": JOB,
         "gpu": GPU,
         "plans": [*JOB, "--plan", "ddp", "--plan", "wfbp"],
+        "nccl": NCCL,
         "switch": [*SWITCH, "--plan", "ddp@sa_atp", "--plan", "wfbp@sa_atp"],
         "tuned": [*JOB, "--tune"],
         "shipped": SHIPPED,
@@ -83,6 +87,7 @@ QUESTIONS = {
         "damaged": DAMAGED,
         "data": JOB,
         "gpu": GPU,
+        "nccl": NCCL,
         "shipped": SHIPPED,
         "alone": ALONE,
         "described": DESCRIBED,
@@ -98,6 +103,7 @@ QUESTIONS = {
         "data": [*JOB, "--over", "latency=1us,1ms"],
         "gpu": [*GPU, "--plan", "ddp", *GRID],
         "one": [*JOB, "--plan", "wfbp", *GRID],
+        "nccl": [*NCCL, "--plan", "ddp", *GRID],
         "switch": [*SWITCH, "--plan", "ddp@sa_atp", *GRID],
         "shipped": [*SHIPPED, "--plan", "ddp", *GRID],
         "layout": [*DESCRIBED, "--plan", "layout(tp=2)/ddp", *GRID],
@@ -109,6 +115,7 @@ QUESTIONS = {
         "damaged": DAMAGED,
         "gpu": GPU,
         "alone": ALONE,
+        "nccl": [*NCCL, "--no-validation"],
         "layout": [*JOB, "--no-validation", "--plan", "layout(zero=1)/ddp"],
     },
     "replay": {"traced": [TRACE], "damaged": ["damaged.json"], "kernels": [KERNEL_TRACE]},
@@ -123,6 +130,7 @@ QUESTIONS = {
         "data": ["step.json", "--what", "faster_device(by=2)"],
         "cluster": [*JOB, "--what", "faster_device(by=2)"],
         "gpu": [*GPU, "--what", "faster_device(by=2)"],
+        "nccl": [*NCCL, "--plan", "ddp", "--what", "faster_device(by=2)"],
         "input": ["step.json", "--what", "input(cache=0.5)", "--input", SLOW],
         "other": ["step.json", "--what", "batch(to=64)", "--other-batch", "batch.json", "--other-samples", "32"],
         "servers": [*JOB, "--plan", "wfbp_ps", "--servers", "1", "--what", "faster_device(by=2)"],
@@ -132,6 +140,7 @@ QUESTIONS = {
     "export": {"traced": [TRACE, "--output", "out"], "damaged": ["damaged.json", "--output", "out"]},
     "calibrate": {
         "links": [RING],
+        "log": [UNNAMED],
         "steps": ["--steps", "steps.csv", "--start", "a100-sxm4-80gb", "--workers", "8", "--per-node", "4",
                   "--network", "100GbE"],
         "jobs": ["--steps", "jobs.csv", "--workers", "8", "--per-node", "4", "--network", "100GbE"],
@@ -153,6 +162,7 @@ VALUES = {
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
     "--cluster": ["16x4-a100-100gbe"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
     "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],
+    "--nccl-algo": ["Tree"], "--nccl-proto": ["Simple"], "--operation": ["broadcast"],
     "--slow-worker": ["1.3"], "--late-worker": ["5 ms"], "--degraded-link": ["0.5"], "--jitter": ["0.05"],
     "--switch": ["sa_atp:0.6"], "--input": [SLOW, STORAGE], "--faster-compute": ["2"], "--timeline": ["written"],
     "--output": ["written"], "--plot": ["written"], "--html": ["written"], "--allow": ["lossy"],
@@ -184,6 +194,7 @@ MAY_BE_UNUSED = {
     ("compare", "--tune", "alone"): "one device sends nothing, whatever the option",
     ("report", "--search", "alone"): "one device sends nothing, whatever the option",
     ("report", "--no-validation", "layout"): "given already",
+    ("report", "--no-validation", "nccl"): "given already",
     ("report", "--no-validation", "ranks"): "given already",
     ("predict", "--recorded", "recorded"): "given already",
     ("whatif", "--recorded", "*"): "edits of recorded tasks are written in another way than what-ifs, and each refused for the other",
@@ -298,6 +309,11 @@ def inputs(program: pathlib.Path, folder: pathlib.Path) -> None:
     sizes = (1e3, 1e5, 1e6, 1e7, 1e8)
     (folder / RING).write_text("workers,bytes,time_us\n" + "\n".join(
         f"{p},{m},{2 * (p - 1) * 30 + 2 * (p - 1) / p * m / 1.25e3}" for p in (4, 8) for m in sizes))
+    ranks = "".join(f"#  Rank {r:2} Group  0 Pid 1 on node-{r // 4} device {r % 4} [0x00] GPU\n" for r in range(8))
+    rows_of_log = "".join(f"{m:12.0f} {m / 4:12.0f} float sum -1 {50 + m / 1e4:.2f} {m / (5e4 + m / 10):.2f} "
+                          f"{1.75 * m / (5e4 + m / 10):.2f} 0\n" for m in (1024, 65536, 1 << 20, 1 << 26, 1 << 30))
+    (folder / UNNAMED).write_text(f"# nThread 1 nGpus 1\n# Using devices\n{ranks}# size count type redop root time algbw "
+                                  f"busbw #wrong\n{rows_of_log}")
     header = "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor parallelism,"
     layouts = [(1, 1, 8), (2, 1, 4), (4, 1, 2), (8, 1, 1), (1, 2, 4), (2, 2, 2), (1, 4, 2), (4, 2, 1)]
     rows = ""

@@ -56,6 +56,13 @@ CostLine broken_form(const Cluster& cluster) {
 }
 
 template <const CollectiveAlgorithm& original>
+CostLines broken_choices(const Cluster& cluster, Operation op) {
+  CostLines lines = original.choices(cluster, op);
+  for (CostLine& line : lines.line) line = {line.start_up * factor, line.seconds_per_byte * factor};
+  return lines;
+}
+
+template <const CollectiveAlgorithm& original>
 void add_mutations(CollectiveAlgorithm& entry, std::vector<Mutation>& out) {
   const auto add = [&]<Form CollectiveAlgorithm::*form>(const char* part) {
     if (!(entry.*form)) return;
@@ -64,11 +71,13 @@ void add_mutations(CollectiveAlgorithm& entry, std::vector<Mutation>& out) {
                    swap_of(entry.*form, &broken_form<original, form>)});
   };
   add.template operator()<&CollectiveAlgorithm::all_reduce>("all_reduce");
-  add.template operator()<&CollectiveAlgorithm::other_all_reduce>("all_reduce, second form");
   add.template operator()<&CollectiveAlgorithm::reduce_scatter>("reduce_scatter");
   add.template operator()<&CollectiveAlgorithm::all_gather>("all_gather");
   add.template operator()<&CollectiveAlgorithm::broadcast>("broadcast");
   add.template operator()<&CollectiveAlgorithm::all_to_all>("all_to_all");
+  if (entry.choices)
+    out.push_back(
+        {"collective " + std::string(entry.name) + ": choices", {}, swap_of(entry.choices, &broken_choices<original>)});
 }
 
 // ---- strategies and modifiers ----

@@ -4,6 +4,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_job.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/prediction/alike.hpp>
@@ -436,7 +437,7 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& pri
     out.warnings.push_back(
         counted(prices.neighbours, "of its collectives is", "of its collectives are") +
         " among some of the workers, which are taken to be neighbours, within a machine if they fit");
-  if (cluster.relative_error == 0 && cluster.workers() > 1)
+  if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     out.warnings.push_back("cluster '" + cluster.name +
                            "' has no fitted error: the interval does not include that of its links");
   const auto computes_slower = [](const SlowWorkers& w) { return w.compute_factor != 1 || w.delay > Seconds(0); };
@@ -483,7 +484,7 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   out.breakdown.exposed_communication = out.iteration - out.breakdown.compute;
   out.breakdown.hidden_communication = std::max(Seconds(0), slowest->sent - out.breakdown.exposed_communication);
   const double exposed = out.breakdown.exposed_communication.value(), all = out.iteration.value();
-  const double of_links = cluster.relative_error * exposed;
+  const double of_links = relative_error_of(cluster) * exposed;
   const double of_change = residual_of_change * std::abs((out.iteration - job.step()).value());
   const double of_model = std::hypot(residual_of_model, job.replay_error) * all;
   const Seconds half(normal_p90 * std::hypot(of_links, of_change, of_model));

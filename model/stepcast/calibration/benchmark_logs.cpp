@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace stepcast {
@@ -76,37 +77,62 @@ class Points {
 
 // --- nccl-tests -----------------------------------------------------------------------------------------------------
 
-/// "[1,0]<stdout>:text" of mpirun --tag-output, also with a host name or a time in front of it -> "text".
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// "[1,0]<stdout>:text" of mpirun --tag-output, also with a host name or a time in front of it, and "3: text" of srun
+/// --label -> "text".
 std::string_view without_prefix(std::string_view line) {
   const auto tag = line.find(">:");
   if (!line.empty() && line.front() == '[' && tag != std::string_view::npos) line.remove_prefix(tag + 2);
+  const auto digits = std::find_if_not(line.begin(), line.end(), is_digit) - line.begin();
+  if (digits > 0 && line.substr(static_cast<std::size_t>(digits)).starts_with(": "))
+    line.remove_prefix(static_cast<std::size_t>(digits) + 2);
   const auto start = line.find_first_not_of(" \t");
   return start == std::string_view::npos ? std::string_view() : line.substr(start);
 }
 
-/// "all_reduce_perf" anywhere in the line -> "all_reduce"; empty if no test is named.
-std::string test_named_in(std::string_view line) {
-  static constexpr std::pair<std::string_view, std::string_view> tests[] = {
-      {"all_reduce_perf", "all_reduce"}, {"all_gather_perf", "all_gather"}, {"reduce_scatter_perf", "reduce_scatter"},
-      {"broadcast_perf", "broadcast"},   {"alltoall_perf", "all_to_all"},   {"sendrecv_perf", "send"}};
-  for (const auto& [name, operation] : tests) {
-    if (line.find(name) != std::string_view::npos) return std::string(operation);
-  }
+/// Of a table of numbers; messages of launchers and libraries may stand between its lines.
+bool is_row(std::string_view line) {
+  const std::string_view first = line.substr(0, line.find_first_of(" \t"));
+  return !first.empty() && std::all_of(first.begin(), first.end(), is_digit);
+}
+
+struct TestName {
+  std::string_view name, operation;
+};
+constexpr TestName tests[] = {{"all_reduce", "all_reduce"},         {"all_gather", "all_gather"},
+                              {"reduce_scatter", "reduce_scatter"}, {"broadcast", "broadcast"},
+                              {"alltoall", "all_to_all"},           {"sendrecv", "send"},
+                              {"allreduce", "all_reduce"},          {"allgather", "all_gather"},
+                              {"reducescatter", "reduce_scatter"},  {"all_to_all", "all_to_all"}};
+
+/// The operation whose test is named in the text, with `ending` behind it: "all_reduce_perf" anywhere -> "all_reduce";
+/// empty if there is none.
+std::string test_named_in(std::string_view text, std::string_view ending) {
+  for (const auto& [name, operation] : tests)
+    if (text.find(std::string(name) + std::string(ending)) != std::string_view::npos) return std::string(operation);
   return {};
+}
+
+/// "alltoall" and "sendrecv" as our operations are called; other words stay.
+std::string operation_of_cell(const std::string& cell) {
+  for (const auto& [name, operation] : tests)
+    if (name == cell) return std::string(operation);
+  return cell;
 }
 
 class NcclTestsReader {
  public:
-  explicit NcclTestsReader(std::string_view source) : source_(source) {}
+  NcclTestsReader(std::string_view source, std::string_view assumed) : source_(source), assumed_(assumed) {}
 
   std::vector<MeasuredCollective> read(std::string_view text) {
     for (Lines lines(text); lines.next();) {
       const std::string_view line = without_prefix(lines.line);
       if (line.empty()) continue;
-      if (const std::string test = test_named_in(line); !test.empty()) operation_ = test;
+      if (const std::string test = test_named_in(line, "_perf"); !test.empty()) operation_ = test;
       if (line.front() == '#') {
         comment(words_of(line.substr(1)));
-      } else if (time_column_ && std::isdigit(static_cast<unsigned char>(line.front()))) {
+      } else if (time_column_ && is_row(line)) {
         row(words_of(line), place(source_, lines.number));
       }
     }
@@ -125,8 +151,12 @@ class NcclTestsReader {
       // The head of a run: a table may follow with other ranks than the last one.
       finish();
       ranks_ = 0;
+      hosts_.clear();
+      if (words[0] == "nThread") per_process_ = count_after(words, "nThread") * count_after(words, "nGpus");
     } else if (words[0] == "Rank" && words.size() > 1) {
       ++ranks_;
+      const auto on = std::find(words.begin(), words.end(), "on");
+      if (on != words.end() && on + 1 != words.end()) hosts_.emplace(*(on + 1));
     } else if (words[0] == "size" && words.size() > 4) {
       finish();
       const auto time = std::find(words.begin(), words.end(), "time");
@@ -142,10 +172,8 @@ class NcclTestsReader {
       throw InputError(where, std::to_string(columns_) + " columns", std::to_string(words.size()),
                        "the log is cut off or mixed up");
     }
-    if (operation_.empty() && words[3] == "none") {
-      throw InputError(where, "a log that names its test, such as 'all_gather_perf'", "a table without a reduction",
-                       "add a line '# all_gather_perf'");
-    }
+    if (points_.empty()) first_row_ = where, sums_ = words.size() > 3 && words[3] != "none";
+    if (*time_column_ + 2 < words.size()) rate_ = words[*time_column_ + 1], bus_rate_ = words[*time_column_ + 2];
     points_.add(positive_number(words[0], where + " column size"),
                 positive_number(words[*time_column_], where + " column time") * 1e-6);
   }
@@ -153,8 +181,11 @@ class NcclTestsReader {
   void finish() {
     if (!points_.empty()) {
       MeasuredCollective table;
-      if (!operation_.empty()) table.operation = operation_;
+      table.operation = operation_of_table();
       table.workers = ranks_;
+      const auto hosts = static_cast<std::int64_t>(hosts_.size());
+      if (hosts > 0 && ranks_ % hosts == 0) table.nodes = hosts;
+      table.devices_per_process = std::max<std::int64_t>(1, std::min(per_process_, ranks_));
       points_.move_to(table);
       table.provenance = "nccl-tests log " + std::string(source_) + ", out of place";
       tables_.push_back(std::move(table));
@@ -162,9 +193,39 @@ class NcclTestsReader {
     time_column_.reset();
   }
 
-  std::string_view source_;
-  std::string operation_;
-  std::int64_t ranks_ = 0;
+  /// The number behind a word of the head, 1 if it is not there.
+  static std::int64_t count_after(const std::vector<std::string_view>& words, std::string_view name) {
+    const auto at = std::find(words.begin(), words.end(), name);
+    const bool said = at != words.end() && at + 1 != words.end() && is_row(*(at + 1)) && (at + 1)->size() < 7;
+    return said ? std::max<std::int64_t>(1, integer_of(*(at + 1), std::string(source_of_head), 0, 1'000'000)) : 1;
+  }
+
+  /// The test that the log names; else the one that the caller says, that the file's name says, or that follows from
+  /// bus bandwidth over bandwidth: 2(P-1)/P of an all-reduce, (P-1)/P of a reduce-scatter.
+  [[nodiscard]] std::string operation_of_table() const {
+    if (!operation_.empty()) return operation_;
+    if (!assumed_.empty()) return std::string(assumed_);
+    const std::string_view name = source_.substr(source_.find_last_of('/') + 1);
+    if (const std::string test = test_named_in(name, ""); !test.empty()) return test;
+    if (!sums_)
+      throw InputError(first_row_, "a log that names its test, such as 'all_gather_perf'",
+                       "a table without a reduction", "say it by --operation all_gather");
+    return ranks_ > 1 && bus_over_rate() < 0.999 ? "reduce_scatter" : "all_reduce";
+  }
+
+  /// Of the last row, whose numbers have the most digits.
+  [[nodiscard]] double bus_over_rate() const {
+    const double rate = number_of(rate_, first_row_), bus = number_of(bus_rate_, first_row_);
+    return rate > 0 ? bus / rate : 1;
+  }
+
+  static constexpr std::string_view source_of_head = "the head of the log";
+  std::string_view source_, assumed_;
+  std::string operation_, first_row_;
+  std::string rate_{"0"}, bus_rate_{"0"};  ///< of the last row
+  bool sums_ = true;
+  std::int64_t ranks_ = 0, per_process_ = 1;
+  std::set<std::string, std::less<>> hosts_;
   std::size_t columns_ = 0;
   std::optional<std::size_t> time_column_;  ///< set while inside a table
   Points points_;
@@ -200,7 +261,7 @@ std::optional<double> size_unit(const std::vector<std::string>& words) {
 
 struct Columns {
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
-  std::size_t size = none, time = none, operation = none, workers = none;
+  std::size_t size = none, time = none, operation = none, workers = none, nodes = none;
   double size_unit = 1, time_unit = 1;
   std::vector<std::size_t> setting;  ///< what else tells one experiment from another: link, network, pin mode
   char separator = ',';
@@ -223,6 +284,8 @@ Columns columns_of(std::string_view header, const std::string& where) {
       c.operation = i;
     } else if (any_of(words, {"world", "workers", "ranks", "gpus", "nranks"}) && words.size() == 1) {
       c.workers = i;
+    } else if (any_of(words, {"nodes", "hosts", "machines"}) && words.size() == 1) {
+      c.nodes = i;
     } else if (any_of(words, {"link", "network", "pin"})) {
       c.setting.push_back(i);
     }
@@ -237,8 +300,9 @@ Columns columns_of(std::string_view header, const std::string& where) {
 
 }  // namespace
 
-std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source) {
-  return NcclTestsReader(source).read(text);
+std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
+                                                          std::string_view assumed) {
+  return NcclTestsReader(source, assumed).read(text);
 }
 
 std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source) {
@@ -259,13 +323,19 @@ std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::s
     }
     const auto column = [&](std::size_t i) { return where + " column " + columns->names[i]; };
     MeasuredCollective row;
-    if (columns->operation != Columns::none) row.operation = fields[columns->operation];
+    if (columns->operation != Columns::none) row.operation = operation_of_cell(fields[columns->operation]);
     if (columns->workers != Columns::none) {
       row.workers = integer_of(fields[columns->workers], column(columns->workers), 1, 100'000'000);
     }
+    if (columns->nodes != Columns::none) {
+      row.nodes = integer_of(fields[columns->nodes], column(columns->nodes), 1, 100'000'000);
+      if (row.workers > 0 && row.workers % row.nodes != 0)
+        throw InputError(column(columns->nodes), "machines of equally many workers", fields[columns->nodes]);
+    }
     std::string settings;
     for (const std::size_t i : columns->setting) { settings += ", " + columns->names[i] + " " + fields[i]; }
-    const std::string key = row.operation + "\n" + std::to_string(row.workers) + "\n" + settings;
+    const std::string key =
+        row.operation + "\n" + std::to_string(row.workers) + "\n" + std::to_string(row.nodes) + "\n" + settings;
     const auto [group, fresh] = groups.try_emplace(key, tables.size(), Points());
     if (fresh) {
       row.provenance = std::string(source) + settings;

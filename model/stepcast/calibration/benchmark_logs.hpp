@@ -10,11 +10,14 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
-/// All tables of an nccl-tests log (out-of-place times; lines may carry an "[1,0]<stdout>:" prefix), one a table.
-/// Throws InputError when there is none.
-[[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source);
+/// All tables of an nccl-tests or rccl-tests log (out-of-place times; lines may carry the prefixes of launchers and
+/// have messages between them), one a table, with ranks, hosts and devices of a process where the log lists them.
+/// `assumed`: the operation of a log that names no test. Throws InputError when there is no table, naming the line of a
+/// bad one.
+[[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
+                                                                        std::string_view assumed = {});
 /// CSV with the columns size/bytes and time (unit in the header: time_s, ms_median, time_us, ...), and optionally op,
-/// world/workers. Throws InputError naming line and column.
+/// world/workers, nodes. Throws InputError naming line and column.
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source);
 
 }  // namespace stepcast

@@ -1,11 +1,19 @@
 // Calibration: the two links of a cluster from measured all-reduces.
+#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/calibration.hpp>
+#include <stepcast/calibration/nccl_fit.hpp>
+#include <stepcast/cluster/carried.hpp>
+#include <stepcast/cluster/size_bands.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <initializer_list>
+#include <map>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -23,9 +31,10 @@ struct Fitting {
     for (std::size_t t = 0; t < tables.size(); ++t) {
       Cluster cluster = clusters[t];
       change(cluster);
+      const CostLines lines = algorithm->lines(cluster, Operation::all_reduce);
       double sum = 0;
       for (std::size_t i = 0; i < tables[t]->sizes.size(); ++i) {
-        const double r = algorithm->all_reduce_time(cluster, tables[t]->sizes[i]) / tables[t]->times[i] - 1;
+        const double r = lines(tables[t]->sizes[i]) / tables[t]->times[i] - 1;
         sum += r * r;
       }
       total += sum / static_cast<double>(tables[t]->sizes.size());
@@ -124,6 +133,92 @@ void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
   if (between.tables.empty()) result.notes.push_back("no table across machines: the network link is the one given");
 }
 
+/// Tables of the same operation and machines as one: the median of each size.
+std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> tables, const Cluster& machines) {
+  struct Points {
+    MeasuredCollective first;
+    std::map<Bytes, std::vector<double>> times;
+    std::size_t sources = 0;
+  };
+  std::vector<Points> groups;
+  for (const MeasuredCollective& t : tables) {
+    const auto same = [&](const Points& p) {
+      return p.first.operation == t.operation && p.first.workers == t.workers &&
+             nodes_of(p.first, machines) == nodes_of(t, machines) &&
+             p.first.devices_per_process == t.devices_per_process;
+    };
+    auto group = std::find_if(groups.begin(), groups.end(), same);
+    if (group == groups.end()) group = groups.insert(groups.end(), Points{t, {}, 0});
+    for (std::size_t i = 0; i < t.sizes.size(); ++i) group->times[t.sizes[i]].push_back(t.times[i].value());
+    ++group->sources;
+  }
+  std::vector<MeasuredCollective> all;
+  for (Points& group : groups) {
+    MeasuredCollective& table = all.emplace_back(std::move(group.first));
+    table.sizes.clear();
+    table.times.clear();
+    for (const auto& [size, times] : group.times) {
+      table.sizes.push_back(size);
+      table.times.emplace_back(quantile(times, 0.5));
+    }
+    if (group.sources > 1) table.provenance += ", median of " + std::to_string(group.sources) + " tables";
+  }
+  return all;
+}
+
+/// Root mean square of the forms' errors in each band, "12 % to 8 KiB, ...".
+std::string residual_text(const std::vector<Calibration::Entry>& entries) {
+  std::array<double, size_band_count> sums{}, counts{};
+  for (const Calibration::Entry& e : entries)
+    for (std::size_t i = 0; i < e.by_links.size(); ++i) {
+      const double r = e.by_links[i] / e.measured.times[i] - 1;
+      sums[size_band_of(e.measured.sizes[i])] += r * r;
+      ++counts[size_band_of(e.measured.sizes[i])];
+    }
+  std::string text;
+  for (std::size_t b = 0; b < size_band_count; ++b)
+    if (counts[b] > 0)
+      add_to_list(text, percent(std::sqrt(sums[b] / counts[b])) + " " + std::string(size_band_names[b]));
+  return text;
+}
+
+/// What an algorithm says of a table's operation on the machines that it was measured on; none where it says nothing.
+CostLines forms_of(const MeasuredCollective& m, const Cluster& cluster, const CollectiveAlgorithm& algorithm) {
+  const std::optional<Operation> operation = operation_of(m.operation);
+  if (!operation) return CostLines::none();
+  return algorithm.lines(bare_machines(cluster, m.workers, nodes_of(m, cluster)), *operation);
+}
+
+/// Every operation, at any counts, by the forms of `nccl`; what they miss stays in the tables, which are carried on.
+void fit_library(Calibration& result, const CollectiveAlgorithm& algorithm) {
+  Cluster& cluster = result.cluster;
+  std::vector<MeasuredCollective> tables;
+  bool inside = false, between = false;
+  for (const Calibration::Entry& entry : result.entries) {
+    const MeasuredCollective& m = entry.measured;
+    if (m.workers < 2 || forms_of(m, cluster, algorithm).count == 0) continue;
+    (nodes_of(m, cluster) > 1 ? between : inside) = true;
+    tables.push_back(m);
+  }
+  if (tables.empty()) throw InputError("calibrate", "a measured collective of at least 2 workers", "none");
+  cluster = fitted_nccl(std::move(cluster), tables);
+  for (Calibration::Entry& entry : result.entries) {
+    const MeasuredCollective& m = entry.measured;
+    if (m.workers < 2) continue;
+    const CostLines lines = forms_of(m, cluster, algorithm);
+    for (std::size_t i = 0; i < m.sizes.size() && lines.count > 0; ++i) entry.by_links.push_back(lines(m.sizes[i]));
+  }
+  forget(cluster, {"inside:", "network:", "nccl:"});
+  const std::string by = "fitted with nccl to " + counted(static_cast<std::int64_t>(tables.size()), "measured table");
+  if (inside) cluster.provenance.push_back("inside: " + by);
+  else if (cluster.devices_per_node > 1)
+    result.notes.push_back("no table within one machine: what is said of the link inside is typical of others");
+  if (between) cluster.provenance.push_back("network: " + by);
+  else result.notes.push_back("no table across machines: the network link is the one given");
+  cluster.provenance.push_back("nccl: " + by + "; rms residual of the forms " + residual_text(result.entries) +
+                               "; the tables carry it on to other counts");
+}
+
 }  // namespace
 
 Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured) {
@@ -133,7 +228,9 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
   if (!algorithm || !algorithm->all_reduce) {
     throw InputError("calibrate", "an algorithm with an all-reduce", in_quotes(base.all_reduce));
   }
-  for (MeasuredCollective table : measured) {
+  std::vector<MeasuredCollective> all(measured.begin(), measured.end());
+  if (algorithm->carries) all = merged(all, base);
+  for (MeasuredCollective& table : all) {
     if (table.workers == 0) {
       table.workers = base.workers();
       result.notes.push_back(table.provenance + ": number of workers not stated, taken as " +
@@ -157,21 +254,30 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
   result.cluster = std::move(base);
   // The fit says which form it used and how wrong it is.
   forget(result.cluster, {"all-reduce:", "relative error:", "relative_error:"});
-  fit_links(result, *algorithm);
+  if (algorithm->carries) fit_library(result, *algorithm);
+  else fit_links(result, *algorithm);
 
   double sum = 0;
   std::size_t n = 0;
   for (Calibration::Entry& entry : result.entries) {
     const MeasuredCollective& m = entry.measured;
-    std::erase_if(result.cluster.tables,
-                  [&](const MeasuredCollective& t) { return t.operation == m.operation && t.workers == m.workers; });
+    std::erase_if(result.cluster.tables, [&](const MeasuredCollective& t) {
+      return t.operation == m.operation && t.workers == m.workers &&
+             nodes_of(t, result.cluster) == nodes_of(m, result.cluster);
+    });
     result.cluster.tables.push_back(m);
+    if (algorithm->carries) {
+      const double error = interpolation_error(m);
+      sum += error * error, ++n;
+      continue;
+    }
     if (m.operation != "all_reduce" || m.workers < 2) continue;
     const Cluster sized = *resized(result.cluster, m.workers);
+    const CostLines lines = algorithm->lines(sized, Operation::all_reduce);
     // A cluster that uses its tables errs as interpolation does; one that uses closed forms, as those do.
     const double interpolation = from_table ? interpolation_error(m) : 0;
     for (std::size_t i = 0; i < m.sizes.size(); ++i, ++n) {
-      entry.by_links.push_back(algorithm->all_reduce_time(sized, m.sizes[i]));
+      entry.by_links.push_back(lines(m.sizes[i]));
       const double r = from_table ? interpolation : entry.by_links[i] / m.times[i] - 1;
       sum += r * r;
     }

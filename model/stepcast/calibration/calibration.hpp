@@ -11,8 +11,9 @@
 //
 // Latency and bandwidth of the link inside a machine and of the one between machines are those with which the closed
 // forms of the cluster's algorithm come nearest to all measured sizes (least squares on the relative error). The
-// measured tables stay in the cluster as well. Example: tables of 2 and 16 workers on machines of 8 devices give both
-// links. Not modelled: links that differ from machine to machine.
+// measured tables stay in the cluster as well. The algorithm `nccl` is fitted to all operations at all counts at once
+// (nccl_fit.hpp); tables of one operation on one count become one, the median of each size. Example: tables of 2 and 16
+// workers on machines of 8 devices give both links. Not modelled: links that differ from machine to machine.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/fit.hpp>
 
@@ -27,14 +28,16 @@ struct Calibration {
   struct Entry {
     MeasuredCollective measured;
     Fit fit;
-    /// What the fitted links say, one time a size; empty for all but all-reduces of two workers or more.
+    /// What the fitted links say, one time a size; empty for one worker, and for all but all-reduces unless the
+    /// algorithm is `nccl`.
     std::vector<Seconds> by_links{};
   };
   std::vector<Entry> entries;  ///< one per table, with residuals
   std::vector<std::string> notes;
 };
-/// Fits the links of `base` (its nodes, devices per node and names are kept) to measured all-reduces of one or several
-/// world sizes with the cluster's algorithm ("table": with the ring). What `provenance` says of a replaced number goes.
+/// Fits the links of `base` (its nodes, devices per node and names are kept) to measured all-reduces (`nccl`: any
+/// operations) of one or several world sizes with the cluster's algorithm ("table": with the ring). What `provenance`
+/// says of a replaced number goes.
 [[nodiscard]] Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured);
 
 }  // namespace stepcast

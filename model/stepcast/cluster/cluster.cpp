@@ -2,10 +2,11 @@
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
-#include <stepcast/cluster/goodput.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/cluster/transport.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -115,17 +116,36 @@ void check_transport(const Place& place, const Transport& t) {
     if (count < 1 || count > 1000) place.at(key).refuse("a whole number from 1 to 1000", std::to_string(count));
 }
 
-bool is_operation(std::string_view name) {
-  for (std::size_t i = 0; i < operation_count; ++i) {
-    if (name_of(static_cast<Operation>(i)) == name) return true;
-  }
-  return false;
+void check_nccl(const Place& place, const NcclTuning& t) {
+  const std::pair<const char*, double> factors[] = {{"launch", t.launch},
+                                                    {"simple_hop", t.simple_hop},
+                                                    {"ll", t.ll},
+                                                    {"ll_between", t.ll_between},
+                                                    {"ll128", t.ll128},
+                                                    {"tree", t.tree},
+                                                    {"all_to_all", t.all_to_all},
+                                                    {"send", t.send}};
+  for (const auto& [key, factor] : factors)
+    if (!(factor >= 1e-3 && factor <= 1e3)) place.at(key).refuse("a factor from 0.001 to 1000", std::to_string(factor));
+  for (const auto& [key, share] : {std::pair{"nvls", t.nvls}, std::pair{"collnet", t.collnet}})
+    if (!(share >= 0 && share <= 100)) place.at(key).refuse("a share from 0 (none) to 100", std::to_string(share));
+  check_not_negative(place.at("peer"), t.peer, "a time");
+  const auto name_of_list = [&](std::string_view key) {
+    return std::string(place.source) + "#" + place.at(key).pointer;
+  };
+  static_cast<void>(nccl_algorithms_of(t.algo, name_of_list("NCCL_ALGO")));
+  static_cast<void>(nccl_protocols_of(t.proto, name_of_list("NCCL_PROTO")));
 }
 
 void check_table(const Place& place, const MeasuredCollective& table) {
-  if (!is_operation(table.operation))
+  if (!operation_of(table.operation))
     place.at("operation").refuse("an operation such as 'all_reduce'", in_quotes(table.operation));
   check_count(place.at("workers"), table.workers, 1);
+  check_count(place.at("devices_per_process"), table.devices_per_process, 1);
+  if (table.nodes != 0) check_count(place.at("nodes"), table.nodes, 1);
+  if (table.nodes > table.workers || (table.nodes > 0 && table.workers % table.nodes != 0))
+    place.at("nodes").refuse("machines of equally many devices, " + std::to_string(table.workers) + " in all",
+                             std::to_string(table.nodes));
   if (table.sizes.empty()) place.at("sizes_bytes").refuse("at least one size", "none");
   if (table.sizes.size() != table.times.size()) {
     place.at("times_s").refuse(std::to_string(table.sizes.size()) + " times, one for each size",
@@ -168,6 +188,7 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_not_negative(top.at("message_overhead"), cluster.message_overhead, "a time");
   check_algorithm(top.at("all_reduce"), cluster.all_reduce);
   for (std::size_t i = 0; i < cluster.tables.size(); ++i) check_table(top.at("tables").at(i), cluster.tables[i]);
+  check_nccl(top.at("nccl"), cluster.nccl);
   const Place contention = top.at("contention");
   check_factor(contention.at("inside_under_compute"), cluster.contention.inside_under_compute);
   check_factor(contention.at("network_under_compute"), cluster.contention.network_under_compute);
@@ -227,6 +248,8 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
                         std::to_string(per_node) + " devices each"};
   }
   const std::int64_t nodes_before = cluster.nodes;
+  // Tables keep the machines that they were measured on.
+  for (MeasuredCollective& table : cluster.tables) table.nodes = nodes_of(table, cluster);
   cluster.devices_per_node = std::min(workers, per_node);
   cluster.nodes = workers / cluster.devices_per_node;
   // A smaller cluster keeps the stragglers that fit in.

@@ -23,6 +23,7 @@
 // Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
+#include <stepcast/cluster/nccl_tuning.hpp>
 #include <stepcast/cluster/overlay.hpp>
 
 #include <cstdint>
@@ -45,6 +46,8 @@ struct MeasuredCollective {
   std::vector<Bytes> sizes;  ///< full buffer per worker
   std::vector<Seconds> times;
   std::string provenance;
+  std::int64_t nodes = 0;  ///< machines that they were on; 0: as many as the cluster has for so many workers
+  std::int64_t devices_per_process = 1;  ///< of the benchmark: several are launched on one after the other
 };
 
 /// How much tasks slow one another down while they overlap; 1 = not at all. Calibrated, not universal.
@@ -131,6 +134,7 @@ struct Cluster {
   Seconds message_overhead;            ///< host cost of launching (and negotiating) one collective or message
   std::string all_reduce = "ring";     ///< where no table fits: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;
+  NcclTuning nccl;  ///< what the algorithm `nccl` reaches of its links
   Contention contention;
   std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
   std::optional<OverlayNetwork> overlay;   ///< who mixes models with whom, over which network (strategy overlay)
@@ -153,7 +157,8 @@ struct Cluster {
 [[nodiscard]] const std::vector<Cluster>& shipped_clusters();
 [[nodiscard]] const Cluster* shipped_cluster(std::string_view name);
 /// The same cluster with another number of devices: whole nodes when `workers` > devices_per_node (else Inapplicable
-/// unless divisible), part of one node below. Tables of other world sizes stay and are used where they match.
+/// unless divisible), part of one node below. Tables of other world sizes stay and are used where they match, or where
+/// the algorithm carries them on.
 [[nodiscard]] Answer<Cluster> resized(Cluster cluster, std::int64_t workers);
 /// A cluster from flags: `network` is a bandwidth ("25 Gb/s", "10GbE") or the name of a shipped cluster's network.
 [[nodiscard]] Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network);

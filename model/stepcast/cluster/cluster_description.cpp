@@ -7,6 +7,7 @@
 #include <stepcast/cluster/links_of_trace.hpp>
 
 #include <cctype>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -139,6 +140,25 @@ void set_collective(Cluster& cluster, const std::string& name) {
   if (!cost) throw InputError("--collective", "an algorithm for this cluster", in_quotes(name), cost.reason());
 }
 
+/// What NCCL's environment variables would force.
+void force_nccl(Cluster& cluster, const ClusterDescription& said) {
+  for (const auto& [flag, text, list] : {std::tuple{"--nccl-algo", &said.nccl_algo, &NcclTuning::algo},
+                                         std::tuple{"--nccl-proto", &said.nccl_proto, &NcclTuning::proto}}) {
+    if (text->empty()) continue;
+    if (cluster.all_reduce != "nccl")
+      throw InputError(flag, "the algorithm nccl, which it is about", in_quotes(cluster.all_reduce),
+                       "give --collective nccl");
+    static_cast<void>(list == &NcclTuning::algo ? nccl_algorithms_of(*text, flag) : nccl_protocols_of(*text, flag));
+    cluster.nccl.*list = *text;
+    // What was measured ran by the library's own choice.
+    cluster.tables.clear();
+  }
+  if ((said.nccl_algo + said.nccl_proto).empty()) return;
+  if (const Answer<CommunicationCost> cost = communication_cost(cluster); !cost)
+    throw InputError(said.nccl_algo.empty() ? "--nccl-proto" : "--nccl-algo", "something that runs here",
+                     in_quotes(said.nccl_algo.empty() ? said.nccl_proto : said.nccl_algo), cost.reason());
+}
+
 /// With the messages of the command line.
 Cluster described_cluster(const ClusterDescription& said, const std::optional<Cluster>& base) {
   Cluster cluster = base || !said.cluster.empty() ? cluster_of_name(said, base) : cluster_of_links(said);
@@ -149,6 +169,7 @@ Cluster described_cluster(const ClusterDescription& said, const std::optional<Cl
   if (!said.device_memory.empty()) cluster.device_memory = memory_of(said.device_memory, "--device-memory");
   cluster = with_disturbances(std::move(cluster), said);
   if (!said.collective.empty()) set_collective(cluster, said.collective);
+  force_nccl(cluster, said);
   return cluster;
 }
 

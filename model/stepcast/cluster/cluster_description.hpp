@@ -16,6 +16,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct ClusterDescription {
   std::string cluster{};  ///< a shipped name, or what `base` is called
   std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
+  /// What NCCL may use: "Tree", "^LL128"; of the algorithm `nccl`.
+  std::string nccl_algo{}, nccl_proto{};
   /// What is out of the ordinary: "1.3", "5 ms", "0.5", "0.05", "switchml".
   std::string slow_worker{}, late_worker{}, degraded_link{}, jitter{}, aggregation{};
   /// What the network does to packets: shares "0.001" and "1e-6", and "200 ms".

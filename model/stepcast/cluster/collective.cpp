@@ -1,5 +1,6 @@
 // Each operation gets a line from its algorithm or a table that was measured, on free links and on links under compute.
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/fit.hpp>
@@ -7,6 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace stepcast {
 
@@ -23,11 +28,27 @@ std::string_view name_of(Operation op) {
   return names[static_cast<std::size_t>(op)];
 }
 
+std::optional<Operation> operation_of(std::string_view name) {
+  for (std::size_t i = 0; i < operation_count; ++i)
+    if (name_of(static_cast<Operation>(i)) == name) return static_cast<Operation>(i);
+  return std::nullopt;
+}
+
 ServerSplit byteps_split(std::int64_t worker_machines, std::int64_t servers) {
   if (worker_machines <= 1) return {0, 0, worker_machines == 1 ? 1.0 : 0.0};
   const double n = static_cast<double>(worker_machines), s = static_cast<double>(servers);
   const double whole = n * n + s * n - 2 * s;
   return {2 * n * (n - 1) / whole, 2 * (n - 1) / whole, (n - s) / whole};
+}
+
+CostLines CollectiveAlgorithm::lines(const Cluster& cluster, Operation op) const {
+  CostLines all = choices ? choices(cluster, op) : CostLines::none();
+  if (all.count > 0) return all;
+  using LineOf = CostLine (*)(const Cluster&);
+  const LineOf forms[] = {all_reduce, reduce_scatter, all_gather, broadcast, all_to_all};
+  const auto i = static_cast<std::size_t>(op);
+  if (i < std::size(forms) && forms[i]) all.add(forms[i](cluster));
+  return all;
 }
 
 // --- Tables ---------------------------------------------------------------------------------------------------------
@@ -171,8 +192,50 @@ std::array<LineOf, operation_count> forms_of(const CollectiveAlgorithm& a) {
           server_transfer, server_transfer,  server_sum,   local_stage, local_stage,  server_card};
 }
 
+/// An operation that moves nothing here (push with one machine) is not launched either.
+CostLine launched(CostLine line, Seconds overhead) { return line == CostLine{} ? line : line + CostLine{overhead, 0}; }
+
+/// Everything that may run for an operation, launched: the algorithm's choices, else its one line.
+CostLines lines_of(const CollectiveAlgorithm& a, LineOf line, const Cluster& c, Operation op, Seconds overhead) {
+  CostLines lines = a.choices ? a.choices(c, op) : CostLines::none();
+  if (lines.count == 0) lines.add(line(c));
+  for (std::size_t i = 0; i < lines.count; ++i) lines.line[i] = launched(lines.line[i], overhead);
+  return lines;
+}
+
+/// The lines that are the fastest at some size, from small sizes to large ones.
+std::vector<std::size_t> lower_envelope(const CostLines& lines) {
+  const auto& line = lines.line;
+  std::vector<std::size_t> kept;
+  std::size_t now = 0;
+  for (std::size_t i = 1; i < lines.count; ++i)
+    if (std::pair(line[i].start_up, line[i].seconds_per_byte) <
+        std::pair(line[now].start_up, line[now].seconds_per_byte))
+      now = i;
+  for (std::size_t next = now;; now = next) {
+    kept.push_back(now);
+    double first = HUGE_VAL;  // the size from which a line with more bandwidth takes over
+    for (std::size_t i = 0; i < lines.count; ++i) {
+      const double gain = line[now].seconds_per_byte - line[i].seconds_per_byte;
+      if (!(gain > 0)) continue;
+      const double from = (line[i].start_up - line[now].start_up).value() / gain;
+      if (from < first || (from == first && line[i].seconds_per_byte < line[next].seconds_per_byte))
+        first = from, next = i;
+    }
+    if (next == now) return kept;
+  }
+}
+
+CostLines chosen(const CostLines& lines, const std::vector<std::size_t>& which) {
+  CostLines some = CostLines::none();
+  for (const std::size_t i : which) some.add(lines.line[i]);
+  return some;
+}
+
 const MeasuredCollective* table_for(const Cluster& c, Operation op) {
-  const auto fits = [&](const MeasuredCollective& t) { return t.workers == c.workers() && t.operation == name_of(op); };
+  const auto fits = [&](const MeasuredCollective& t) {
+    return t.workers == c.workers() && (t.nodes == 0 || t.nodes == c.nodes) && t.operation == name_of(op);
+  };
   const auto found = std::find_if(c.tables.begin(), c.tables.end(), fits);
   return found == c.tables.end() ? nullptr : &*found;
 }
@@ -191,11 +254,11 @@ ScaledTable scaled_table_for(const Cluster& c, Operation op) {
   return {table, 1};
 }
 
-/// The least-squares line of a table.
-CostLine line_of(const ScaledTable& t) {
-  if (t.table->sizes.size() < 2) return {t.table->times.front() * t.scale, 0};
-  const CostLine line = line_fit(t.table->sizes, t.table->times).pieces.front().line;
-  return {line.start_up * t.scale, line.seconds_per_byte * t.scale};
+/// The least-squares line of a table, `scale` times as long.
+CostLine line_of(const MeasuredCollective& t, double scale) {
+  if (t.sizes.size() < 2) return {t.times.front() * scale, 0};
+  const CostLine line = line_fit(t.sizes, t.times).pieces.front().line;
+  return {line.start_up * scale, line.seconds_per_byte * scale};
 }
 
 /// The table as it would be with the slowest worker's links and with losses: measured on healthy ones, each time grows
@@ -228,6 +291,13 @@ std::string algorithm_names() {
 
 }  // namespace
 
+void CommunicationCost::measure(std::size_t i, const MeasuredCollective& table, double scale) {
+  defined_[i] = true;
+  tables_[i] = CostTable(table.sizes, table.times);
+  table_scale_[i] = scale;
+  lines_[i] = line_of(table, scale) + CostLine{overhead_, 0};
+}
+
 Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm) {
   const bool by_default = algorithm.empty();
   if (by_default) algorithm = cluster.all_reduce;
@@ -252,46 +322,40 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
   for (double& packets : cost.packets_per_byte_) packets /= cluster.transport.packet.value();
 
   const auto line_functions = forms_of(*forms);
-  for (std::size_t i = 0; i < operation_count; ++i) {
-    cost.defined_[i] = line_functions[i] != nullptr;
-    if (!line_functions[i] || alone) continue;
-    cost.lines_[i] = line_functions[i](cluster);
-    // An operation that moves nothing here (push with one machine) is not launched either.
-    if (cost.lines_[i] != CostLine{}) cost.lines_[i].start_up += cost.overhead_;
-  }
   cost.contended_ =
       !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.latency_under_compute != 1 ||
                  cluster.contention.network_under_compute != 1);
-  if (cost.contended_) {
-    cost.form_lines_ = cost.slow_lines_ = cost.lines_;
-    const Cluster slow = under_compute(cluster);
-    for (std::size_t i = 0; i < operation_count; ++i)
-      if (cost.lines_[i] != CostLine{}) cost.slow_lines_[i] = line_functions[i](slow) + CostLine{cost.overhead_, 0};
-    const bool two = forms->other_all_reduce != nullptr;
-    const auto other = [&](const Cluster& c) { return forms->other_all_reduce(c) + CostLine{cost.overhead_, 0}; };
-    cost.other_form_ = two ? other(cluster) : cost.form_lines_[0];
-    cost.other_slow_ = two ? other(slow) : cost.slow_lines_[0];
+  const Cluster slow = cost.contended_ ? under_compute(cluster) : Cluster{};
+  for (std::size_t i = 0; i < operation_count; ++i) {
+    cost.defined_[i] = line_functions[i] != nullptr;
+    if (!line_functions[i] || alone) continue;
+    const auto op = static_cast<Operation>(i);
+    cost.lines_[i] = launched(line_functions[i](cluster), cost.overhead_);
+    const CostLines all = lines_of(*forms, line_functions[i], cluster, op, cost.overhead_);
+    // A pair of devices has no algorithm of its own, unless the library does.
+    if (op == Operation::send && forms->choices) cost.lines_[i] = all.line[all.least_at(mebibytes(4))];
+    const std::vector<std::size_t> kept = lower_envelope(all);
+    cost.forms_[i] = chosen(all, kept);
+    if (cost.contended_) cost.slow_[i] = chosen(lines_of(*forms, line_functions[i], slow, op, cost.overhead_), kept);
   }
-  cost.other_lines_ = cost.lines_;
-  if (forms->other_all_reduce && !alone) {
-    cost.other_lines_[0] = forms->other_all_reduce(cluster) + CostLine{cost.overhead_, 0};
+  if (alone) return cost;
+  if (by_default && forms->carries) {
+    for (std::size_t i = 0; i < operation_count; ++i) {
+      const std::optional<MeasuredCollective> table = carried_table(cluster, static_cast<Operation>(i), *forms);
+      if (table) cost.measure(i, *table, 1);
+    }
+    return cost;
   }
-  static_assert(static_cast<std::size_t>(Operation::all_reduce) == 0);
-  if (!from_table || alone) return cost;
+  if (!from_table) return cost;
 
   if (!table_for(cluster, Operation::all_reduce)) {
     return Inapplicable{"no measured all_reduce for " + std::to_string(cluster.workers()) +
                         " workers (measured: " + worker_counts(cluster) + "); name an algorithm, e.g. @ring"};
   }
   for (std::size_t i = 0; i < operation_count; ++i) {
-    ScaledTable measured = scaled_table_for(cluster, static_cast<Operation>(i));
+    const ScaledTable measured = scaled_table_for(cluster, static_cast<Operation>(i));
     if (!measured.table) continue;
-    cost.defined_[i] = true;
-    const MeasuredCollective table = on_slowest_link(*measured.table, line_functions[i], cluster);
-    measured.table = &table;
-    cost.tables_[i] = CostTable(table.sizes, table.times);
-    cost.table_scale_[i] = measured.scale;
-    cost.lines_[i] = line_of(measured) + CostLine{cost.overhead_, 0};
+    cost.measure(i, on_slowest_link(*measured.table, line_functions[i], cluster), measured.scale);
   }
   return cost;
 }

@@ -2,10 +2,11 @@
 // Collectives: how long one communication operation takes on a cluster.
 //
 // An algorithm (ring, tree, hierarchical, ...) is a record of pure functions from a network to a line
-// T(m) = start_up + m / rate, one per operation that it defines. A measured table replaces the line where there is one:
-// interpolated between neighbours, extrapolated by the slope of its last points. m is always the full buffer per worker
-// in bytes (for an all-gather: of the full result). Identity: T = 0 for one worker. Not modelled: congestion by other
-// jobs; the wait for late peers, which is the scheduler's business.
+// T(m) = start_up + m / rate, one per operation that it defines, or several of which a library runs the fastest. A
+// measured table replaces the lines where there is one: interpolated between neighbours, extrapolated by the slope of
+// its last points; `nccl` carries tables on to other numbers of workers (carried.hpp). m is always the full buffer per
+// worker in bytes (for an all-gather: of the full result). Identity: T = 0 for one worker. Not modelled: congestion by
+// other jobs; the wait for late peers, which is the scheduler's business.
 //
 // Servers (push, pull, server_sum, local stages) are the same for every algorithm; m is what one worker *machine* holds
 // after its local reduction. Times are those of an operation alone. With separate servers push loads one direction of
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -44,6 +46,8 @@ enum class Operation : std::uint8_t {
 };
 inline constexpr std::size_t operation_count = 12;
 [[nodiscard]] std::string_view name_of(Operation);
+/// The operation of that name; nothing if there is none.
+[[nodiscard]] std::optional<Operation> operation_of(std::string_view name);
 
 /// T(m) = start_up + m * seconds_per_byte.
 struct CostLine {
@@ -58,6 +62,34 @@ struct CostLine {
   bool operator==(const CostLine&) const = default;
 };
 
+/// Lines of which the fastest counts at each size, in place: a list is copied and asked without allocation.
+struct CostLines {
+  static constexpr std::size_t most = 10;
+  std::array<CostLine, most> line{};
+  std::size_t count = 1;  ///< of a default one: the line that costs nothing
+
+  [[nodiscard]] static constexpr CostLines none() {
+    CostLines lines;
+    lines.count = 0;
+    return lines;
+  }
+  /// Requires count < most.
+  constexpr void add(CostLine another) { line[count++] = another; }
+  /// Requires a line.
+  [[nodiscard]] constexpr Seconds operator()(Bytes m) const {
+    Seconds least = line[0](m);
+    for (std::size_t i = 1; i < count; ++i) least = std::min(least, line[i](m));
+    return least;
+  }
+  /// Which line is the fastest; the first of equals.
+  [[nodiscard]] constexpr std::size_t least_at(Bytes m) const {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < count; ++i)
+      if (line[i](m) < line[best](m)) best = i;
+    return best;
+  }
+};
+
 /// One collective algorithm. A function pointer is null where the algorithm does not define the operation.
 struct CollectiveAlgorithm {
   std::string_view name;  ///< "ring", "hierarchical", "double_tree", ...
@@ -70,17 +102,17 @@ struct CollectiveAlgorithm {
   CostLine (*all_to_all)(const Cluster&);
   /// Null = always; else the reason why this cluster cannot use it (empty = it can).
   std::string (*unsuitable)(const Cluster&);
-  /// Null = none; else a second form of the all-reduce: at each size the faster one runs, as a tuned library chooses.
-  CostLine (*other_all_reduce)(const Cluster&) = nullptr;
+  /// Null = none; else all forms of an operation, of which the fastest runs at each size, as a tuned library chooses;
+  /// an empty list where the line above is all there is.
+  CostLines (*choices)(const Cluster&, Operation) = nullptr;
+  bool carries = false;        ///< tables of other counts are carried on by its forms (carried.hpp)
   bool needs_switch = false;   ///< one that adds up gradients (Cluster::aggregation)
   bool needs_servers = false;  ///< server machines
   bool leaders_help = false;   ///< workers that are ready take over from those that are not (prediction/leaders.hpp)
 
-  /// Time of an all-reduce without message overhead. Requires that the algorithm defines it.
-  [[nodiscard]] Seconds all_reduce_time(const Cluster& cluster, Bytes m) const {
-    const Seconds time = all_reduce(cluster)(m);
-    return other_all_reduce ? std::min(time, other_all_reduce(cluster)(m)) : time;
-  }
+  /// The lines of an operation among workers (all_reduce to all_to_all, and send where `choices` has it), without
+  /// message overhead; none where the algorithm does not define it.
+  [[nodiscard]] CostLines lines(const Cluster& cluster, Operation op) const;
 };
 
 /// All algorithms (collectives/collectives.inc).
@@ -109,7 +141,7 @@ class CommunicationCost {
   [[nodiscard]] Seconds operator()(Operation op, Bytes m) const {
     const auto i = static_cast<std::size_t>(op);
     if (!tables_[i].empty()) return measured(i, m);
-    return std::min(lines_[i](m), other_lines_[i](m));
+    return forms_[i](m);
   }
   /// The latency-bandwidth line of an operation (for a table: its least-squares line), e.g. for MG-WFBP's merge rule.
   [[nodiscard]] CostLine line(Operation op) const { return lines_[static_cast<std::size_t>(op)]; }
@@ -118,9 +150,9 @@ class CommunicationCost {
   [[nodiscard]] double slow_down(Operation op, Bytes m) const {
     if (!contended_) return 1;
     const auto i = static_cast<std::size_t>(op);
-    const bool other = op == Operation::all_reduce && other_form_(m) < form_lines_[i](m);
-    const double free = (other ? other_form_ : form_lines_[i])(m).value();
-    return free > 0 ? (other ? other_slow_ : slow_lines_[i])(m).value() / free : 1;
+    const std::size_t runs = forms_[i].least_at(m);
+    const double free = forms_[i].line[runs](m).value();
+    return free > 0 ? slow_[i].line[runs](m).value() / free : 1;
   }
   /// True where lost packets of that operation are sent again: it arrives later than its last byte was sent.
   [[nodiscard]] bool repairs(Operation op) const { return transport_.loss > 0 && between_machines(op); }
@@ -148,24 +180,25 @@ class CommunicationCost {
  private:
   friend Answer<CommunicationCost> communication_cost(const Cluster&, std::string_view);
   [[nodiscard]] Seconds measured(std::size_t i, Bytes m) const;
-  std::array<CostLine, operation_count> lines_{};
-  std::array<CostLine, operation_count> other_lines_{};  ///< equal to lines_ unless there are two forms
+  /// From now on the operation takes what a table says, times `scale`.
+  void measure(std::size_t i, const MeasuredCollective& table, double scale);
+  std::array<CostLines, operation_count> forms_{}, slow_{};  ///< closed forms, on free links and on slow ones
+  std::array<CostLine, operation_count> lines_{};            ///< the one that stands for an operation
   std::array<CostTable, operation_count> tables_{};
   std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
   std::array<bool, operation_count> defined_{};
-  std::array<CostLine, operation_count> form_lines_{}, slow_lines_{};  ///< closed forms, on free and on slow links
   std::array<double, operation_count> packets_per_byte_{};
   Transport transport_;
-  Seconds round_trip_;                ///< in which a lost packet is noticed and sent again
-  CostLine other_form_, other_slow_;  ///< of the all-reduce's second form; the same lines unless there is one
+  Seconds round_trip_;  ///< in which a lost packet is noticed and sent again
   bool contended_ = false;
   Seconds overhead_;  ///< Cluster::message_overhead; part of the lines, added to table values
   std::string_view algorithm_;
 };
 
 /// Costs on `cluster` with `algorithm`. "" = the cluster's default: its measured table for this world size if there is
-/// one, else its algorithm; "table" = the table; a name = that algorithm's closed form, tables or not.
-/// Inapplicable when the algorithm is unsuitable for the cluster or a table for this world size is missing.
+/// one, else its algorithm, which may carry tables of other world sizes on; "table" = the table; a name = that
+/// algorithm's closed form, tables or not. Inapplicable when the algorithm is unsuitable for the cluster or a table for
+/// this world size is missing.
 [[nodiscard]] Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string_view algorithm = {});
 
 /// True when parameter servers run on the worker machines, so that push and pull compete for both directions.

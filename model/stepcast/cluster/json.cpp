@@ -22,15 +22,45 @@ Link link_of(const JsonNode& node) {
 }
 
 MeasuredCollective table_of(const JsonNode& node) {
-  static const std::vector<std::string> known{"operation", "workers", "sizes_bytes", "times_s", "provenance"};
+  static const std::vector<std::string> known{
+      "operation", "workers", "nodes", "sizes_bytes", "times_s", "provenance", "devices_per_process"};
   node.require_keys(known);
   MeasuredCollective table;
   if (node.has("operation")) table.operation = node.at("operation").text();
   table.workers = node.at("workers").integer();
+  if (node.has("nodes")) table.nodes = node.at("nodes").integer();
   for (const JsonNode& n : node.at("sizes_bytes").elements("an array of bytes")) table.sizes.emplace_back(n.number());
   for (const JsonNode& n : node.at("times_s").elements("an array of seconds")) table.times.emplace_back(n.number());
   if (node.has("provenance")) table.provenance = node.at("provenance").text();
+  if (node.has("devices_per_process")) table.devices_per_process = node.at("devices_per_process").integer();
   return table;
+}
+
+constexpr std::pair<const char*, double NcclTuning::*> nccl_factors[] = {{"launch", &NcclTuning::launch},
+                                                                         {"simple_hop", &NcclTuning::simple_hop},
+                                                                         {"ll", &NcclTuning::ll},
+                                                                         {"ll_between", &NcclTuning::ll_between},
+                                                                         {"ll128", &NcclTuning::ll128},
+                                                                         {"tree", &NcclTuning::tree},
+                                                                         {"nvls", &NcclTuning::nvls},
+                                                                         {"collnet", &NcclTuning::collnet},
+                                                                         {"all_to_all", &NcclTuning::all_to_all},
+                                                                         {"send", &NcclTuning::send}};
+
+NcclTuning nccl_tuning_of(const JsonNode& node) {
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> names{"peer", "NCCL_ALGO", "NCCL_PROTO"};
+    for (const auto& [key, factor] : nccl_factors) names.emplace_back(key);
+    return names;
+  }();
+  node.require_keys(known);
+  NcclTuning t;
+  for (const auto& [key, factor] : nccl_factors)
+    if (node.has(key)) t.*factor = node.at(key).number();
+  if (node.has("peer")) t.peer = node.at("peer").seconds();
+  if (node.has("NCCL_ALGO")) t.algo = node.at("NCCL_ALGO").text();
+  if (node.has("NCCL_PROTO")) t.proto = node.at("NCCL_PROTO").text();
+  return t;
 }
 
 Contention contention_of(const JsonNode& node) {
@@ -176,7 +206,18 @@ Json json_of(const MeasuredCollective& table) {
   for (const Bytes size : table.sizes) sizes.push_back(size.value());
   for (const Seconds time : table.times) times.push_back(time.value());
   Json json{{"operation", table.operation}, {"workers", table.workers}, {"sizes_bytes", sizes}, {"times_s", times}};
+  if (table.nodes > 0) json["nodes"] = table.nodes;
+  if (table.devices_per_process > 1) json["devices_per_process"] = table.devices_per_process;
   if (!table.provenance.empty()) json["provenance"] = table.provenance;
+  return json;
+}
+
+Json json_of(const NcclTuning& t) {
+  Json json = Json::object();
+  for (const auto& [key, factor] : nccl_factors) json[key] = t.*factor;
+  json["peer"] = exact_text_of(t.peer);
+  if (!t.algo.empty()) json["NCCL_ALGO"] = t.algo;
+  if (!t.proto.empty()) json["NCCL_PROTO"] = t.proto;
   return json;
 }
 
@@ -220,12 +261,32 @@ Json json_of(const Stragglers& stragglers) {
 }  // namespace
 
 Cluster cluster_of_json(std::string_view text, std::string_view source) {
-  static const std::vector<std::string> known{
-      "schema",           "name",         "nodes",           "devices_per_node",  "device",
-      "device_memory",    "inside",       "network",         "nics_per_node",     "server_link",
-      "servers",          "servers_stay", "server_sum_rate", "server_local_rate", "server_staging_rate",
-      "message_overhead", "all_reduce",   "tables",          "contention",        "aggregation",
-      "overlay",          "stragglers",   "transport",       "relative_error",    "provenance"};
+  static const std::vector<std::string> known{"schema",
+                                              "name",
+                                              "nodes",
+                                              "devices_per_node",
+                                              "device",
+                                              "device_memory",
+                                              "inside",
+                                              "network",
+                                              "nics_per_node",
+                                              "server_link",
+                                              "servers",
+                                              "servers_stay",
+                                              "server_sum_rate",
+                                              "server_local_rate",
+                                              "server_staging_rate",
+                                              "message_overhead",
+                                              "all_reduce",
+                                              "tables",
+                                              "nccl",
+                                              "contention",
+                                              "aggregation",
+                                              "overlay",
+                                              "stragglers",
+                                              "transport",
+                                              "relative_error",
+                                              "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -251,6 +312,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("tables")) {
     for (const JsonNode& node : top.at("tables").elements("an array of tables")) c.tables.push_back(table_of(node));
   }
+  if (top.has("nccl")) c.nccl = nccl_tuning_of(top.at("nccl"));
   if (top.has("contention")) c.contention = contention_of(top.at("contention"));
   if (top.has("aggregation")) c.aggregation = aggregation_of(top.at("aggregation"));
   if (top.has("overlay")) c.overlay = overlay_of(top.at("overlay"), top.place("overlay"));
@@ -281,6 +343,7 @@ std::string json_of(const Cluster& c) {
     json["tables"] = Json::array();
     for (const MeasuredCollective& table : c.tables) json["tables"].push_back(json_of(table));
   }
+  if (c.nccl != NcclTuning{}) json["nccl"] = json_of(c.nccl);
   json["contention"] = {{"inside_under_compute", c.contention.inside_under_compute},
                         {"network_under_compute", c.contention.network_under_compute},
                         {"latency_under_compute", c.contention.latency_under_compute},

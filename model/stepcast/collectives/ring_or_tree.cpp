@@ -36,6 +36,13 @@ CostLine smaller_latency(const Cluster& c) {
 }
 CostLine larger_bandwidth(const Cluster& c) { return ring::record.all_reduce(c); }
 CostLine half(const Cluster& c) { return ring::record.reduce_scatter(c); }
+CostLines choices(const Cluster& c, Operation op) {
+  CostLines lines = CostLines::none();
+  if (op != Operation::all_reduce) return lines;
+  lines.add(smaller_latency(c));
+  lines.add(larger_bandwidth(c));
+  return lines;
+}
 CostLine broadcast(const Cluster& c) { return chain::record.broadcast(c); }
 
 }  // namespace
@@ -50,7 +57,7 @@ extern constinit const CollectiveAlgorithm record{
     .broadcast = broadcast,
     .all_to_all = pairwise_all_to_all,
     .unsuitable = nullptr,
-    .other_all_reduce = larger_bandwidth};
+    .choices = choices};
 
 }  // namespace ring_or_tree
 }  // namespace stepcast::collective

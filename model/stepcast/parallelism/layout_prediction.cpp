@@ -1,5 +1,6 @@
 // What the tables tell of a layout is put together as breakdown, stages, interval and warnings.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/parallelism/reasons.hpp>
 #include <stepcast/parallelism/tables.hpp>
@@ -63,7 +64,7 @@ Seconds half_interval(const LayoutTables& state, const LayoutPrediction& p) {
   const LayoutBreakdown& b = p.breakdown;
   const Seconds communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
   const double of_compute = state.workload.relative_error * (p.iteration - communication).value();
-  const double of_links = state.cluster.relative_error * communication.value();
+  const double of_links = relative_error_of(state.cluster) * communication.value();
   const double of_model = p.devices > 1 ? residual_of_model * p.iteration.value() : 0;
   return Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model));
 }

@@ -1,6 +1,7 @@
 // Sentences about a layout: its bound, why it is too large, what was assumed, what to beware of.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/reasons.hpp>
@@ -139,7 +140,7 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
                                      Bytes memory_cap) {
   std::vector<std::string> out;
   if (w.relative_error == 0) out.push_back("the compute times have no known error: the interval leaves it out");
-  if (cluster.relative_error == 0 && cluster.workers() > 1)
+  if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     out.push_back("cluster '" + cluster.name +
                   "' has no fitted error: the interval does not include that of its links");
   if (!w.activations_known) out.emplace_back(activations_not_counted);

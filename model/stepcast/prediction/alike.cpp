@@ -2,6 +2,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/pace/stalls.hpp>
 #include <stepcast/prediction/alike.hpp>
@@ -53,7 +54,7 @@ Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const
   const double per_second = iteration / seconds_of(std::max<Picoseconds>(1, length(path.window)));
   const Seconds computing = path.compute + path.codec + path.host + path.input;
   const double of_compute = noise / std::sqrt(steps) * per_second * computing.value();
-  const double of_links = cluster.relative_error * per_second * (path.transfer + path.start_up).value();
+  const double of_links = relative_error_of(cluster) * per_second * (path.transfer + path.start_up).value();
   const double of_model = cluster.workers() > 1 ? residual_of_model * iteration.value() : 0;
   return {Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model)), Seconds(of_links)};
 }
@@ -61,7 +62,7 @@ Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const
 void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
   if (profile.step_times.size() < 2)
     prediction.warnings.push_back("fewer than two measured steps: the interval does not include their noise");
-  if (cluster.relative_error == 0 && cluster.workers() > 1)
+  if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     prediction.warnings.push_back("cluster '" + cluster.name +
                                   "' has no fitted error: the interval does not include that of its links");
   add_memory(profile, cluster, prediction);

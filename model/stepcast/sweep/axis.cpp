@@ -5,7 +5,7 @@
 #include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/goodput.hpp>
+#include <stepcast/cluster/transport.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/sweep/axis_rules.hpp>
 #include <stepcast/whatif/whatif.hpp>

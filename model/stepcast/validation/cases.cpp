@@ -242,6 +242,40 @@ void read_table(const Json& json, const std::string& where, ValidationSuite& sui
   else add_rows(suite, table, rows_at(whole), where + "/rows");
 }
 
+MeasuredRows rows_of(const JsonNode& node) {
+  node.require_object();
+  MeasuredRows rows;
+  for (const auto& [key, value] : node.members()) {
+    if (key == "file") rows.file = value.text();
+    else if (value.json().is_string()) rows.where.push_back({key, {value.text()}});
+    else rows.where.emplace_back(key, node.texts(key.c_str(), "the values that count"));
+  }
+  if (rows.file.empty()) node.at("file").refuse("the path of a log or a CSV");
+  return rows;
+}
+
+void read_forecast(const Json& json, const std::string& where, ValidationSuite& suite) {
+  static const std::vector<std::string> own{"kind", "machine", "cluster", "fit", "predict"};
+  const JsonNode whole(json, where);
+  CollectiveForecast forecast;
+  forecast.kind = whole.at("kind").text();
+  forecast.machine = whole.at("machine").text();
+  forecast.cluster = whole.at("cluster").text();
+  for (const JsonNode& rows : whole.at("fit").elements("a list of files with their rows"))
+    forecast.fit.push_back(rows_of(rows));
+  forecast.sizes_out = !whole.has("predict");
+  for (const JsonNode& rows : whole.elements("predict", "a list of files with their rows"))
+    forecast.predict.push_back(rows_of(rows));
+  Json shared = json;
+  for (const std::string& key : own) shared.erase(key);
+  // What each case says itself; here only so that the rest is read as strictly as a case.
+  shared["id"] = forecast.machine;
+  shared["measured_s"] = 1;
+  shared["inputs"] = {{"cluster", forecast.cluster}, {"operation", "all_reduce"}, {"size_bytes", 1}};
+  forecast.common = case_of(JsonNode(shared, where));
+  suite.forecasts.push_back(std::move(forecast));
+}
+
 /// What a case does not say comes from the defaults.
 Json completed(const Json& defaults, const Json& given) {
   Json all = defaults;
@@ -285,7 +319,7 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed_json(text, source);
   const JsonNode document(json, std::string(source) + "#");
   document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "devices", "pipelines",
-                         "cases", "tables", "published", "recorded_mean_error"});
+                         "cases", "tables", "forecasts", "published", "recorded_mean_error"});
   if (document.at("schema").text() != schema) document.at("schema").refuse(in_quotes(schema));
   ValidationSuite suite;
   suite.name = document.at("suite").text();
@@ -310,7 +344,9 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const JsonNode defaults = document.object("defaults");
   const std::vector<JsonNode> tables = document.elements("tables", "a list of tables");
   const std::vector<JsonNode> cases = document.elements("cases", "a list of cases");
-  if (cases.empty() && tables.empty()) document.at("cases", "a list of cases").refuse("at least one case");
+  const std::vector<JsonNode> forecasts = document.elements("forecasts", "a list of forecasts");
+  if (cases.empty() && tables.empty() && forecasts.empty())
+    document.at("cases", "a list of cases").refuse("at least one case");
   std::set<std::string> ids;
   for (const JsonNode& one : cases) {
     one.require_object();
@@ -322,6 +358,10 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   for (const JsonNode& table : tables) {
     table.require_object();
     read_table(completed(defaults.json(), table.json()), table.place(), suite);
+  }
+  for (const JsonNode& forecast : forecasts) {
+    forecast.require_object();
+    read_forecast(completed(defaults.json(), forecast.json()), forecast.place(), suite);
   }
   return suite;
 }

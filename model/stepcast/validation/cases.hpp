@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -61,9 +62,10 @@ struct CaseInputs {
   /// "slow_worker", "slow_stage" (Subject::ratio).
   std::vector<std::string> traces;
   std::string figure;
-  Operation operation{};  ///< Subject::operation
-  std::string algorithm;  ///< Subject::operation: that of the cluster where it is empty
-  Bytes size;             ///< Subject::collective, operation
+  Operation operation{};      ///< Subject::operation
+  std::string algorithm;      ///< Subject::operation: that of the cluster where it is empty
+  Bytes size;                 ///< Subject::collective, operation
+  std::string kind, machine;  ///< Subject::operation of a forecast: what was left out, and of which machines
 };
 
 struct ValidationCase {
@@ -88,6 +90,22 @@ struct MeasuredStepTable {
   ValidationCase common;  ///< what all rows share; its inputs hold the plan where the columns say nothing
 };
 
+/// Measured collectives in a file: an nccl-tests log, or those rows of a CSV whose columns say what `where` says.
+struct MeasuredRows {
+  std::string file;
+  std::vector<std::pair<std::string, std::vector<std::string>>> where;  ///< column, and the values that count
+};
+
+/// Collectives on some counts or sizes, predicted from others of the same machines: one case a size.
+struct CollectiveForecast {
+  std::string kind;     ///< what is left out: "sizes", "counts beyond", ...
+  std::string machine;  ///< which machines, with their setting
+  std::string cluster;  ///< their shape, by name: nodes and links are fitted
+  std::vector<MeasuredRows> fit, predict;
+  bool sizes_out = false;  ///< every second size of `fit` is predicted from the others
+  ValidationCase common;   ///< what all cases share
+};
+
 /// What others reached on the same numbers: the suite fails as a whole with a larger mean error.
 struct PublishedError {
   double mean = 0;  ///< the mean of |error|; 0: none
@@ -102,6 +120,7 @@ struct ValidationSuite {
   std::map<std::string, InputPipeline> pipelines;
   std::vector<ValidationCase> cases;
   std::vector<MeasuredStepTable> tables;
+  std::vector<CollectiveForecast> forecasts;
   PublishedError published;
   /// Mean of |error| over the held-out cases when last recorded: the ratchet of rows in tables.
   std::optional<double> recorded_mean_error;

@@ -165,6 +165,36 @@ void add_error_groups(const ValidationSuite& suite, std::span<const CaseResult> 
   }
 }
 
+/// Errors of forecasts by band: of each kind over everything, then of each machine and operation.
+void add_size_errors(const ValidationSuite& suite, std::span<const CaseResult> results, SuiteStatistics& s) {
+  struct Errors {
+    std::vector<double> sizes, signs;
+    std::size_t inside = 0;
+  };
+  using Key = std::tuple<std::string, std::string, std::string>;
+  std::map<Key, std::array<Errors, size_band_count>> all;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ValidationCase& c = suite.cases[i];
+    const CaseResult& r = results[i];
+    if (c.inputs.kind.empty() || !counts(c, r)) continue;
+    for (const Key& key : {Key(c.inputs.kind, "", ""), Key(c.inputs.kind, "", c.method),
+                           Key(c.inputs.kind, c.inputs.machine, c.method)}) {
+      Errors& errors = all[key][size_band_of(c.inputs.size)];
+      errors.sizes.push_back(std::abs(r.error));
+      errors.signs.push_back(r.error);
+      if (r.inside()) ++errors.inside;
+    }
+  }
+  for (const auto& [key, bands] : all) {
+    SizeErrors& group = s.sizes.emplace_back();
+    std::tie(group.kind, group.machine, group.operation) = key;
+    for (std::size_t b = 0; b < size_band_count; ++b) {
+      const Errors& e = bands[b];
+      group.bands[b] = {e.sizes.size(), e.inside, median(e.sizes), quantile(e.sizes, 0.9), median(e.signs)};
+    }
+  }
+}
+
 }  // namespace
 
 SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
@@ -183,6 +213,7 @@ SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const Case
   add_regret(groups, false, s);
   add_regret(groups, true, s);
   add_error_groups(suite, results, s);
+  add_size_errors(suite, results, s);
   s.worse_than_published = suite.published.mean > 0 && s.mean > suite.published.mean;
   if (s.worse_than_published) ++s.failed;
   const std::optional<double>& recorded = suite.recorded_mean_error;

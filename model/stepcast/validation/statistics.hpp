@@ -3,8 +3,10 @@
 //
 // Example: of 40 held-out cases the median error is 4 %, 33 lie within P10 to P90, and who takes the predicted best
 // plan loses 1 % on the mean. Not modelled: confidence of these figures; suites are small.
+#include <stepcast/cluster/size_bands.hpp>
 #include <stepcast/validation/verdict.hpp>
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -30,6 +32,17 @@ struct ErrorGroup {
   double mean = 0, bias = 0;  ///< the means of |error| and of the signed error
 };
 
+/// Errors of collectives in each band of sizes, over what was left out, or over one machine and operation of it.
+struct SizeErrors {
+  std::string kind;                ///< "counts beyond"
+  std::string machine, operation;  ///< both empty: all
+  struct Band {
+    std::size_t cases = 0, inside = 0;
+    double median = 0, p90 = 0, bias = 0;  ///< of |error|, and the median of the signed error
+  };
+  std::array<Band, size_band_count> bands;
+};
+
 struct SuiteStatistics {
   std::size_t cases = 0, passed = 0, failed = 0, skipped = 0, excluded = 0;
   std::size_t held_out = 0;                         ///< predicted cases behind the errors below
@@ -40,6 +53,7 @@ struct SuiteStatistics {
   std::size_t clear_pairs = 0, clear_pairs_right = 0;  ///< measured more than 5 % apart
   std::vector<Regret> regrets;
   std::vector<ErrorGroup> groups;     ///< errors of layouts by degree and by model
+  std::vector<SizeErrors> sizes;      ///< of forecasts of collectives; those over all machines first
   bool worse_than_published = false;  ///< counted in `failed`
   bool worse_than_recorded = false;   ///< the mean error, likewise; not judged where a case was skipped
 };

@@ -6,6 +6,7 @@
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
@@ -13,6 +14,7 @@
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/replay/pipelined/pipeline_replay.hpp>
 #include <stepcast/replay/replay.hpp>
+#include <stepcast/validation/forecasts.hpp>
 #include <stepcast/validation/validation.hpp>
 #include <stepcast/validation/verdict.hpp>
 
@@ -219,6 +221,10 @@ void predict_operation(const ValidationSuite& suite, const ValidationCase& c, co
     return;
   }
   set_communication_time((*cost)(c.inputs.operation, c.inputs.size), cluster.relative_error, result);
+  if (c.inputs.kind.empty()) return;
+  const double spread = spread_of(cluster, c.inputs.operation, c.inputs.size);
+  result.low = result.predicted / spread;
+  result.high = result.predicted * spread;
 }
 
 void predict_replay(const ValidationCase& c, const Library& library, CaseResult& result) {
@@ -367,6 +373,19 @@ void read_tables(ValidationSuite& suite, const ValidationOptions& options) {
   suite.tables.clear();
 }
 
+/// Forecasts become their cases; one whose file is absent is one case, which is skipped.
+void read_forecasts(ValidationSuite& suite, const ValidationOptions& options) {
+  for (const CollectiveForecast& forecast : suite.forecasts) {
+    const std::optional<std::string> missing = add_forecast(suite, forecast, options.file);
+    if (!missing) continue;
+    ValidationCase absent = forecast.common;
+    absent.id = forecast.kind + "/" + forecast.machine;
+    absent.inputs.cluster = *missing;
+    suite.cases.push_back(std::move(absent));
+  }
+  suite.forecasts.clear();
+}
+
 }  // namespace
 
 std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const ValidationOptions& options) {
@@ -377,6 +396,7 @@ std::vector<SuiteResult> validated(std::vector<ValidationSuite> suites, const Va
   std::vector<Job> jobs;
   for (ValidationSuite& suite : suites) {
     read_tables(suite, options);
+    read_forecasts(suite, options);
     for (std::size_t i = 0; i < suite.cases.size(); ++i) jobs.push_back({out.size(), i});
     const std::size_t n = suite.cases.size();
     out.push_back({std::move(suite), std::vector<CaseResult>(n), {}});

@@ -163,7 +163,7 @@ TEST_CASE("collectives: no all-reduce moves less than 2(P-1)/P of the buffer") {
 
 TEST_CASE("collectives: reduce-scatter and all-gather make an all-reduce where both halves are defined") {
   for_each_cost([](const Cluster& c, const CollectiveAlgorithm& a, const CommunicationCost&) {
-    if (!a.reduce_scatter || !a.all_reduce || a.other_all_reduce) return;
+    if (!a.reduce_scatter || !a.all_reduce || a.choices) return;
     const CostLine halves = a.reduce_scatter(c) + a.all_gather(c), whole = a.all_reduce(c);
     CHECK(halves.start_up.value() == Approx(whole.start_up.value()));
     CHECK(halves.seconds_per_byte == Approx(whole.seconds_per_byte));

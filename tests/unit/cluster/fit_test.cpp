@@ -189,20 +189,62 @@ TEST_CASE("nccl-tests: tables, ranks, out-of-place times, with and without a pre
 }
 
 TEST_CASE("nccl-tests: damaged logs are refused") {
-  CHECK(contains(refusal(collectives_of_nccl_tests, ""), "an empty file"));
-  CHECK(contains(refusal(collectives_of_nccl_tests, "hello\nworld\n"), "no such table"));
-  CHECK(contains(refusal(collectives_of_nccl_tests, log_head), "no such table"));
+  const auto nccl_tests = [](std::string_view text, std::string_view source) {
+    return collectives_of_nccl_tests(text, source);
+  };
+  CHECK(contains(refusal(nccl_tests, ""), "an empty file"));
+  CHECK(contains(refusal(nccl_tests, "hello\nworld\n"), "no such table"));
+  CHECK(contains(refusal(nccl_tests, log_head), "no such table"));
   const std::string log = std::string(log_head) + log_rows;
-  CHECK(contains(refusal(collectives_of_nccl_tests, log.substr(0, log.size() - 40)), "in:11"));
-  CHECK(contains(refusal(collectives_of_nccl_tests, log.substr(0, log.size() - 40)), "cut off"));
+  CHECK(contains(refusal(nccl_tests, log.substr(0, log.size() - 40)), "in:11"));
+  CHECK(contains(refusal(nccl_tests, log.substr(0, log.size() - 40)), "cut off"));
   std::string wrong = log;
   wrong.replace(wrong.find("59.46"), 5, "N/A  ");
-  CHECK(contains(refusal(collectives_of_nccl_tests, wrong), "in:11 column time"));
+  CHECK(contains(refusal(nccl_tests, wrong), "in:11 column time"));
   // Cut anywhere: an error or only whole rows, never a crash.
   for (std::size_t n = 0; n < log.size(); ++n) {
     try {
       for (const auto& table : collectives_of_nccl_tests(log.substr(0, n), "in")) CHECK(table.sizes.size() <= 2);
     } catch (const InputError&) {}
+  }
+}
+
+TEST_CASE("nccl-tests: what launchers and libraries print between the lines is no table") {
+  const std::string log =
+      "Warning: Permanently added 'node-1' to the list of known hosts.\n"
+      "0: # nThread 1 nGpus 4 minBytes 8 maxBytes 16\n"
+      "0: # Using devices\n"
+      "0: #  Rank  0 Group  0 Pid  10 on  node-1 device  0 [0x1b] NVIDIA H100\n"
+      "0: #  Rank  1 Group  0 Pid  10 on  node-1 device  1 [0x1b] NVIDIA H100\n"
+      "0: #  Rank  2 Group  0 Pid  11 on  node-2 device  0 [0x1b] NVIDIA H100\n"
+      "0: #  Rank  3 Group  0 Pid  11 on  node-2 device  1 [0x1b] NVIDIA H100\n"
+      "0: node-1:10:20 [0] NCCL INFO NET/OFI Plugin selected\n"
+      "0: #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+      "busbw "
+      "#wrong\n"
+      "10.0.0.1:33 [0] NCCL INFO Channel 00/0\n"
+      "0:      1048576        262144     float     sum      -1    20.5   51.15   38.36      0    60.17   17.43   17.43 "
+      " "
+      "    0\n";
+  const auto tables = collectives_of_nccl_tests(log, "log");
+  REQUIRE(tables.size() == 1);
+  CHECK(tables[0].workers == 4);
+  CHECK(tables[0].nodes == 2);
+  CHECK(tables[0].devices_per_process == 4);
+  REQUIRE(tables[0].sizes.size() == 1);
+  CHECK(tables[0].times[0].value() == Approx(20.5e-6));
+  // No test is named: 3/4 of the bandwidth is bus bandwidth, which is that of a reduce-scatter.
+  CHECK(tables[0].operation == "reduce_scatter");
+  CHECK(collectives_of_nccl_tests(log, "runs/allreduce-4.log")[0].operation == "all_reduce");
+  CHECK(collectives_of_nccl_tests(log, "log", "broadcast")[0].operation == "broadcast");
+  std::string copies = log;
+  copies.replace(copies.find("  sum "), 6, " none ");
+  try {
+    static_cast<void>(collectives_of_nccl_tests(copies, "log"));
+    FAIL("a table without a reduction may be of several operations");
+  } catch (const InputError& e) {
+    CHECK(contains(e.where, "log:11"));
+    CHECK(contains(e.hint, "--operation"));
   }
 }
 

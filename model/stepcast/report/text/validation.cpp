@@ -87,6 +87,30 @@ void write_error_groups(std::ostream& out, std::span<const SuiteResult> results)
   }
 }
 
+/// Of collectives: median, P90 and share inside the interval by size; by machine and operation if `in_full`.
+void write_size_errors(std::ostream& out, std::span<const SuiteResult> results, bool in_full) {
+  using enum TextTable::Align;
+  for (const SuiteResult& r : results) {
+    std::vector<TextTable::Column> columns{{r.suite.name + ", %", flexible}, {"of", left}};
+    for (const std::string_view band : size_band_names) columns.push_back({std::string(band), right});
+    TextTable table(columns);
+    for (const SizeErrors& group : r.statistics.sizes) {
+      if (!in_full && !group.machine.empty()) continue;
+      std::vector<std::string> row{group.machine.empty() ? group.kind : group.kind + ", " + group.machine,
+                                   group.operation.empty() ? "all" : group.operation};
+      for (const SizeErrors::Band& b : group.bands)
+        row.push_back(b.cases == 0 ? "-"
+                                   : fixed(100 * b.median, 0) + "/" + fixed(100 * b.p90, 0) + " in " +
+                                         fixed(100 * double(b.inside) / double(b.cases), 0));
+      table.add_row(std::move(row));
+    }
+    if (table.empty()) continue;
+    out << '\n';
+    table.write(out);
+    write_labelled(out, "", "median/P90 of |error| by size, and the share inside the 80 % interval", 0);
+  }
+}
+
 void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
   using enum TextTable::Align;
   for (const SuiteResult& r : results) {
@@ -181,6 +205,27 @@ Json case_json(const ValidationCase& c, const CaseResult& r) {
   return json;
 }
 
+Json size_errors_json(const std::vector<SizeErrors>& all) {
+  Json out = Json::array();
+  for (const SizeErrors& group : all) {
+    Json json = {{"left_out", group.kind}};
+    json["machine"] = group.machine.empty() ? Json(nullptr) : Json(group.machine);
+    json["operation"] = group.operation.empty() ? Json(nullptr) : Json(group.operation);
+    for (std::size_t b = 0; b < size_band_count; ++b) {
+      const SizeErrors::Band& band = group.bands[b];
+      if (band.cases == 0) continue;
+      json["bands"].push_back({{"sizes", size_band_names[b]},
+                               {"cases", band.cases},
+                               {"median_absolute_error", band.median},
+                               {"p90_absolute_error", band.p90},
+                               {"median_error", band.bias},
+                               {"inside_interval", double(band.inside) / double(band.cases)}});
+    }
+    out.push_back(std::move(json));
+  }
+  return out;
+}
+
 Json statistics_json(const SuiteStatistics& s) {
   const auto known = [](std::size_t n, double value) { return n > 0 ? Json(value) : Json(nullptr); };
   const auto share = [&](std::size_t part, std::size_t whole) {
@@ -218,7 +263,8 @@ Json statistics_json(const SuiteStatistics& s) {
           {"clear_pairs", s.clear_pairs},
           {"clear_pairs_in_order", share(s.clear_pairs_right, s.clear_pairs)},
           {"regret", std::move(regrets)},
-          {"layouts", std::move(groups)}};
+          {"layouts", std::move(groups)},
+          {"sizes", size_errors_json(s.sizes)}};
 }
 
 }  // namespace
@@ -226,6 +272,7 @@ Json statistics_json(const SuiteStatistics& s) {
 void write_validation_text(std::ostream& out, std::span<const SuiteResult> results, bool in_full) {
   write_summary(out, results);
   write_regrets(out, results);
+  write_size_errors(out, results, in_full);
   if (in_full) write_error_groups(out, results), write_cases(out, results);
   out << '\n';
   write_failures(out, results);

@@ -1,0 +1,183 @@
+// The residual of measured tables over an algorithm's forms, and the forms times it; factors by band and by what was
+// measured.
+#include <stepcast/cluster/carried.hpp>
+#include <stepcast/cluster/size_bands.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace stepcast {
+namespace {
+
+constexpr double far = 4, too_far = 16;  // factors on the count, between which a residual fades
+constexpr double smallest = 8, largest = 0x1p36, step = 4;
+
+/// Operations whose buffer is divided among the workers.
+bool is_divided(Operation op) {
+  return op == Operation::all_gather || op == Operation::reduce_scatter || op == Operation::all_to_all;
+}
+
+/// The logarithm of a table's time over the forms, by the logarithm of the size at which residuals are alike.
+struct Residual {
+  double workers = 0;
+  std::vector<double> sizes, logs;
+
+  [[nodiscard]] double at(double size) const {
+    const auto above = std::lower_bound(sizes.begin(), sizes.end(), size);
+    if (above == sizes.begin()) return logs.front();
+    if (above == sizes.end()) return logs.back();
+    const auto i = static_cast<std::size_t>(above - sizes.begin());
+    const double share = (size - sizes[i - 1]) / (sizes[i] - sizes[i - 1]);
+    return logs[i - 1] + share * (logs[i] - logs[i - 1]);
+  }
+};
+
+/// Of another count than the table's, times that the host's launches bound are left out.
+Residual residual_of(const MeasuredCollective& table, const Cluster& cluster, Operation op,
+                     const CollectiveAlgorithm& algorithm) {
+  const CostLines forms = algorithm.lines(bare_machines(cluster, table.workers, nodes_of(table, cluster)), op);
+  Residual residual;
+  residual.workers = static_cast<double>(table.workers);
+  const double divisor = is_divided(op) ? residual.workers : 1;
+  const bool same = table.workers == cluster.workers();
+  for (std::size_t i = same ? 0 : first_beyond_launches(table); i < table.sizes.size(); ++i) {
+    residual.sizes.push_back(std::log(table.sizes[i].value() / divisor));
+    residual.logs.push_back(std::log(table.times[i] / forms(table.sizes[i])));
+  }
+  return residual;
+}
+
+/// What is left of a residual that is carried from `from` workers to `to`.
+double share_left(double from, double to) {
+  const double factor = std::max(from / to, to / from);
+  return std::clamp(std::log(too_far / factor) / std::log(too_far / far), 0.0, 1.0);
+}
+
+/// The tables of an operation on as many machines as matter here: one, or several. Of counts that were measured with
+/// other numbers of devices a machine, too, those with as many as here.
+std::vector<const MeasuredCollective*> tables_like(const Cluster& c, std::string_view operation) {
+  std::vector<const MeasuredCollective*> like, same_machines;
+  for (const MeasuredCollective& t : c.tables) {
+    const std::int64_t nodes = nodes_of(t, c);
+    if (t.operation != operation || t.workers < 2 || (nodes > 1) != (c.nodes > 1)) continue;
+    if (nodes == 1 && t.workers != c.workers() && std::min(t.workers, c.workers()) == 2) continue;
+    like.push_back(&t);
+    if (nodes > 1 && t.workers / nodes == c.devices_per_node) same_machines.push_back(&t);
+  }
+  return same_machines.empty() ? like : same_machines;
+}
+
+// ---- spread ----
+
+using Factors = std::array<double, size_band_count>;
+constexpr Factors by_name{2.0, 2.6, 2.8, 1.4}, one_count{1.6, 1.65, 1.6, 1.2}, between_counts{1.25, 1.35, 1.35, 1.15},
+    measured{1.06, 1.09, 1.1, 1.03}, one_pair{1.35, 1.4, 1.5, 1.65};  // two devices of one machine, of more
+constexpr double eighty_percent = 1.2815515655446004;  // of a normal distribution: P90 over its standard deviation
+
+bool carries(const Cluster& c) {
+  const CollectiveAlgorithm* algorithm = collective_algorithm(c.all_reduce);
+  return algorithm && algorithm->carries;
+}
+
+/// Two devices of a machine were measured, from which nothing is carried to more of them.
+bool knows_a_pair(const Cluster& c, Operation op) {
+  return c.nodes == 1 && std::any_of(c.tables.begin(), c.tables.end(), [&](const MeasuredCollective& t) {
+           return t.workers == 2 && nodes_of(t, c) == 1 && t.operation == name_of(op);
+         });
+}
+
+}  // namespace
+
+std::size_t first_beyond_launches(const MeasuredCollective& table) {
+  if (table.devices_per_process <= 1 || table.sizes.empty()) return 0;
+  constexpr double grown = 1.3;  // over the least time, which launches one after the other take
+  const Seconds bound = *std::min_element(table.times.begin(), table.times.end()) * grown;
+  std::size_t first = table.sizes.size() - 1;
+  while (first > 0 && table.times[first - 1] > bound) --first;
+  return first;
+}
+
+std::int64_t nodes_of(const MeasuredCollective& table, const Cluster& cluster) {
+  if (table.nodes > 0) return table.nodes;
+  return std::max<std::int64_t>(1, table.workers / cluster.devices_per_node);
+}
+
+Cluster bare_machines(const Cluster& cluster, std::int64_t workers, std::int64_t nodes) {
+  Cluster bare;
+  bare.nodes = nodes;
+  bare.devices_per_node = std::max<std::int64_t>(1, workers / nodes);
+  bare.inside = cluster.inside;
+  bare.network = cluster.network;
+  bare.nccl = cluster.nccl;
+  bare.nics_per_node = cluster.nics_per_node;
+  if (nodes > 1 && bare.devices_per_node < cluster.devices_per_node)
+    bare.nics_per_node =
+        std::max<std::int64_t>(1, cluster.nics_per_node * bare.devices_per_node / cluster.devices_per_node);
+  return bare;
+}
+
+MeasuredAround measured_around(const Cluster& c, Operation op) {
+  std::vector<const MeasuredCollective*> tables = tables_like(c, name_of(op));
+  const bool half = op == Operation::all_gather || op == Operation::reduce_scatter;
+  if (tables.empty() && half)
+    tables = tables_like(c, name_of(op == Operation::all_gather ? Operation::reduce_scatter : Operation::all_gather));
+  MeasuredAround around;
+  for (const MeasuredCollective* t : tables) {
+    if (t->workers <= c.workers() && (!around.below || t->workers >= around.below->workers)) around.below = t;
+    if (t->workers >= c.workers() && (!around.above || t->workers <= around.above->workers)) around.above = t;
+  }
+  if (!around.below) around.below = around.above;
+  if (!around.above) around.above = around.below;
+  if (!around.below) return around;
+  const std::int64_t nearest = std::clamp(c.workers(), around.below->workers, around.above->workers);
+  around.left = share_left(static_cast<double>(nearest), static_cast<double>(c.workers()));
+  return around;
+}
+
+std::optional<MeasuredCollective> carried_table(const Cluster& c, Operation op, const CollectiveAlgorithm& algorithm) {
+  const CostLines forms = algorithm.lines(c, op);
+  const auto [below, above, left] = measured_around(c, op);
+  if (forms.count == 0 || !below) return std::nullopt;
+  const double workers = static_cast<double>(c.workers());
+  const Residual low = residual_of(*below, c, op, algorithm), high = residual_of(*above, c, op, algorithm);
+  const double share =
+      low.workers == high.workers ? 0 : std::log(workers / low.workers) / std::log(high.workers / low.workers);
+  const double divisor = is_divided(op) ? workers : 1;
+  MeasuredCollective carried;
+  carried.operation = name_of(op);
+  carried.workers = c.workers();
+  const auto add = [&](double size) {
+    const double at = std::log(size / divisor);
+    const double residual = left * ((1 - share) * low.at(at) + share * high.at(at));
+    carried.sizes.emplace_back(size);
+    carried.times.push_back(forms(Bytes(size)) * std::exp(residual));
+  };
+  const MeasuredCollective& nearest = workers / low.workers <= high.workers / workers ? *below : *above;
+  const double scale = is_divided(op) ? workers / static_cast<double>(nearest.workers) : 1;
+  const double first = nearest.sizes.front().value() * scale;
+  double size = first;
+  while (size / step >= smallest) size /= step;
+  for (; size < first * 0.999; size *= step) add(size);
+  for (const Bytes measured : nearest.sizes) add(measured.value() * scale);
+  for (size = carried.sizes.back().value() * step; size <= largest; size *= step) add(size);
+  return carried;
+}
+
+double spread_of(const Cluster& c, Operation op, Bytes size) {
+  if (!carries(c)) return std::exp(eighty_percent * c.relative_error);
+  const std::size_t band = size_band_of(size);
+  const MeasuredAround around = measured_around(c, op);
+  if (!around.below) return (knows_a_pair(c, op) ? one_pair : by_name)[band];
+  if (around.below->workers == c.workers() && around.above->workers == c.workers()) return measured[band];
+  const Factors& known = around.below == around.above ? one_count : between_counts;
+  return std::exp(around.left * std::log(known[band]) + (1 - around.left) * std::log(by_name[band]));
+}
+
+double relative_error_of(const Cluster& c) {
+  if (!carries(c) || c.workers() == 1) return c.relative_error;
+  return std::log(spread_of(c, Operation::all_reduce, mebibytes(25))) / eighty_percent;
+}
+
+}  // namespace stepcast

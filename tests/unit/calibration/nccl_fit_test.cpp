@@ -1,0 +1,103 @@
+// The fit of `nccl`: machines that made the tables are found again, odd rows do not bend it.
+#include <stepcast/calibration/calibration.hpp>
+#include <stepcast/cluster/collective.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace stepcast;
+using doctest::Approx;
+
+namespace {
+
+Cluster machines() {
+  Cluster c;
+  c.name = "made";
+  c.nodes = 8;
+  c.devices_per_node = 8;
+  c.nics_per_node = 8;
+  c.inside = {microseconds(4), BytesPerSecond(230e9)};
+  c.network = {microseconds(12), BytesPerSecond(18e9)};
+  c.nccl.tree = 0.8;
+  c.nccl.ll = 0.4;
+  c.all_reduce = "nccl";
+  c.provenance = {"test"};
+  return c;
+}
+
+std::vector<MeasuredCollective> tables_of(const Cluster& c, std::initializer_list<std::int64_t> counts) {
+  std::vector<MeasuredCollective> tables;
+  for (const std::int64_t workers : counts) {
+    for (const Operation op : {Operation::all_reduce, Operation::all_gather}) {
+      MeasuredCollective& table = tables.emplace_back();
+      table.operation = name_of(op);
+      table.workers = workers;
+      const Answer<CommunicationCost> cost = communication_cost(*resized(c, workers), "nccl");
+      REQUIRE(cost);
+      for (double m = 1024; m <= 0x1p32; m *= 2) {
+        table.sizes.emplace_back(m);
+        table.times.push_back((*cost)(op, Bytes(m)));
+      }
+    }
+  }
+  return tables;
+}
+
+/// The largest relative error of `found` over the sizes and operations of `truth` on a count.
+double worst_error(const Cluster& found, const std::vector<MeasuredCollective>& truth) {
+  double worst = 0;
+  for (const MeasuredCollective& table : truth) {
+    const Answer<CommunicationCost> cost = communication_cost(*resized(found, table.workers));
+    REQUIRE(cost);
+    for (std::size_t i = 0; i < table.sizes.size(); ++i)
+      worst = std::max(worst, std::fabs((*cost)(*operation_of(table.operation), table.sizes[i]) / table.times[i] - 1));
+  }
+  return worst;
+}
+
+/// Where a calibration starts: the shape of the machines alone.
+Cluster shape() {
+  Cluster c = machines();
+  c.inside = {microseconds(5), BytesPerSecond(20e9)};
+  c.network = {microseconds(5), BytesPerSecond(1e9)};
+  c.nccl = {};
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("nccl fit: machines that made the tables are found again, and counts that were not measured") {
+  const Calibration found = calibrated(shape(), tables_of(machines(), {4, 8, 16, 32}));
+  CHECK(found.cluster.network.bandwidth.value() == Approx(18e9).epsilon(0.05));
+  CHECK(found.cluster.inside.bandwidth.value() == Approx(230e9).epsilon(0.05));
+  CHECK(found.cluster.nccl.nvls == 0);
+  CHECK(worst_error(found.cluster, tables_of(machines(), {8, 16, 32})) < 1e-9);
+  CHECK(worst_error(found.cluster, tables_of(machines(), {64, 128})) < 0.15);
+  CHECK(found.cluster.tables.size() == 8);
+}
+
+TEST_CASE("nccl fit: a wild row, repeated tables and missing all-reduces") {
+  std::vector<MeasuredCollective> tables = tables_of(machines(), {8, 16});
+  const Calibration clean = calibrated(shape(), tables);
+  tables[2].times[3] *= 20;
+  const Calibration wild = calibrated(shape(), tables);
+  CHECK(wild.cluster.network.bandwidth.value() == Approx(clean.cluster.network.bandwidth.value()).epsilon(0.03));
+  // Three logs of one count: the median of each size.
+  std::vector<MeasuredCollective> repeated = {tables[2], tables_of(machines(), {16})[0],
+                                              tables_of(machines(), {16})[0]};
+  CHECK(calibrated(shape(), repeated).entries.size() == 1);
+  CHECK(worst_error(calibrated(shape(), repeated).cluster, {tables_of(machines(), {16})[0]}) < 1e-9);
+  const std::vector<MeasuredCollective> gathers = {tables[1], tables[3]};
+  const Calibration without = calibrated(shape(), gathers);
+  CHECK(without.cluster.network.bandwidth.value() == Approx(18e9).epsilon(0.1));
+  CHECK(without.notes.empty());
+}
+
+TEST_CASE("nccl fit: what is fitted reads back, and old clusters read as before") {
+  const Calibration found = calibrated(shape(), tables_of(machines(), {8, 16}));
+  const Cluster back = cluster_of_json(json_of(found.cluster), "back");
+  CHECK(back.nccl == found.cluster.nccl);
+  CHECK(json_of(back) == json_of(found.cluster));
+  CHECK(json_of(*shipped_cluster("8x8-a100-200gbib")).find("nccl\"") == std::string::npos);
+}
