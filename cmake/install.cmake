@@ -48,7 +48,7 @@ set(stepcast_public_headers
   model/stepcast/cluster/fit.hpp
   model/stepcast/cluster/links_of_trace.hpp
   model/stepcast/cluster/nccl_tuning.hpp
-  model/stepcast/cluster/overlay.hpp
+  model/stepcast/overlay/overlay.hpp
   model/stepcast/cluster/size_bands.hpp
   model/stepcast/launch/launch_settings.hpp
   model/stepcast/layout/layout.hpp

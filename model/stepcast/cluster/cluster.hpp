@@ -7,7 +7,7 @@
 //                   |
 //   machine 1: device = device = device = device
 //
-// It may include base, encodings, profile and roofline.
+// It may include base, encodings, profile, roofline and overlay.
 //
 // Cluster: the machines, their links, and what is known of the collectives that run on them.
 //
@@ -17,14 +17,14 @@
 // if present, take precedence over closed forms. Invariants: counts >= 1, bandwidths > 0, latencies >= 0; every number
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
 // that adds up gradients is there only if `aggregation` says so; packets are lost if `transport` says so. Not modelled:
-// routing (but for the strategy overlay: overlay.hpp), congestion between jobs, machines with different numbers of
-// devices.
+// routing (but for the strategy overlay: overlay/overlay.hpp), congestion between jobs, machines with different numbers
+// of devices.
 //
 // Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/cluster/nccl_tuning.hpp>
-#include <stepcast/cluster/overlay.hpp>
+#include <stepcast/overlay/overlay.hpp>
 
 #include <cstdint>
 #include <optional>

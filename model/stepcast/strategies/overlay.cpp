@@ -5,7 +5,7 @@
 //
 //   T = t_C + tau + t_U,  tau = max over links e of M n_e / C_e (n_e flows share link e equally), plus one latency
 //
-// Where the cluster has an overlay network (cluster/overlay.hpp; --overlay), its edges say who exchanges with whom, and
+// Where the cluster has an overlay network (overlay/overlay.hpp; --overlay), its edges say who exchanges with whom, and
 // C_e / n_e is the least share that any of them gets of the links on its route. Else the overlay is a ring with
 // `degree` neighbours a worker (neighbours.hpp), whose busiest link is worked out from the cluster; for any other one
 // `flows` can give the n_e of the busiest link between machines. Models are as large as the gradients here. Not

@@ -1,4 +1,8 @@
 #pragma once
+// Room overlay: who mixes models with whom in decentralised training, and what the links under that carry.
+//
+// It may include base.
+//
 // Overlay network: who mixes models with whom (the overlay), over which machines and links (the underlay), and what
 // share of the links each exchange gets.
 //
@@ -17,7 +21,8 @@
 // optimal for these routes. What other routes, split ones included, could reach is bounded by maximum flow: alone in
 // the network, agent a can send to all its neighbours at a rate of `best` each, and no more.
 // Invariant: the least rate never grows when an edge is added, and never exceeds `best`. Not modelled: other traffic,
-// queues, the mixing matrix and how many iterations it takes. Overlays as JSON are read and written in json.cpp.
+// queues, the mixing matrix and how many iterations it takes. Overlays as JSON are read and written with clusters,
+// in cluster/json.cpp.
 #include <stepcast/base/units.hpp>
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include "helpers/random_input.hpp"
 
 #include <stepcast/base/error.hpp>
-#include <stepcast/cluster/overlay.hpp>
+#include <stepcast/overlay/overlay.hpp>
 
 #include <algorithm>
 #include <limits>

@@ -2,7 +2,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/overlay.hpp>
+#include <stepcast/overlay/overlay.hpp>
 
 // g++ takes iterators in Boost's loop over all edges for uninitialised ones.
 #pragma GCC diagnostic push
