@@ -13,6 +13,7 @@
 #include <stepcast/calibration/device_of_trace.hpp>
 #include <stepcast/calibration/links_of_steps.hpp>
 #include <stepcast/calibration/traced_links.hpp>
+#include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/device_fit_report.hpp>
 #include <stepcast/report/explained_fit_report.hpp>
@@ -192,8 +193,8 @@ ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   const FileBytes table(flags.steps);
   if (names_profiles(table.text())) return calibrate_links(flags, table.text());
   const Device start = start_of(flags);
-  const Cluster cluster = cluster_of(flags.cluster);
-  refuse_unsaid_network(cluster);
+  // The links that nobody said are those that predictions take for such devices.
+  const Cluster cluster = with_links_of(with_device(cluster_of(flags.cluster), start), Profile{});
   const std::vector<MeasuredStep> all = measured_steps_of_csv(
       table.text(), shown_name(flags.steps), layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan));
   const std::vector<std::size_t> chosen = spread_rows(all, flags.rows > 0 ? flags.rows : all.size());
@@ -205,6 +206,10 @@ ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   }
   Answer<DeviceFit> fit = device_of_steps(start, cluster, rows, flags.leave_one_out);
   if (!fit) throw InputError("--steps " + flags.steps, "steps that can be predicted", fit.reason());
+  if (const std::string told = told_of(cluster, "inside: "); !told.empty())
+    fit->notes.push_back("links inside a machine: " + told);
+  if (constexpr double far = 0.5; fit->device.relative_error > far)
+    fit->notes.push_back("CAUTION: no such device makes these steps: look for rows of another unit, job or cluster");
   std::vector<double> errors;
   for (const MeasuredStep& step : held_out) {
     const Answer<Seconds> time = predicted_step(fit->device, cluster, step);

@@ -45,6 +45,9 @@ ExitCode predict(const PredictFlags& flags) {
     throw InputError("--devices", "a plan such as 'placement(devices=0+1, units=4+3)'", in_quotes(flags.plan));
   const Plan plan = plan_of(flags.plan);
   const bool divided = plan.layout || !flags.layout.global_batch.empty();
+  if (flags.input.recorded && !flags.layout.global_batch.empty())
+    throw InputError("--global-batch", "nothing beside --recorded, which keeps the batch of the recorded step",
+                     flags.layout.global_batch);
   (void)iterations_of(flags.cluster);
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   refuse_unused_flags(flags.cluster, std::span(&plan, 1));

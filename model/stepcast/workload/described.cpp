@@ -149,18 +149,8 @@ class DividedUnit {
     c.kept[std::size_t(Recomputation::full)] =
         c.checkpointed ? k.input * sequence : c.kept[std::size_t(Recomputation::none)];
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
-    // A gradient that is added up in another type is there in both before it is added (Megatron-LM's main_grad.add_).
-    if (shape_.gradient_dtype != dtype_)
-      c.working += Bytes(largest_weight() * (size_of(dtype_) + size_of(shape_.gradient_dtype)));
+    c.working += doubled_gradient(shape_, unit_, [&](Division division) { return share(division); });
     c.boundary = unit_.boundary * sequence;
-  }
-
-  /// Elements of the largest weight of a product, on one device.
-  [[nodiscard]] double largest_weight() const {
-    double largest = 0;
-    for (const OperatorShape& o : unit_.operators)
-      if (o.weighted) largest = std::max(largest, o.product.n * o.product.k * share(o.division));
-    return largest;
   }
 
   void add_transfers(UnitCost& c) const {
@@ -310,7 +300,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.assumed.push_back("nothing of this model was measured: times are those of a roofline of " + device.name);
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
                       " bytes a parameter" +
-                      (shape.gradient_dtype == shape.dtype
+                      (size_of(shape.gradient_dtype) == size_of(shape.dtype)
                            ? ""
                            : ", gradients in " + std::string(name_of(shape.gradient_dtype)) +
                                  " (gradients=" + std::string(name_of(shape.dtype)) + " says otherwise)"));

@@ -52,7 +52,9 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {
     Layer layer = layer_of(unit, model, device, samples);
-    profile.transient_memory = std::max(profile.transient_memory, (unit.transient + unit.kept.input) * samples);
+    const Bytes doubled = doubled_gradient(model, unit, [](Division) { return 1.0; });
+    profile.transient_memory =
+        std::max(profile.transient_memory, (unit.transient + unit.kept.input) * samples + doubled);
     for (std::int64_t i = 0; i < unit.repetitions; ++i) {
       layer.name = unit.repetitions == 1 ? unit.name : unit.name + "." + std::to_string(i);
       profile.layers.push_back(layer);

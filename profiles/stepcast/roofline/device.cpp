@@ -71,8 +71,9 @@ Device checked(Device device, std::string_view source) {
   up_to("half_n", device.half_n, most_extent);
   up_to("half_k", device.half_k, most_extent);
   up_to("half_output", device.half_output, 1e18);
-  up_to("attention_forward", device.attention_forward, 1);
-  up_to("attention_backward", device.attention_backward, 1);
+  for (const auto& [key, share] : {std::pair{"attention_forward", device.attention_forward},
+                                   std::pair{"attention_backward", device.attention_backward}})
+    require(share == 0 || (share >= 1e-3 && share <= 1), source, key, "a share from 0.001 to 1", share);
   require((device.attention_forward > 0) == (device.attention_backward > 0), source,
           device.attention_forward > 0 ? "attention_backward" : "attention_forward",
           "a share above 0, as of the other direction", 0);

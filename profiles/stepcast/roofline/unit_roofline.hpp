@@ -46,6 +46,18 @@ struct UpdateShape {
 };
 [[nodiscard]] UpdateShape update_of(const ModelShape&);
 
+/// What the gradient of a unit's largest weight takes while it is there in two types, before it is added up in another
+/// one than that of the weights (Megatron-LM's main_grad.add_); 0 where both take the same bytes. `share_of` a division
+/// is that part of a weight which one device holds.
+template <class ShareOf>
+[[nodiscard]] Bytes doubled_gradient(const ModelShape& model, const UnitShape& unit, const ShareOf& share_of) {
+  const double weight = size_of(model.dtype), gradient = size_of(model.gradient_dtype);
+  double largest = 0;
+  for (const OperatorShape& o : unit.operators)
+    if (o.weighted) largest = std::max(largest, o.product.n * o.product.k * share_of(o.division));
+  return Bytes(weight == gradient ? 0 : largest * (weight + gradient));
+}
+
 /// The operator for so many samples, undivided.
 [[nodiscard]] LocalWork work_of(const OperatorShape&, double samples);
 

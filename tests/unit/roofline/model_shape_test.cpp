@@ -157,6 +157,7 @@ TEST_CASE("public models have their published numbers of parameters, by name and
     const ModelShape shape = model_shape_of(m.name);
     CHECK(shape.parameters() == doctest::Approx(m.parameters).epsilon(1e-3));
     CHECK(describes_model(m.name));
+    CHECK(describes_model(std::string(m.name) + ":layers=2"));
     CHECK(named_model(m.name) == &m);
     CHECK(model_shape_of(shape.name).name == shape.name);
   }

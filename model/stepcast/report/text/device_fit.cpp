@@ -31,16 +31,25 @@ void write_row(TextTable& table, const MeasuredStep& step, double error, const s
   table.add_row({step.source.substr(step.source.rfind('/') + 1), text_of(step.time), percent(error, true), left_out});
 }
 
+/// Where products reach a half of their efficiency, as far as the device says it.
+std::string halves(const Device& d) {
+  std::string all;
+  if (d.half_output > 0) add_to_list(all, fixed(d.half_output, 0) + " results");
+  if (d.half_m > 0) add_to_list(all, fixed(d.half_m, 0) + " rows");
+  if (d.half_n > 0) add_to_list(all, fixed(d.half_n, 0) + " columns");
+  if (d.half_k > 0) add_to_list(all, "sums of " + fixed(d.half_k, 0));
+  return all.empty() ? "no size" : all;
+}
+
 void write_device(std::ostream& out, const Device& d) {
   write_labelled(out, "device", d.name);
-  write_labelled(out, "products",
-                 percent(d.matrix_efficiency) + " of the peak, half of that at " + fixed(d.half_output, 0) +
-                     " results or sums of " + fixed(d.half_k, 0));
+  write_labelled(out, "products", percent(d.matrix_efficiency) + " of the peak, half of that at " + halves(d));
   if (d.attention_forward > 0)
     write_labelled(
         out, "attention",
         percent(d.attention_forward) + " of the peak in fused kernels, backward " + percent(d.attention_backward));
-  write_labelled(out, "memory", fixed(d.memory_bandwidth.value() / 1e9, 0) + " GB/s");
+  const double gigabytes = d.memory_bandwidth.value() / 1e9;
+  write_labelled(out, "memory", fixed(gigabytes, gigabytes < 10 ? 3 : 0) + " GB/s");
   write_labelled(out, "kernels", "at least " + text_of(d.kernel_floor) + ", the host needs " + text_of(d.issue));
   write_labelled(out, "error", percent(d.relative_error) + " rms");
 }
