@@ -69,121 +69,138 @@ struct Named {
 };
 
 std::span<const Named> table() {
-  static const Named all[] = {// arguments
-                              {"TRACE", file},
-                              {"FILE", file},
-                              {"MEASURED", file},
-                              {"SUITE", one_of(shipped_suite_names)},
-                              {"TOPIC", one_of(list_topics)},
-                              {"SHELL", one_of(+[] {
-                                 return Words{"bash", "zsh", "fish"};
-                               })},
-                              // what was traced, and what is written
-                              {"model", {.name = "MODEL", .words = models}},
-                              {"device", device},
-                              {"batch", number},
-                              {"parameters", number},
-                              {"kernels", file},
-                              {"output", file},
-                              {"timeline", file},
-                              {"html", file},
-                              {"plot", file},
-                              {"format", one_of(+[] { return Words{"chakra"}; })},
-                              {"step", number},
-                              {"threads", number},
-                              // the cluster
-                              {"cluster", cluster},
-                              {"workers", number},
-                              {"per-node", number},
-                              {"network", link},
-                              {"inside", link},
-                              {"servers", number},
-                              {"device-memory", size},
-                              {"collective", {.name = "ALGORITHM", .words = algorithms, .open = false}},
-                              {"slow-worker", factor},
-                              {"late-worker", time},
-                              {"degraded-link", share},
-                              {"jitter", {.name = "SPREAD"}},
-                              {"iterations", number},
-                              {"loss", share},
-                              {"stalls", share},
-                              {"rto", time},
-                              {"switch",
-                               {.name = "PROGRAM[:SHARE]",
-                                .words =
-                                    +[] {
-                                      return Words{"switchml", "atp", "sa_atp:"};
-                                    }}},
-                              {"overlay", file},
-                              {"faster-compute", factor},
-                              // what feeds it
-                              {"input", file},
-                              {"cache-policy", one_of(+[] {
-                                 return Words{"lru", "never-evict", "partitioned"};
-                               })},
-                              {"dataset", size},
-                              {"samples", number},
-                              {"storage", rate},
-                              {"prep", rate},
-                              {"loader-workers", number},
-                              {"loader", one_of(+[] {
-                                 return Words{"serial", "pipelined"};
-                               })},
-                              {"cache", share},
-                              // plans and changes
-                              {"plan", plan},
-                              {"allow", some_of(+[] {
-                                 return Words{"lossy", "stale", "periodic"};
-                               })},
-                              {"search", one_of(+[] {
-                                 return Words{"grid", "bayesian"};
-                               })},
-                              {"what", {.name = "SCENARIO", .words = scenarios}},
-                              {"other-batch", file},
-                              {"other-samples", number},
-                              {"over",
-                               {.name = "AXIS",
-                                .words =
-                                    +[] {
-                                      return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute="};
-                                    }}},
-                              {"points", range},
-                              // layouts
-                              {"global-batch", number},
-                              {"objective", one_of(+[] {
-                                 return Words{"step", "memory", "devices", "cost"};
-                               })},
-                              {"target-step", time},
-                              {"price", number},
-                              {"memory", size},
-                              {"time-budget", time},
-                              {"tensor", degrees},
-                              {"pipeline", degrees},
-                              {"context", degrees},
-                              {"expert", degrees},
-                              {"micro-batch", degrees},
-                              {"chunks", degrees},
-                              {"schedule", some_of(schedules)},
-                              {"scheme", some_of(schemes)},
-                              {"recompute", some_of(+[] {
-                                 return Words{"none", "selective", "full"};
-                               })},
-                              {"zero", some_of(+[] {
-                                 return Words{"0", "1", "2", "3"};
-                               })},
-                              {"sequence-parallel", some_of(+[] {
-                                 return Words{"off", "on"};
-                               })},
-                              {"devices", file},
-                              {"adatopk", number},
-                              // calibrate, validate
-                              {"steps", file},
-                              {"trace", file},
-                              {"start", device},
-                              {"rows", number},
-                              {"name", name},
-                              {"cases", file},
-                              {"root", {.name = "FOLDER", .files = true}}};
+  static const Named all[] = {
+      // arguments
+      {"TRACE", file},
+      {"FILE", file},
+      {"MEASURED", file},
+      {"SUITE", one_of(shipped_suite_names)},
+      {"TOPIC", one_of(list_topics)},
+      {"SHELL", one_of(+[] {
+         return Words{"bash", "zsh", "fish"};
+       })},
+      // what was traced, and what is written
+      {"model", {.name = "MODEL", .words = models}},
+      {"device", device},
+      {"batch", number},
+      {"parameters", number},
+      {"kernels", file},
+      {"output", file},
+      {"timeline", file},
+      {"html", file},
+      {"plot", file},
+      {"format", one_of(+[] { return Words{"chakra"}; })},
+      {"step", number},
+      {"threads", number},
+      // the cluster
+      {"cluster", cluster},
+      {"workers", number},
+      {"per-node", number},
+      {"network", link},
+      {"inside", link},
+      {"servers", number},
+      {"device-memory", size},
+      {"collective", {.name = "ALGORITHM", .words = algorithms, .open = false}},
+      {"nccl-algo",
+       {.name = "ALGORITHM,...",
+        .words =
+            +[] {
+              return Words{"Ring", "Tree", "NVLS", "NVLSTree", "CollnetChain"};
+            },
+        .several = true}},
+      {"nccl-proto",
+       {.name = "PROTOCOL,...",
+        .words =
+            +[] {
+              return Words{"LL", "LL128", "Simple"};
+            },
+        .several = true}},
+      {"operation",
+       one_of(+[] { return Words{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send"}; })},
+      {"slow-worker", factor},
+      {"late-worker", time},
+      {"degraded-link", share},
+      {"jitter", {.name = "SPREAD"}},
+      {"iterations", number},
+      {"loss", share},
+      {"stalls", share},
+      {"rto", time},
+      {"switch",
+       {.name = "PROGRAM[:SHARE]",
+        .words =
+            +[] {
+              return Words{"switchml", "atp", "sa_atp:"};
+            }}},
+      {"overlay", file},
+      {"faster-compute", factor},
+      // what feeds it
+      {"input", file},
+      {"cache-policy", one_of(+[] {
+         return Words{"lru", "never-evict", "partitioned"};
+       })},
+      {"dataset", size},
+      {"samples", number},
+      {"storage", rate},
+      {"prep", rate},
+      {"loader-workers", number},
+      {"loader", one_of(+[] {
+         return Words{"serial", "pipelined"};
+       })},
+      {"cache", share},
+      // plans and changes
+      {"plan", plan},
+      {"allow", some_of(+[] {
+         return Words{"lossy", "stale", "periodic"};
+       })},
+      {"search", one_of(+[] {
+         return Words{"grid", "bayesian"};
+       })},
+      {"what", {.name = "SCENARIO", .words = scenarios}},
+      {"other-batch", file},
+      {"other-samples", number},
+      {"over",
+       {.name = "AXIS",
+        .words =
+            +[] {
+              return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute="};
+            }}},
+      {"points", range},
+      // layouts
+      {"global-batch", number},
+      {"objective", one_of(+[] {
+         return Words{"step", "memory", "devices", "cost"};
+       })},
+      {"target-step", time},
+      {"price", number},
+      {"memory", size},
+      {"time-budget", time},
+      {"tensor", degrees},
+      {"pipeline", degrees},
+      {"context", degrees},
+      {"expert", degrees},
+      {"micro-batch", degrees},
+      {"chunks", degrees},
+      {"schedule", some_of(schedules)},
+      {"scheme", some_of(schemes)},
+      {"recompute", some_of(+[] {
+         return Words{"none", "selective", "full"};
+       })},
+      {"zero", some_of(+[] {
+         return Words{"0", "1", "2", "3"};
+       })},
+      {"sequence-parallel", some_of(+[] {
+         return Words{"off", "on"};
+       })},
+      {"devices", file},
+      {"adatopk", number},
+      // calibrate, validate
+      {"steps", file},
+      {"trace", file},
+      {"start", device},
+      {"rows", number},
+      {"name", name},
+      {"cases", file},
+      {"root", {.name = "FOLDER", .files = true}}};
   return all;
 }
 

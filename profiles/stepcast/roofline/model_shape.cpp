@@ -59,7 +59,8 @@ bool describes_model(std::string_view text) {
   const std::string_view family = trimmed(text.substr(0, colon));
   // A single letter is a drive of Windows.
   return family.size() > 1 && std::all_of(family.begin(), family.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                  c == '.';
          });
 }
 
