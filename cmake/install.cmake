@@ -81,6 +81,7 @@ set(stepcast_public_headers
   model/stepcast/baseline/self_check.hpp
   model/stepcast/replay/timeline.hpp
   model/stepcast/report/device_fit_report.hpp
+  model/stepcast/report/explained_fit_report.hpp
   model/stepcast/report/links_fit_report.hpp
   model/stepcast/report/inspection_report.hpp
   model/stepcast/report/layout_report.hpp
