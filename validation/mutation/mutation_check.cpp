@@ -55,29 +55,41 @@ CostLine broken_form(const Cluster& cluster) {
   return {line.start_up * factor, line.seconds_per_byte * factor};
 }
 
-template <const CollectiveAlgorithm& original>
+template <const CollectiveAlgorithm& original, Operation broken>
 CostLines broken_choices(const Cluster& cluster, Operation op) {
   CostLines lines = original.choices(cluster, op);
-  for (CostLine& line : lines.line) line = {line.start_up * factor, line.seconds_per_byte * factor};
+  if (op == broken)
+    for (CostLine& line : lines.line) line = {line.start_up * factor, line.seconds_per_byte * factor};
   return lines;
 }
 
+/// Breaks an operation where its time comes from: the algorithm's choices, if it has some for it, else its form, which
+/// beside choices is only what plans merge by.
 template <const CollectiveAlgorithm& original>
 void add_mutations(CollectiveAlgorithm& entry, std::vector<Mutation>& out) {
-  const auto add = [&]<Form CollectiveAlgorithm::*form>(const char* part) {
-    if (!(entry.*form)) return;
-    out.push_back({"collective " + std::string(entry.name) + ": " + part,
-                   {},
-                   swap_of(entry.*form, &broken_form<original, form>)});
+  const Cluster machines = cluster_of_flags(8, 1, "10 Gb/s");
+  const auto chooses = [&](Operation op) { return entry.choices && entry.choices(machines, op).count > 0; };
+  const auto name = [&](std::string_view part) {
+    return "collective " + std::string(entry.name) + ": " + std::string(part);
   };
-  add.template operator()<&CollectiveAlgorithm::all_reduce>("all_reduce");
-  add.template operator()<&CollectiveAlgorithm::reduce_scatter>("reduce_scatter");
-  add.template operator()<&CollectiveAlgorithm::all_gather>("all_gather");
-  add.template operator()<&CollectiveAlgorithm::broadcast>("broadcast");
-  add.template operator()<&CollectiveAlgorithm::all_to_all>("all_to_all");
-  if (entry.choices)
-    out.push_back(
-        {"collective " + std::string(entry.name) + ": choices", {}, swap_of(entry.choices, &broken_choices<original>)});
+  const auto add = [&]<Form CollectiveAlgorithm::*form>(Operation op) {
+    if (entry.*form && !chooses(op))
+      out.push_back({name(name_of(op)), {}, swap_of(entry.*form, &broken_form<original, form>)});
+  };
+  const auto add_choices = [&]<Operation op>() {
+    if (chooses(op)) out.push_back({name(name_of(op)), {}, swap_of(entry.choices, &broken_choices<original, op>)});
+  };
+  add.template operator()<&CollectiveAlgorithm::all_reduce>(Operation::all_reduce);
+  add.template operator()<&CollectiveAlgorithm::reduce_scatter>(Operation::reduce_scatter);
+  add.template operator()<&CollectiveAlgorithm::all_gather>(Operation::all_gather);
+  add.template operator()<&CollectiveAlgorithm::broadcast>(Operation::broadcast);
+  add.template operator()<&CollectiveAlgorithm::all_to_all>(Operation::all_to_all);
+  add_choices.template operator()<Operation::all_reduce>();
+  add_choices.template operator()<Operation::reduce_scatter>();
+  add_choices.template operator()<Operation::all_gather>();
+  add_choices.template operator()<Operation::broadcast>();
+  add_choices.template operator()<Operation::all_to_all>();
+  add_choices.template operator()<Operation::send>();
 }
 
 // ---- strategies and modifiers ----
