@@ -200,7 +200,8 @@ template <class FieldOf>
 // Python frames are only counted, and of the metadata only names matter; either may be most of a file.
 [[gnu::always_inline]] inline bool needs_arguments(const KinetoEvent& event) {
   if (!event.category.empty() && is_key<"python_function">(event.category.data() + 1)) return false;
-  if (event.phase.empty() || event.phase[1] != 'M' || event.name.empty()) return true;
+  const bool of_metadata = event.phase.size() > 1 && event.phase[1] == 'M';  // a phase may be a number, too
+  if (!of_metadata || event.name.empty()) return true;
   return is_key<"thread_name">(event.name.data() + 1) || is_key<"process_name">(event.name.data() + 1);
 }
 

@@ -101,6 +101,14 @@ TEST_CASE("negative, missing and unreadable times drop the event and say so") {
   CHECK(error_of(bad, true) != "");
 }
 
+TEST_CASE("an event whose phase is a number is none that is known") {
+  // Of one digit, the phase is shorter than the shortest text; what it says of itself is read all the same.
+  const Trace trace = read(file_of(op("a", "1", "1") +
+                                   R"(,{"ph":1,"cat":"cpu_op","name":"b","pid":7,"tid":8,"ts":2,"dur":1,"args":{}},)" +
+                                   op("c", "3", "1")));
+  CHECK(text_of(trace) == "host operator a 1000 1000 @7/8\nhost operator c 3000 1000 @7/8\n");
+}
+
 TEST_CASE("a length without a sign that should have one drops the slice, not the file") {
   const Trace trace =
       read(file_of(op("a", "30000000.125", "5.000") +
