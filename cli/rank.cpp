@@ -45,7 +45,8 @@ ExitCode compare_divided(const RankFlags& flags) {
   for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = true});
-  return compare_layouts(PreparedQuestion(asked.question), asked.check, flags.plans, flags.output);
+  const PreparedQuestion question = with_recorded_rest(asked.check, PreparedQuestion(asked.question));
+  return compare_layouts(question, asked.check, flags.plans, flags.output);
 }
 
 ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
@@ -73,7 +74,7 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   ClusterFlags cluster = flags.cluster;
   if (!counts.empty()) cluster = flags_over_workers(cluster, counts.back());
   const Asked asked = asked_of(flags.input, cluster, flags.layout, {.layouts = true});
-  const PreparedQuestion question(asked.question);
+  const PreparedQuestion question = with_recorded_rest(asked.check, PreparedQuestion(asked.question));
   if (flags.layout.unit_frontier) return recommend_units(question, asked.check, flags.layout, flags.output);
   return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, "");
 }

@@ -35,7 +35,7 @@ PreparedQuestion question_about(const ProfilePtr& profile, const ClusterPtr& clu
   if (!(memory >= 0 && memory < 1e18))
     throw InputError("memory", "bytes, 0 for those of the device", exact_text_of(memory));
   question.memory_cap = Bytes(memory);
-  return PreparedQuestion(std::move(question));
+  return with_recorded_rest(profile->check, PreparedQuestion(std::move(question)));
 }
 
 std::string unit_frontier_json(const ProfilePtr& profile, const ClusterPtr& cluster,

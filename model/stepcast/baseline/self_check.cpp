@@ -290,6 +290,16 @@ Answer<Prediction> traced_plan_elsewhere(const SelfCheck& check, const PreparedQ
 
 }  // namespace
 
+PreparedQuestion with_recorded_rest(const SelfCheck& check, const PreparedQuestion& question) {
+  if (!check.recorded || !check.models_another_job() || !question.profile()) return question;
+  if (!check.recorded->is_of(*question.profile())) return question;
+  const Answer<Prediction> there = check.recorded->on(question.cluster());
+  if (!there) return question;
+  return question.of_job_that_takes(there->iteration,
+                                    "a step is not in the layers of the profile: what the recorded step has beside "
+                                    "them (collectives of its model, waiting) is taken to stay under every layout");
+}
+
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   const auto with_caution = [](Answer<Prediction> answer, const std::string& caution) {
     if (answer && !caution.empty()) answer->warnings.push_back(caution + ": this prediction is doubtful");
@@ -298,7 +308,8 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
   const SelfCheck::Model model = check.recorded_model(question);
   if (takes_traced_plan_only(check)) return with_caution(traced_plan_elsewhere(check, question, plan), "");
   if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
-  if (question.divides(plan) || !model) return with_caution(question.answer(plan), check.caution());
+  if (question.divides(plan)) return with_caution(with_recorded_rest(check, question).answer(plan), check.caution());
+  if (!model) return with_caution(question.answer(plan), check.caution());
   const auto with = [&](const PlanSpec& spec) { return model(*question.profile(), question.cluster(), spec); };
   Answer<Prediction> exchanged = with(plan.strategy);
   if (exchanged && question.iterations() > 0)

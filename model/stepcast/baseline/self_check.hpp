@@ -85,6 +85,10 @@ struct SelfCheck {
 /// (which then is the only one that may be asked).
 [[nodiscard]] SelfCheck recorded_check_of(const Documents&, const Profile&, std::string_view where);
 
+/// The question for layouts of a job for which no plan stands: what its recorded step has beside its layers (its
+/// all-to-alls, what hosts wait for) stays under every layout. Any other question unchanged.
+[[nodiscard]] PreparedQuestion with_recorded_rest(const SelfCheck&, const PreparedQuestion&);
+
 /// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells
 /// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages; Inapplicable
 /// for plans that do more. Throws InputError as rank_over_what_runs does, and for layouts where the recorded step is

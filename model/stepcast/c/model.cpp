@@ -224,7 +224,7 @@ stepcast_status stepcast_model_of(const stepcast_profile* profile, const stepcas
     if (const std::string batch = said.text("global-batch"); !batch.empty())
       question.global_batch = static_cast<double>(integer_of(batch, "global-batch", 1, 1'000'000'000));
     question.iterations = iterations_of(said);
-    const PreparedQuestion asked(std::move(question));
+    const PreparedQuestion asked = with_recorded_rest(*traced.check, PreparedQuestion(std::move(question)));
     if (!asked.profile()) return Inapplicable{asked.profile().reason()};
     return stepcast_model{asked, Model(*asked.profile(), asked.cluster()), traced.check,
                           traced.check->recorded_model(asked)};
@@ -236,7 +236,7 @@ stepcast_status stepcast_model_on(const stepcast_model* model, const stepcast_cl
     const stepcast_model& here = c_needed(model, "model");
     const Cluster& machines = c_needed(cluster, "cluster").cluster;
     refuse_other_devices(here.model, machines);
-    const PreparedQuestion there = here.question.on(machines);
+    const PreparedQuestion there = with_recorded_rest(*here.check, here.question.on(machines));
     return stepcast_model{there, here.model.on(there.cluster()), here.check, here.recorded};
   });
 }

@@ -1,5 +1,6 @@
 #include <stepcast/question/question.hpp>
 
+#include <stepcast/base/text.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/prediction/training_run.hpp>
@@ -82,11 +83,17 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
   if (q.shape) return workload_of(*q.shape, *q.device);
   if (!profile) return Inapplicable{profile.reason()};
   const Device* device = q.device ? &*q.device : nullptr;
-  if (profile->batch_samples > 0 || !(q.global_batch > 0)) return workload_of(*profile, device);
+  const auto with_what_is_beside = [&](Answer<Workload> units) {
+    if (!units || !(q.beside_layers > Seconds(0))) return units;
+    units->step_overhead += q.beside_layers;
+    units->assumed.push_back(text_of(q.beside_layers) + " " + q.what_is_beside);
+    return units;
+  };
+  if (profile->batch_samples > 0 || !(q.global_batch > 0)) return with_what_is_beside(workload_of(*profile, device));
   // The traced step is taken for that of one device: counted as one sample it would be repeated for each.
   Profile of_share = *profile;
   of_share.batch_samples = q.global_batch / static_cast<double>(q.cluster.workers());
-  Answer<Workload> units = workload_of(of_share, device);
+  Answer<Workload> units = with_what_is_beside(workload_of(of_share, device));
   if (units)
     units->assumed.push_back("the traced batch is not known: taken for the " + shown(of_share.batch_samples) +
                              " samples that the global batch gives a device; --batch says otherwise");
@@ -152,6 +159,19 @@ const Answer<Workload>& PreparedQuestion::workload() const {
 PreparedQuestion PreparedQuestion::on(Cluster cluster) const {
   Question there = state_->question;
   there.cluster = std::move(cluster);
+  there.beside_layers = Seconds(0);
+  return PreparedQuestion(std::move(there));
+}
+
+PreparedQuestion PreparedQuestion::of_job_that_takes(Seconds step, const std::string& of_job) const {
+  Question traced = state_->question;
+  traced.global_batch = 0;
+  traced.iterations = 0;
+  const Answer<Prediction> layers = PreparedQuestion(traced).answer({plan_spec_of("ddp"), Layout{}});
+  if (!layers || !(step > layers->iteration)) return *this;
+  Question there = state_->question;
+  there.beside_layers = step - layers->iteration;
+  there.what_is_beside = of_job;
   return PreparedQuestion(std::move(there));
 }
 

@@ -58,6 +58,8 @@ struct Question {
   std::optional<InputPipeline> pipeline{};  ///< what feeds the steps of the profile, which is as traced
   double global_batch = 0;                  ///< samples a step on all devices; 0: the profile's batch times the workers
   Bytes memory_cap{};                       ///< of a device, for layouts; 0: the cluster's device memory
+  Seconds beside_layers{};  ///< of every step of a traced job, that the layers of its profile do not contain
+  std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
 };
 
 /// A question whose changes are made and whose model is taken apart once, to be asked for many plans. Immutable; any
@@ -83,8 +85,13 @@ class PreparedQuestion {
   [[nodiscard]] bool divides(const Plan&) const;
   /// How gradients travel after the changes, some of which name a collective.
   [[nodiscard]] PlanSpec after_changes(const PlanSpec&) const;
-  /// The same question of another cluster with the same devices. Throws InputError.
+  /// The same question of another cluster with the same devices, where nobody said what is beside the layers. Throws
+  /// InputError.
   [[nodiscard]] PreparedQuestion on(Cluster) const;
+  /// The same question, for layouts of a job that takes `step` on this cluster where its traced batch is all that is
+  /// divided: what its layers lack of that is beside them under every layout (`of_job` says what it is). Unchanged
+  /// where they lack nothing, and where nothing is known of that plan.
+  [[nodiscard]] PreparedQuestion of_job_that_takes(Seconds step, const std::string& of_job) const;
 
  private:
   struct State;

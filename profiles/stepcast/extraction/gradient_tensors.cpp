@@ -295,8 +295,9 @@ class Finder {
 
   // ---- sizes from what travels ----
 
-  /// How the gradients share the bytes of the messages that take them along: evenly within each. Empty where a gradient
-  /// travels with none, or with one of unknown size.
+  /// How the gradients share the bytes of the messages that take them along: evenly within each. Messages that follow
+  /// one another with no gradient in between (buckets that waited for their turn, tensors of a compiled backward pass)
+  /// took the gradients before them together. Empty where a gradient travels with none, or with one of unknown size.
   std::vector<double> shares_of_messages() const {
     std::vector<const TracedCollective*> messages;
     for (const TracedCollective& c : collectives_)
@@ -305,18 +306,26 @@ class Finder {
     std::vector<std::size_t> order(step_.gradients.size());
     std::iota(order.begin(), order.end(), std::size_t(0));
     std::ranges::stable_sort(order, {}, [&](std::size_t g) { return step_.gradients[g].ready_ns; });
+    constexpr double smallest = 2;             // of a gradient of one element
+    constexpr double smallest_message = 4096;  // losses and norms are reduced too
     std::vector<double> bytes(order.size(), 0);
-    std::size_t next = 0;
+    std::size_t begin = 0, next = 0;  // the gradients of the message before
+    double taken = 0;
+    const auto share_out = [&] {
+      for (std::size_t i = begin; i < next; ++i) bytes[order[i]] = taken / double(next - begin);
+      return begin == next || taken / double(next - begin) >= smallest;
+    };
     for (const TracedCollective* m : messages) {
       std::size_t end = next;
       while (end < order.size() && step_.gradients[order[end]].ready_ns <= m->issued_ns) ++end;
-      if (end == next) continue;      // a loss, a norm
-      constexpr double smallest = 2;  // of a gradient of one element
-      const double each = m->size.value() / double(end - next);
-      if (each < smallest) return {};
-      for (; next < end; ++next) bytes[order[next]] = each;
+      if (end == next && m->size.value() < smallest_message) continue;
+      if (end > next) {
+        if (!share_out()) return {};
+        begin = next, next = end, taken = 0;
+      }
+      taken += m->size.value();
     }
-    if (next != order.size()) return {};
+    if (next != order.size() || !share_out()) return {};
     return bytes;
   }
 

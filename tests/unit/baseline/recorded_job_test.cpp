@@ -233,6 +233,17 @@ TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unle
   CHECK(check.traced_plan() == "recorded");
   const Cluster cluster = ethernet(2, 1);
   const PreparedQuestion question({.profile = profile, .cluster = cluster});
+  // Layouts keep what the recorded step has beside the layers, and differ as the layers say; asked twice it is the same.
+  const auto step = [](const Answer<Prediction>& answer) { return (*answer).iteration.value(); };
+  const double more = step(check.recorded->on(cluster)) - step(question.answer(plan_of("layout()/ddp")));
+  REQUIRE(more > 0);
+  for (const char* text : {"layout()/ddp", "layout(zero=1)/ddp", "layout(zero=3)/ddp"}) {
+    const double layers = step(question.answer(plan_of(text)));
+    CHECK(step(checked_answer(check, question, plan_of(text))) == doctest::Approx(layers + more));
+    const PreparedQuestion twice = with_recorded_rest(check, with_recorded_rest(check, question));
+    CHECK(step(twice.answer(plan_of(text))) == doctest::Approx(layers + more));
+    CHECK(step(twice.on(cluster).answer(plan_of(text))) == doctest::Approx(layers));
+  }
   RecommendOptions options;
   rank_over_what_runs(options, check, question);
   REQUIRE(options.baseline);

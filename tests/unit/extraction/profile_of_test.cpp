@@ -258,6 +258,15 @@ TEST_CASE("profile_of: without shapes the bytes of messages, or a number of para
   CHECK(sizes(by_messages) == std::vector<double>{136, 136, 4800});
   CHECK(by_messages.messages.size() == 2);
   CHECK(mentions(by_messages.assumed, "the bytes of each reduction"));
+  // Two messages that follow one another took the gradients before them together; a loss among them took none.
+  const auto in_a_row = [](Scene& s, int i) {
+    host_step(s, i);
+    const std::pair<int, const char*> messages[] = {{570, "[[12]]"}, {600, "[[1]]"}, {610, "[[1]]"}, {620, "[[1200]]"}};
+    for (const auto& [start, elements] : messages)
+      s.add("gloo:all_reduce", start, 8, gloo_thread, EventKind::annotation).shapes = s.text(elements);
+  };
+  CHECK(sizes(profile_of(without_shapes(Scene().steps(5, 1000, in_a_row).trace()))) ==
+        std::vector<double>{1616, 1616, 1616});
   // Half as many bytes travel as there are: compressed.
   counted.parameter_count = 2 * 1268;
   CHECK(sizes(profile_of(together, counted)) == std::vector<double>{272, 272, 9600});
