@@ -208,13 +208,8 @@ AsTraced recognised(const Profile& p) {
     out.predicted = lone_step_time(p);
     return out;
   }
-  for (const ObservedCollective& c : p.collectives)
-    if (belongs_to_model(c, p)) {
-      const bool named = c.role == CollectiveRole::unknown || c.role == CollectiveRole::all_to_all;
-      out.missing = "its " + c.operation + (named ? "" : " (" + std::string(words_of(c.role)) + ")") +
-                    " belongs to its model, and no plan of gradients takes its place";
-      return out;
-    }
+  out.missing = beyond_plans(p);
+  if (!out.missing.empty()) return out;
   const Recorded gathered = recorded(p, gathers_parameters), scattered = recorded(p, sums_gradients),
                  sent = recorded(p, sends_updates);
   const double all = p.gradient_size().value();
@@ -244,6 +239,16 @@ AsTraced recognised(const Profile& p) {
 }
 
 }  // namespace
+
+std::string beyond_plans(const Profile& p) {
+  for (const ObservedCollective& c : p.collectives)
+    if (belongs_to_model(c, p)) {
+      const bool named = c.role == CollectiveRole::unknown || c.role == CollectiveRole::all_to_all;
+      return "its " + c.operation + (named ? "" : " (" + std::string(words_of(c.role)) + ")") +
+             " belongs to its model, and no plan of gradients takes its place";
+    }
+  return {};
+}
 
 std::optional<Plan> AsTraced::as_plan() const {
   // "ddp, 5 buckets" is no plan, and one worker has none.

@@ -45,6 +45,8 @@ struct AsTraced {
 };
 
 [[nodiscard]] AsTraced as_traced(const Profile&);
+/// Which of its collectives no plan of gradients takes the place of, in words; empty: none.
+[[nodiscard]] std::string beyond_plans(const Profile&);
 /// The same job; where no plan stands for it its rebuilt step (a replay of the trace), with the reason in `left_out`.
 [[nodiscard]] AsTraced rebuilt(AsTraced, const Replay&);
 /// The job without its profiler: the host's work scaled by the one factor with which the job as traced takes `step`

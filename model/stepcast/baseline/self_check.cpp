@@ -194,7 +194,12 @@ SelfCheck checked(const Documents& documents, const Profile& profile, bool recor
   check.cautions = profile.cautions;
   if (!(profile.measured_step() > Seconds(0))) return check;
   // Of a changed profile, or one of before there were messages, nobody knows what ran.
-  if (documents.profile && profile.messages.empty() && !profile.collectives.empty()) return check;
+  if (documents.profile && profile.messages.empty() && !profile.collectives.empty()) {
+    if (const std::string left_out = beyond_plans(profile); !left_out.empty())
+      check.cautions.push_back("the profile leaves something out of the traced job: " + left_out +
+                               "; the trace itself tells more");
+    return check;
+  }
   const Replay* replay = telling_replay(check);
   check.as_traced = replay ? rebuilt(as_traced(profile), *replay) : as_traced(profile);
   add_recorded(check, documents, &profile, recorded);

@@ -1,6 +1,7 @@
 // As traced: jobs by hand, whose plan and step are known, and the shipped traces of one job under several plans.
 #include <stepcast/baseline/as_traced.hpp>
 #include <stepcast/baseline/self_check.hpp>
+#include <stepcast/documents/documents.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 
@@ -117,6 +118,13 @@ TEST_CASE("as traced: roles tell what operations do not") {
   CHECK(as_traced(p).plan == "ddp");
   p.collectives.back().duration = milliseconds(5);
   CHECK(as_traced(p).missing.find("allreduce (within a layer) belongs to its model") != std::string::npos);
+  // Of such a profile that was saved the messages are not known, which is no reason to trust it.
+  Documents saved;
+  saved.profile = p;
+  saved.profile->messages.clear();
+  CHECK(self_check_of(saved, *saved.profile).caution().find("belongs to its model") != std::string::npos);
+  saved.profile->collectives.pop_back();
+  CHECK(self_check_of(saved, *saved.profile).caution().empty());
 }
 
 TEST_CASE("as traced: on another cluster the job is what it was, by its name where it divides more than the batch") {
