@@ -59,13 +59,25 @@ std::vector<StageSummary> summaries_of(LayoutTables& state, const EvaluatedLayou
   return out;
 }
 
+/// A traced model is divided, which the trace does not show.
+bool divides_traced_model(const Workload& w, const Layout& l) {
+  return !w.shape && (l.tensor > 1 || l.context > 1 || l.pipeline > 1 || l.expert > 1);
+}
+
+/// Of the model of several workers, and of what the trace does not show of the layout.
+double residual_of(const Workload& w, const Layout& l) {
+  if (w.shape) return residual_of_model;
+  if (divides_traced_model(w, l)) return residual_of_division;
+  return l.zero == 3 && w.sharding == 0 ? residual_of_sharding : residual_of_model;
+}
+
 /// P10-P90 of the mean: residuals of the workload's compute, of the links, and of the model of several workers.
 Seconds half_interval(const LayoutTables& state, const LayoutPrediction& p) {
   const LayoutBreakdown& b = p.breakdown;
   const Seconds communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
   const double of_compute = state.workload.relative_error * (p.iteration - communication).value();
   const double of_links = relative_error_of(state.cluster) * communication.value();
-  const double of_model = p.devices > 1 ? residual_of_model * p.iteration.value() : 0;
+  const double of_model = p.devices > 1 ? residual_of(state.workload, p.plan.layout) * p.iteration.value() : 0;
   return Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model));
 }
 
@@ -102,6 +114,8 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
   if (std::string text = micro_batch_text(state, e); !text.empty()) p.assumed.push_back(std::move(text));
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
+  if (divides_traced_model(state.workload, e.layout))
+    p.warnings.emplace_back("a trace does not show what dividing its model costs: the interval is a third either way");
   return p;
 }
 
