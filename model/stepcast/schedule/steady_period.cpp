@@ -21,21 +21,22 @@ std::uint32_t instance_of(std::uint64_t rank) { return static_cast<std::uint32_t
 // --- Claims ---------------------------------------------------------------------------------------------------------
 
 void SteadyPeriod::Claims::clear() {
-  in_order_.clear(), late_.clear();
-  next_ = 0;
+  late_.clear();
+  next_ = end_ = 0;
 }
 
-void SteadyPeriod::Claims::add(const Claim& claim) {
-  if (next_ == in_order_.size()) in_order_.clear(), next_ = 0;
-  if (in_order_.empty() || in_order_.back() < claim) {
-    in_order_.push_back(claim);
+inline void SteadyPeriod::Claims::add(const Claim& claim) {
+  if (next_ == end_) next_ = end_ = 0;
+  if (end_ > 0 && !(in_order_[end_ - 1] < claim)) {
+    late_.push_back(claim);
+    std::push_heap(late_.begin(), late_.end(), [](const Claim& a, const Claim& b) { return b < a; });
     return;
   }
-  late_.push_back(claim);
-  std::push_heap(late_.begin(), late_.end(), [](const Claim& a, const Claim& b) { return b < a; });
+  if (end_ == in_order_.size()) in_order_.resize(2 * end_ + 16);
+  in_order_[end_++] = claim;
 }
 
-void SteadyPeriod::Claims::pop() {
+inline void SteadyPeriod::Claims::pop() {
   if (!late_is_first()) {
     ++next_;
     return;
@@ -61,7 +62,9 @@ void SteadyPeriod::prepare(const TaskGraph& graph) {
   bits_ = static_cast<std::uint32_t>(std::bit_width(n_ - 1));
   rows_ = complete_ = most_lag_ = released_ = 0;
   first_held_ = never;
-  instances_.clear(), unfinished_.clear(), ended_.clear();
+  times_.clear(), pending_.clear(), unfinished_.clear();
+  all_ended_ = 0;
+  row_finished_ = false;
   for (Held& held : held_) held.instances.clear(), held.first_start = never;
   prepare_queues();
   prepare_tasks();
@@ -93,38 +96,41 @@ void SteadyPeriod::prepare_tasks() {
   for (const Arc& a : graph_->arcs) most_lag_ = std::max(most_lag_, a.lag);
   // Row k: how many predecessors a task of iteration k has; arcs of larger lag come from before the first iteration.
   const std::size_t row = std::size_t{1} << bits_;
-  fresh_.assign((most_lag_ + 1) * row, {});
-  followers_.clear(), lagged_.clear(), briefs_.clear();
-  followers_.reserve(graph_->arcs.size()), briefs_.reserve(n_);
+  waits_.assign((most_lag_ + 1) * row, 0);
+  followers_.resize(graph_->arcs.size()), briefs_.resize(n_), lagged_.clear();
   for (std::uint32_t t = 0; t < n_; ++t) {
     const Task& task = graph_->tasks[t];
-    const Brief brief{task.work, queue_of_[task.resource], biased(task.priority), graph_->first_arc[t],
-                      graph_->first_arc[t + 1]};
-    briefs_.push_back(brief);
+    const std::uint32_t first = graph_->first_arc[t], last = graph_->first_arc[t + 1];
+    const Brief brief{task.work, queue_of_[task.resource], biased(task.priority), first, last};
+    briefs_[t] = brief;
     if (brief.queue != none && queues_[brief.queue].discipline == Discipline::in_order)
       queues_[brief.queue].order.push_back(rank_of(brief.biased_priority, t));
-    for (const Arc& a : graph_->successors(t)) {
-      followers_.push_back({(a.lag << bits_) + a.task - t, a.lag});
-      ++fresh_[a.lag * row + a.task].pending;
+    for (std::uint32_t i = first; i < last; ++i) {
+      const Arc a = graph_->arcs[i];
+      followers_[i] = {(a.lag << bits_) + a.task - t, a.lag};
+      ++waits_[a.lag * row + a.task];
       if (a.lag > 0) lagged_.push_back({a.task, t, a.lag});
     }
   }
-  for (std::size_t i = row; i < fresh_.size(); ++i) fresh_[i].pending += fresh_[i - row].pending;
+  for (std::size_t i = row; i < waits_.size(); ++i) waits_[i] += waits_[i - row];
   for (Queue& q : queues_)
     if (!std::is_sorted(q.order.begin(), q.order.end())) std::sort(q.order.begin(), q.order.end());
 }
 
 void SteadyPeriod::add_row() {
-  const auto fresh = fresh_.begin() + static_cast<std::ptrdiff_t>(std::size_t{std::min(rows_, most_lag_)} << bits_);
-  instances_.insert(instances_.end(), fresh, fresh + (std::ptrdiff_t{1} << bits_));
+  const std::size_t row = std::size_t{1} << bits_;
+  const auto waits = waits_.begin() + static_cast<std::ptrdiff_t>(std::min(rows_, most_lag_) * row);
+  pending_.insert(pending_.end(), waits, waits + static_cast<std::ptrdiff_t>(row));
   unfinished_.push_back(n_);
   ++rows_;
+  times_.resize(rows_ * row);
+  if (ended_.size() < times_.size()) ended_.resize(times_.size());
   if (held_.size() < rows_) held_.emplace_back();
 }
 
 inline void SteadyPeriod::end_at(Number i, Picoseconds end) {
-  instances_[i].time = end;
-  ended_.push_back(i);
+  times_[i] = end;
+  ended_[all_ended_++] = i;
 }
 
 // All that an instance waits for has a known end.
@@ -141,25 +147,27 @@ inline void SteadyPeriod::make_ready(Number i, Picoseconds time) {
   }
 }
 
+// Tells those that wait for an instance when it ends.
+inline void SteadyPeriod::follow(Number ended) {
+  const Brief& task = briefs_[task_of(ended)];
+  const Picoseconds end = times_[ended];
+  if (--unfinished_[row_of(ended)] == 0) row_finished_ = true;
+  for (std::uint32_t f = task.first_follower; f < task.last_follower; ++f) {
+    const Follower follower = followers_[f];
+    if (follower.lag > 0) {
+      if (follower.lag >= most_iterations - row_of(ended)) continue;
+      while (row_of(ended) + follower.lag >= rows_) add_row();
+    }
+    const Number next = ended + follower.ahead;
+    const Picoseconds ready = std::max(times_[next], end);
+    times_[next] = ready;
+    if (--pending_[next] == 0) make_ready(next, ready);
+  }
+}
+
 // Tells the successors of all that has ended, and what follows from that without a queue.
 void SteadyPeriod::follow_ends() {
-  while (!ended_.empty()) {
-    const Number ended = ended_.back();
-    ended_.pop_back();
-    const Brief& task = briefs_[task_of(ended)];
-    const Picoseconds end = instances_[ended].time;
-    --unfinished_[row_of(ended)];
-    for (std::uint32_t f = task.first_follower; f < task.last_follower; ++f) {
-      const Follower follower = followers_[f];
-      if (follower.lag > 0) {
-        if (follower.lag >= most_iterations - row_of(ended)) continue;
-        while (row_of(ended) + follower.lag >= rows_) add_row();
-      }
-      Instance& successor = instances_[ended + follower.ahead];
-      successor.time = std::max(successor.time, end);
-      if (--successor.pending == 0) make_ready(ended + follower.ahead, successor.time);
-    }
-  }
+  while (all_ended_ > 0) follow(ended_[--all_ended_]);
 }
 
 // The first iteration of which something held back starts at or before `time`.
@@ -172,7 +180,7 @@ std::uint32_t SteadyPeriod::row_held_until(Picoseconds time) const {
 void SteadyPeriod::release(std::uint32_t until) {
   while (released_ < until) {
     Held& held = held_[++released_];
-    for (const Number i : held.instances) end_at(i, instances_[i].time + briefs_[task_of(i)].work);
+    for (const Number i : held.instances) end_at(i, times_[i] + briefs_[task_of(i)].work);
     held.instances.clear();
     held.first_start = never;
   }
@@ -184,14 +192,14 @@ void SteadyPeriod::release(std::uint32_t until) {
 // --- Queues ---------------------------------------------------------------------------------------------------------
 
 // When the queue can do something next, as far as is known.
-Picoseconds SteadyPeriod::next_event(const Queue& q) const {
+inline Picoseconds SteadyPeriod::next_event(const Queue& q) const {
   switch (q.discipline) {
     case Discipline::fifo:
       return q.claims.empty() ? never : std::max(q.free, q.claims.first().time);
     case Discipline::in_order: {
       if (q.order.empty() || q.row >= rows_) return never;
-      const Instance& next = row_at(q.row)[instance_of(q.order[q.position])];
-      return next.pending == 0 ? std::max(q.free, next.time) : never;
+      const Number next = q.row << bits_ | instance_of(q.order[q.position]);
+      return pending_[next] == 0 ? std::max(q.free, times_[next]) : never;
     }
     case Discipline::priority: {
       if (q.credit == 0) {
@@ -212,7 +220,8 @@ Picoseconds SteadyPeriod::next_event(const Queue& q) const {
 // Its next event may become an earlier one, but not a later one.
 inline void SteadyPeriod::join(std::uint32_t queue, Number i, std::uint32_t biased_priority, Picoseconds time) {
   Queue& q = queues_[queue];
-  if (const std::uint32_t row = row_of(i); row <= most_lag_) q.begin[row] = std::min(q.begin[row], time);
+  Picoseconds& begin = q.begin[row_of(i) >= most_lag_];
+  begin = std::min(begin, time);
   if (q.discipline == Discipline::in_order) {  // whose turn it is, is known
     if (row_of(i) == q.row && task_of(i) == instance_of(q.order[q.position])) events_[queue] = std::max(q.free, time);
     return;
@@ -224,11 +233,11 @@ inline void SteadyPeriod::join(std::uint32_t queue, Number i, std::uint32_t bias
 
 inline void SteadyPeriod::serve(Queue& q, Number i, Picoseconds start) {
   q.free = start + briefs_[task_of(i)].work;
-  if (const std::uint32_t row = row_of(i); row <= most_lag_) q.end[row] = q.free;
+  q.end[row_of(i) >= most_lag_] = q.free;
   end_at(i, q.free);
 }
 
-void SteadyPeriod::act(Queue& q, Picoseconds now) {
+inline void SteadyPeriod::act(Queue& q, Picoseconds now) {
   if (q.discipline == Discipline::in_order) {
     const Number next = q.row << bits_ | instance_of(q.order[q.position]);
     if (++q.position == q.order.size()) q.position = 0, ++q.row;
@@ -280,13 +289,14 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
   while (rows_ < most_lag_) add_row();
   for (std::uint32_t row = 0, rows = rows_; row < rows; ++row)
     for (std::uint32_t t = 0; t < n_; ++t)
-      if (const Number i = row << bits_ | t; instances_[i].pending == 0) make_ready(i, 0);
+      if (const Number i = row << bits_ | t; pending_[i] == 0) make_ready(i, 0);
   while (true) {
     follow_ends();
-    while (complete_ < rows_ && unfinished_[complete_] == 0) {
+    while (row_finished_ && complete_ < rows_ && unfinished_[complete_] == 0) {
       ++complete_;
       if (look_for_steady_state() || goes_on()) return period_;
     }
+    row_finished_ = false;
     if (complete_ >= most_iterations) break;
     std::size_t next = 0;
     Picoseconds now = never;
@@ -304,7 +314,7 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
   return schedule(graph).period;
 }
 
-Picoseconds SteadyPeriod::marker_end(std::uint32_t row) const { return row_at(row)[graph_->marker].time; }
+Picoseconds SteadyPeriod::marker_end(std::uint32_t row) const { return row_at(row)[graph_->marker]; }
 
 // The rule of schedule.hpp.
 bool SteadyPeriod::look_for_steady_state() {
@@ -332,10 +342,8 @@ bool SteadyPeriod::goes_on() {
   const Picoseconds shift = marker_end(last) - marker_end(last - 1);
   // No queue holds anything of an iteration before the last one, or of that one when the next one comes.
   for (const Queue& q : queues_) {
-    if (q.begin[last] == never) continue;
-    for (std::uint32_t row = 0; row < last; ++row)
-      if (q.end[row] > q.begin[last]) return false;
-    if (q.end[last] > q.begin[last] + shift) return false;
+    if (q.begin[1] == never) continue;
+    if (q.end[0] > q.begin[1] || q.end[1] > q.begin[1] + shift) return false;
   }
   for (const Lagged& wait : lagged_)
     if (!comes_later(wait, shift)) return false;
@@ -348,7 +356,7 @@ bool SteadyPeriod::goes_on() {
 // Of a task that is known, or was one period before.
 Picoseconds SteadyPeriod::end_of(std::uint32_t row, std::uint32_t task, Picoseconds shift) const {
   const std::uint32_t known = std::min(row, complete_ - 1);
-  return row_at(known)[task].time + (row - known) * shift;
+  return row_at(known)[task] + (row - known) * shift;
 }
 
 // True where the task waits until one period later from iteration to iteration, if not for this one then for another
@@ -375,9 +383,9 @@ bool SteadyPeriod::comes_later(const Lagged& wait, Picoseconds shift) const {
 
 bool SteadyPeriod::recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const {
   constexpr Picoseconds tolerance = 1000;
-  const Instance *now = row_at(row), *before = row_at(row - k);
+  const Picoseconds *now = row_at(row), *before = row_at(row - k);
   for (std::uint32_t t = 0; t < n_; ++t) {
-    const Picoseconds error = now[t].time - before[t].time - shift;
+    const Picoseconds error = now[t] - before[t] - shift;
     if (error > tolerance) return false;
     if (error < -tolerance && graph_->resources[graph_->tasks[t].resource].kind != ResourceClass::host) return false;
   }

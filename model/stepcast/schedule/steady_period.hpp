@@ -37,11 +37,6 @@ class SteadyPeriod {
   static constexpr Picoseconds never = INT64_MAX;
   static constexpr std::uint32_t most_lag = 4;
 
-  /// One task of one iteration: when its predecessors have ended as far as is known; then, when it ends itself.
-  struct Instance {
-    Picoseconds time = 0;
-    std::uint32_t pending = 0;  ///< predecessors whose end is not known
-  };
   /// What a queue sorts by: smallest time first, then smallest rank.
   struct Claim {
     Picoseconds time = 0;
@@ -55,16 +50,16 @@ class SteadyPeriod {
    public:
     void clear();
     void add(const Claim&);
-    [[nodiscard]] bool empty() const { return next_ == in_order_.size() && late_.empty(); }
+    [[nodiscard]] bool empty() const { return next_ == end_ && late_.empty(); }
     [[nodiscard]] const Claim& first() const { return late_is_first() ? late_.front() : in_order_[next_]; }
     void pop();
 
    private:
     [[nodiscard]] bool late_is_first() const {
-      return !late_.empty() && (next_ == in_order_.size() || late_.front() < in_order_[next_]);
+      return !late_.empty() && (next_ == end_ || late_.front() < in_order_[next_]);
     }
     std::vector<Claim> in_order_, late_;
-    std::size_t next_ = 0;
+    std::size_t next_ = 0, end_ = 0;  // of in_order_
   };
   struct Queue {
     Discipline discipline = Discipline::fifo;
@@ -78,8 +73,9 @@ class SteadyPeriod {
     std::vector<std::uint64_t> order;  ///< in_order: ranks of an iteration's tasks, in their order
     std::size_t position = 0;          ///< in_order: how many of an iteration have been served
     std::uint32_t row = 0;             ///< in_order: of which iteration
-    /// Of the first iterations: when something of it could be served first, and when all of it was.
-    std::array<Picoseconds, most_lag + 1> begin{}, end{};
+    /// Of the iterations before the one with number `most_lag_`, and of those from there on: when something of them
+    /// could be served first, and when they were served last.
+    std::array<Picoseconds, 2> begin{}, end{};
   };
   /// What of a task is asked for in every iteration.
   struct Brief {
@@ -104,6 +100,7 @@ class SteadyPeriod {
   void add_row();
   void end_at(Number, Picoseconds end);
   void make_ready(Number, Picoseconds time);
+  void follow(Number);
   void join(std::uint32_t queue, Number, std::uint32_t biased_priority, Picoseconds time);
   void follow_ends();
   void release(std::uint32_t row);
@@ -118,8 +115,8 @@ class SteadyPeriod {
   [[nodiscard]] bool comes_later(const Lagged&, Picoseconds shift) const;
   [[nodiscard]] Picoseconds end_of(std::uint32_t row, std::uint32_t task, Picoseconds shift) const;
   [[nodiscard]] Picoseconds marker_end(std::uint32_t row) const;
-  [[nodiscard]] const Instance* row_at(std::uint32_t row) const {
-    return instances_.data() + (std::size_t{row} << bits_);
+  [[nodiscard]] const Picoseconds* row_at(std::uint32_t row) const {
+    return times_.data() + (std::size_t{row} << bits_);
   }
 
   const TaskGraph* graph_ = nullptr;
@@ -128,10 +125,15 @@ class SteadyPeriod {
   std::vector<Brief> briefs_;        // by task
   std::vector<Follower> followers_;  // as the arcs of the graph
   std::vector<Lagged> lagged_;
-  std::vector<Instance> fresh_;      // [min(row, most_lag)][task]: an instance before anything is known
-  std::vector<Instance> instances_;  // by number
-  std::vector<std::uint32_t> unfinished_;
-  std::vector<Number> ended_;  // instances whose end is known and whose successors do not know it
+  std::vector<std::uint32_t> waits_;  // [min(row, most_lag)][task]: how many it waits for before anything is known
+  // Of each instance by number: when its predecessors have ended as far as is known, and once it is known, when it ends
+  // itself; and the number of predecessors whose end is not known.
+  std::vector<Picoseconds> times_;
+  std::vector<std::uint32_t> pending_;
+  std::vector<std::uint32_t> unfinished_;  // [row]
+  bool row_finished_ = false;              // since somebody asked
+  std::vector<Number> ended_;              // instances whose end is known and whose successors do not know it
+  std::size_t all_ended_ = 0;              // how many these are
   struct Held {
     std::vector<Number> instances;  ///< would run, but their iteration is not due
     Picoseconds first_start = never;
