@@ -3,6 +3,7 @@
 #include <stepcast/schedule/schedule.hpp>
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 
@@ -100,99 +101,72 @@ bool InOrderPeriod::order_tasks(const TaskGraph& graph) {
 
 /// Where everything lies that a task waits for.
 void InOrderPeriod::tie(const TaskGraph& graph) {
-  // Entries by the place that waits: counted, then filled.
-  open_.assign(n_ + 1, 0);
-  for (const Arc& a : graph.arcs) ++open_[place_of_[a.task] + 1];
-  for (std::uint32_t p = 0; p < n_; ++p) open_[p + 1] += open_[p];
-  before_.resize(open_[n_]);
-  const auto offset = [&](std::uint32_t from, std::uint32_t to, std::uint32_t lag) {
-    return static_cast<std::int32_t>(place_of_[from]) - static_cast<std::int32_t>(place_of_[to]) -
-           static_cast<std::int32_t>(lag * n_);
-  };
-  for (std::uint32_t t = 0; t < n_; ++t)
-    for (const Arc& a : graph.successors(t)) before_[open_[place_of_[a.task]]++] = offset(t, a.task, a.lag);
-  places_.assign(n_, {});
+  places_.assign(n_, {}), more_.assign(1, {}), others_.clear(), lagged_.clear(), runs_.clear();
+  work_.resize(n_), priority_.resize(n_), runs_ahead_.resize(n_);
   queues_ = 0;
   for (std::uint32_t r = 0; r < graph.resources.size(); ++r) {
     const std::uint32_t first = first_of_queue_[r];
     if (first == none) continue;
-    places_[place_of_[first]].chain = offset(last_of_queue_[r], first, 1);
+    const std::uint32_t place = place_of_[first], last = place_of_[last_of_queue_[r]];
+    places_[place].chain = offset(last, place, 1);
+    lagged_.push_back({place, last, 1, true});
     first_of_queue_[r] = graph.resources[r].discipline == Discipline::fifo ? ++queues_ : 0;  // from now on its number
   }
   for (std::uint32_t t = 0; t < n_; ++t)
-    if (chained_after_[t] != none) places_[place_of_[t]].chain = offset(chained_after_[t], t, 0);
-  std::vector<std::uint32_t>& latest = last_of_queue_;  // of a queue, among what a place waits for
-  latest.assign(graph.resources.size(), none);
-  more_.assign(1, {}), runs_.clear(), lagged_.clear();
-  work_.resize(n_), priority_.resize(n_), runs_ahead_.resize(n_);
-  for (std::uint32_t p = 0, from = 0; p < n_; from = open_[p++]) {  // its entries end where those of the next begin
-    std::uint32_t to = open_[p];
-    if (from + 1 < to) keep_last_of_queues(graph, p, from, to);
-    tie_place(graph, p, from, to);
+    if (chained_after_[t] != none) places_[place_of_[t]].chain = offset(place_of_[chained_after_[t]], place_of_[t], 0);
+  for (std::uint32_t t = 0; t < n_; ++t) {
+    const bool queues = graph.resources[graph.tasks[t].resource].discipline != Discipline::parallel;
+    for (const Arc& a : graph.successors(t)) tie_to(graph, place_of_[a.task], place_of_[t], a.lag, queues);
+  }
+  if (!std::ranges::is_sorted(others_)) std::ranges::sort(others_);
+  auto other = others_.begin();
+  before_.clear();
+  for (std::uint32_t p = 0; p < n_; ++p) {
+    const Task& task = graph.tasks[task_at_[p]];
+    Place& place = places_[p];
+    const Resource& resource = graph.resources[task.resource];
+    priority_[p] = task.priority;
+    runs_ahead_[p] = resource.kind == ResourceClass::host;
+    const auto from = static_cast<std::uint32_t>(before_.size());
+    for (; other != others_.end() && other->first == p; ++other) before_.push_back(other->second);
+    const auto to = static_cast<std::uint32_t>(before_.size());
+    const std::uint32_t queue = resource.discipline == Discipline::fifo ? first_of_queue_[task.resource] : 0;
+    if (queue != 0 || from < to) {
+      const bool is_first = queue != 0 && chained_after_[task_at_[p]] == none;
+      place.more = static_cast<std::uint32_t>(more_.size());
+      more_.push_back({from, to, queue, is_first});
+    }
+    if (place.second == 0) place.second = place.first;
     add_to_run(p);
   }
   marker_ = place_of_[graph.marker];
 }
 
-/// Of several that a place waits for in one queue and its own iteration, the last one served is enough.
-void InOrderPeriod::keep_last_of_queues(const TaskGraph& graph, std::uint32_t p, std::uint32_t from,
-                                        std::uint32_t& to) {
-  std::vector<std::uint32_t>& latest = last_of_queue_;
-  const auto queue_of = [&](std::int32_t offset) {
-    const std::int64_t before = std::int64_t{p} + offset;
-    if (before < 0) return none;
-    const std::uint32_t r = graph.tasks[task_at_[static_cast<std::size_t>(before)]].resource;
-    return graph.resources[r].discipline == Discipline::parallel ? none : r;
-  };
-  std::uint32_t kept = from;
-  for (std::uint32_t i = from; i < to; ++i) {
-    const std::int32_t offset = before_[i];
-    const std::uint32_t queue = queue_of(offset);
-    if (queue == none) {
-      before_[kept++] = offset;
-    } else if (latest[queue] == none) {
-      latest[queue] = kept;
-      before_[kept++] = offset;
-    } else {
-      before_[latest[queue]] = std::max(before_[latest[queue]], offset);
-    }
-  }
-  to = kept;
-  for (std::uint32_t i = from; i < to; ++i)
-    if (const std::uint32_t queue = queue_of(before_[i]); queue != none) latest[queue] = none;
-}
-
-void InOrderPeriod::tie_place(const TaskGraph& graph, std::uint32_t p, std::uint32_t from, std::uint32_t to) {
-  const Task& task = graph.tasks[task_at_[p]];
+/// Adds one that a place waits for. Of several in one queue and its own iteration, the last one served is enough.
+void InOrderPeriod::tie_to(const TaskGraph& graph, std::uint32_t p, std::uint32_t source, std::uint32_t lag,
+                           bool source_queues) {
   Place& place = places_[p];
-  const bool queues = place.chain != 0;
-  const auto note_lag = [&](std::int32_t offset, bool in_queue) {
-    const std::int64_t before = std::int64_t{p} + offset;
-    if (before >= 0) return false;
-    const auto lag = static_cast<std::uint32_t>((-before + n_ - 1) / n_);
-    lagged_.push_back({p, static_cast<std::uint32_t>(before + std::int64_t{lag} * n_), lag, in_queue});
-    return true;
-  };
-  for (std::uint32_t i = from; i < to; ++i) note_lag(before_[i], false);
-  const bool is_first = queues && note_lag(place.chain, true);
-  if (!queues) {  // what comes right before it in the order is its chain, if it waits for that
-    const auto begin = before_.begin() + from, end = before_.begin() + to;
-    const auto right_before = std::find(begin, end, -1);
-    if (right_before != end) {
-      place.chain = -1;
-      std::iter_swap(right_before, begin);
-      ++from;
+  const std::int32_t before = offset(source, p, lag);
+  if (lag > 0) lagged_.push_back({p, source, lag, false});
+  if (before == -1 && place.chain == 0) {  // what comes right before it in the order is its chain
+    place.chain = -1;
+    return;
+  }
+  if (source_queues && lag == 0) {
+    const auto in_same_queue = [&](std::int32_t known) {
+      const std::int64_t other = std::int64_t{p} + known;
+      return known != 0 && other >= 0 &&
+             graph.tasks[task_at_[static_cast<std::size_t>(other)]].resource == graph.tasks[task_at_[source]].resource;
+    };
+    for (std::int32_t* const known : {&place.first, &place.second}) {
+      if (!in_same_queue(*known)) continue;
+      *known = std::max(*known, before);
+      return;
     }
   }
-  if (from < to) place.first = place.second = before_[from];
-  if (from + 1 < to) place.second = before_[from + 1];
-  const std::uint32_t queue = queues ? first_of_queue_[task.resource] : 0;
-  if (queue != 0 || from + 2 < to) {
-    place.more = static_cast<std::uint32_t>(more_.size());
-    more_.push_back({std::min(from + 2, to), to, queue, is_first});
-  }
-  priority_[p] = task.priority;
-  runs_ahead_[p] = graph.resources[task.resource].kind == ResourceClass::host;
+  if (place.first == 0) place.first = before;
+  else if (place.second == 0) place.second = before;
+  else others_.emplace_back(p, before);
 }
 
 void InOrderPeriod::add_to_run(std::uint32_t p) {
@@ -279,16 +253,19 @@ bool InOrderPeriod::goes_on(std::uint32_t rows) {
   const auto end_of = [&](std::uint32_t row, std::uint32_t source) {
     return row <= last ? row_at(row)[source] : row_at(last)[source] + (row - last) * shift;
   };
-  for (std::size_t from = 0, to = 0; from < lagged_.size(); from = to) {
-    Picoseconds now = 0, next = 0, after = 0;
-    for (; to < lagged_.size() && lagged_[to].is_beside(lagged_[from]); ++to) {
-      const auto [place, source, lag, in_queue] = lagged_[to];
-      now = std::max(now, end_of(last - lag, source));
-      next = std::max(next, end_of(last + 1 - lag, source));
-      after = std::max(after, end_of(last + 2 - lag, source));
-    }
-    if (next - now != shift || after - next != shift) return false;
-  }
+  const auto comes_later = [&](const Lagged& wait) {
+    const std::uint32_t now = last - wait.lag;
+    if (end_of(now + 1, wait.source) - end_of(now, wait.source) == shift &&
+        end_of(now + 2, wait.source) - end_of(now + 1, wait.source) == shift)
+      return true;
+    // If not this one, then perhaps another one that the place waits for longer.
+    std::array<Picoseconds, 3> until{};
+    for (const Lagged& other : lagged_)
+      for (std::uint32_t ahead = 0; other.is_beside(wait) && ahead < until.size(); ++ahead)
+        until[ahead] = std::max(until[ahead], end_of(last + ahead - other.lag, other.source));
+    return until[1] - until[0] == shift && until[2] - until[1] == shift;
+  };
+  if (!std::ranges::all_of(lagged_, comes_later)) return false;
   // The first of a queue in the next iteration comes after the last one of this.
   for (std::uint32_t q = 1; q <= queues_; ++q)
     if (first_ready_[q] + shift <= served_[q].ready) return false;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -61,8 +62,7 @@ class InOrderPeriod {
   [[nodiscard]] bool chain_queues(const TaskGraph&);
   [[nodiscard]] bool order_tasks(const TaskGraph&);
   void tie(const TaskGraph&);
-  void keep_last_of_queues(const TaskGraph&, std::uint32_t place, std::uint32_t from, std::uint32_t& to);
-  void tie_place(const TaskGraph&, std::uint32_t place, std::uint32_t from, std::uint32_t to);
+  void tie_to(const TaskGraph&, std::uint32_t place, std::uint32_t source, std::uint32_t lag, bool source_queues);
   void add_to_run(std::uint32_t place);
   [[nodiscard]] bool evaluate(std::uint32_t row);
   [[nodiscard]] bool evaluate_line(const Run&, Picoseconds* ends, std::uint32_t row);
@@ -75,6 +75,10 @@ class InOrderPeriod {
     return ends_.data() + std::size_t{row + pad_} * n_;
   }
 
+  [[nodiscard]] std::int32_t offset(std::uint32_t from, std::uint32_t to, std::uint32_t lag) const {
+    return static_cast<std::int32_t>(from) - static_cast<std::int32_t>(to) - static_cast<std::int32_t>(lag * n_);
+  }
+
   static constexpr std::uint32_t none = 0xffffffffu;
   std::uint32_t n_ = 0, most_lag_ = 0, pad_ = 1, marker_ = 0, queues_ = 0;
   bool barrier_ = false;
@@ -82,14 +86,15 @@ class InOrderPeriod {
   std::vector<Place> places_;
   std::vector<More> more_;  // from 1
   std::vector<Run> runs_;
-  std::vector<Lagged> lagged_;            // by place
-  std::vector<std::int32_t> before_;      // offsets, all below 0
-  std::vector<std::uint32_t> task_at_;    // by place
-  std::vector<bool> runs_ahead_;          // by place: of a host, which may get earlier
-  std::vector<Picoseconds> work_;         // by place
-  std::vector<std::int32_t> priority_;    // by place
-  std::vector<Picoseconds> ends_;         // [pad + row][place]; the padding ends at 0
-  std::vector<Served> served_;            // by checked queue, from 1
+  std::vector<Lagged> lagged_;
+  std::vector<std::pair<std::uint32_t, std::int32_t>> others_;  // what places wait for beyond two, by place
+  std::vector<std::int32_t> before_;                            // offsets, all below 0
+  std::vector<std::uint32_t> task_at_;                          // by place
+  std::vector<std::uint8_t> runs_ahead_;                        // by place: of a host, which may get earlier
+  std::vector<Picoseconds> work_;                               // by place
+  std::vector<std::int32_t> priority_;                          // by place
+  std::vector<Picoseconds> ends_;                               // [pad + row][place]; the padding ends at 0
+  std::vector<Served> served_;                                  // by checked queue, from 1
   std::vector<Picoseconds> first_ready_;  // by checked queue: when its first task of the last iteration could start
   std::vector<std::uint32_t> place_of_, open_, chained_after_, first_of_queue_, last_of_queue_, by_rank_, next_ready_;
 };
