@@ -298,11 +298,10 @@ std::string algorithm_names() {
 
 }  // namespace
 
-void CommunicationCost::add_forms(std::size_t i, const CostLines& free, const CostLines& slow) {
+void CommunicationCost::add_forms(std::size_t i, const CostLines& free) {
   first_form_[i] = static_cast<std::uint16_t>(forms_.size());
   more_forms_[i] = static_cast<std::uint16_t>(free.count - 1);
-  forms_.insert(forms_.end(), free.all().begin(), free.all().end());
-  if (contended_) slow_.insert(slow_.end(), slow.all().begin(), slow.all().end());
+  for (const CostLine line : free.all()) forms_.push_back(line);
 }
 
 void CommunicationCost::measure(std::size_t i, const MeasuredCollective& table, double scale) {
@@ -340,8 +339,8 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
   cost.contended_ =
       !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.latency_under_compute != 1 ||
                  cluster.contention.network_under_compute != 1);
-  const Cluster slow = cost.contended_ ? under_compute(cluster) : Cluster{};
-  if (cost.contended_) cost.slow_ = cost.forms_;
+  std::optional<Cluster> slow;
+  if (cost.contended_) slow = under_compute(cluster), cost.slow_ = cost.forms_;
   for (std::size_t i = 0; i < operation_count; ++i) {
     cost.defined_[i] = line_functions[i] != nullptr;
     if (!line_functions[i] || alone) continue;
@@ -351,10 +350,15 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     // A pair of devices has no algorithm of its own, unless the library does.
     const bool of_library = op == Operation::send && forms->choices;
     cost.lines_[i] = of_library ? all.line[all.least_at(mebibytes(4))] : launched(line, cost.overhead_);
+    if (all.count == 1 && !slow) {
+      cost.add_forms(i, all);
+      continue;
+    }
     const SomeLines kept = lower_envelope(all);
-    const CostLines under =
-        cost.contended_ ? lines_of(*forms, line_functions[i](slow), slow, op, cost.overhead_) : CostLines::none();
-    cost.add_forms(i, kept.of(all), kept.of(under));
+    cost.add_forms(i, kept.of(all));
+    if (!slow) continue;
+    const CostLines under = kept.of(lines_of(*forms, line_functions[i](*slow), *slow, op, cost.overhead_));
+    cost.slow_.insert(cost.slow_.end(), under.all().begin(), under.all().end());
   }
   if (alone) return cost;
   if (by_default && forms->carries) {

@@ -189,7 +189,7 @@ class CommunicationCost {
   [[nodiscard]] std::span<const CostLine> forms_of(std::size_t i) const {
     return {forms_.data() + first_form_[i], more_forms_[i] + std::size_t{1}};
   }
-  void add_forms(std::size_t i, const CostLines& free, const CostLines& slow);
+  void add_forms(std::size_t i, const CostLines& free);
   /// Closed forms of one operation after the other; the first one is that of all which cost nothing. On free links,
   /// and where they differ on slow ones.
   std::vector<CostLine> forms_{CostLine{}}, slow_;

@@ -99,52 +99,9 @@ bool InOrderPeriod::order_tasks(const TaskGraph& graph) {
   return true;
 }
 
-/// Where everything lies that a task waits for.
-void InOrderPeriod::tie(const TaskGraph& graph) {
-  places_.assign(n_, {}), more_.assign(1, {}), others_.clear(), lagged_.clear(), runs_.clear();
-  work_.resize(n_), priority_.resize(n_), runs_ahead_.resize(n_);
-  queues_ = 0;
-  for (std::uint32_t r = 0; r < graph.resources.size(); ++r) {
-    const std::uint32_t first = first_of_queue_[r];
-    if (first == none) continue;
-    const std::uint32_t place = place_of_[first], last = place_of_[last_of_queue_[r]];
-    places_[place].chain = offset(last, place, 1);
-    lagged_.push_back({place, last, 1, true});
-    first_of_queue_[r] = graph.resources[r].discipline == Discipline::fifo ? ++queues_ : 0;  // from now on its number
-  }
-  for (std::uint32_t t = 0; t < n_; ++t)
-    if (chained_after_[t] != none) places_[place_of_[t]].chain = offset(place_of_[chained_after_[t]], place_of_[t], 0);
-  for (std::uint32_t t = 0; t < n_; ++t) {
-    const bool queues = graph.resources[graph.tasks[t].resource].discipline != Discipline::parallel;
-    for (const Arc& a : graph.successors(t)) tie_to(graph, place_of_[a.task], place_of_[t], a.lag, queues);
-  }
-  if (!std::ranges::is_sorted(others_)) std::ranges::sort(others_);
-  auto other = others_.begin();
-  before_.clear();
-  for (std::uint32_t p = 0; p < n_; ++p) {
-    const Task& task = graph.tasks[task_at_[p]];
-    Place& place = places_[p];
-    const Resource& resource = graph.resources[task.resource];
-    priority_[p] = task.priority;
-    runs_ahead_[p] = resource.kind == ResourceClass::host;
-    const auto from = static_cast<std::uint32_t>(before_.size());
-    for (; other != others_.end() && other->first == p; ++other) before_.push_back(other->second);
-    const auto to = static_cast<std::uint32_t>(before_.size());
-    const std::uint32_t queue = resource.discipline == Discipline::fifo ? first_of_queue_[task.resource] : 0;
-    if (queue != 0 || from < to) {
-      const bool is_first = queue != 0 && chained_after_[task_at_[p]] == none;
-      place.more = static_cast<std::uint32_t>(more_.size());
-      more_.push_back({from, to, queue, is_first});
-    }
-    if (place.second == 0) place.second = place.first;
-    add_to_run(p);
-  }
-  marker_ = place_of_[graph.marker];
-}
-
 /// Adds one that a place waits for. Of several in one queue and its own iteration, the last one served is enough.
-void InOrderPeriod::tie_to(const TaskGraph& graph, std::uint32_t p, std::uint32_t source, std::uint32_t lag,
-                           bool source_queues) {
+inline void InOrderPeriod::tie_to(const TaskGraph& graph, std::uint32_t p, std::uint32_t source, std::uint32_t lag,
+                                  bool source_queues) {
   Place& place = places_[p];
   const std::int32_t before = offset(source, p, lag);
   if (lag > 0) lagged_.push_back({p, source, lag, false});
@@ -169,13 +126,63 @@ void InOrderPeriod::tie_to(const TaskGraph& graph, std::uint32_t p, std::uint32_
   else others_.emplace_back(p, before);
 }
 
-void InOrderPeriod::add_to_run(std::uint32_t p) {
+inline void InOrderPeriod::add_to_run(std::uint32_t p) {
   const Place& place = places_[p];
-  const More& more = more_[place.more];
-  const bool in_line = place.chain == -1 && place.first == place.second && more.from == more.to && !more.is_first;
-  if (runs_.empty() || runs_.back().is_line != in_line || (in_line && runs_.back().queue != more.queue))
-    runs_.push_back({p, p, more.queue, in_line});
+  bool in_line = place.chain == -1 && place.first == place.second;
+  std::uint32_t queue = 0;
+  if (place.more != 0) {
+    const More& more = more_[place.more];
+    in_line = in_line && more.from == more.to && !more.is_first;
+    queue = more.queue;
+  }
+  if (p == 0 || runs_.back().is_line != in_line || (in_line && runs_.back().queue != queue))
+    runs_.push_back({p, p, queue, in_line});
   runs_.back().to = p + 1;
+}
+
+/// Where everything lies that a task waits for.
+void InOrderPeriod::tie(const TaskGraph& graph) {
+  places_.assign(n_, {}), more_.assign(1, {}), others_.clear(), lagged_.clear(), runs_.clear();
+  work_.resize(n_), priority_.resize(n_), runs_ahead_.resize(n_);
+  queues_ = 0;
+  for (std::uint32_t r = 0; r < graph.resources.size(); ++r) {
+    const std::uint32_t first = first_of_queue_[r];
+    if (first == none) continue;
+    const std::uint32_t place = place_of_[first], last = place_of_[last_of_queue_[r]];
+    places_[place].chain = offset(last, place, 1);
+    lagged_.push_back({place, last, 1, true});
+    first_of_queue_[r] = graph.resources[r].discipline == Discipline::fifo ? ++queues_ : 0;  // from now on its number
+  }
+  for (std::uint32_t t = 0; t < n_; ++t)
+    if (chained_after_[t] != none) places_[place_of_[t]].chain = offset(place_of_[chained_after_[t]], place_of_[t], 0);
+  for (std::uint32_t t = 0; t < n_; ++t) {
+    const bool queues = graph.resources[graph.tasks[t].resource].discipline != Discipline::parallel;
+    for (const Arc& a : graph.successors(t)) tie_to(graph, place_of_[a.task], place_of_[t], a.lag, queues);
+  }
+  if (!std::ranges::is_sorted(others_)) std::ranges::sort(others_);
+  before_.clear();
+  for (const auto& [p, before] : others_) {
+    const auto at = static_cast<std::uint32_t>(before_.size());
+    before_.push_back(before);
+    if (places_[p].more == 0) places_[p].more = add_more({at, at});
+    more_[places_[p].more].to = at + 1;
+  }
+  for (std::uint32_t p = 0; p < n_; ++p) {
+    const std::uint32_t t = task_at_[p];
+    const Task& task = graph.tasks[t];
+    const Resource& resource = graph.resources[task.resource];
+    priority_[p] = task.priority;
+    runs_ahead_[p] = resource.kind == ResourceClass::host;
+    Place& place = places_[p];
+    if (resource.discipline == Discipline::fifo) {
+      if (place.more == 0) place.more = add_more({});
+      more_[place.more].queue = first_of_queue_[task.resource];
+      more_[place.more].is_first = chained_after_[t] == none;
+    }
+    if (place.second == 0) place.second = place.first;
+    add_to_run(p);
+  }
+  marker_ = place_of_[graph.marker];
 }
 
 /// The ends of one more iteration; false where a queue would have served in another order.

@@ -63,6 +63,10 @@ class InOrderPeriod {
   [[nodiscard]] bool order_tasks(const TaskGraph&);
   void tie(const TaskGraph&);
   void tie_to(const TaskGraph&, std::uint32_t place, std::uint32_t source, std::uint32_t lag, bool source_queues);
+  [[nodiscard]] std::uint32_t add_more(const More& more) {
+    more_.push_back(more);
+    return static_cast<std::uint32_t>(more_.size() - 1);
+  }
   void add_to_run(std::uint32_t place);
   [[nodiscard]] bool evaluate(std::uint32_t row);
   [[nodiscard]] bool evaluate_line(const Run&, Picoseconds* ends, std::uint32_t row);
