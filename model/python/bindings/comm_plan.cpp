@@ -6,6 +6,7 @@
 #include <stepcast/schedule/plan_flaw.hpp>
 
 #include <array>
+#include <cmath>
 #include <string_view>
 
 namespace stepcast::python {

@@ -18,16 +18,28 @@ namespace {
 /// No machine room is larger; a count beyond it is a slip of the pen, and products stay far from overflow.
 constexpr std::int64_t most_workers = 100'000'000;
 
-/// Where an invariant is checked: the source and the JSON pointer of the value.
-struct Place {
-  std::string_view source;
-  std::string pointer;
+/// Where an invariant is checked: the source and the JSON pointer of the value, which is only spelled out to refuse it.
+/// A place refers to the one that it was made from.
+class Place {
+ public:
+  explicit Place(std::string_view source) : source_(source) {}
 
-  [[nodiscard]] Place at(std::string_view key) const { return {source, pointer + "/" + std::string(key)}; }
-  [[nodiscard]] Place at(std::size_t index) const { return at(std::to_string(index)); }
-  [[noreturn]] void refuse(std::string expected, std::string found, std::string hint = {}) const {
-    throw InputError(std::string(source) + "#" + pointer, std::move(expected), std::move(found), std::move(hint));
+  [[nodiscard]] Place at(std::string_view key) const { return {*this, key, 0}; }
+  [[nodiscard]] Place at(std::size_t index) const { return {*this, {}, index}; }
+  /// "cluster.json#/network/latency"
+  [[nodiscard]] std::string text() const {
+    if (!outer_) return std::string(source_) + "#";
+    return outer_->text() + "/" + (key_.empty() ? std::to_string(index_) : std::string(key_));
   }
+  [[noreturn]] void refuse(std::string expected, std::string found, std::string hint = {}) const {
+    throw InputError(text(), std::move(expected), std::move(found), std::move(hint));
+  }
+
+ private:
+  Place(const Place& outer, std::string_view key, std::size_t index) : outer_(&outer), key_(key), index_(index) {}
+  const Place* outer_ = nullptr;
+  std::string_view source_, key_;
+  std::size_t index_ = 0;
 };
 
 void check_count(const Place& place, std::int64_t value, std::int64_t low) {
@@ -85,8 +97,9 @@ void check_aggregation(const Place& place, const Aggregation& a) {
 
 void check_stragglers(const Place& place, const Stragglers& s, std::int64_t workers) {
   std::int64_t slow = 0;
+  const Place all = place.at("slow");
   for (std::size_t i = 0; i < s.slow.size(); ++i) {
-    const Place at = place.at("slow").at(i);
+    const Place at = all.at(i);
     check_count(at.at("workers"), s.slow[i].workers, 1);
     check_factor(at.at("compute_factor"), s.slow[i].compute_factor);
     check_not_negative(at.at("delay"), s.slow[i].delay, "a time");
@@ -94,8 +107,7 @@ void check_stragglers(const Place& place, const Stragglers& s, std::int64_t work
     slow += s.slow[i].workers;
   }
   if (slow > workers)
-    place.at("slow").refuse("at most as many slow workers as there are: " + std::to_string(workers),
-                            std::to_string(slow));
+    all.refuse("at most as many slow workers as there are: " + std::to_string(workers), std::to_string(slow));
   const bool random = s.jitter.distribution != Jitter::Distribution::none;
   // More than that is no jitter: a normal distribution would make times negative.
   if (!(s.jitter.relative >= 0 && s.jitter.relative <= 0.5) || random != (s.jitter.relative > 0))
@@ -130,11 +142,8 @@ void check_nccl(const Place& place, const NcclTuning& t) {
   for (const auto& [key, share] : {std::pair{"nvls", t.nvls}, std::pair{"collnet", t.collnet}})
     if (!(share >= 0 && share <= 100)) place.at(key).refuse("a share from 0 (none) to 100", std::to_string(share));
   check_not_negative(place.at("peer"), t.peer, "a time");
-  const auto name_of_list = [&](std::string_view key) {
-    return std::string(place.source) + "#" + place.at(key).pointer;
-  };
-  static_cast<void>(nccl_algorithms_of(t.algo, name_of_list("NCCL_ALGO")));
-  static_cast<void>(nccl_protocols_of(t.proto, name_of_list("NCCL_PROTO")));
+  if (!t.algo.empty()) static_cast<void>(nccl_algorithms_of(t.algo, place.at("NCCL_ALGO").text()));
+  if (!t.proto.empty()) static_cast<void>(nccl_protocols_of(t.proto, place.at("NCCL_PROTO").text()));
 }
 
 void check_table(const Place& place, const MeasuredCollective& table) {
@@ -170,7 +179,7 @@ void check_algorithm(const Place& place, const std::string& name) {
 }  // namespace
 
 Cluster checked(Cluster cluster, std::string_view source) {
-  const Place top{source, ""};
+  const Place top(source);
   check_count(top.at("nodes"), cluster.nodes, 1);
   check_count(top.at("devices_per_node"), cluster.devices_per_node, 1);
   if (cluster.workers() > most_workers) {
@@ -268,7 +277,7 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
 }
 
 Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network) {
-  const Place flags{"flags", ""};
+  const Place flags("flags");
   if (workers < 1 || workers > most_workers) {
     throw InputError("--workers", "a whole number from 1 to " + std::to_string(most_workers), std::to_string(workers));
   }

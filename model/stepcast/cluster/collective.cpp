@@ -195,25 +195,38 @@ std::array<LineOf, operation_count> forms_of(const CollectiveAlgorithm& a) {
 /// An operation that moves nothing here (push with one machine) is not launched either.
 CostLine launched(CostLine line, Seconds overhead) { return line == CostLine{} ? line : line + CostLine{overhead, 0}; }
 
-/// Everything that may run for an operation, launched: the algorithm's choices, else its one line.
-CostLines lines_of(const CollectiveAlgorithm& a, LineOf line, const Cluster& c, Operation op, Seconds overhead) {
+/// Everything that may run for an operation, launched: the algorithm's choices, else its one `line`.
+CostLines lines_of(const CollectiveAlgorithm& a, CostLine line, const Cluster& c, Operation op, Seconds overhead) {
   CostLines lines = a.choices ? a.choices(c, op) : CostLines::none();
-  if (lines.count == 0) lines.add(line(c));
+  if (lines.count == 0) lines.add(line);
   for (std::size_t i = 0; i < lines.count; ++i) lines.line[i] = launched(lines.line[i], overhead);
   return lines;
 }
 
+/// Some lines of a list, by number.
+struct SomeLines {
+  std::array<std::size_t, CostLines::most> number{};
+  std::size_t count = 0;
+
+  void add(std::size_t line) { number[count++] = line; }
+  [[nodiscard]] CostLines of(const CostLines& all) const {
+    CostLines some = CostLines::none();
+    for (std::size_t i = 0; i < count; ++i) some.add(all.line[number[i]]);
+    return some;
+  }
+};
+
 /// The lines that are the fastest at some size, from small sizes to large ones.
-std::vector<std::size_t> lower_envelope(const CostLines& lines) {
+SomeLines lower_envelope(const CostLines& lines) {
   const auto& line = lines.line;
-  std::vector<std::size_t> kept;
+  SomeLines kept;
   std::size_t now = 0;
   for (std::size_t i = 1; i < lines.count; ++i)
     if (std::pair(line[i].start_up, line[i].seconds_per_byte) <
         std::pair(line[now].start_up, line[now].seconds_per_byte))
       now = i;
   for (std::size_t next = now;; now = next) {
-    kept.push_back(now);
+    kept.add(now);
     double first = HUGE_VAL;  // the size from which a line with more bandwidth takes over
     for (std::size_t i = 0; i < lines.count; ++i) {
       const double gain = line[now].seconds_per_byte - line[i].seconds_per_byte;
@@ -224,12 +237,6 @@ std::vector<std::size_t> lower_envelope(const CostLines& lines) {
     }
     if (next == now) return kept;
   }
-}
-
-CostLines chosen(const CostLines& lines, const std::vector<std::size_t>& which) {
-  CostLines some = CostLines::none();
-  for (const std::size_t i : which) some.add(lines.line[i]);
-  return some;
 }
 
 const MeasuredCollective* table_for(const Cluster& c, Operation op) {
@@ -291,6 +298,12 @@ std::string algorithm_names() {
 
 }  // namespace
 
+void CommunicationCost::add_forms(std::size_t i, const CostLines& free) {
+  first_form_[i] = static_cast<std::uint16_t>(forms_.size());
+  more_forms_[i] = static_cast<std::uint16_t>(free.count - 1);
+  for (const CostLine line : free.all()) forms_.push_back(line);
+}
+
 void CommunicationCost::measure(std::size_t i, const MeasuredCollective& table, double scale) {
   defined_[i] = true;
   tables_[i] = CostTable(table.sizes, table.times);
@@ -313,6 +326,7 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     forms = collective_algorithm("ring");
   }
   CommunicationCost cost;
+  cost.forms_.reserve(2 * operation_count);
   cost.algorithm_ = from_table ? std::string_view("table") : forms->name;
   const bool alone = cluster.workers() == 1;
   if (!alone) cost.overhead_ = cluster.message_overhead;
@@ -325,18 +339,26 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
   cost.contended_ =
       !alone && (cluster.contention.inside_under_compute != 1 || cluster.contention.latency_under_compute != 1 ||
                  cluster.contention.network_under_compute != 1);
-  const Cluster slow = cost.contended_ ? under_compute(cluster) : Cluster{};
+  std::optional<Cluster> slow;
+  if (cost.contended_) slow = under_compute(cluster), cost.slow_ = cost.forms_;
   for (std::size_t i = 0; i < operation_count; ++i) {
     cost.defined_[i] = line_functions[i] != nullptr;
     if (!line_functions[i] || alone) continue;
     const auto op = static_cast<Operation>(i);
-    cost.lines_[i] = launched(line_functions[i](cluster), cost.overhead_);
-    const CostLines all = lines_of(*forms, line_functions[i], cluster, op, cost.overhead_);
+    const CostLine line = line_functions[i](cluster);
+    const CostLines all = lines_of(*forms, line, cluster, op, cost.overhead_);
     // A pair of devices has no algorithm of its own, unless the library does.
-    if (op == Operation::send && forms->choices) cost.lines_[i] = all.line[all.least_at(mebibytes(4))];
-    const std::vector<std::size_t> kept = lower_envelope(all);
-    cost.forms_[i] = chosen(all, kept);
-    if (cost.contended_) cost.slow_[i] = chosen(lines_of(*forms, line_functions[i], slow, op, cost.overhead_), kept);
+    const bool of_library = op == Operation::send && forms->choices;
+    cost.lines_[i] = of_library ? all.line[all.least_at(mebibytes(4))] : launched(line, cost.overhead_);
+    if (all.count == 1 && !slow) {
+      cost.add_forms(i, all);
+      continue;
+    }
+    const SomeLines kept = lower_envelope(all);
+    cost.add_forms(i, kept.of(all));
+    if (!slow) continue;
+    const CostLines under = kept.of(lines_of(*forms, line_functions[i](*slow), *slow, op, cost.overhead_));
+    cost.slow_.insert(cost.slow_.end(), under.all().begin(), under.all().end());
   }
   if (alone) return cost;
   if (by_default && forms->carries) {

@@ -62,7 +62,21 @@ struct CostLine {
   bool operator==(const CostLine&) const = default;
 };
 
-/// Lines of which the fastest counts at each size, in place: a list is copied and asked without allocation.
+/// Of lines of which the fastest counts at each size: its time. Requires a line.
+[[nodiscard]] constexpr Seconds least_time(std::span<const CostLine> lines, Bytes m) {
+  Seconds least = lines[0](m);
+  for (std::size_t i = 1; i < lines.size(); ++i) least = std::min(least, lines[i](m));
+  return least;
+}
+/// Which one that is; the first of equals.
+[[nodiscard]] constexpr std::size_t fastest_at(std::span<const CostLine> lines, Bytes m) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < lines.size(); ++i)
+    if (lines[i](m) < lines[best](m)) best = i;
+  return best;
+}
+
+/// Such lines, in place: a list is copied and asked without allocation.
 struct CostLines {
   static constexpr std::size_t most = 10;
   std::array<CostLine, most> line{};
@@ -75,19 +89,9 @@ struct CostLines {
   }
   /// Requires count < most.
   constexpr void add(CostLine another) { line[count++] = another; }
-  /// Requires a line.
-  [[nodiscard]] constexpr Seconds operator()(Bytes m) const {
-    Seconds least = line[0](m);
-    for (std::size_t i = 1; i < count; ++i) least = std::min(least, line[i](m));
-    return least;
-  }
-  /// Which line is the fastest; the first of equals.
-  [[nodiscard]] constexpr std::size_t least_at(Bytes m) const {
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < count; ++i)
-      if (line[i](m) < line[best](m)) best = i;
-    return best;
-  }
+  [[nodiscard]] constexpr std::span<const CostLine> all() const { return {line.data(), count}; }
+  [[nodiscard]] constexpr Seconds operator()(Bytes m) const { return least_time(all(), m); }
+  [[nodiscard]] constexpr std::size_t least_at(Bytes m) const { return fastest_at(all(), m); }
 };
 
 /// One collective algorithm. A function pointer is null where the algorithm does not define the operation.
@@ -141,7 +145,7 @@ class CommunicationCost {
   [[nodiscard]] Seconds operator()(Operation op, Bytes m) const {
     const auto i = static_cast<std::size_t>(op);
     if (!tables_[i].empty()) return measured(i, m);
-    return forms_[i](m);
+    return least_time(forms_of(i), m);
   }
   /// The latency-bandwidth line of an operation (for a table: its least-squares line), e.g. for MG-WFBP's merge rule.
   [[nodiscard]] CostLine line(Operation op) const { return lines_[static_cast<std::size_t>(op)]; }
@@ -150,9 +154,9 @@ class CommunicationCost {
   [[nodiscard]] double slow_down(Operation op, Bytes m) const {
     if (!contended_) return 1;
     const auto i = static_cast<std::size_t>(op);
-    const std::size_t runs = forms_[i].least_at(m);
-    const double free = forms_[i].line[runs](m).value();
-    return free > 0 ? slow_[i].line[runs](m).value() / free : 1;
+    const std::size_t runs = first_form_[i] + fastest_at(forms_of(i), m);
+    const double free = forms_[runs](m).value();
+    return free > 0 ? slow_[runs](m).value() / free : 1;
   }
   /// True where lost packets of that operation are sent again: it arrives later than its last byte was sent.
   [[nodiscard]] bool repairs(Operation op) const { return transport_.loss > 0 && between_machines(op); }
@@ -182,8 +186,15 @@ class CommunicationCost {
   [[nodiscard]] Seconds measured(std::size_t i, Bytes m) const;
   /// From now on the operation takes what a table says, times `scale`.
   void measure(std::size_t i, const MeasuredCollective& table, double scale);
-  std::array<CostLines, operation_count> forms_{}, slow_{};  ///< closed forms, on free links and on slow ones
-  std::array<CostLine, operation_count> lines_{};            ///< the one that stands for an operation
+  [[nodiscard]] std::span<const CostLine> forms_of(std::size_t i) const {
+    return {forms_.data() + first_form_[i], more_forms_[i] + std::size_t{1}};
+  }
+  void add_forms(std::size_t i, const CostLines& free);
+  /// Closed forms of one operation after the other; the first one is that of all which cost nothing. On free links,
+  /// and where they differ on slow ones.
+  std::vector<CostLine> forms_{CostLine{}}, slow_;
+  std::array<std::uint16_t, operation_count> first_form_{}, more_forms_{};
+  std::array<CostLine, operation_count> lines_{};  ///< the one that stands for an operation
   std::array<CostTable, operation_count> tables_{};
   std::array<double, operation_count> table_scale_{};  ///< e.g. 0.5 for a reduce-scatter from an all-reduce table
   std::array<bool, operation_count> defined_{};

@@ -49,16 +49,14 @@ void HotLoop::update(Kept& kept, const std::shared_ptr<const PreparedProfile>& p
   kept.profile = nullptr;  // until all is well
   if (other_plan != nullptr) spare_ = std::exchange(kept.plan, std::move(*other_plan));
   bool changed = true;
-  if (alike) {
-    changed = refilled(kept.plan, cost, kept.graph);
-  } else {
-    lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
-    kept.is_in_order = kept.may_be_in_order() && SteadyPeriod::covers(kept.graph) && kept.in_order.prepare(kept.graph);
-  }
+  if (alike) changed = refilled(kept.plan, cost, kept.graph);
+  else lowering_.write(profile->compute, kept.plan, cost, cluster.contention, {}, kept.graph);
+  const bool covered = changed && SteadyPeriod::covers(kept.graph);
+  if (!alike) kept.is_in_order = kept.may_be_in_order() && covered && kept.in_order.prepare(kept.graph);
   if (changed && cost.transport().stalls > 0) {
     schedule(kept.graph, timeline_, {.least_iterations = iterations_of_slack});
     kept.period = timeline_.iteration_time() + lateness_of(kept.graph, timeline_, kept.plan, cost).mean();
-  } else if (changed && SteadyPeriod::covers(kept.graph)) {
+  } else if (covered) {
     kept.period = seconds_of(period_of(kept));
   } else if (changed) {
     schedule(kept.graph, timeline_);

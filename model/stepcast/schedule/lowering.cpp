@@ -213,15 +213,6 @@ void Lowering::mark_cuts(const CommPlan& plan) {
   }
 }
 
-// Where the block that begins with slot `from` ends: where a transfer starts or waits, and with the iteration.
-std::size_t Lowering::end_of_block(std::size_t from, std::size_t iteration_end, bool merge) const {
-  std::size_t to = from + 1;
-  while (merge && to < iteration_end && !slots_[to - 1].cut_after && !slots_[to].cut_before &&
-         (slots_[to].kind == TaskKind::input) == (slots_[from].kind == TaskKind::input))
-    ++to;
-  return to;
-}
-
 namespace {
 
 // Turns slots into chains of tasks on one or two streams.
@@ -235,22 +226,29 @@ class ChainWriter {
     compute_ = builder_.add_resource({"compute", ResourceClass::compute, compute, 0});
   }
 
-  /// Writes slots [from, to) as one block.
-  void block(std::vector<Slot>& slots, std::size_t from, std::size_t to) {
+  /// Writes the slots of [from, iteration_end) up to the first one where a transfer starts or waits as one block, or
+  /// if they are not to `merge`, one slot; returns where it ends.
+  std::size_t block(std::vector<Slot>& slots, std::size_t from, std::size_t iteration_end, bool merge) {
     Slot& head = slots[from];
-    Slot& tail = slots[to - 1];
     if (head.has_entry) head.entry_task = chained({0, compute_, 0, head.layer, head.kind, 0}, last_compute_);
     Picoseconds host = 0, device = 0, reach = 0;  // reach = max_k (h_1 + ... + h_k - d_1 - ... - d_{k-1})
-    for (std::size_t k = from; k < to; ++k) {
-      host += slots[k].times.host;
+    const auto goes_on = [&](std::size_t next) {
+      return merge && next < iteration_end && !slots[next - 1].cut_after && !slots[next].cut_before &&
+             (slots[next].kind == TaskKind::input) == (head.kind == TaskKind::input);
+    };
+    std::size_t to = from;
+    do {
+      const PassTimes& times = slots[to].times;
+      host += times.host;
       reach = std::max(reach, host - device);
-      device += slots[k].times.device;
-    }
+      device += times.device;
+    } while (goes_on(++to));
+    Slot& tail = slots[to - 1];
     if (host_ == Slot::none) {
       head.first_task = tail.last_task =
           chained({host + device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
       if (tail.kind == TaskKind::input) out_.takes.push_back(head.first_task);
-      return;
+      return to;
     }
     // The host's tasks come right before the device's, which names them in reports.
     const TaskKind kind = tail.kind == TaskKind::input ? TaskKind::input : TaskKind::host;
@@ -260,6 +258,7 @@ class ChainWriter {
     head.first_task = tail.last_task =
         chained({device, compute_, 0, tail.layer, tail.kind, 0, slow_down_}, last_compute_);
     builder_.add_arc(issue, head.first_task);
+    return to;
   }
 
   /// The next block begins an iteration.
@@ -432,11 +431,8 @@ void Lowering::write(const ComputeTimes& compute, const CommPlan& plan, const Co
     const std::size_t iteration_end = i + 1 < first_.size() ? first_[i + 1] : slots_.size();
     chain.begin_iteration();
     if (compute.late > 0) chain.late(compute.late);
-    for (std::size_t from = first_[i]; from < iteration_end;) {
-      const std::size_t to = end_of_block(from, iteration_end, options.merge && !shared);
-      chain.block(slots_, from, to);
-      from = to;
-    }
+    for (std::size_t from = first_[i]; from < iteration_end;)
+      from = chain.block(slots_, from, iteration_end, options.merge && !shared);
   }
   const std::uint32_t last = chain.last_compute();
   chain.close(compute.host_waits_for_device);

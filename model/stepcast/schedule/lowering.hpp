@@ -82,7 +82,6 @@ class Lowering {
   void mark_cuts(const CommPlan&);
   [[nodiscard]] std::uint32_t slot_of(const Node&, bool source) const;
   [[nodiscard]] std::uint32_t task_of(const Node&, bool source) const;
-  [[nodiscard]] std::size_t end_of_block(std::size_t from, std::size_t iteration_end, bool merge) const;
 
   std::size_t layers_ = 0;
   std::vector<Slot> slots_;

@@ -2,6 +2,7 @@
 #include <stepcast/schedule/schedule.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <compare>
 #include <cstdlib>
 #include <limits>

@@ -2,6 +2,7 @@
 #include <stepcast/schedule/steady_period.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 
 namespace stepcast {
@@ -20,29 +21,22 @@ std::uint32_t instance_of(std::uint64_t rank) { return static_cast<std::uint32_t
 // --- Claims ---------------------------------------------------------------------------------------------------------
 
 void SteadyPeriod::Claims::clear() {
-  in_order_.clear(), late_.clear();
-  next_ = 0;
+  late_.clear();
+  next_ = end_ = 0;
 }
 
-void SteadyPeriod::Claims::add(const Claim& claim) {
-  if (next_ == in_order_.size()) in_order_.clear(), next_ = 0;
-  if (in_order_.empty() || in_order_.back() < claim) {
-    in_order_.push_back(claim);
+inline void SteadyPeriod::Claims::add(const Claim& claim) {
+  if (next_ == end_) next_ = end_ = 0;
+  if (end_ > 0 && !(in_order_[end_ - 1] < claim)) {
+    late_.push_back(claim);
+    std::push_heap(late_.begin(), late_.end(), [](const Claim& a, const Claim& b) { return b < a; });
     return;
   }
-  late_.push_back(claim);
-  std::push_heap(late_.begin(), late_.end(), [](const Claim& a, const Claim& b) { return b < a; });
+  if (end_ == in_order_.size()) in_order_.resize(2 * end_ + 16);
+  in_order_[end_++] = claim;
 }
 
-bool SteadyPeriod::Claims::late_is_first() const {
-  return !late_.empty() && (next_ == in_order_.size() || late_.front() < in_order_[next_]);
-}
-
-const SteadyPeriod::Claim& SteadyPeriod::Claims::first() const {
-  return late_is_first() ? late_.front() : in_order_[next_];
-}
-
-void SteadyPeriod::Claims::pop() {
+inline void SteadyPeriod::Claims::pop() {
   if (!late_is_first()) {
     ++next_;
     return;
@@ -54,7 +48,6 @@ void SteadyPeriod::Claims::pop() {
 // --- Tasks ----------------------------------------------------------------------------------------------------------
 
 bool SteadyPeriod::covers(const TaskGraph& graph) {
-  constexpr std::uint32_t most_lag = 4;
   return graph.tasks.size() < std::size_t{1} << task_bits &&
          std::none_of(graph.resources.begin(), graph.resources.end(), [](const Resource& r) { return r.preemptive; }) &&
          std::all_of(graph.arcs.begin(), graph.arcs.end(), [](const Arc& a) { return a.lag <= most_lag; }) &&
@@ -66,16 +59,15 @@ bool SteadyPeriod::covers(const TaskGraph& graph) {
 void SteadyPeriod::prepare(const TaskGraph& graph) {
   graph_ = &graph;
   n_ = static_cast<std::uint32_t>(graph.tasks.size());
+  bits_ = static_cast<std::uint32_t>(std::bit_width(n_ - 1));
   rows_ = complete_ = most_lag_ = released_ = 0;
-  for (const Arc& a : graph.arcs) most_lag_ = std::max(most_lag_, std::min(a.lag, most_iterations));
-  // Row k: how many predecessors a task of iteration k has; arcs of larger lag come from before the first iteration.
-  fresh_.assign(std::size_t{most_lag_ + 1} * n_, {});
-  for (const Arc& a : graph.arcs)
-    if (a.lag <= most_lag_) ++fresh_[std::size_t{a.lag} * n_ + a.task].pending;
-  for (std::size_t i = n_; i < fresh_.size(); ++i) fresh_[i].pending += fresh_[i - n_].pending;
-  instances_.clear(), unfinished_.clear(), ended_.clear();
+  first_held_ = never;
+  times_.clear(), pending_.clear(), unfinished_.clear();
+  all_ended_ = 0;
+  row_finished_ = false;
   for (Held& held : held_) held.instances.clear(), held.first_start = never;
   prepare_queues();
+  prepare_tasks();
 }
 
 void SteadyPeriod::prepare_queues() {
@@ -92,70 +84,90 @@ void SteadyPeriod::prepare_queues() {
     q.credit = q.credit_left = resource.discipline == Discipline::priority ? resource.credit : 0;
     q.free = 0;
     q.serving = none;
-    q.served = q.position = 0;
+    q.served = q.position = q.row = 0;
     q.claims.clear(), q.urgent.clear(), q.issued.clear(), q.order.clear();
-    q.stale = true;
+    q.begin.fill(never), q.end.fill(0);
   }
   queues_.resize(queues);
-  briefs_.clear();
-  briefs_.reserve(n_);
+  events_.assign(queues, never);
+}
+
+void SteadyPeriod::prepare_tasks() {
+  for (const Arc& a : graph_->arcs) most_lag_ = std::max(most_lag_, a.lag);
+  // Row k: how many predecessors a task of iteration k has; arcs of larger lag come from before the first iteration.
+  const std::size_t row = std::size_t{1} << bits_;
+  waits_.assign((most_lag_ + 1) * row, 0);
+  followers_.resize(graph_->arcs.size()), briefs_.resize(n_), lagged_.clear();
   for (std::uint32_t t = 0; t < n_; ++t) {
     const Task& task = graph_->tasks[t];
-    const Brief& brief = briefs_.emplace_back(Brief{task.work, queue_of_[task.resource], biased(task.priority)});
+    const std::uint32_t first = graph_->first_arc[t], last = graph_->first_arc[t + 1];
+    const Brief brief{task.work, queue_of_[task.resource], biased(task.priority), first, last};
+    briefs_[t] = brief;
     if (brief.queue != none && queues_[brief.queue].discipline == Discipline::in_order)
       queues_[brief.queue].order.push_back(rank_of(brief.biased_priority, t));
+    for (std::uint32_t i = first; i < last; ++i) {
+      const Arc a = graph_->arcs[i];
+      followers_[i] = {(a.lag << bits_) + a.task - t, a.lag};
+      ++waits_[a.lag * row + a.task];
+      if (a.lag > 0) lagged_.push_back({a.task, t, a.lag});
+    }
   }
+  for (std::size_t i = row; i < waits_.size(); ++i) waits_[i] += waits_[i - row];
   for (Queue& q : queues_)
     if (!std::is_sorted(q.order.begin(), q.order.end())) std::sort(q.order.begin(), q.order.end());
 }
 
 void SteadyPeriod::add_row() {
-  const Instance* fresh = fresh_.data() + std::size_t{std::min(rows_, most_lag_)} * n_;
-  instances_.insert(instances_.end(), fresh, fresh + n_);
+  const std::size_t row = std::size_t{1} << bits_;
+  const auto waits = waits_.begin() + static_cast<std::ptrdiff_t>(std::min(rows_, most_lag_) * row);
+  pending_.insert(pending_.end(), waits, waits + static_cast<std::ptrdiff_t>(row));
   unfinished_.push_back(n_);
   ++rows_;
+  times_.resize(rows_ * row);
+  if (ended_.size() < times_.size()) ended_.resize(times_.size());
   if (held_.size() < rows_) held_.emplace_back();
 }
 
-void SteadyPeriod::end_at(Number i, Picoseconds end) {
-  at(i).time = end;
-  ended_.push_back(i);
+inline void SteadyPeriod::end_at(Number i, Picoseconds end) {
+  times_[i] = end;
+  ended_[all_ended_++] = i;
 }
 
 // All that an instance waits for has a known end.
-void SteadyPeriod::make_ready(Number i, Picoseconds time) {
+inline void SteadyPeriod::make_ready(Number i, Picoseconds time) {
   const Brief& task = briefs_[task_of(i)];
-  const std::uint32_t row = row_of(i);
   if (task.queue != none) {
-    Queue& q = queues_[task.queue];
-    q.stale = true;
-    if (q.discipline == Discipline::in_order) return;  // whose turn it is, is known
-    q.claims.add({time, rank_of(task.biased_priority, i)});
-  } else if (row <= released_) {
+    join(task.queue, i, task.biased_priority, time);
+  } else if (const std::uint32_t row = row_of(i); row <= released_) {
     end_at(i, time + task.work);
   } else {
     held_[row].instances.push_back(i);
     held_[row].first_start = std::min(held_[row].first_start, time);
+    first_held_ = std::min(first_held_, time);
+  }
+}
+
+// Tells those that wait for an instance when it ends.
+inline void SteadyPeriod::follow(Number ended) {
+  const Brief& task = briefs_[task_of(ended)];
+  const Picoseconds end = times_[ended];
+  if (--unfinished_[row_of(ended)] == 0) row_finished_ = true;
+  for (std::uint32_t f = task.first_follower; f < task.last_follower; ++f) {
+    const Follower follower = followers_[f];
+    if (follower.lag > 0) {
+      if (follower.lag >= most_iterations - row_of(ended)) continue;
+      while (row_of(ended) + follower.lag >= rows_) add_row();
+    }
+    const Number next = ended + follower.ahead;
+    const Picoseconds ready = std::max(times_[next], end);
+    times_[next] = ready;
+    if (--pending_[next] == 0) make_ready(next, ready);
   }
 }
 
 // Tells the successors of all that has ended, and what follows from that without a queue.
 void SteadyPeriod::follow_ends() {
-  while (!ended_.empty()) {
-    const Number ended = ended_.back();
-    ended_.pop_back();
-    const std::uint32_t row = row_of(ended), task = task_of(ended);
-    const Picoseconds end = at(ended).time;
-    --unfinished_[row];
-    for (const Arc& a : graph_->successors(task)) {
-      if (a.lag >= most_iterations - row) continue;
-      const std::uint32_t to = row + a.lag;
-      while (to >= rows_) add_row();
-      Instance& successor = instances_[std::size_t{to} * n_ + a.task];
-      successor.time = std::max(successor.time, end);
-      if (--successor.pending == 0) make_ready(number_of(to, a.task), successor.time);
-    }
-  }
+  while (all_ended_ > 0) follow(ended_[--all_ended_]);
 }
 
 // The first iteration of which something held back starts at or before `time`.
@@ -168,25 +180,26 @@ std::uint32_t SteadyPeriod::row_held_until(Picoseconds time) const {
 void SteadyPeriod::release(std::uint32_t until) {
   while (released_ < until) {
     Held& held = held_[++released_];
-    for (const Number i : held.instances) end_at(i, at(i).time + briefs_[task_of(i)].work);
+    for (const Number i : held.instances) end_at(i, times_[i] + briefs_[task_of(i)].work);
     held.instances.clear();
     held.first_start = never;
   }
+  first_held_ = never;
+  for (std::uint32_t row = released_ + 1; row < rows_; ++row)
+    first_held_ = std::min(first_held_, held_[row].first_start);
 }
 
 // --- Queues ---------------------------------------------------------------------------------------------------------
 
 // When the queue can do something next, as far as is known.
-Picoseconds SteadyPeriod::next_event(const Queue& q) const {
+inline Picoseconds SteadyPeriod::next_event(const Queue& q) const {
   switch (q.discipline) {
     case Discipline::fifo:
       return q.claims.empty() ? never : std::max(q.free, q.claims.first().time);
     case Discipline::in_order: {
-      if (q.order.empty()) return never;  // a channel that no transfer uses
-      const std::size_t row = q.position / q.order.size();
-      if (row >= rows_) return never;
-      const Instance& next = instances_[row * n_ + instance_of(q.order[q.position % q.order.size()])];
-      return next.pending == 0 ? std::max(q.free, next.time) : never;
+      if (q.order.empty() || q.row >= rows_) return never;
+      const Number next = q.row << bits_ | instance_of(q.order[q.position]);
+      return pending_[next] == 0 ? std::max(q.free, times_[next]) : never;
     }
     case Discipline::priority: {
       if (q.credit == 0) {
@@ -204,24 +217,37 @@ Picoseconds SteadyPeriod::next_event(const Queue& q) const {
   return never;
 }
 
-void SteadyPeriod::serve(Queue& q, Number i, Picoseconds start) {
+// Its next event may become an earlier one, but not a later one.
+inline void SteadyPeriod::join(std::uint32_t queue, Number i, std::uint32_t biased_priority, Picoseconds time) {
+  Queue& q = queues_[queue];
+  Picoseconds& begin = q.begin[row_of(i) >= most_lag_];
+  begin = std::min(begin, time);
+  if (q.discipline == Discipline::in_order) {  // whose turn it is, is known
+    if (row_of(i) == q.row && task_of(i) == instance_of(q.order[q.position])) events_[queue] = std::max(q.free, time);
+    return;
+  }
+  q.claims.add({time, rank_of(biased_priority, i)});
+  if (q.credit == 0) events_[queue] = std::min(events_[queue], std::max(q.free, time));
+  else if (q.credit_left > 0) events_[queue] = std::min(events_[queue], time);
+}
+
+inline void SteadyPeriod::serve(Queue& q, Number i, Picoseconds start) {
   q.free = start + briefs_[task_of(i)].work;
+  q.end[row_of(i) >= most_lag_] = q.free;
   end_at(i, q.free);
 }
 
-void SteadyPeriod::act(Queue& q, Picoseconds now) {
-  q.stale = true;
+inline void SteadyPeriod::act(Queue& q, Picoseconds now) {
   if (q.discipline == Discipline::in_order) {
-    const std::size_t row = q.position / q.order.size();
-    const std::uint32_t task = instance_of(q.order[q.position % q.order.size()]);
-    ++q.position;
-    serve(q, number_of(static_cast<std::uint32_t>(row), task), now);
+    const Number next = q.row << bits_ | instance_of(q.order[q.position]);
+    if (++q.position == q.order.size()) q.position = 0, ++q.row;
+    serve(q, next, now);
     return;
   }
   if (q.discipline == Discipline::fifo) {
-    const std::uint32_t instance = instance_of(q.claims.first().rank);
+    const Number next = instance_of(q.claims.first().rank);
     q.claims.pop();
-    serve(q, instance, now);
+    serve(q, next, now);
     return;
   }
   for (; !q.claims.empty() && q.claims.first().time <= now; q.claims.pop()) {
@@ -233,9 +259,9 @@ void SteadyPeriod::act(Queue& q, Picoseconds now) {
     return;
   }
   std::pop_heap(q.urgent.begin(), q.urgent.end(), std::greater<>());
-  const std::uint32_t instance = instance_of(q.urgent.back());
+  const Number next = instance_of(q.urgent.back());
   q.urgent.pop_back();
-  serve(q, instance, now);
+  serve(q, next, now);
 }
 
 void SteadyPeriod::act_under_credit(Queue& q, Picoseconds now) {
@@ -260,33 +286,35 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
   prepare(graph);
   // What waits only for iterations before the first one may start at once, also in iterations after the first.
   add_row();
-  while (rows_ < std::min(most_lag_, most_iterations)) add_row();
+  while (rows_ < most_lag_) add_row();
   for (std::uint32_t row = 0, rows = rows_; row < rows; ++row)
     for (std::uint32_t t = 0; t < n_; ++t)
-      if (at(number_of(row, t)).pending == 0) make_ready(number_of(row, t), 0);
+      if (const Number i = row << bits_ | t; pending_[i] == 0) make_ready(i, 0);
   while (true) {
     follow_ends();
-    while (complete_ < rows_ && unfinished_[complete_] == 0) {
+    while (row_finished_ && complete_ < rows_ && unfinished_[complete_] == 0) {
       ++complete_;
-      if (look_for_steady_state()) return period_;
+      if (look_for_steady_state() || goes_on()) return period_;
     }
+    row_finished_ = false;
     if (complete_ >= most_iterations) break;
-    Queue* next = nullptr;
+    std::size_t next = 0;
     Picoseconds now = never;
-    for (Queue& q : queues_) {
-      if (q.stale) q.event = next_event(q), q.stale = false;
-      if (q.event < now) now = q.event, next = &q;
+    for (std::size_t q = 0; q < events_.size(); ++q)
+      if (events_[q] < now) now = events_[q], next = q;
+    if (first_held_ != never && first_held_ <= now) {
+      release(row_held_until(now));
+    } else if (now != never) {
+      act(queues_[next], now);
+      events_[next] = next_event(queues_[next]);
+    } else {
+      break;
     }
-    if (const std::uint32_t row = row_held_until(now); row != none) release(row);
-    else if (next) act(*next, now);
-    else break;
   }
   return schedule(graph).period;
 }
 
-Picoseconds SteadyPeriod::marker_end(std::uint32_t row) const {
-  return instances_[std::size_t{row} * n_ + graph_->marker].time;
-}
+Picoseconds SteadyPeriod::marker_end(std::uint32_t row) const { return row_at(row)[graph_->marker]; }
 
 // The rule of schedule.hpp.
 bool SteadyPeriod::look_for_steady_state() {
@@ -307,12 +335,57 @@ bool SteadyPeriod::look_for_steady_state() {
   return false;
 }
 
+// Does the rule apply with the next iteration, which is the last one, a period later?
+bool SteadyPeriod::goes_on() {
+  if (complete_ != most_lag_ + 1) return false;
+  const std::uint32_t last = complete_ - 1;
+  const Picoseconds shift = marker_end(last) - marker_end(last - 1);
+  // No queue holds anything of an iteration before the last one, or of that one when the next one comes.
+  for (const Queue& q : queues_) {
+    if (q.begin[1] == never) continue;
+    if (q.end[0] > q.begin[1] || q.end[1] > q.begin[1] + shift) return false;
+  }
+  for (const Lagged& wait : lagged_)
+    if (!comes_later(wait, shift)) return false;
+  for (std::uint32_t row = last; row > 1; --row)
+    if (!recurs_after(row, 1, shift)) return false;
+  period_ = shift;
+  return true;
+}
+
+// Of a task that is known, or was one period before.
+Picoseconds SteadyPeriod::end_of(std::uint32_t row, std::uint32_t task, Picoseconds shift) const {
+  const std::uint32_t known = std::min(row, complete_ - 1);
+  return row_at(known)[task] + (row - known) * shift;
+}
+
+// True where the task waits until one period later from iteration to iteration, if not for this one then for another
+// one in earlier iterations.
+bool SteadyPeriod::comes_later(const Lagged& wait, Picoseconds shift) const {
+  const auto next_of = [&](const Lagged& a, std::uint32_t ahead) {
+    return end_of(complete_ - 1 + ahead - a.lag, a.source, shift);
+  };
+  bool each = true;
+  for (std::uint32_t ahead = 1; each && ahead <= most_lag_; ++ahead)
+    each = next_of(wait, ahead) - next_of(wait, ahead - 1) == shift;
+  if (each) return true;
+  for (std::uint32_t ahead = 1; ahead <= most_lag_; ++ahead) {
+    Picoseconds now = 0, next = 0;
+    for (const Lagged& other : lagged_) {
+      if (other.task != wait.task) continue;
+      now = std::max(now, next_of(other, ahead - 1));
+      next = std::max(next, next_of(other, ahead));
+    }
+    if (next - now != shift) return false;
+  }
+  return true;
+}
+
 bool SteadyPeriod::recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const {
   constexpr Picoseconds tolerance = 1000;
-  const Instance* now = instances_.data() + std::size_t{row} * n_;
-  const Instance* before = now - std::size_t{k} * n_;
+  const Picoseconds *now = row_at(row), *before = row_at(row - k);
   for (std::uint32_t t = 0; t < n_; ++t) {
-    const Picoseconds error = now[t].time - before[t].time - shift;
+    const Picoseconds error = now[t] - before[t] - shift;
     if (error > tolerance) return false;
     if (error < -tolerance && graph_->resources[graph_->tasks[t].resource].kind != ResourceClass::host) return false;
   }

@@ -6,11 +6,14 @@
 // next event is the earliest acts next, because whatever is not known yet waits for a queued task, which ends later
 // than that. So a task is touched once, no clock visits it, and no heap holds it, unlike in the event-driven scheduler,
 // against which tests check it. Iterations are worked off a little at a time, as far as the queues have come, until the
-// steady state is recognised by the same rule. Not covered (`covers`): contention, and queued tasks that take no time,
+// steady state is recognised by the same rule. That asks for one iteration more than there may be need of: where the
+// queues are empty in between, and all that the next one waits for in earlier ones comes a period later than for the
+// last one, it is the last one, a period later. Not covered (`covers`): contention, and queued tasks that take no time,
 // whose order among themselves only the event-driven scheduler defines; lags of more than a few iterations. Where no
 // steady state is found the event-driven scheduler is asked for its mean.
 #include <stepcast/schedule/schedule.hpp>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -26,19 +29,14 @@ class SteadyPeriod {
  private:
   /// A task of an iteration (its row) as one number; sorts by both.
   using Number = std::uint32_t;
-  static constexpr std::uint32_t task_bits = 26;  // the rest is for the 64 rows
-  static constexpr Number number_of(std::uint32_t row, std::uint32_t task) { return row << task_bits | task; }
-  static constexpr std::uint32_t row_of(Number i) { return i >> task_bits; }
-  static constexpr std::uint32_t task_of(Number i) { return i & ((1u << task_bits) - 1); }
+  static constexpr std::uint32_t task_bits = 26;  // at most; the rest is for the 64 rows
+  [[nodiscard]] std::uint32_t row_of(Number i) const { return i >> bits_; }
+  [[nodiscard]] std::uint32_t task_of(Number i) const { return i & ((1u << bits_) - 1); }
 
   static constexpr std::uint32_t none = Timeline::no_instance;
   static constexpr Picoseconds never = INT64_MAX;
+  static constexpr std::uint32_t most_lag = 4;
 
-  /// One task of one iteration: when its predecessors have ended as far as is known; then, when it ends itself.
-  struct Instance {
-    Picoseconds time = 0;
-    std::uint32_t pending = 0;  ///< predecessors whose end is not known
-  };
   /// What a queue sorts by: smallest time first, then smallest rank.
   struct Claim {
     Picoseconds time = 0;
@@ -52,14 +50,16 @@ class SteadyPeriod {
    public:
     void clear();
     void add(const Claim&);
-    [[nodiscard]] bool empty() const { return next_ == in_order_.size() && late_.empty(); }
-    [[nodiscard]] const Claim& first() const;
+    [[nodiscard]] bool empty() const { return next_ == end_ && late_.empty(); }
+    [[nodiscard]] const Claim& first() const { return late_is_first() ? late_.front() : in_order_[next_]; }
     void pop();
 
    private:
-    [[nodiscard]] bool late_is_first() const;
+    [[nodiscard]] bool late_is_first() const {
+      return !late_.empty() && (next_ == end_ || late_.front() < in_order_[next_]);
+    }
     std::vector<Claim> in_order_, late_;
-    std::size_t next_ = 0;
+    std::size_t next_ = 0, end_ = 0;  // of in_order_
   };
   struct Queue {
     Discipline discipline = Discipline::fifo;
@@ -71,23 +71,37 @@ class SteadyPeriod {
     std::size_t served = 0;
     Number serving = none;             ///< under a credit: the instance that is served
     std::vector<std::uint64_t> order;  ///< in_order: ranks of an iteration's tasks, in their order
-    std::size_t position = 0;          ///< in_order: how many have been served, over all iterations
-    Picoseconds event = never;         ///< next_event, unless that is `stale`
-    bool stale = true;                 ///< it has acted, or one of its tasks became ready, since `event` was found
+    std::size_t position = 0;          ///< in_order: how many of an iteration have been served
+    std::uint32_t row = 0;             ///< in_order: of which iteration
+    /// Of the iterations before the one with number `most_lag_`, and of those from there on: when something of them
+    /// could be served first, and when they were served last.
+    std::array<Picoseconds, 2> begin{}, end{};
   };
   /// What of a task is asked for in every iteration.
   struct Brief {
     Picoseconds work = 0;
     std::uint32_t queue = none;         ///< its number; none for a resource that does not queue
     std::uint32_t biased_priority = 0;  ///< orders as the priority does, without a sign
+    std::uint32_t first_follower = 0, last_follower = 0;
+  };
+  /// An instance that waits for another one.
+  struct Follower {
+    std::uint32_t ahead = 0;  ///< by how much its number is the larger one, modulo 2^32
+    std::uint32_t lag = 0;
+  };
+  /// A wait for an earlier iteration.
+  struct Lagged {
+    std::uint32_t task = 0, source = 0, lag = 0;
   };
 
   void prepare(const TaskGraph&);
+  void prepare_tasks();
   void prepare_queues();
   void add_row();
-  [[nodiscard]] Instance& at(Number i) { return instances_[std::size_t{row_of(i)} * n_ + task_of(i)]; }
   void end_at(Number, Picoseconds end);
   void make_ready(Number, Picoseconds time);
+  void follow(Number);
+  void join(std::uint32_t queue, Number, std::uint32_t biased_priority, Picoseconds time);
   void follow_ends();
   void release(std::uint32_t row);
   [[nodiscard]] std::uint32_t row_held_until(Picoseconds time) const;
@@ -97,22 +111,37 @@ class SteadyPeriod {
   void serve(Queue&, Number, Picoseconds start);
   [[nodiscard]] bool look_for_steady_state();
   [[nodiscard]] bool recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const;
+  [[nodiscard]] bool goes_on();
+  [[nodiscard]] bool comes_later(const Lagged&, Picoseconds shift) const;
+  [[nodiscard]] Picoseconds end_of(std::uint32_t row, std::uint32_t task, Picoseconds shift) const;
   [[nodiscard]] Picoseconds marker_end(std::uint32_t row) const;
+  [[nodiscard]] const Picoseconds* row_at(std::uint32_t row) const {
+    return times_.data() + (std::size_t{row} << bits_);
+  }
 
   const TaskGraph* graph_ = nullptr;
-  std::uint32_t n_ = 0, rows_ = 0, most_lag_ = 0, complete_ = 0, released_ = 0;
+  std::uint32_t n_ = 0, bits_ = 0, rows_ = 0, most_lag_ = 0, complete_ = 0, released_ = 0;
   Picoseconds period_ = 0;
   std::vector<Brief> briefs_;        // by task
-  std::vector<Instance> fresh_;      // [min(row, most_lag)][task]: an instance before anything is known
-  std::vector<Instance> instances_;  // [row][task]
-  std::vector<std::uint32_t> unfinished_;
-  std::vector<Number> ended_;  // instances whose end is known and whose successors do not know it
+  std::vector<Follower> followers_;  // as the arcs of the graph
+  std::vector<Lagged> lagged_;
+  std::vector<std::uint32_t> waits_;  // [min(row, most_lag)][task]: how many it waits for before anything is known
+  // Of each instance by number: when its predecessors have ended as far as is known, and once it is known, when it ends
+  // itself; and the number of predecessors whose end is not known.
+  std::vector<Picoseconds> times_;
+  std::vector<std::uint32_t> pending_;
+  std::vector<std::uint32_t> unfinished_;  // [row]
+  bool row_finished_ = false;              // since somebody asked
+  std::vector<Number> ended_;              // instances whose end is known and whose successors do not know it
+  std::size_t all_ended_ = 0;              // how many these are
   struct Held {
     std::vector<Number> instances;  ///< would run, but their iteration is not due
     Picoseconds first_start = never;
   };
   std::vector<Held> held_;               // [row]
+  Picoseconds first_held_ = never;       // the first start of all that are held
   std::vector<Queue> queues_;            // those resources that queue
+  std::vector<Picoseconds> events_;      // of each queue: when it can do something next, as far as is known
   std::vector<std::uint32_t> queue_of_;  // [resource]
 };
 

@@ -10,7 +10,6 @@
 #include <stepcast/base/units.hpp>
 #include <stepcast/plan/comm_plan.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,7 +20,12 @@ namespace [[gnu::visibility("default")]] stepcast {
 using Picoseconds = std::int64_t;
 constexpr Seconds seconds_of(Picoseconds ps) { return Seconds(static_cast<double>(ps) * 1e-12); }
 /// Rounds to the nearest picosecond. Requires |s| < 9e6 s (about 100 days).
-inline Picoseconds picoseconds_of(Seconds s) { return std::llround(s.value() * 1e12); }
+constexpr Picoseconds picoseconds_of(Seconds s) {
+  const double ps = s.value() * 1e12;
+  const auto whole = static_cast<Picoseconds>(ps);
+  const double rest = ps - static_cast<double>(whole);  // exact; std::llround does the same, but as a call
+  return whole + (rest >= 0.5) - (rest <= -0.5);
+}
 
 enum class TaskKind : std::uint8_t {
   host,  ///< host issue time of compute

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 namespace stepcast::strategy::horovod {
 namespace {
@@ -68,7 +69,7 @@ class LoopWriter {
         ready_(ready_times(in)),
         threshold_(in.options[named("threshold")]),
         cycle_(in.cluster.workers() == 1 ? 0 : in.options[named("cycle")]),
-        sent_(in.memory),
+        open_(in.memory),
         plan_(in.blank()) {
     const std::size_t n = profile_.tensors.size();
     plan_.channels.push_back({"net", Discipline::fifo, Bytes(0)});
@@ -76,7 +77,7 @@ class LoopWriter {
     plan_.transfers.reserve(2 * n);
     plan_.edges.reserve(4 * n);
     plan_.order.reserve(n);
-    sent_.assign(n, false);
+    open_.reserve(n);
   }
 
   CommPlan written() {
@@ -112,24 +113,31 @@ class LoopWriter {
       plan_.edges.push_back({released, transfer(plan_.transfers.size() - 1)});
       released = transfer(plan_.transfers.size() - 1);
     }
+    open_.resize(end - first);
+    std::iota(open_.begin(), open_.end(), first);
     Seconds busy;
-    for (std::uint32_t t = first; t < end; ++t)
-      if (!sent_[t]) busy += send_buffer(t, end, released);
+    while (!open_.empty()) busy += send_buffer(released);
     return busy;
   }
 
-  Seconds send_buffer(std::uint32_t first, std::uint32_t end, Node released) {
+  // Packs the first tensor that is open, and those after it that fit in.
+  Seconds send_buffer(Node released) {
+    const std::uint32_t first = open_.front();
     Transfer buffer;
     buffer.first_tensor = static_cast<std::uint32_t>(plan_.order.size());
     buffer.priority = static_cast<std::int32_t>(plan_.transfers.size());
-    for (std::uint32_t t = first; t < end; ++t) {
+    const auto stays_open = [&](std::uint32_t t) {
       const Tensor& tensor = profile_.tensors[t];
-      if (sent_[t] || tensor.dtype != profile_.tensors[first].dtype) continue;
-      if (t != first && buffer.size + tensor.size > threshold_) continue;
-      sent_[t] = true;
+      if (tensor.dtype != profile_.tensors[first].dtype) return true;
+      if (t != first && buffer.size + tensor.size > threshold_) return true;
       buffer.size += tensor.size;
       plan_.order.push_back(t);
-    }
+      return false;
+    };
+    std::size_t open = 0;
+    for (const std::uint32_t t : open_)
+      if (stays_open(t)) open_[open++] = t;
+    open_.resize(open);
     buffer.tensors = static_cast<std::uint32_t>(plan_.order.size()) - buffer.first_tensor;
     const Node node = transfer(plan_.transfers.size());
     plan_.transfers.push_back(buffer);
@@ -143,7 +151,7 @@ class LoopWriter {
   std::pmr::vector<Seconds> ready_;
   Bytes threshold_;
   Seconds cycle_;
-  std::pmr::vector<bool> sent_;
+  std::pmr::vector<std::uint32_t> open_;  // ready at the tick and not packed yet
   CommPlan plan_;
 };
 

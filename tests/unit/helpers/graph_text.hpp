@@ -8,6 +8,7 @@
 // A resource named host, gpu/cpu or timer has that class; every other one is communication.
 #include <stepcast/schedule/task_graph.hpp>
 
+#include <cmath>
 #include <map>
 #include <sstream>
 #include <stdexcept>

@@ -5,6 +5,7 @@
 #include <stepcast/profile/profile.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 #include <string>

@@ -7,6 +7,7 @@
 #include <stepcast/schedule/plan_flaw.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace stepcast;
 using namespace stepcast::test;
