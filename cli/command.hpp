@@ -27,8 +27,9 @@ struct Verb {
   Action (*add_flags)(CLI::App&);
 };
 
-extern const Verb recommend_verb, compare_verb, predict_verb, replay_verb, profile_verb, calibrate_verb, validate_verb,
-    list_verb, whatif_verb, inspect_verb, export_verb, sweep_verb, report_verb, completion_verb, manual_verb;
+extern const Verb explain_verb, diff_verb, why_verb, recommend_verb, compare_verb, predict_verb, replay_verb,
+    profile_verb, calibrate_verb, validate_verb, list_verb, whatif_verb, inspect_verb, export_verb, sweep_verb,
+    report_verb, completion_verb, manual_verb;
 /// All verbs in the order of the help.
 [[nodiscard]] std::span<const Verb* const> verbs();
 

@@ -8,6 +8,8 @@
 
 #include <stepcast/page/report_page.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -61,6 +63,8 @@ ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
   if (!flags.rank.layout.global_batch.empty() && !divided)
     throw InputError("--global-batch", "a plan that shares it out", "none", "name it: --plan 'layout(zero=1)/ddp'");
   options.validation = !flags.no_validation;
+  if (flags.rank.output.path.empty() && ::isatty(STDOUT_FILENO))
+    throw InputError("--output", "a file for the page, such as '-o report.html'", "none", "'-o -' writes it here");
   refuse_overwriting(flags.rank.output.path, files_of(flags.rank.input, flags.rank.cluster));
   check_writable(flags.rank.output.path);
   Asked asked = asked_of(flags.rank.input, flags.rank.cluster, flags.rank.layout,

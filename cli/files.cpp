@@ -2,6 +2,7 @@
 #include "files.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/base/printable.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -215,7 +216,11 @@ void write_output_as_made(const std::string& path, const std::function<void(std:
   }
   file.close();
   const bool written = static_cast<bool>(file);
-  if (written && (!regular || std::rename(temporary.c_str(), target.c_str()) == 0)) return;
+  if (written && (!regular || std::rename(temporary.c_str(), target.c_str()) == 0)) {
+    // People want to know; scripts have asked for the file themselves.
+    if (regular && ::isatty(STDERR_FILENO)) std::cerr << "stepcast: note: wrote " << printable(path) << '\n';
+    return;
+  }
   const std::string reason = std::strerror(errno);
   if (regular) std::remove(temporary.c_str());
   throw InputError(path, "a file that can be written", reason);

@@ -23,9 +23,9 @@
 #include <utility>
 
 namespace stepcast::cli {
-namespace {
+namespace {}  // namespace
 
-ProfileOptions options_of(const InputFlags& flags) {
+ProfileOptions profile_options_of(const InputFlags& flags) {
   double samples = 0;
   if (!flags.batch.empty()) {
     samples = number_of(flags.batch, "--batch");
@@ -40,8 +40,10 @@ ProfileOptions options_of(const InputFlags& flags) {
     if (!flags.model.empty())
       throw InputError("--parameters", "either a number of parameters, or a model that has them", "both");
   }
-  return profile_options_of(is_described(flags) ? "" : flags.model, samples, parameters, "--model");
+  return stepcast::profile_options_of(is_described(flags) ? "" : flags.model, samples, parameters, "--model");
 }
+
+namespace {
 
 std::optional<Cluster> cluster_in_file(const std::string& name) {
   if (!looks_like_file(name) || shipped_cluster(name)) return std::nullopt;
@@ -135,7 +137,7 @@ namespace {
 
 /// One device's share of the described model, by its roofline.
 Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
-  const double samples = options_of(flags).batch_samples;
+  const double samples = profile_options_of(flags).batch_samples;
   return described_profile(model_shape_of(flags.model), device_of_description(flags, cluster),
                            samples > 0 ? samples : 1);
 }
@@ -147,7 +149,7 @@ void refuse_reading_flags(const InputFlags& flags, const std::string& found) {
 }
 
 Documents traced_documents(const InputFlags& flags) {
-  (void)options_of(flags);  // wrong flags are told before a large file is read
+  (void)profile_options_of(flags);  // wrong flags are told before a large file is read
   if (!flags.step.empty()) (void)seconds_of(flags.step, "--step");
   Documents documents = documents_of(flags.files, flags.strict, flags.kernels);
   if (documents.traces.empty()) refuse_reading_flags(flags, "a profile");
@@ -173,7 +175,7 @@ Profile profile_or_refusal(const Documents& documents, const ProfileOptions& opt
 
 /// As traced, or as the step takes without the profiler.
 Profile profile_in(const Documents& documents, const InputFlags& flags) {
-  Profile profile = profile_or_refusal(documents, options_of(flags));
+  Profile profile = profile_or_refusal(documents, profile_options_of(flags));
   if (flags.step.empty()) return profile;
   return without_profiler(std::move(profile), seconds_of(flags.step, "--step"), "--step");
 }
@@ -211,14 +213,15 @@ Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptio
   const bool needs_profile = !options.recorded_will_do || documents.traces.empty() || is_pipelined(documents.traces) ||
                              !(flags.model.empty() && flags.parameters.empty() && flags.step.empty()) || flags.recorded;
   try {
-    input.profile = needs_profile ? profile_in(documents, flags) : profile_of(documents, options_of(flags), "--model");
+    input.profile =
+        needs_profile ? profile_in(documents, flags) : profile_of(documents, profile_options_of(flags), "--model");
   } catch (const InputError& refusal) {
     if (needs_profile) throw;
     const std::string why = "plans need " + refusal.expected + ", found " + refusal.found;
     input.check = recorded_only(documents, why);
     if (!input.check.recorded) return {profile_in(documents, flags), {}};  // which says what can be asked instead
     input.refusal = why + (refusal.hint.empty() ? "" : "; " + refusal.hint);
-    input.check.recorded->batch_samples = options_of(flags).batch_samples;
+    input.check.recorded->batch_samples = profile_options_of(flags).batch_samples;
     input.profile = name_of_job(documents);
     input.profile.batch_samples = input.check.recorded->batch_samples;
     return input;

@@ -76,6 +76,8 @@ struct InputOptions {
   bool draws_step = false;        ///< the traced step of the first rank is to be shown
   bool recorded_will_do = false;  ///< where the traces give no profile the recorded job is answer enough
 };
+/// What the flags say about how a profile is taken of traces. Throws InputError.
+[[nodiscard]] ProfileOptions profile_options_of(const InputFlags&);
 /// Reads, and takes the profile of traces or of a description (on the device of the cluster, unless --device names
 /// one). Throws InputError.
 [[nodiscard]] Profile profile_of(const InputFlags&, const Cluster& = {});

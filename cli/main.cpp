@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -17,9 +18,10 @@
 namespace stepcast::cli {
 
 std::span<const Verb* const> verbs() {
-  static const Verb* const all[] = {&recommend_verb, &compare_verb,  &predict_verb, &sweep_verb,      &report_verb,
-                                    &replay_verb,    &inspect_verb,  &profile_verb, &whatif_verb,     &export_verb,
-                                    &calibrate_verb, &validate_verb, &list_verb,    &completion_verb, &manual_verb};
+  static const Verb* const all[] = {&explain_verb, &recommend_verb,  &compare_verb, &predict_verb,   &sweep_verb,
+                                    &report_verb,  &why_verb,        &diff_verb,    &replay_verb,    &inspect_verb,
+                                    &profile_verb, &whatif_verb,     &export_verb,  &calibrate_verb, &validate_verb,
+                                    &list_verb,    &completion_verb, &manual_verb};
   return all;
 }
 
@@ -53,7 +55,7 @@ ExitCode complain_of_extras(const CLI::App& app) {
   const InputError error(
       verb,
       flag           ? "a known flag"
-      : used.empty() ? "a verb"
+      : used.empty() ? "a verb or a trace"
                      : "no further argument",
       in_quotes(word),
       did_you_mean(word, known_words(app), "see 'stepcast " + verb + (verb.empty() ? "--help'" : " --help'")));
@@ -67,6 +69,31 @@ void refuse_empty_values(const CLI::App& command) {
       throw InputError(option->get_name(), "a value", "an empty text");
 }
 
+bool is_verb(std::string_view word) {
+  return std::ranges::any_of(verbs(), [&](const Verb* verb) { return verb->name == word; });
+}
+
+bool is_there(const std::string& name) {
+  std::error_code failed;
+  return std::filesystem::exists(name, failed);
+}
+
+/// The words of the command line; files without a verb are to be explained. A verb comes before a file of its name.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto first = std::ranges::find_if(words, [](const std::string& word) { return !word.starts_with('-'); });
+  if (std::ranges::any_of(words, is_verb) || first == words.end()) return words;
+  const bool path = first->find_first_of("./") != std::string::npos;
+  if (path || is_there(*first)) words.insert(words.begin(), std::string(explain_verb.name));
+  return words;
+}
+
+/// What to do about a file that has the name of the verb, where the verb got nothing to read.
+std::string file_of_that_name(const CLI::App& app) {
+  const std::string name = app.get_subcommands().front()->get_name();
+  return is_there(name) ? "; the file of this name is './" + name + "'" : "";
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Forecasts the step time of distributed training from profiler traces, and says which plan to run.",
                "stepcast");
@@ -74,7 +101,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.formatter(help_formatter());
   app.footer(
-      "Try: stepcast recommend trace.json.gz --workers 16 --per-node 4 --network 10GbE\n"
+      "Try: stepcast trace.json.gz  # where its step goes\n"
+      "     stepcast recommend trace.json.gz --workers 16 --per-node 4 --network 10GbE\n"
       "Exit codes: 0 answered, 1 the answer is no, 2 usage or input error, 3 a bug");
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb* verb : verbs()) {
@@ -86,12 +114,14 @@ int run(int argc, char** argv) {
     name_values(*command);
   }
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = words_of(argc, argv);
+    std::ranges::reverse(words);  // as the parser has them
+    app.parse(std::move(words));
   } catch (const CLI::Success& help_or_version) {
     write_output("-", [&](std::ostream& out) { app.exit(help_or_version, out, std::cerr); });
     return answered;
   } catch (const CLI::ExtrasError&) { return complain_of_extras(app); } catch (const CLI::RequiredError& error) {
-    if (!app.get_subcommands().empty()) return complain(error.what(), input_error);
+    if (!app.get_subcommands().empty()) return complain(error.what() + file_of_that_name(app), input_error);
     return argc > 1 ? complain_of_extras(app) : complain("expected a verb; see 'stepcast --help'", input_error);
   } catch (const CLI::ParseError& error) { return complain(error.what(), input_error); }
   for (const auto& [command, action] : actions)

@@ -72,6 +72,8 @@ std::span<const Named> table() {
   static const Named all[] = {
       // arguments
       {"TRACE", file},
+      {"BEFORE", file},
+      {"AFTER", file},
       {"FILE", file},
       {"MEASURED", file},
       {"SUITE", one_of(shipped_suite_names)},

@@ -20,6 +20,7 @@ set(stepcast_public_headers
   profiles/stepcast/documents/reading.hpp
   profiles/stepcast/encodings/source.hpp
   profiles/stepcast/extraction/profile_of.hpp
+  profiles/stepcast/extraction/step_split.hpp
   profiles/stepcast/formats/shared/format.hpp
   profiles/stepcast/profile/blocks.hpp
   profiles/stepcast/profile/collective_role.hpp
@@ -73,16 +74,19 @@ set(stepcast_public_headers
   model/stepcast/question/question.hpp
   model/stepcast/question/whatif_rows.hpp
   model/stepcast/baseline/as_traced.hpp
+  model/stepcast/baseline/explanation.hpp
   model/stepcast/baseline/gradient_exchange.hpp
   model/stepcast/baseline/recorded_job.hpp
   model/stepcast/replay/edits/task_edits.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp
   model/stepcast/baseline/self_check.hpp
+  model/stepcast/baseline/step_difference.hpp
   model/stepcast/replay/timeline.hpp
   model/stepcast/report/device_fit_report.hpp
   model/stepcast/report/explained_fit_report.hpp
   model/stepcast/report/links_fit_report.hpp
+  model/stepcast/report/explanation_report.hpp
   model/stepcast/report/inspection_report.hpp
   model/stepcast/report/layout_report.hpp
   model/stepcast/report/placement_report.hpp

@@ -148,7 +148,9 @@ def bad_flags() -> list[list[str]]:
         [*predict, "--plan", "ddp(bucket=-1 B)"], [*predict, "--plan", "ddp(bucket=1e99 GiB)"],
         [*predict, "--plan", "ddp@nothing"], [*predict, "--plan", "ddp)("], [*predict, "--plan", "ddp" * 10_000],
         [*predict, "--plan", "ddp", "--timeline", "-"], [*predict, "--plan", "ddp", "--timeline", "/nonexistent/t.json"],
-        ["list"], ["list", "strategy"], ["list", "formats", "models"], ["replay"], ["profile"], ["calibrate"],
+        ["list"], ["list", "strategy"], ["list", "formats", "models"], ["replay"], ["explain"], ["why"], ["why", str(EXAMPLE)], ["diff"], ["diff", str(EXAMPLE)],
+        ["diff", str(EXAMPLE), "missing.json"], ["diff", str(EXAMPLE), str(EXAMPLE), str(OTHER)],
+        ["diff", str(EXAMPLE), str(OTHER), "-o", str(OTHER)], ["missing.json.gz"], ["./recommend"], ["profile"], ["calibrate"],
         ["calibrate", example], ["calibrate", "/nonexistent.log"], ["profile", example, "-o", "/nonexistent/p.json"],
     ]
 
@@ -353,7 +355,7 @@ def main() -> int:
         for name, content in {"empty": b"", "cut": b"{", "a list": b"[]", "no schema": b'{"rules": []}',
                               "an unknown key": b'{"schema": "stepcast.kernels/1", "rules": [{"match": "x"}]}'}.items():
             rules.write_bytes(content)
-            for verb in ("inspect", "profile", "replay"):
+            for verb in ("inspect", "profile", "replay", "explain"):
                 checker.check(f"kernel rules: {name} ({verb})", [verb, str(EXAMPLE), "--kernels", str(rules)])
         twin.write_bytes(EXAMPLE.read_bytes())
         for verb in ("profile", "replay"):

@@ -77,6 +77,7 @@ def calls(profile, cluster):
         (s.report, ["profile", "cluster"], ["validation", "plans", "global_batch"]),
         (s.timeline, ["profile", "cluster", "plan"], []), (s.describe, ["model", "device"], ["batch"]),
         (s.read, ["file"], ["batch", "kernels", "strict", "check"]), (s.replay, ["file"], ["strict"]),
+        (s.explain, ["file"], ["parameters", "strict"]),
         (s.Cluster, ["name"], []),
         (s.Cluster, [], ["workers", "per_node", "network", "inside", "servers", "device_memory", "collective",
                          "slow_worker", "late_worker", "degraded_link", "jitter", "switch"]),

@@ -81,6 +81,7 @@ def test_records_are_those_of_the_command_line(trace):
     assert stepcast.recommend(p, c, allow=["lossy"]).to_json() == said("recommend", name, *FLAGS, "--allow", "lossy",
                                                                        "--json")
     assert stepcast.replay(name).to_json() == said("replay", name, "--json")
+    assert stepcast.explain(name) == json.loads(said(name, "--json"))
     assert p.to_json() == said("profile", name, "--json")
     assert stepcast.whatif(p, "batch(to=64)", cluster=c).to_json() == said("whatif", name, *FLAGS, "--what",
                                                                            "batch(to=64)", "--json")

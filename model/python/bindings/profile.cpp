@@ -4,6 +4,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/explanation.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
@@ -79,6 +80,21 @@ SelfCheck replay(const Files& files, bool strict) {
     throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
                      "'stepcast replay' on the command line rebuilds them");
   return self_check_of(documents);
+}
+
+std::string explain(const Files& files, double parameters, bool strict) {
+  const Buffers buffers(files);
+  WithoutGil released;
+  if (buffers.sources.empty()) throw InputError("explain", "a trace or more", "none");
+  if (!(parameters >= 0 && parameters <= 1e14))
+    throw InputError("parameters", "from 0 (as traced) to 1e14 of them", std::to_string(parameters));
+  const Documents documents =
+      documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }});
+  if (is_pipelined(documents.traces))
+    throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
+                     "'stepcast replay' on the command line rebuilds them");
+  const Explanation explanation = explanation_of(documents, profile_options_of("", 0, parameters));
+  return written([&](std::ostream& out) { report_named("json")->explanation(out, explanation); });
 }
 
 ProfilePtr describe(const std::string& model, const std::string& device, double batch) {
@@ -251,6 +267,7 @@ void bind_profile(py::module_& module) {
       .def("__hash__", [](const TracedProfile& t) { return py::hash(py::str(identity_of(t))); })
       .def(py::pickle(&state_of, &profile_of_state));
   module.def("read", &read);
+  module.def("explain", &explain);
   module.def("replay", &replay);
   module.def("describe", &describe);
 }

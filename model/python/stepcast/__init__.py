@@ -23,7 +23,7 @@ from . import files as _files, results as _results
 __all__ = [
     "AsTraced", "Cluster", "CommPlan", "File", "Inapplicable", "InputDiagnosis", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
     "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "StragglerEffect", "Sweep", "Tensor", "Traced", "TrainingRun", "WhatIf",
-    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "layouts", "models", "modifiers", "place", "predict", "read",
+    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "explain", "layouts", "models", "modifiers", "place", "predict", "read",
     "recommend", "replay", "report", "strategies", "sweep", "timeline", "unit_frontier", "validate", "whatif",
 ]
 
@@ -114,6 +114,13 @@ def place(profile, devices, plan="", *, adatopk=1, global_batch=0):
         _files.number_of(adatopk, "adatopk"), _files.number_of(global_batch, "global_batch")))
 
 
+def explain(*files, parameters=0, strict=False):
+    """Where the time of a traced step goes, and what to do about it: what `stepcast TRACE --json` says."""
+    return _results.document(_stepcast.explain(
+        [_files.named(file, i) for i, file in enumerate(files)], _files.number_of(parameters, "parameters"),
+        _files.flag_of(strict, "strict")))
+
+
 def replay(*files, strict=False):
     """How well the model reproduces the traces themselves."""
     return _stepcast.replay([_files.named(file, i) for i, file in enumerate(files)], _files.flag_of(strict, "strict"))
@@ -159,7 +166,7 @@ def calibrate(*files, per_node=0, name="", collective=""):
         "model_relative_error", "source"])
 
 
-for _function in (read, describe, predict, compare, recommend, sweep, replay, whatif, report, timeline, validate,
+for _function in (read, describe, explain, predict, compare, recommend, sweep, replay, whatif, report, timeline, validate,
                   calibrate, clusters, collectives, devices, models, modifiers, strategies):
     _function.__module__ = "stepcast"
 del _function

@@ -444,6 +444,9 @@ def unit_frontier(profile: Traced, cluster: Cluster, *, workers: int | Iterable[
     and recomputation (TensorOpt), on each number of workers; every point is a plan that `predict` takes."""
 def place(profile: Traced, devices: File, plan: str = "", *, adatopk: float = 1, global_batch: float = 0) -> dict[str, Any]:
     """A pipeline over unequal devices: of a plan ("placement(devices=0+1, units=4+3)"), or the best one (FusionLLM)."""
+def explain(*files: File, parameters: float = 0, strict: bool = False) -> dict[str, Any]:
+    """Where the time of a traced step goes (parts that add up to it), what could win how much, and the verdict: "change
+    this", "leave it" or "cannot tell"; several files are the ranks of one run. As `stepcast TRACE --json` says it."""
 def replay(*files: File, strict: bool = False) -> SelfCheck: ...
 def whatif(profile: Traced, scenarios: str | Iterable[str], *, cluster: Cluster | None = None, plan: str = "ddp",
            global_batch: float = 0) -> WhatIf: ...

@@ -136,6 +136,27 @@ std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) co
   return named_answer(question.answer(*traced), cluster, as_traced->plan, plain->step_spread);
 }
 
+namespace {
+
+void add_lateness(SelfCheck& check, const Documents& documents) {
+  const RunOfRanks run = run_of(documents.traces);
+  check.together = figures_of(run);
+  check.lateness = run.verdict();
+  check.cautions = run.cautions;
+}
+
+}  // namespace
+
+SelfCheck lateness_of(const Documents& documents) {
+  if (documents.traces.size() < 2)
+    throw InputError("why", "the traces of several ranks of one run, which wait for one another",
+                     documents.profile ? "a profile" : "one trace");
+  SelfCheck check;
+  check.missing = "only lateness was asked for";
+  add_lateness(check, documents);
+  return check;
+}
+
 SelfCheck self_check_of(const Documents& documents) {
   SelfCheck check;
   if (documents.profile) {
@@ -147,11 +168,7 @@ SelfCheck self_check_of(const Documents& documents) {
     if (replay) check.ranks.push_back(std::move(*replay));
     else if (check.missing.empty()) check.missing = replay.reason();
   }
-  if (documents.traces.size() < 2) return check;
-  const RunOfRanks run = run_of(documents.traces);
-  check.together = figures_of(run);
-  check.lateness = run.verdict();
-  check.cautions = run.cautions;
+  if (documents.traces.size() > 1) add_lateness(check, documents);
   return check;
 }
 

@@ -76,6 +76,9 @@ struct SelfCheck {
   static constexpr double largest_trusted_error = 0.10;
 };
 
+/// Who waited for whom alone, without replays. Throws InputError for fewer than two ranks, and for traces that are none
+/// of one run.
+[[nodiscard]] SelfCheck lateness_of(const Documents&);
 /// A replay of every trace, and who waited for whom where there are several; of a profile the reason why there is none.
 [[nodiscard]] SelfCheck self_check_of(const Documents&);
 /// The same, with what the profile that the documents give says against itself, and the job as it was traced.

@@ -33,7 +33,9 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
-struct EditedReplay;  // replay/edits/task_edits.hpp
+struct EditedReplay;    // replay/edits/task_edits.hpp
+struct Explanation;     // baseline/explanation.hpp
+struct StepDifference;  // baseline/step_difference.hpp
 
 struct PredictionReport {
   const Profile& profile;
@@ -64,6 +66,10 @@ struct Report {
   std::string_view summary;
   void (*profile)(std::ostream&, const Profile&) = nullptr;
   void (*inspection)(std::ostream&, const Inspection&) = nullptr;
+  void (*explanation)(std::ostream&, const Explanation&) = nullptr;
+  void (*difference)(std::ostream&, const StepDifference&) = nullptr;
+  /// Who is late in a run, and why: of a check without replays.
+  void (*lateness)(std::ostream&, const SelfCheck&) = nullptr;
   void (*replay)(std::ostream&, const SelfCheck&) = nullptr;
   /// Steps after edits of their tasks, one a trace.
   void (*replay_edits)(std::ostream&, std::span<const EditedReplay>) = nullptr;

@@ -1,6 +1,8 @@
 // The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
 //
 // Keys are written in a fixed order; a number that is not known is null, never zero.
+#include <stepcast/report/difference_report.hpp>
+#include <stepcast/report/explanation_report.hpp>
 #include <stepcast/report/json_fields.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
 #include <stepcast/report/replay_edits_report.hpp>
@@ -108,6 +110,13 @@ void write_replay_json(std::ostream& out, const SelfCheck& check) {
     for (const Replay& replay : check.ranks) json["ranks"].push_back(replay_json(replay));
   }
   if (!check.together.empty()) json["together"] = together_json(check.together, check.lateness);
+  write(out, json);
+}
+
+void write_lateness_json(std::ostream& out, const SelfCheck& check) {
+  Json json{{"schema", "stepcast.lateness/1"}};
+  json.update(together_json(check.together, check.lateness));
+  json["cautions"] = check.cautions;
   write(out, json);
 }
 
@@ -233,6 +242,9 @@ Report json_report() {
           .summary = "one JSON document with a schema key, for programs",
           .profile = write_profile_json,
           .inspection = write_inspection_json,
+          .explanation = write_explanation_json,
+          .difference = write_difference_json,
+          .lateness = write_lateness_json,
           .replay = write_replay_json,
           .replay_edits = write_replay_edits_json,
           .pipeline_replay = write_pipeline_replay_json,

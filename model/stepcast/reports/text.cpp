@@ -7,6 +7,8 @@
 //    1  dear(bucket=1280 KiB)    475.2 ms  1.39x  52.70 ms         4  bandwidth
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/report/difference_report.hpp>
+#include <stepcast/report/explanation_report.hpp>
 #include <stepcast/report/pipeline_replay_report.hpp>
 #include <stepcast/report/replay_edits_report.hpp>
 #include <stepcast/report/text/phrases.hpp>
@@ -149,6 +151,13 @@ void write_replay(std::ostream& out, const SelfCheck& check) {
   }
 }
 
+void write_lateness_text(std::ostream& out, const SelfCheck& check) {
+  write_labelled(out, "why", check.lateness);
+  for (const std::string& caution : check.cautions) write_labelled(out, "CAUTION", caution);
+  out << '\n';
+  write_ranks(out, check.together, {});
+}
+
 // Prediction.
 
 // Long paths are cut in the middle: the beginning and the end say what the step waits for.
@@ -267,6 +276,9 @@ Report text_report() {
           .summary = "for people: 80 columns of plain text",
           .profile = write_profile,
           .inspection = write_inspection_text,
+          .explanation = write_explanation_text,
+          .difference = write_difference_text,
+          .lateness = write_lateness_text,
           .replay = write_replay,
           .replay_edits = write_replay_edits_text,
           .pipeline_replay = write_pipeline_replay_text,

@@ -161,7 +161,10 @@ void SpecReader::refuse_option(std::string_view owner, std::span<const std::stri
                                std::string_view name) const {
   const std::string what = name.empty() ? found(at) : quoted(name);
   if (names.empty()) refuse(at, "no options: " + quoted(owner) + " has none", what);
-  refuse(at, "an option of " + quoted(owner) + " (" + listed(names) + ")", what, did_you_mean(name, names));
+  // PyTorch's name for it has the unit in it.
+  const bool of_torch = name == "bucket_cap_mb" && std::ranges::find(names, "bucket") != names.end();
+  refuse(at, "an option of " + quoted(owner) + " (" + listed(names) + ")", what,
+         of_torch ? "bucket_cap_mb=25 is 'bucket=25 MiB'" : did_you_mean(name, names));
 }
 
 bool is_value_of(const OptionSpec& option, double value) {

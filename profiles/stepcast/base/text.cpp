@@ -106,7 +106,17 @@ std::optional<double> bandwidth_unit(std::string_view unit) {
   for (const std::string_view stem : {"B/s", "Bps"}) {
     if (const auto factor = scaled_unit(unit, stem)) return factor;
   }
+  if (unit == "G") return 1e9 / 8;  // "100G": Ethernet by its usual name
   return std::nullopt;
+}
+
+/// InfiniBand's generations, each a port of four lanes; 0 for other words.
+double infiniband(std::string_view name) {
+  static constexpr std::pair<std::string_view, double> generations[] = {{"qdr", 40e9},  {"fdr", 56e9},  {"edr", 100e9},
+                                                                        {"hdr", 200e9}, {"ndr", 400e9}, {"xdr", 800e9}};
+  for (const auto& [generation, bits] : generations)
+    if (lower_case(name) == generation) return bits / 8;
+  return 0;
 }
 
 double quantity(const Context& context, std::optional<double> (*unit_factor)(std::string_view)) {
@@ -194,6 +204,7 @@ Bytes bytes_of(std::string_view text, std::string_view where) {
 
 BytesPerSecond bandwidth_of(std::string_view text, std::string_view where) {
   const Context context{where, "a bandwidth with its unit, such as '25 Gb/s', '1.2 GB/s' or '10GbE'", text};
+  if (const double port = infiniband(trimmed(text)); port > 0) return BytesPerSecond(port);
   const double si = quantity(context, bandwidth_unit);
   if (!(si > 0)) context.refuse("nothing ever arrives at zero bandwidth");
   return BytesPerSecond(si);

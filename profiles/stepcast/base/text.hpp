@@ -17,7 +17,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] Seconds seconds_of(std::string_view text, std::string_view where);
 /// "64 MiB", "25MB", "4096 B".
 [[nodiscard]] Bytes bytes_of(std::string_view text, std::string_view where);
-/// "25 Gb/s", "1.2 GB/s", "800Mbit/s", "10GbE" (= 10 Gb/s). Zero is refused: nothing ever arrives over such a link.
+/// "25 Gb/s", "1.2 GB/s", "800Mbit/s", "10GbE" and "10G" (= 10 Gb/s), "NDR" (InfiniBand's port of 400 Gb/s). Zero is
+/// refused: nothing ever arrives over such a link.
 [[nodiscard]] BytesPerSecond bandwidth_of(std::string_view text, std::string_view where);
 /// A plain number, finite; `where` names it in the error.
 [[nodiscard]] double number_of(std::string_view text, std::string_view where);

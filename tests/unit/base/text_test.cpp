@@ -38,6 +38,9 @@ TEST_CASE("text: quantities with their units") {
   CHECK(bandwidth_of("1.2 GB/s", "").value() == 1.2e9);
   CHECK(bandwidth_of("800Mbit/s", "").value() == 1e8);
   CHECK(bandwidth_of("10GbE", "").value() == 1.25e9);
+  CHECK(bandwidth_of("100G", "").value() == 12.5e9);
+  CHECK(bandwidth_of("NDR", "").value() == 50e9);
+  CHECK(bandwidth_of(" hdr ", "").value() == 25e9);
   CHECK(bandwidth_of("10Gbps", "") == bandwidth_of("10 Gbit/s", ""));
 }
 

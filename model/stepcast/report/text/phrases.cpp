@@ -166,7 +166,7 @@ void write_ranks(std::ostream& out, const std::vector<TracedRank>& ranks, std::s
                    r.clock_offset < Seconds(0) ? "-" + text_of(-r.clock_offset) : text_of(r.clock_offset),
                    text_of(r.clock_residual)});
   table.write(out);
-  write_labelled(out, "ranks", lateness);
+  if (!lateness.empty()) write_labelled(out, "ranks", lateness);
 }
 
 void write_assumed(std::ostream& out, const std::vector<std::string>& assumed, std::string_view where_all) {

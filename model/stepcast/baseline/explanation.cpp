@@ -1,0 +1,352 @@
+// Explanation: split -> levers, each asked of what can predict it -> verdicts in the order of what they win.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/statistics.hpp>
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/baseline/explanation.hpp>
+#include <stepcast/baseline/recorded_job.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/documents/documents.hpp>
+#include <stepcast/question/question.hpp>
+#include <stepcast/ranks/ranks.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+namespace stepcast {
+namespace {
+
+/// The profile of the traces, or why there is none.
+struct ProfileOrNot {
+  std::optional<Profile> profile;
+  std::string why_not;
+};
+ProfileOrNot profile_if_any(const Documents& documents, const ProfileOptions& options) {
+  try {
+    return {profile_of(documents, options), {}};
+  } catch (const InputError& refusal) { return {std::nullopt, refusal.found}; }
+}
+
+std::int64_t workers_of(const Documents& documents, const std::optional<Profile>& profile) {
+  std::int64_t workers = std::max<std::int64_t>(1, std::ssize(documents.traces));
+  for (const Trace& trace : documents.traces) workers = std::max(workers, trace.world_size);
+  if (profile) {
+    workers = std::max(workers, profile->traced_workers);
+    for (const ObservedCollective& c : profile->collectives) workers = std::max(workers, c.group_size);
+  }
+  return workers;
+}
+
+/// The cluster on which the job was traced, with the links that it shows. Inapplicable where these are not known.
+Answer<Cluster> traced_cluster(const Trace& trace, std::int64_t workers, const Profile& profile) {
+  ClusterDescription description;
+  description.workers = std::to_string(workers);
+  const std::int64_t devices = trace.machine_devices;
+  if (devices > 0 && workers % std::min(devices, workers) == 0)
+    description.per_node = std::to_string(std::min(devices, workers));
+  try {
+    Cluster cluster = cluster_of(description);
+    const std::optional<ShownLink> anywhere = shown_anywhere(profile);
+    if (devices <= 0 && anywhere && cluster.nodes > 1) {  // nobody knows which of them share a machine
+      std::erase(cluster.provenance, std::string(unsaid_network));
+      cluster.network = anywhere->link;
+      cluster.provenance.push_back("network: as if each worker were a machine, " + std::string(links_from_trace) +
+                                   " (" + anywhere->source + ")");
+    }
+    return with_links_of(std::move(cluster), profile);
+  } catch (const InputError&) { return Inapplicable{"the trace does not show the links between its workers"}; }
+}
+
+/// What the steps of a rank leave open, as a share of a step.
+double doubt_of(const StepSplit& split) {
+  std::vector<double> values;
+  for (const Seconds duration : split.durations) values.push_back(duration.value());
+  return doubt_of_median(values) / split.step.value();
+}
+
+class Explainer {
+ public:
+  Explainer(const Documents& documents, const ProfileOptions& options) : documents_(documents) {
+    out_.ranks = splits_of(documents.traces);
+    const auto least_late = std::ranges::max_element(out_.ranks, {}, [](const StepSplit& s) {
+      return std::pair(-s[SplitPart::late_ranks].value(), s.step.value());
+    });
+    out_.shown = static_cast<std::size_t>(least_late - out_.ranks.begin());
+    auto [profile, why_not] = profile_if_any(documents, options);
+    profile_ = std::move(profile), why_no_profile_ = std::move(why_not);
+    out_.check = profile_ ? self_check_of(documents, *profile_) : recorded_only(documents, why_no_profile_);
+    out_.workers = workers_of(documents, profile_);
+    if (out_.check.as_traced && out_.check.as_traced->left_out.empty()) out_.plan = out_.check.as_traced->plan;
+    out_.worth = std::max(Explanation::least_worth, doubt_of(split()));
+  }
+
+  Explanation result() {
+    ask_the_recording();
+    prepare();
+    add_communication();
+    add_late_ranks();
+    add_input();
+    add_host();
+    add_copies();
+    decide();
+    say_what_to_record();
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] const StepSplit& split() const { return out_.split(); }
+  [[nodiscard]] double share(Seconds part) const { return part / split().step; }
+  [[nodiscard]] std::string whole() const { return split().of_steps ? "the step" : "the recording"; }
+  [[nodiscard]] std::string share_in_words(Seconds part) const { return percent(share(part)) + " of " + whole(); }
+  [[nodiscard]] bool enough_steps() const { return split().of_steps && split().durations.size() >= 2; }
+
+  void ask_the_recording() {
+    if (!(split().exposed() > Seconds(0))) return;
+    const Answer<RecordedJob> job = recorded_job_of(documents_.traces, profile_ ? &*profile_ : nullptr);
+    if (!job || !is_whole(*job)) return;
+    Seconds without, with;
+    for (const RecordedRank& rank : job->ranks) {
+      with = std::max(with, rank.step(std::vector<double>(rank.collectives.size(), 1.0)));
+      without = std::max(without, rank.step(std::vector<double>(rank.collectives.size(), 0.0)));
+    }
+    if (with > Seconds(0)) out_.without_communication = std::min(split().step, split().step * (without / with));
+  }
+
+  /// The question of the job on its own cluster, where that can be asked.
+  void prepare() {
+    if (!profile_ || !split().of_steps) return;
+    Answer<Cluster> cluster = traced_cluster(documents_.traces[out_.shown], out_.workers, *profile_);
+    if (!cluster) {
+      why_no_question_ = cluster.reason();
+      return;
+    }
+    if (out_.workers > 1)
+      out_.links =
+          cluster->nodes > 1
+              ? text_of(cluster->network.bandwidth) + " between machines, " + told_of(*cluster, "network: ")
+              : text_of(cluster->inside.bandwidth) + " a device inside the machine, " + told_of(*cluster, "inside: ");
+    question_.emplace(Question{.profile = *profile_, .cluster = std::move(*cluster)});
+  }
+
+  void add(Lever lever) {
+    if (lever.gain) lever.gain = std::clamp(*lever.gain, 0.0, lever.most);
+    if (lever.most <= out_.worth) {
+      lever.verdict = Verdict::leave;
+      if (lever.why.empty()) lever.why = "it could win at most " + percent(lever.most) + " of " + whole();
+      lever.gain.reset();
+    } else if (lever.verdict == Verdict::change && lever.worth() <= out_.worth) {
+      lever.verdict = Verdict::leave;
+      lever.why += "; that is less than can be told";
+    } else if (lever.verdict == Verdict::change && !enough_steps()) {
+      lever.verdict = Verdict::cannot_tell;
+      lever.why += split().of_steps ? "; of " + counted(std::ssize(split().durations), "step") + " only"
+                                    : "; of a whole recording, no step";
+    }
+    levers_.push_back(std::move(lever));
+  }
+
+  void add_communication() {
+    const double exposed = share(split()[SplitPart::communication]);
+    if (!(exposed > 0)) return;
+    Lever lever{.what = "communication", .verdict = Verdict::cannot_tell, .most = exposed, .action = {}, .why = {}};
+    if (out_.without_communication && enough_steps())
+      lever.most = std::min(exposed, 1 - *out_.without_communication / split().step);
+    if (lever.most < exposed && lever.most <= out_.worth)
+      lever.why = share_in_words(split()[SplitPart::communication]) +
+                  " is exposed; rebuilt without its collectives it is " + percent(lever.most) +
+                  " shorter, because it waits for other things then";
+    lever.action = "hide or speed up what is exposed of it";
+    if (lever.most > out_.worth) {
+      lever.why = "it could win up to " + percent(lever.most) + " of " + whole();
+      ask_for_plans(lever);
+    }
+    add(std::move(lever));
+  }
+
+  void ask_for_plans(Lever& lever) {
+    if (!question_) {
+      lever.why += profile_ ? ", and plans cannot be compared: " +
+                                  (why_no_question_.empty() ? "no step is known" : why_no_question_)
+                            : ", and the trace gives no plan to compare: " + why_no_profile_;
+      return;
+    }
+    if (out_.check.models_another_job() || out_.check.worst() == nullptr ||
+        std::abs(out_.check.worst()->relative_error) > SelfCheck::largest_trusted_error) {
+      lever.why += ", and no plan can be compared with the job: " +
+                   (out_.check.caution().empty() ? out_.check.missing : out_.check.caution());
+      return;
+    }
+    RecommendOptions options;
+    options.sensitivity = false;
+    rank_over_what_runs(options, out_.check, *question_);
+    if (!question_->profile() || !options.baseline) {
+      lever.why += ", and the plan that ran is not known as one";
+      return;
+    }
+    const Ranking ranking = recommended(*question_->profile(), question_->cluster(), options);
+    const auto at_hand = std::ranges::find_if(ranking.exact, [](const RankedPlan& p) { return p.is_at_hand(); });
+    if (at_hand == ranking.exact.end()) return;
+    const Prediction &best = at_hand->prediction, &used = ranking.baseline;
+    if (const double off = used.iteration / split().step - 1; std::abs(off) > AsTraced::largest_trusted_error) {
+      lever.why += ", and plans cannot be compared: what ran is predicted to take " + text_of(used.iteration) +
+                   " on the links that the trace shows, " + percent(off, true);
+      return;
+    }
+    const std::string name = text_of(best.plan);
+    const double gain = 1 - best.iteration / used.iteration, told = resolution_between(best, used);
+    lever.gain = gain;
+    if (name == text_of(used.plan) || gain <= told) {
+      lever.verdict = Verdict::leave;
+      lever.why = "it could win up to " + percent(lever.most) + ", but no plan is told from " + text_of(used.plan) +
+                  ", which ran: the best wins " + percent(std::max(0.0, gain)) + ", and " + percent(told) +
+                  " can be told";
+      return;
+    }
+    lever.verdict = Verdict::change;
+    lever.action = "run " + name + " in place of " + text_of(used.plan);
+    lever.why = text_of(best.iteration) + " in place of " + text_of(used.iteration) + " predicted, " + percent(gain) +
+                " less; " + percent(told) + " can be told";
+    if (text_of(used.plan).starts_with("layout(zero=")) lever.why += ", where the whole state fits into each device";
+    settings_ = at_hand->settings;
+  }
+
+  void add_late_ranks() {
+    Seconds late;
+    for (const StepSplit& rank : out_.ranks) late = std::max(late, rank[SplitPart::late_ranks]);
+    const Seconds longest = std::ranges::max(out_.ranks, {}, &StepSplit::step).step;
+    Lever lever{.what = "late ranks", .verdict = Verdict::change, .most = late / longest, .action = {}, .why = {}};
+    lever.action = "speed up the rank that the others wait for";
+    lever.why = out_.check.lateness.empty() ? "ranks wait for one another" : out_.check.lateness;
+    lever.why += "; up to " + percent(lever.most) + " of a step is waiting for it";
+    if (!(late > Seconds(0))) return;
+    // Without one that stands out, lateness is that of all, and nobody knows what to do about it.
+    if (!run_of(documents_.traces).straggler) lever.verdict = Verdict::cannot_tell;
+    add(std::move(lever));
+  }
+
+  void add_input() {
+    if (split()[SplitPart::input] > Seconds(0))
+      add({.what = "input",
+           .verdict = Verdict::change,
+           .most = share(split()[SplitPart::input]),
+           .action = "feed the step sooner: more workers of the loader, prefetch_factor, pin_memory=True, data that is "
+                     "decoded already",
+           .why = share_in_words(split()[SplitPart::input]) + " waits for its next batch"});
+  }
+
+  void add_host() {
+    if (split().device.empty()) return add_idle();
+    Lever lever{.what = "host", .verdict = Verdict::cannot_tell, .action = {}, .why = {}};
+    // What a rank has alone makes it late.
+    lever.most = 1;
+    for (const StepSplit& rank : out_.ranks)
+      lever.most = std::min(lever.most, (rank[SplitPart::host] + rank[SplitPart::idle]) / rank.step);
+    if (!(lever.most > 0)) return;
+    lever.action = "launch less: torch.compile(mode=\"reduce-overhead\"), CUDA graphs, fused optimizers, fewer .item()";
+    lever.why = "the device waits for the host during " + percent(lever.most) + " of " + whole();
+    if (question_ && lever.most > out_.worth) {
+      const Profile& now = *profile_;
+      const Answer<Profile> graphs = profile_after(scenario_of("cuda_graphs"), now);
+      const Seconds before = lone_step_time(now);
+      if (graphs && before > Seconds(0)) {
+        lever.gain = std::max(0.0, (before - lone_step_time(*graphs)) / split().step);
+        lever.verdict = Verdict::change;
+        lever.why += "; with CUDA graphs " + percent(std::min(*lever.gain, lever.most)) + " less is predicted";
+      }
+    }
+    add(std::move(lever));
+  }
+
+  /// Where the host computes: what is between its operators.
+  void add_idle() {
+    const Seconds idle = split()[SplitPart::host] + split()[SplitPart::idle];
+    if (idle > Seconds(0))
+      add({.what = "host",
+           .verdict = Verdict::cannot_tell,
+           .most = share(idle),
+           .action = "look with Python's stack (with_stack=True) at what runs between the operators",
+           .why = "during " + share_in_words(idle) + " no operator computes"});
+  }
+
+  void add_copies() {
+    if (split()[SplitPart::copies] > Seconds(0))
+      add({.what = "copies",
+           .verdict = Verdict::cannot_tell,
+           .most = share(split()[SplitPart::copies]),
+           .action = "copy beside compute: pin_memory=True and .to(device, non_blocking=True), a prefetching loader",
+           .why = "during " + share_in_words(split()[SplitPart::copies]) + " copies run and no kernel does"});
+  }
+
+  void decide() {
+    std::ranges::stable_sort(levers_, std::greater{}, &Lever::worth);
+    for (Lever& lever : levers_) {
+      const bool first = lever.verdict == Verdict::change && out_.now.empty();
+      (first ? out_.now : lever.verdict == Verdict::leave ? out_.not_now : out_.next).push_back(std::move(lever));
+    }
+    // What can be changed comes before what is not known.
+    std::ranges::stable_partition(out_.next, [](const Lever& l) { return l.verdict == Verdict::change; });
+    const std::string computes = percent(share(split().compute())) + " of it computes";
+    if (!out_.now.empty()) {
+      const Lever& first = out_.now.front();
+      out_.verdict = Verdict::change;
+      out_.answer = first.action + ": " + first.why;
+      if (first.what == "communication") out_.settings = settings_;
+      return;
+    }
+    if (!out_.next.empty()) {
+      const Lever& first = out_.next.front();
+      out_.verdict = Verdict::cannot_tell;
+      out_.answer = std::string(first.what) + ": " + first.why;
+      return;
+    }
+    out_.verdict = Verdict::leave;
+    out_.answer = computes + ", and nothing beside it is worth a change; for compute itself see 'stepcast whatif'";
+  }
+
+  void say_what_to_record() {
+    const Trace& trace = documents_.traces[out_.shown];
+    const bool by_torch = trace.report.format == "kineto";
+    const std::size_t steps = split().durations.size();
+    if (!split().of_steps || steps < 4)
+      out_.record.push_back(
+          by_torch ? "six steps, with profiler.step() after each (schedule(wait=1, warmup=2, active=6)): how long a "
+                     "step takes, and how sure that is"
+                   : "several steps with a mark around each: how long a step takes, and how sure that is");
+    if (!profile_ && by_torch)
+      out_.record.push_back(
+          "record_shapes=True, forward and backward pass: the plans that could win some of it "
+          "(without: " +
+          why_no_profile_ + ")");
+    if (out_.workers > std::ssize(documents_.traces) && split().exposed() > Seconds(0))
+      out_.record.push_back("the traces of all " + std::to_string(out_.workers) +
+                            " ranks: what of its communication is waiting for a late one, and for which");
+    if (split().device.empty() && by_torch && trace.machine_devices > 0)
+      out_.record.emplace_back("activities=[CPU, CUDA]: what the device does");
+  }
+
+  const Documents& documents_;
+  Explanation out_;
+  std::optional<Profile> profile_;
+  std::optional<PreparedQuestion> question_;
+  std::string why_no_profile_, why_no_question_, settings_;
+  std::vector<Lever> levers_;
+};
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  constexpr std::string_view names[] = {"change this", "leave it", "cannot tell"};
+  return names[static_cast<std::size_t>(verdict)];
+}
+
+Explanation explanation_of(const Documents& documents, const ProfileOptions& options) {
+  if (documents.traces.empty())
+    throw InputError("explain", "traces, whose events say what took how long", "a profile",
+                     "'stepcast predict' and 'stepcast recommend' answer from a profile");
+  return Explainer(documents, options).result();
+}
+
+}  // namespace stepcast

@@ -1,0 +1,111 @@
+// Explanation: the verdict follows from the split and its doubt, on traces written by hand and on shipped ones.
+#include <stepcast/base/error.hpp>
+#include <stepcast/baseline/explanation.hpp>
+#include <stepcast/documents/documents.hpp>
+#include <stepcast/documents/reading.hpp>
+
+#include "helpers/hand_trace.hpp"
+#include "helpers/ranks_run.hpp"
+#include "helpers/shared_data.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace stepcast {
+namespace {
+
+Explanation explained(std::vector<Trace> traces) {
+  Documents documents;
+  documents.traces = std::move(traces);
+  return explanation_of(documents);
+}
+
+/// Steps of 1000 us: so long waits for input, so long a collective, and the rest a product.
+Trace with(double input, double communication, int steps = 6) {
+  Trace trace = test::repeated(
+      1000, 1000,
+      [&](test::HandTrace& hand) {
+        if (input > 0) hand.annotation(0, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, input);
+        hand.op(0, "aten::mm", input, input + 10);
+        hand.kernel(0, input, input + 1, 7, "ampere_sgemm_128x64_nn", input + 1, 1000 - communication);
+        if (communication > 0)
+          hand.kernel(0, input + 2, input + 3, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1000 - communication,
+                      999.5);
+        hand.call(0, "cudaDeviceSynchronize", input + 12, 999.6);
+      },
+      steps);
+  trace.report.format = "kineto";
+  return trace;
+}
+
+bool recommends_recording(const Explanation& e, std::string_view what) {
+  return std::ranges::any_of(e.record, [&](const std::string& r) { return r.find(what) != r.npos; });
+}
+
+TEST_CASE("explanation: what computes all the time is left alone") {
+  const Explanation e = explained({with(0, 0)});
+  CHECK(e.verdict == Verdict::leave);
+  CHECK(e.now.empty());
+  CHECK(e.next.empty());
+}
+
+TEST_CASE("explanation: waiting for input is changed, once it is worth something and enough steps say so") {
+  const Explanation e = explained({with(200, 0)});
+  CHECK(e.verdict == Verdict::change);
+  REQUIRE(e.now.size() == 1);
+  CHECK(e.now[0].what == "input");
+  CHECK(e.now[0].most == doctest::Approx(0.2).epsilon(0.01));
+  CHECK(explained({with(10, 0)}).verdict == Verdict::leave);
+  const Explanation one = explained({with(200, 0, 1)});
+  CHECK(one.verdict == Verdict::cannot_tell);
+  CHECK(recommends_recording(one, "profiler.step()"));
+}
+
+TEST_CASE("explanation: exposed communication without a plan to compare cannot be told, and says what would tell") {
+  Trace trace = with(0, 200);
+  trace.rank = 0, trace.world_size = 4;
+  const Explanation e = explained({trace});
+  CHECK(e.workers == 4);
+  CHECK(e.verdict == Verdict::cannot_tell);
+  REQUIRE_FALSE(e.next.empty());
+  CHECK(e.next[0].what == "communication");
+  CHECK(e.next[0].most <= doctest::Approx(0.2).epsilon(0.01));
+  CHECK(recommends_recording(e, "record_shapes=True"));
+  CHECK(recommends_recording(e, "all 4 ranks"));
+}
+
+TEST_CASE("explanation: the rank that the others wait for comes first, and its lateness is no matter of launches") {
+  const Explanation e = explained(test::traces_of({.steps = 6, .late_rank = 2, .late_us = 5000}));
+  CHECK(e.shown == 2);
+  CHECK(e.verdict == Verdict::change);
+  REQUIRE_FALSE(e.now.empty());
+  CHECK(e.now[0].what == "late ranks");
+  CHECK(e.answer.find("rank 2 is late") != std::string::npos);
+}
+
+TEST_CASE("explanation: of the shipped traces with the plan that ran") {
+  std::vector<Trace> ranks;
+  for (const int rank : {0, 1}) {
+    const std::string name = "profiles/examples/gpt-cpu-ddp-rank" + std::to_string(rank) + ".pt.trace.json.gz";
+    const test::File file(std::filesystem::path(STEPCAST_SOURCE_DIR) / name);
+    ranks.push_back(trace_of(file.source()));
+  }
+  const Explanation e = explained(std::move(ranks));
+  CHECK(e.plan.starts_with("ddp"));
+  CHECK(e.workers == 2);
+  REQUIRE(e.without_communication);
+  CHECK(*e.without_communication < e.split().step);
+  REQUIRE_FALSE(e.split().communication.empty());
+  CHECK(e.split().communication[0].role == CollectiveRole::gradient_bucket);
+}
+
+TEST_CASE("explanation: a profile has no events") {
+  Documents documents;
+  documents.profile.emplace();
+  CHECK_THROWS_AS((void)explanation_of(documents), InputError);
+}
+
+}  // namespace
+}  // namespace stepcast
