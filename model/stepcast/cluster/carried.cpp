@@ -1,7 +1,7 @@
 // The residual of measured tables over an algorithm's forms, and the forms times it; factors by band and by what was
 // measured.
-#include <stepcast/cluster/size_bands.hpp>
 #include <stepcast/cluster/carried.hpp>
+#include <stepcast/cluster/size_bands.hpp>
 
 #include <algorithm>
 #include <array>
