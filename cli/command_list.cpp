@@ -103,10 +103,18 @@ std::vector<Item> format_items() {
 std::vector<Item> cluster_items() {
   std::vector<Item> items;
   for (const Cluster& c : shipped_clusters()) {
-    Item item{c.name,
-              std::to_string(c.nodes) + " x " + std::to_string(c.devices_per_node) + " " +
-                  (c.device.empty() ? std::string("devices") : c.device) + ", " + text_of(c.network.bandwidth),
-              {}};
+    std::int64_t inside = 0, between = 0;  // the most devices that tables of collectives were measured on
+    for (const MeasuredCollective& table : c.tables) {
+      const bool one = table.nodes == 1 || (table.nodes == 0 && table.workers <= c.devices_per_node);
+      std::int64_t& most = one ? inside : between;
+      most = std::max(most, table.workers);
+    }
+    std::string summary = std::to_string(c.nodes) + " x " + std::to_string(c.devices_per_node) + " " +
+                          (c.device.empty() ? std::string("devices") : c.device) + ", " + text_of(c.network.bandwidth);
+    if (c.nics_per_node > 1) summary += " a card";
+    if (c.all_reduce == "nccl" && between == 0) summary += ", nominal between machines";
+    if (std::max(inside, between) > 0) summary += ", measured on up to " + std::to_string(std::max(inside, between));
+    Item item{c.name, summary, {}};
     for (const std::string& source : c.provenance) item.facts.emplace_back("from", source);
     items.push_back(std::move(item));
   }

@@ -41,7 +41,7 @@ struct WhatifFlags {
 /// Given when any flag describes a cluster; --faster-compute and --same-device alone do not.
 bool names_cluster(const ClusterFlags& flags) {
   return !flags.cluster.empty() || !flags.workers.empty() || !flags.per_node.empty() || !flags.network.empty() ||
-         !flags.servers.empty() || !flags.collective.empty();
+         !flags.level.empty() || !flags.servers.empty() || !flags.collective.empty();
 }
 
 /// --cache 0.6 is short for --what 'input(cache=0.6)'.

@@ -88,11 +88,16 @@ void add_reading_flags(CLI::App& app, InputFlags& flags) {
 }
 
 void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
-  app.add_option("--cluster", flags.cluster, "Shipped cluster (list clusters) or a JSON file");
+  app.add_option("--cluster", flags.cluster,
+                 "Shipped cluster (list clusters), 8xp5 for so many machines of it, or a JSON file");
   app.add_option("--workers", flags.workers, "Devices of the cluster in all");
   app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
   app.add_option("--network", flags.network,
                  "Link between machines: 25GbE, \"100 Gb/s\" (default: as the trace shows)");
+  app.add_option("--level", flags.level,
+                 "A level of that network, again: the next one out: \"rail:32 x 400Gb/s\" joins 32 machines, "
+                 "\"spine:16, oversubscribed=2\" 16 rails, background=30% is what others take of it")
+      ->allow_extra_args(false);
   app.add_option("--inside", flags.inside,
                  "Link between devices of a machine: 250GB/s (default: as the trace shows, else by the device)");
   app.add_option("--servers", flags.servers, "Extra machines for parameter servers");

@@ -99,6 +99,7 @@ std::span<const Named> table() {
       {"workers", number},
       {"per-node", number},
       {"network", link},
+      {"level", {.name = "NAME:UNITS[ x RATE]"}},
       {"inside", link},
       {"servers", number},
       {"device-memory", size},

@@ -134,10 +134,12 @@ STEPCAST_API const char* stepcast_profile_notes(const stepcast_profile* profile)
 typedef struct stepcast_cluster stepcast_cluster;
 
 /* A cluster in a few words. Settings:
- *   cluster=NAME         one that stepcast ships; without it `workers` and `network` are needed
+ *   cluster=NAME         one that stepcast ships, 8xNAME for so many machines of it; without it `workers` and `network`
+ *                        are needed
  *   workers=16           in all
  *   per-node=4           devices in a machine (without it: 1)
  *   network=10GbE        bandwidth between machines, or the name of a shipped cluster's network
+ *   level=rail:32; spine:16, oversubscribed=2   levels of that network, from the inside out
  *   inside=250GB/s       bandwidth between the devices of a machine
  *   servers=4            machines that may serve parameters
  *   collective=ring      all-reduce algorithm of plans that name none

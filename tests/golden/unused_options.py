@@ -165,7 +165,7 @@ VALUES = {
     "--device": ["a100-sxm4-80gb"], "--batch": ["48"], "--parameters": ["350M"], "--kernels": [KERNELS],
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
     "--cluster": ["16x4-a100-100gbe"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
-    "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],
+    "--level": ["leaf:1; spine:64, oversubscribed=8"], "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],
     "--nccl-algo": ["Tree"], "--nccl-proto": ["LL"], "--operation": ["broadcast"],
     "--slow-worker": ["1.3"], "--late-worker": ["5 ms"], "--degraded-link": ["0.5"], "--jitter": ["0.05"],
     "--switch": ["sa_atp:0.6"], "--input": [SLOW, STORAGE], "--faster-compute": ["2"], "--timeline": ["written"],

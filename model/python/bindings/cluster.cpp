@@ -38,7 +38,8 @@ ClusterPtr described(const Texts& words, const std::optional<std::string>& json)
                                   .aggregation = said("switch"),
                                   .loss = said("loss"),
                                   .stalls = said("stalls"),
-                                  .rto = said("rto")},
+                                  .rto = said("rto"),
+                                  .level = {said("level")}},
                                  base, "");
     const std::optional<Device> device = shipped_device_like(cluster.device);
     return std::make_shared<Cluster>(with_device(std::move(cluster), device));
@@ -63,12 +64,17 @@ ClusterPtr replaced(Cluster cluster, const std::string& network, const std::stri
     std::erase_if(cluster.provenance, [&](const std::string& line) { return line.starts_with(link); });
   };
   if (!network.empty()) {
-    cluster.network.bandwidth = bandwidth_of(network, "network");
+    const BytesPerSecond bandwidth = bandwidth_of(network, "network");
+    for (Level& level : cluster.levels) level.bandwidth *= bandwidth / cluster.network.bandwidth;
+    cluster.network.bandwidth = bandwidth;
     forget("network bandwidth");
     cluster.provenance.push_back("network bandwidth: " + text_of(cluster.network.bandwidth) + " as given");
   }
   if (!latency.empty()) {
-    cluster.network.latency = seconds_of(latency, "latency");
+    const Seconds more = seconds_of(latency, "latency") - cluster.network.latency;
+    for (std::size_t i = 1; i < cluster.levels.size(); ++i)
+      cluster.levels[i].latency = std::max(Seconds(0), cluster.levels[i].latency + more);
+    cluster.network.latency += more;
     forget("network latency");
     cluster.provenance.push_back("network latency: " + text_of(cluster.network.latency) + " as given");
   }
@@ -85,7 +91,7 @@ void bind_cluster(py::module_& module) {
            }),
            "Cluster(cluster='', *, workers=0, per_node=0, network='', inside='', servers=0, device_memory='', "
            "collective='', slow_worker='', late_worker='', degraded_link='', jitter='', switch='', "
-           "loss='', stalls='', rto=''): a shipped name or a "
+           "loss='', stalls='', rto='', level=''): a shipped name or a "
            "JSON file, or what the flags of the same names say on the command line. network is a nominal rate.")
       .def_readonly("name", &Cluster::name)
       .def_property_readonly("workers", &Cluster::workers)

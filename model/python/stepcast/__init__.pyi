@@ -212,7 +212,7 @@ class Cluster:
                  network: Quantity = "", inside: Quantity = "", servers: int = 0, device_memory: Quantity = "",
                  collective: str = "", slow_worker: Quantity = "", late_worker: Quantity = "",
                  degraded_link: Quantity = "", jitter: Quantity = "", switch: str = "", loss: Quantity = "",
-                 stalls: Quantity = "", rto: Quantity = "") -> None:
+                 stalls: Quantity = "", rto: Quantity = "", level: str | Sequence[str] = "") -> None:
         """A shipped name or a JSON file, or what the flags of the same names say on the command line. `network` is a
         nominal rate, of which the link carries 94 %."""
     @staticmethod

@@ -141,7 +141,8 @@ CLUSTER_FLAGS = {  # as on the command line of `stepcast`
     "degraded-link": "one worker has this share of its link", "jitter": "random slowness, relative to compute",
     "switch": "a switch that adds up: switchml, atp or sa_atp:0.3",
     "loss": "share of the packets that the network loses", "stalls": "time-outs per packet sent",
-    "rto": "the first time-out: '200 ms'"}
+    "rto": "the first time-out: '200 ms'",
+    "level": "levels of the network: 'rail:32; spine:16, oversubscribed=2'"}
 
 
 def _flags(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -227,7 +227,7 @@ def profile_on(profile: Any, cluster: Any, *, same_device: Any = False, faster_c
 def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, network: Any = "", inside: Any = "",
                servers: Any = 0, device_memory: Any = "", collective: str = "", slow_worker: Any = "",
                late_worker: Any = "", degraded_link: Any = "", jitter: Any = "", switch: str = "", loss: Any = "",
-               stalls: Any = "", rto: Any = "") -> Any:
+               stalls: Any = "", rto: Any = "", level: Any = "") -> Any:
     """The cluster that these words describe."""
     words = {
         "workers": _count(workers, "workers"),
@@ -245,6 +245,7 @@ def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, networ
         "loss": _factor(loss, "loss"),
         "stalls": _factor(stalls, "stalls"),
         "rto": _quantity(rto, _stepcast.exact_time, "rto"),
+        "level": ";".join(text_of(text, "level") for text in ([level] if isinstance(level, str) else level)),
     }
     if not isinstance(cluster, (str, bytes, os.PathLike)):
         raise InputError("cluster", "the name of a shipped cluster, or a path", shown(cluster))

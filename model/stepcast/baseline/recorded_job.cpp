@@ -153,6 +153,8 @@ class GroupCosts {
     Cluster part = cluster_;
     part.nodes = shape.workers / shape.per_machine;
     part.network.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
+    for (Level& level : part.levels)
+      level.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
     part.devices_per_node = shape.per_machine;
     part.tables.clear();  // they were measured between neighbours
     if (part.all_reduce == "table") part.all_reduce = "ring";
@@ -239,6 +241,7 @@ class Prices {
     cluster.nodes = std::max<std::int64_t>(1, job_.workers / devices_per_node);
     cluster.inside = inside, cluster.network = network;
     cluster.nics_per_node = 1;
+    cluster.levels.clear();
     cluster.tables.clear();
     if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
     cluster.stragglers = {}, cluster.transport = {};

@@ -23,8 +23,9 @@ namespace {
 constexpr std::string_view profile_keys[] = {"model",  "batch", "parameters", "step",
                                              "strict", "check", "recorded",   "kernels"};
 constexpr std::string_view cluster_keys[] = {
-    "cluster",     "workers",     "per-node",      "network", "inside", "servers", "collective", "device-memory",
-    "slow-worker", "late-worker", "degraded-link", "jitter",  "switch", "loss",    "stalls",     "rto"};
+    "cluster",    "workers",       "per-node", "network",     "inside",      "servers",
+    "collective", "device-memory", "level",    "slow-worker", "late-worker", "degraded-link",
+    "jitter",     "switch",        "loss",     "stalls",      "rto"};
 
 std::span<const std::byte> bytes_at(const void* data, std::size_t size, const char* name) {
   if (size > 0) (void)c_needed(static_cast<const std::byte*>(data), name);
@@ -85,6 +86,7 @@ stepcast_cluster cluster_of_settings(const char* const* list, std::optional<Clus
       .loss = said.text("loss"),
       .stalls = said.text("stalls"),
       .rto = said.text("rto"),
+      .level = {said.text("level")},
   };
   if (base) {
     if (!description.cluster.empty())

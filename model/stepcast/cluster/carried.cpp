@@ -112,6 +112,7 @@ Cluster bare_machines(const Cluster& cluster, std::int64_t workers, std::int64_t
   bare.network = cluster.network;
   bare.nccl = cluster.nccl;
   bare.nics_per_node = cluster.nics_per_node;
+  if (nodes <= most_machines_of(cluster.levels)) bare.levels = cluster.levels;
   if (nodes > 1 && bare.devices_per_node < cluster.devices_per_node)
     bare.nics_per_node =
         std::max<std::int64_t>(1, cluster.nics_per_node * bare.devices_per_node / cluster.devices_per_node);

@@ -2,16 +2,23 @@
 // Closed forms: latency-bandwidth lines of collective algorithms on one kind of link, and the links of a cluster as the
 // algorithms see them.
 //
+// The network between machines has one level or several: a pattern that goes from neighbour to neighbour crosses each
+// unit's uplinks with one machine's flow, one in which all devices exchange at a distance crosses them with all.
+//
 // The textbook forms (Thakur, Rabenseifner, Gropp, IJHPCA 2005; Chan et al., CCPE 2007) with P ranks, latency alpha per
 // step and inverse bandwidth beta. The time of the reduction itself (gamma) is folded into a fitted beta. All are zero
 // for P = 1, linear in alpha and beta, and monotone in the message size. Members of collectives/ put them together.
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/transport.hpp>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace stepcast {
 
@@ -48,8 +55,96 @@ constexpr CostLine on_part(CostLine line, std::int64_t k) {
 // The links of the worker that has the least of them: every pattern here waits for all of its ranks in every step, so
 // that the slowest link sets the pace.
 
-/// One network card of a machine, with what its transport leaves of it.
+/// One level of the network as a job uses it: `units` of what is below are joined, over links of which the algorithms
+/// see one card, one machine, one unit or one device, depending on who else sends across at the same time.
+struct NetworkLevel {
+  std::int64_t units;      ///< product over all levels: the machines of the job
+  Seconds latency;         ///< of a step that crosses the level
+  BytesPerSecond card;     ///< of one card, while nothing else leaves its unit
+  BytesPerSecond machine;  ///< of all cards of one machine, while nothing else leaves its unit
+  BytesPerSecond unit;     ///< of all machines of a unit together: its uplinks
+  BytesPerSecond device;   ///< of every device, while all of its unit send across
+};
+struct NetworkLevels {
+  std::array<NetworkLevel, most_levels> level;
+  std::size_t count = 0;
+
+  [[nodiscard]] const NetworkLevel* begin() const { return level.data(); }
+  [[nodiscard]] const NetworkLevel* end() const { return level.data() + count; }
+  [[nodiscard]] const NetworkLevel& outermost() const { return level[count - 1]; }
+};
+/// Of n, at most `limit`.
+constexpr std::int64_t largest_divisor_up_to(std::int64_t n, std::int64_t limit) {
+  for (std::int64_t d = n < limit ? n : limit; d > 1; --d)
+    if (n % d == 0) return d;
+  return 1;
+}
+/// From the inside out, those that the job's machines reach over; at least one, also of one machine. Where machines do
+/// not fill whole units, each of them has as many as divide the job.
+inline NetworkLevels network_levels(const Cluster& c) {
+  const double share = c.stragglers.least_link_share() * usable_share(c.transport);
+  const double cards = static_cast<double>(c.nics_per_node), devices = static_cast<double>(c.devices_per_node);
+  BytesPerSecond card = c.network.bandwidth * share;
+  NetworkLevel now{c.nodes, c.network.latency, card, card * cards, card * cards, card * cards / devices};
+  NetworkLevels out;
+  if (c.levels.empty()) {
+    out.level[out.count++] = now;
+    return out;
+  }
+  std::int64_t rest = c.nodes;
+  double machines = 1;  // of a unit below, used or not
+  for (std::size_t i = 0; i < c.levels.size(); ++i) {
+    const Level& level = c.levels[i];
+    if (i > 0) {
+      const BytesPerSecond wire = level.bandwidth * usable_share(c.transport);
+      card = std::min(card, wire);
+      now.latency = std::max(now.latency, level.latency);
+      now.unit = wire * (cards * machines * (1 - level.background) / level.oversubscription);
+      now.card = std::min({now.card, card, now.unit});
+      now.machine = std::min({now.machine, card * cards, now.unit});
+      now.device = std::min({now.device, card * cards / devices, now.unit / (machines * devices)});
+    }
+    const bool last = i + 1 == c.levels.size();
+    now.units = last ? rest : largest_divisor_up_to(rest, level.units);
+    out.level[out.count++] = now;
+    rest /= now.units;
+    machines *= static_cast<double>(level.units);
+    if (rest == 1) break;
+  }
+  return out;
+}
+/// The parent of a rank in NCCL's tree, in which ranks are in order: -1 for rank 0, the root.
+constexpr std::int64_t parent_in_tree(std::int64_t ranks, std::int64_t rank) {
+  if (rank == 0) return -1;
+  const std::int64_t bit = rank & -rank, sibling = rank ^ bit, up = sibling | (bit << 1);
+  return up < ranks ? up : sibling;
+}
+/// Buffers that the busiest unit of a level sends, and receives as many, in an all-reduce by NCCL's two trees over
+/// machines in the order of their ranks: half a buffer for each edge that leaves it.
+inline double tree_crossings(std::int64_t machines, std::int64_t machines_of_unit) {
+  const std::int64_t n = machines, w = machines_of_unit;
+  std::vector<int> edges(static_cast<std::size_t>((n + w - 1) / w), 0);
+  const auto cross = [&](std::int64_t a, std::int64_t b) {
+    if (a / w == b / w) return;
+    ++edges[static_cast<std::size_t>(a / w)];
+    ++edges[static_cast<std::size_t>(b / w)];
+  };
+  for (std::int64_t rank = 1; rank < n; ++rank) {
+    const std::int64_t up = parent_in_tree(n, rank);
+    cross(rank, up);
+    // The other tree is the mirror image of even numbers of ranks, and one rank further of odd ones.
+    if (n % 2 == 0) cross(n - 1 - rank, n - 1 - up);
+    else cross((rank + 1) % n, (up + 1) % n);
+  }
+  return 0.5 * *std::max_element(edges.begin(), edges.end());
+}
+
+/// One network card of a machine, with what its transport leaves of it, across all levels.
 inline Link network_link(const Cluster& c) {
+  if (!c.levels.empty()) {
+    const NetworkLevels levels = network_levels(c);
+    return {levels.outermost().latency, levels.outermost().card};
+  }
   return {c.network.latency, c.network.bandwidth * (c.stragglers.least_link_share() * usable_share(c.transport))};
 }
 /// Between the devices of one machine. A degraded link is one between machines, if there are several.
@@ -58,12 +153,17 @@ inline Link inside_link(const Cluster& c) {
 }
 /// All network cards of a machine together.
 inline Link machine_link(const Cluster& c) {
+  if (!c.levels.empty()) {
+    const NetworkLevels levels = network_levels(c);
+    return {levels.outermost().latency, levels.outermost().machine};
+  }
   const Link card = network_link(c);
   return {card.latency, card.bandwidth * static_cast<double>(c.nics_per_node)};
 }
 /// The share of the network that one device has while all devices of its machine send.
 inline Link shared_link(const Cluster& c) {
-  return {c.network.latency, machine_link(c).bandwidth / static_cast<double>(c.devices_per_node)};
+  const Link machine = machine_link(c);
+  return {machine.latency, machine.bandwidth / static_cast<double>(c.devices_per_node)};
 }
 /// A step of a pattern that crosses each machine's cards once in each direction, and the links inside as well: the
 /// slowest link sets the pace. Several cards carry parallel copies of the pattern, each with its part of the data.
@@ -75,12 +175,36 @@ inline Link flat_link(const Cluster& c) {
           c.inside.bandwidth < between.bandwidth ? c.inside.bandwidth : between.bandwidth};
 }
 
-/// Pairwise all-to-all: g-1 partners inside, P-g outside.
+/// What every device has of a level while all devices below exchange across it.
+inline Link device_link(const NetworkLevel& level) { return {level.latency, level.device}; }
+
+/// A binomial tree between machines, level by level: one machine of each unit sends the whole message over one card.
+inline CostLine tree_rounds_between(const Cluster& c) {
+  CostLine line;
+  for (const NetworkLevel& level : network_levels(c))
+    line = line + whole_message_rounds(level.units, {level.latency, level.card});
+  return line;
+}
+/// Rounds in which all devices exchange the whole message across each level.
+inline CostLine exchange_rounds_between(const Cluster& c) {
+  CostLine line;
+  for (const NetworkLevel& level : network_levels(c))
+    line = line + whole_message_rounds(level.units, device_link(level));
+  return line;
+}
+
+/// Pairwise all-to-all: g-1 partners inside, P-g outside, at each level those that it joins.
 inline CostLine pairwise_all_to_all(const Cluster& c) {
   const double p = static_cast<double>(c.workers());
   const double inside = static_cast<double>(c.devices_per_node - 1);
-  const double outside = static_cast<double>(c.workers() - c.devices_per_node);
-  return steps_and_volume(inside, inside / p, inside_link(c)) + steps_and_volume(outside, outside / p, shared_link(c));
+  CostLine line = steps_and_volume(inside, inside / p, inside_link(c));
+  std::int64_t below = c.devices_per_node;
+  for (const NetworkLevel& level : network_levels(c)) {
+    const double partners = static_cast<double>(below * (level.units - 1));
+    line = line + steps_and_volume(partners, partners / p, device_link(level));
+    below *= level.units;
+  }
+  return line;
 }
 
 /// Why an algorithm of pairs cannot run; empty if it can.

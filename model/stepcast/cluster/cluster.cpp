@@ -146,6 +146,35 @@ void check_nccl(const Place& place, const NcclTuning& t) {
   if (!t.proto.empty()) static_cast<void>(nccl_protocols_of(t.proto, place.at("NCCL_PROTO").text()));
 }
 
+void check_levels(const Place& place, const Cluster& c) {
+  if (c.levels.size() > most_levels)
+    place.refuse("at most " + std::to_string(most_levels) + " levels", std::to_string(c.levels.size()));
+  for (std::size_t i = 0; i < c.levels.size(); ++i) {
+    const Level& level = c.levels[i];
+    const Place at = place.at(i);
+    if (level.name.empty()) at.at("name").refuse("a name such as 'spine'", "none");
+    for (std::size_t k = 0; k < i; ++k)
+      if (c.levels[k].name == level.name)
+        at.at("name").refuse("a name of its own for each level", in_quotes(level.name));
+    check_count(at.at("units"), level.units, 1);
+    if (i == 0) {
+      if (level != Level{level.name, level.units, {}, {}, 1, 0})
+        at.refuse(
+            "name and units alone: the first level joins machines over their own cards, which 'network' describes",
+            "more than that", "a level above it can be slower, oversubscribed or shared");
+      continue;
+    }
+    check_link(at, {level.latency, level.bandwidth}, false);
+    check_factor(at.at("oversubscription"), level.oversubscription);
+    if (!(level.background >= 0 && level.background <= 0.99))
+      at.at("background").refuse("a share from 0 to 0.99", std::to_string(level.background));
+  }
+  if (c.nodes > most_machines_of(c.levels))
+    place.refuse("levels that join all " + std::to_string(c.nodes) + " machines",
+                 std::to_string(most_machines_of(c.levels)) + " machines at most",
+                 "the outermost level joins more units, or there is another one above it");
+}
+
 void check_table(const Place& place, const MeasuredCollective& table) {
   if (!operation_of(table.operation))
     place.at("operation").refuse("an operation such as 'all_reduce'", in_quotes(table.operation));
@@ -190,6 +219,7 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_not_negative(top.at("device_memory"), cluster.device_memory, "a size");
   check_link(top.at("inside"), cluster.inside, false);
   check_link(top.at("network"), cluster.network, false);
+  check_levels(top.at("levels"), cluster);
   check_link(top.at("server_link"), cluster.server_link, true);
   check_not_negative(top.at("server_local_rate"), cluster.server_local_rate, "a rate");
   check_not_negative(top.at("server_staging_rate"), cluster.server_staging_rate, "a rate");
@@ -217,6 +247,13 @@ Cluster checked(Cluster cluster, std::string_view source) {
     top.at("relative_error").refuse("a relative error of at least zero", std::to_string(cluster.relative_error));
   }
   return cluster;
+}
+
+std::int64_t most_machines_of(const std::vector<Level>& levels) {
+  if (levels.empty()) return most_workers;
+  std::int64_t machines = 1;
+  for (const Level& level : levels) machines = std::min(most_workers, machines * std::min(level.units, most_workers));
+  return machines;
 }
 
 double Stragglers::least_link_share() const {
@@ -256,6 +293,9 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
     return Inapplicable{std::to_string(workers) + " workers are no whole number of machines with " +
                         std::to_string(per_node) + " devices each"};
   }
+  if (const std::int64_t most = most_machines_of(cluster.levels); workers / std::min(workers, per_node) > most)
+    return Inapplicable{"its levels join at most " + counted(most, "machine") + ", not " +
+                        std::to_string(workers / per_node)};
   const std::int64_t nodes_before = cluster.nodes;
   // Tables keep the machines that they were measured on.
   for (MeasuredCollective& table : cluster.tables) table.nodes = nodes_of(table, cluster);

@@ -7,18 +7,22 @@
 //                   |
 //   machine 1: device = device = device = device
 //
+// and beyond, where it has levels: machines under a leaf or on a rail, leaves under a spine, pods, sites.
+//
 // It may include base, encodings, profile, roofline and overlay.
 //
 // Cluster: the machines, their links, and what is known of the collectives that run on them.
 //
 // A cluster is homogeneous: `nodes` machines with `devices_per_node` devices each, one link class inside a machine and
 // one between machines. A link is a start-up latency per step and a bandwidth per direction; a link of the network is
-// shared by all devices of its node unless `nics_per_node` says that there are several. Measured size -> time tables,
+// shared by all devices of its node unless `nics_per_node` says that there are several. `levels` says how the network
+// between machines is built, from the inside out; without it all machines reach one another alike. Machines fill one
+// unit of a level after the other. Measured size -> time tables,
 // if present, take precedence over closed forms. Invariants: counts >= 1, bandwidths > 0, latencies >= 0; every number
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
 // that adds up gradients is there only if `aggregation` says so; packets are lost if `transport` says so. Not modelled:
-// routing (but for the strategy overlay: overlay/overlay.hpp), congestion between jobs, machines with different numbers
-// of devices.
+// routing (but for the strategy overlay: overlay/overlay.hpp; uplinks are used evenly), congestion between jobs beyond
+// the share that `Level::background` takes, machines with different numbers of devices.
 //
 // Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
@@ -38,6 +42,21 @@ struct Link {
   Seconds latency;           ///< start-up time of one communication step
   BytesPerSecond bandwidth;  ///< per direction, as reached by the transport (goodput)
 };
+
+/// One level of the network between machines: it joins `units` of what is below, which are machines at the first level.
+/// Each of these units has its uplinks, which carry what leaves it: of every network card below `bandwidth`, divided by
+/// `oversubscription`. So the uplinks of 32 machines with one card of 50 GB/s at a spine with oversubscription 2 carry
+/// 800 GB/s. Of the first level only name and units count: what leaves a machine is `Cluster::network`.
+struct Level {
+  std::string name;  ///< "rail", "leaf", "spine", "pod"
+  std::int64_t units = 1;
+  Seconds latency;              ///< start-up time of a step that crosses it, instead of that of the levels below
+  BytesPerSecond bandwidth;     ///< of one network card of a machine into this level, as reached by the transport
+  double oversubscription = 1;  ///< bandwidth of all cards below over that of the uplinks
+  double background = 0;        ///< share of the uplinks that other jobs take
+  bool operator==(const Level&) const = default;
+};
+inline constexpr std::size_t most_levels = 8;
 
 /// A measured collective on `workers` devices: time against size, sizes strictly increasing.
 struct MeasuredCollective {
@@ -123,6 +142,7 @@ struct Cluster {
   Link inside;          ///< between devices of one node
   Link network;         ///< between nodes, per network card
   std::int64_t nics_per_node = 1;
+  std::vector<Level> levels;  ///< how the network joins the machines, from the inside out; none: all alike
   Link server_link;           ///< goodput of a parameter-server connection; bandwidth 0 = as `network`
   std::int64_t servers = 0;   ///< extra server machines that may be used; 0 = none
   bool servers_stay = false;  ///< as many for any number of machines; else so many for each
@@ -160,6 +180,8 @@ struct Cluster {
 /// unless divisible), part of one node below. Tables of other world sizes stay and are used where they match, or where
 /// the algorithm carries them on.
 [[nodiscard]] Answer<Cluster> resized(Cluster cluster, std::int64_t workers);
+/// Machines that the levels can join: as many as one likes without levels.
+[[nodiscard]] std::int64_t most_machines_of(const std::vector<Level>&);
 /// A cluster from flags: `network` is a bandwidth ("25 Gb/s", "10GbE") or the name of a shipped cluster's network.
 [[nodiscard]] Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::string_view network);
 

@@ -5,6 +5,7 @@
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/cluster/transport.hpp>
 
 #include <cctype>
 #include <tuple>
@@ -52,6 +53,117 @@ Aggregation aggregation_of(std::string text, Aggregation a) {
   return a;
 }
 
+/// The parts of a text between separators, without the spaces around them.
+std::vector<std::string> parts_of(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const auto end = text.find(separator);
+    parts.emplace_back(trimmed(text.substr(0, end)));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// What somebody says of one level: "spine:16 x 400Gb/s, oversubscribed=2".
+struct LevelText {
+  std::string name, bandwidth, latency;
+  std::int64_t units = 1;
+  double oversubscription = 1, background = 0;
+};
+
+constexpr const char* level_form =
+    "NAME:UNITS [x BANDWIDTH] [, latency=TIME] [, oversubscribed=FACTOR] [, background=SHARE], such as "
+    "'spine:16 x 400Gb/s, oversubscribed=2'";
+
+LevelText level_text_of(std::string_view text) {
+  const auto refuse = [&](const std::string& expected, std::string_view found) {
+    throw InputError("--level", expected, in_quotes(found), std::string("a level is ") + level_form);
+  };
+  LevelText level;
+  const std::vector<std::string> parts = parts_of(text, ',');
+  const std::string_view head = parts.front();
+  const auto colon = head.find(':');
+  if (colon == std::string_view::npos || trimmed(head.substr(0, colon)).empty())
+    refuse("a name and how many units it joins, as in 'spine:16'", head);
+  level.name = trimmed(head.substr(0, colon));
+  std::string_view units = trimmed(head.substr(colon + 1));
+  if (const auto by = units.find('x'); by != std::string_view::npos) {
+    level.bandwidth = trimmed(units.substr(by + 1));
+    units = trimmed(units.substr(0, by));
+    static_cast<void>(bandwidth_of(level.bandwidth, "--level"));
+  }
+  level.units = integer_of(std::string(units), "--level", 1, most_machines);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string_view part = parts[i];
+    const auto equals = part.find('=');
+    const std::string key(trimmed(part.substr(0, equals)));
+    std::string value(equals == std::string_view::npos ? std::string_view{} : trimmed(part.substr(equals + 1)));
+    if (key == "latency") {
+      static_cast<void>(seconds_of(value, "--level"));
+      level.latency = value;
+    } else if (key == "oversubscribed") {
+      level.oversubscription = number_within(value, "--level", 1, 1000, "an oversubscription from 1 to 1000");
+    } else if (key == "background") {
+      const bool percent = value.ends_with('%');
+      if (percent) value.pop_back();
+      level.background = number_of(value, "--level") / (percent ? 100 : 1);
+      if (!(level.background >= 0 && level.background <= 0.99))
+        refuse("a share that others take, from 0 to 0.99 or 99 %", part);
+    } else {
+      const std::vector<std::string> known{"latency", "oversubscribed", "background"};
+      throw InputError("--level", "one of " + listed(known), in_quotes(part),
+                       did_you_mean(key, known, std::string("a level is ") + level_form));
+    }
+  }
+  return level;
+}
+
+std::vector<LevelText> level_texts_of(const std::vector<std::string>& said) {
+  std::vector<LevelText> levels;
+  for (const std::string& texts : said)
+    for (const std::string& text : parts_of(texts, ';'))
+      if (!text.empty()) levels.push_back(level_text_of(text));
+  return levels;
+}
+
+/// The levels of the network between the machines of `cluster`.
+Cluster with_levels(Cluster cluster, const std::vector<LevelText>& said) {
+  if (said.empty()) return cluster;
+  if (cluster.nodes == 1)
+    throw InputError("--level", "several machines, which levels join", "one", "give --per-node and more --workers");
+  constexpr Seconds more_switches = microseconds(1);  // there and back through one more layer of them
+  cluster.levels.clear();
+  Link below = cluster.network;
+  std::string unit = "machine";
+  for (const LevelText& text : said) {
+    const bool first = cluster.levels.empty();
+    Level level{text.name, text.units, {}, {}, 1, 0};
+    std::string told = text.name + ": joins " + counted(text.units, unit) + " as given";
+    if (first && (!text.latency.empty() || text.oversubscription != 1 || text.background > 0))
+      throw InputError("--level", "of the first level a name, units and a bandwidth", "more",
+                       "it joins machines over their own cards; a level above it can be oversubscribed or shared");
+    if (!first) {
+      level.latency = text.latency.empty() ? below.latency + more_switches : seconds_of(text.latency, "--level");
+      level.bandwidth = text.bandwidth.empty() ? below.bandwidth
+                                               : bandwidth_of(text.bandwidth, "--level") *
+                                                     (goodput_of_tcp / static_cast<double>(cluster.nics_per_node));
+      level.oversubscription = text.oversubscription;
+      level.background = text.background;
+      if (!text.bandwidth.empty()) told += ", goodput assumed 94 % of " + text.bandwidth + " a machine";
+      if (text.latency.empty()) told += "; assumed: 1 us a step more than below";
+      below = {level.latency, level.bandwidth};
+    }
+    cluster.provenance.push_back(std::move(told));
+    unit = level.name;
+    cluster.levels.push_back(std::move(level));
+  }
+  if (const std::int64_t most = most_machines_of(cluster.levels); cluster.nodes > most)
+    throw InputError("--level", "levels that join all " + std::to_string(cluster.nodes) + " machines",
+                     counted(most, "machine") + " at most",
+                     "let the outermost one join more units, or name another one above it");
+  return cluster;
+}
+
 /// The cluster with what is out of the ordinary, on top of what it says itself.
 Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
   SlowWorkers slow;  // the same one has all faults
@@ -81,9 +193,27 @@ Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
   return checked(std::move(cluster), "flags");
 }
 
+/// "8xp5": so many machines of a kind; 0 where a name does not begin so.
+std::int64_t machines_in_name(std::string_view& name) {
+  const auto end = name.find_first_not_of("0123456789");
+  if (end == 0 || end == std::string_view::npos || end > 7 || name[end] != 'x') return 0;
+  const std::int64_t machines = integer_of(name.substr(0, end), "--cluster", 1, most_machines);
+  name.remove_prefix(end + 1);
+  return machines;
+}
+
 Cluster cluster_named(const std::string& name) {
   if (const Cluster* shipped = shipped_cluster(name)) return *shipped;
   std::vector<std::string> names;
+  std::string_view kind = name;
+  if (const std::int64_t machines = machines_in_name(kind); machines > 0)
+    if (const Cluster* shipped = shipped_cluster(kind)) {
+      Answer<Cluster> several = resized(*shipped, machines * shipped->devices_per_node);
+      if (!several)
+        throw InputError("--cluster", "a number of machines that it can have", in_quotes(name), several.reason());
+      several->name = name;
+      return *std::move(several);
+    }
   for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
   throw InputError("--cluster", "a shipped cluster or a JSON file", in_quotes(name),
                    did_you_mean(name, names, "'stepcast list clusters' names the shipped ones"));
@@ -95,8 +225,14 @@ Cluster cluster_of_name(const ClusterDescription& said, const std::optional<Clus
   if (!said.network.empty() || !said.per_node.empty())
     throw InputError(said.network.empty() ? "--per-node" : "--network", "either --cluster or the flags of a network",
                      "both");
+  if (const std::vector<LevelText> levels = level_texts_of(said.level);
+      !levels.empty() && !levels.front().bandwidth.empty())
+    throw InputError("--level", "either --cluster or a bandwidth of the first level, which is that of its network",
+                     "both");
   Cluster cluster = base ? *base : cluster_named(said.cluster);
   if (said.workers.empty()) return cluster;
+  if (!base && !shipped_cluster(said.cluster))
+    throw InputError("--workers", "either that, or a number of machines in the cluster's name", "both");
   const std::string name = said.cluster.empty() ? cluster.name : said.cluster;
   const std::int64_t workers = integer_of(said.workers, "--workers", 1, most_machines);
   Answer<Cluster> answer = resized(std::move(cluster), workers);
@@ -114,8 +250,13 @@ Cluster cluster_of_links(const ClusterDescription& said) {
     std::erase_if(cluster.provenance, [&](const std::string& line) { return line.starts_with(link); });
   };
   const bool one_machine = workers <= per_node;
-  Cluster cluster = cluster_of_flags(workers, per_node, said.network.empty() ? "10GbE" : said.network);
-  if (said.network.empty()) {  // nothing goes over it, or a trace tells it
+  const std::vector<LevelText> levels = level_texts_of(said.level);
+  const std::string of_level = levels.empty() ? std::string() : levels.front().bandwidth;
+  if (!of_level.empty() && !said.network.empty())
+    throw InputError("--level", "either --network or a bandwidth of the first level, which is the same", "both");
+  const std::string& network = of_level.empty() ? said.network : of_level;
+  Cluster cluster = cluster_of_flags(workers, per_node, network.empty() ? "10GbE" : network);
+  if (network.empty()) {  // nothing goes over it, or a trace tells it
     forget(cluster, "network: ");
     cluster.name = counted(workers, "device");
     if (one_machine) forget(cluster, "network cards: ");
@@ -167,7 +308,7 @@ Cluster described_cluster(const ClusterDescription& said, const std::optional<Cl
     cluster.servers_stay = true;
   }
   if (!said.device_memory.empty()) cluster.device_memory = memory_of(said.device_memory, "--device-memory");
-  cluster = with_disturbances(std::move(cluster), said);
+  cluster = with_disturbances(with_levels(std::move(cluster), level_texts_of(said.level)), said);
   if (!said.collective.empty()) set_collective(cluster, said.collective);
   force_nccl(cluster, said);
   return cluster;

@@ -10,11 +10,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
 
 struct ClusterDescription {
-  std::string cluster{};  ///< a shipped name, or what `base` is called
+  std::string cluster{};  ///< a shipped name, "8xp5" for so many machines of it, or what `base` is called
   std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
   /// What NCCL may use: "Tree", "^LL128"; of the algorithm `nccl`.
   std::string nccl_algo{}, nccl_proto{};
@@ -22,6 +23,10 @@ struct ClusterDescription {
   std::string slow_worker{}, late_worker{}, degraded_link{}, jitter{}, aggregation{};
   /// What the network does to packets: shares "0.001" and "1e-6", and "200 ms".
   std::string loss{}, stalls{}, rto{};
+  /// How the network joins the machines, from the inside out, one or several to a text with semicolons between them:
+  /// "rail:32 x 400Gb/s", "spine:16, oversubscribed=2, latency=3us, background=30%". A bandwidth is of one machine, as
+  /// in `network`, which the first level may say instead; what is not said of a level is as below.
+  std::vector<std::string> level{};
 };
 
 /// Throws InputError. `base`: the cluster itself, where it did not come with the program.

@@ -113,7 +113,22 @@ Link server_link(const Cluster& c) {
   if (link.bandwidth.value() == 0)
     link = {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
   link.bandwidth *= usable_share(c.transport);
+  if (!c.levels.empty()) link.latency = std::max(link.latency, network_levels(c).outermost().latency);
   return link;
+}
+
+/// Seconds a byte in which uplinks of levels carry what all machines exchange with servers: with co-located ones the
+/// part that leaves a unit, with separate ones all of it.
+double uplink_time(const Cluster& c) {
+  if (c.levels.empty()) return 0;
+  double slowest = 0;
+  std::int64_t machines = 1;
+  for (const NetworkLevel& level : network_levels(c)) {
+    const double leaving = c.servers > 0 ? 1 : static_cast<double>(c.nodes - machines) / static_cast<double>(c.nodes);
+    slowest = std::max(slowest, leaving / (level.device.value() * static_cast<double>(c.devices_per_node)));
+    machines *= level.units;
+  }
+  return slowest;
 }
 
 /// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
@@ -123,7 +138,10 @@ CostLine server_transfer(const Cluster& c) {
   if (c.nodes == 1) return {};
   const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
   const double slowest = 1 / c.stragglers.least_link_share();
-  return steps_and_volume(1, c.servers == 0 ? (n - 1) / n * slowest : std::max(slowest, n / s), server_link(c));
+  CostLine line =
+      steps_and_volume(1, c.servers == 0 ? (n - 1) / n * slowest : std::max(slowest, n / s), server_link(c));
+  line.seconds_per_byte = std::max(line.seconds_per_byte, uplink_time(c));
+  return line;
 }
 
 /// Each of S servers (n, if co-located) adds up n m / S bytes.
@@ -167,6 +185,10 @@ Cluster under_compute(Cluster c) {
   c.network.bandwidth /= c.contention.network_under_compute;
   c.server_link.bandwidth /= c.contention.network_under_compute;
   for (Link* link : {&c.inside, &c.network, &c.server_link}) link->latency *= c.contention.latency_under_compute;
+  for (Level& level : c.levels) {
+    level.bandwidth /= c.contention.network_under_compute;
+    level.latency *= c.contention.latency_under_compute;
+  }
   if (c.aggregation) {
     c.aggregation->line_rate /= c.contention.network_under_compute;
     c.aggregation->round_trip *= c.contention.latency_under_compute;

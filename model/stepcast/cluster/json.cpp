@@ -21,6 +21,31 @@ Link link_of(const JsonNode& node) {
   return {node.at("latency").seconds(), node.at("bandwidth").bandwidth()};
 }
 
+/// The first level joins machines over their own cards; what is said of another one's bandwidth and latency is its own,
+/// else that of the level below.
+Level level_of(const JsonNode& node, const Link& below, bool first) {
+  static const std::vector<std::string> known{"name",      "units", "latency", "bandwidth", "oversubscription",
+                                              "background"};
+  node.require_keys(known);
+  Level level{node.at("name").text(), node.at("units").integer(), {}, {}, 1, 0};
+  if (!first) level.latency = below.latency, level.bandwidth = below.bandwidth;
+  if (node.has("latency")) level.latency = node.at("latency").seconds();
+  if (node.has("bandwidth")) level.bandwidth = node.at("bandwidth").bandwidth();
+  if (node.has("oversubscription")) level.oversubscription = node.at("oversubscription").number();
+  if (node.has("background")) level.background = node.at("background").number();
+  return level;
+}
+
+std::vector<Level> levels_of(const JsonNode& node, const Link& network) {
+  std::vector<Level> levels;
+  Link below = network;
+  for (const JsonNode& n : node.elements("an array of levels")) {
+    levels.push_back(level_of(n, below, levels.empty()));
+    if (levels.size() > 1) below = {levels.back().latency, levels.back().bandwidth};
+  }
+  return levels;
+}
+
 MeasuredCollective table_of(const JsonNode& node) {
   static const std::vector<std::string> known{
       "operation", "workers", "nodes", "sizes_bytes", "times_s", "provenance", "devices_per_process"};
@@ -201,6 +226,19 @@ Json json_of(const Link& link) {
   return {{"latency", exact_text_of(link.latency)}, {"bandwidth", exact_text_of(link.bandwidth)}};
 }
 
+Json json_of(const std::vector<Level>& levels) {
+  Json json = Json::array();
+  for (const Level& level : levels) {
+    Json& entry = json.emplace_back(Json{{"name", level.name}, {"units", level.units}});
+    if (json.size() == 1) continue;
+    entry["latency"] = exact_text_of(level.latency);
+    entry["bandwidth"] = exact_text_of(level.bandwidth);
+    if (level.oversubscription != 1) entry["oversubscription"] = level.oversubscription;
+    if (level.background > 0) entry["background"] = level.background;
+  }
+  return json;
+}
+
 Json json_of(const MeasuredCollective& table) {
   Json sizes = Json::array(), times = Json::array();
   for (const Bytes size : table.sizes) sizes.push_back(size.value());
@@ -270,6 +308,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "inside",
                                               "network",
                                               "nics_per_node",
+                                              "levels",
                                               "server_link",
                                               "servers",
                                               "servers_stay",
@@ -301,6 +340,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("device")) c.device = top.at("device").text();
   if (top.has("device_memory")) c.device_memory = top.at("device_memory").bytes();
   if (top.has("nics_per_node")) c.nics_per_node = top.at("nics_per_node").integer();
+  if (top.has("levels")) c.levels = levels_of(top.at("levels"), c.network);
   if (top.has("server_link")) c.server_link = link_of(top.at("server_link"));
   if (top.has("servers")) c.servers = top.at("servers").integer();
   if (top.has("servers_stay")) c.servers_stay = top.at("servers_stay").boolean();
@@ -331,6 +371,7 @@ std::string json_of(const Cluster& c) {
   json["inside"] = json_of(c.inside);
   json["network"] = json_of(c.network);
   json["nics_per_node"] = c.nics_per_node;
+  if (!c.levels.empty()) json["levels"] = json_of(c.levels);
   if (c.server_link.bandwidth.value() > 0) json["server_link"] = json_of(c.server_link);
   json["servers"] = c.servers;
   if (c.servers_stay && c.servers > 0) json["servers_stay"] = true;

@@ -11,7 +11,7 @@ namespace stepcast::collective::binary_tree {
 namespace {
 
 CostLine broadcast(const Cluster& c) {
-  return whole_message_rounds(c.devices_per_node, inside_link(c)) + whole_message_rounds(c.nodes, network_link(c));
+  return whole_message_rounds(c.devices_per_node, inside_link(c)) + tree_rounds_between(c);
 }
 CostLine all_reduce(const Cluster& c) { return broadcast(c) + broadcast(c); }
 

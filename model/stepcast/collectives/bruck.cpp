@@ -10,8 +10,7 @@ namespace stepcast::collective::bruck {
 namespace {
 
 CostLine all_to_all(const Cluster& c) {
-  return on_part(whole_message_rounds(c.devices_per_node, inside_link(c)), 2) +
-         on_part(whole_message_rounds(c.nodes, shared_link(c)), 2);
+  return on_part(whole_message_rounds(c.devices_per_node, inside_link(c)), 2) + on_part(exchange_rounds_between(c), 2);
 }
 
 }  // namespace

@@ -7,9 +7,10 @@
 // trees together. From four ranks on one with three neighbours in one tree is a leaf in the other (d = 2); of two ranks
 // each is the other's only neighbour (d = 1), so that two machines exchange no more than the ring's
 // 2(n-1)/n m, and the cards need not carry the ring's P > n. Over machines the trees are nested (inside first); the
-// pipeline runs at the pace of the busiest link and fills over the levels of both. Bounds: at most P/(P-1) times the
-// volume of the ring, with logarithmic latency: better than the ring for short messages on many ranks, and for all of
-// them on two machines with several devices.
+// pipeline runs at the pace of the busiest link and fills over the levels of both. Machines are in order of their
+// ranks, so that few edges cross the uplinks of a level of the network, which carry half a buffer for each. Bounds: at
+// most P/(P-1) times the volume of the ring, with logarithmic latency: better than the ring for short messages on many
+// ranks, and for all of them on two machines with several devices.
 #include <stepcast/cluster/closed_forms.hpp>
 
 #include <algorithm>
@@ -29,9 +30,16 @@ double busiest(std::int64_t p) { return p >= 4 ? 2 : 0.5 * static_cast<double>(p
 CostLine all_reduce(const Cluster& c) {
   if (c.workers() == 1) return {};
   const double inside = busiest(c.devices_per_node) / inside_link(c).bandwidth.value();
-  const double between = busiest(c.nodes) / machine_link(c).bandwidth.value();
-  const CostLine pipeline{Seconds(0), std::max(inside, between)};
-  return fill(c.devices_per_node, inside_link(c)) + fill(c.nodes, machine_link(c)) + pipeline;
+  const NetworkLevels levels = network_levels(c);
+  double between = busiest(c.nodes) / levels.outermost().machine.value();
+  CostLine line = fill(c.devices_per_node, inside_link(c));
+  std::int64_t machines = 1;
+  for (const NetworkLevel& level : levels) {
+    if (machines > 1) between = std::max(between, tree_crossings(c.nodes, machines) / level.unit.value());
+    line = line + fill(level.units, {level.latency, level.machine});
+    machines *= level.units;
+  }
+  return line + CostLine{Seconds(0), std::max(inside, between)};
 }
 
 }  // namespace

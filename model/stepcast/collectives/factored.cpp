@@ -2,9 +2,10 @@
 //
 //   all-reduce = sum_j 2(p_j - 1) [alpha_j + m / (p_1 ... p_j B_j)]
 //
-// Cho et al., MLSys 2019. Factors here: the devices of a machine over the links inside, then the prime factors of the
-// number of machines, over the shared cards. Bounds: the volume of `hierarchical` on every link, with sum (p_j - 1)
-// instead of n - 1 steps between machines: never slower; equal when the number of machines is prime or one.
+// Cho et al., MLSys 2019. Factors here: the devices of a machine over the links inside, then for each level of the
+// network the prime factors of the units that it joins, over the shared cards and uplinks. Bounds: the volume of
+// `hierarchical` on every link, with sum (p_j - 1) instead of n - 1 steps between machines: never slower; equal when
+// the number of machines is prime or one.
 #include <stepcast/cluster/closed_forms.hpp>
 
 #include <array>
@@ -16,11 +17,13 @@ CostLine half(const Cluster& c) {
   std::array<FactorLevel, 64> levels{};  // a 63-bit number has fewer prime factors
   std::size_t used = 0;
   levels[used++] = {c.devices_per_node, inside_link(c)};
-  std::int64_t rest = c.nodes;
-  for (std::int64_t p = 2; p * p <= rest; ++p) {
-    for (; rest % p == 0; rest /= p) levels[used++] = {p, shared_link(c)};
+  for (const NetworkLevel& level : network_levels(c)) {
+    std::int64_t rest = level.units;
+    for (std::int64_t p = 2; p * p <= rest; ++p) {
+      for (; rest % p == 0; rest /= p) levels[used++] = {p, device_link(level)};
+    }
+    if (rest > 1) levels[used++] = {rest, device_link(level)};
   }
-  if (rest > 1) levels[used++] = {rest, shared_link(c)};
   return factored_half({levels.data(), used});
 }
 CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }

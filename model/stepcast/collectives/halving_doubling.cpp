@@ -8,11 +8,19 @@
 // one kind of link.
 #include <stepcast/cluster/closed_forms.hpp>
 
+#include <cstdint>
+
 namespace stepcast::collective::halving_doubling {
 namespace {
 
 CostLine half(const Cluster& c) {
-  return halving(c.devices_per_node, inside_link(c)) + on_part(halving(c.nodes, shared_link(c)), c.devices_per_node);
+  CostLine line = halving(c.devices_per_node, inside_link(c));
+  std::int64_t done = c.devices_per_node;
+  for (const NetworkLevel& level : network_levels(c)) {
+    line = line + on_part(halving(level.units, device_link(level)), done);
+    done *= level.units;
+  }
+  return line;
 }
 CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 

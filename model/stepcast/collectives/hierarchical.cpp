@@ -6,7 +6,8 @@
 //
 // B_x = cards * B_nic / g: the g local ranks share the cards. Textbook; Horovod's
 // "hierarchical allreduce". Bounds: g = 1 is the ring over n machines, n = 1 the ring over g devices; the stages follow
-// one another, so the flat ring wins where it is not held up by its latency.
+// one another, so the flat ring wins where it is not held up by its latency. The rings between machines go from
+// neighbour to neighbour, across the uplinks of levels with one machine's flow; `factored` has a stage for each level.
 #include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast::collective::hierarchical {
@@ -19,7 +20,7 @@ CostLine half(const Cluster& c) {
 CostLine all_reduce(const Cluster& c) { return half(c) + half(c); }
 
 CostLine broadcast(const Cluster& c) {
-  return whole_message_rounds(c.nodes, network_link(c)) + whole_message_rounds(c.devices_per_node, inside_link(c));
+  return tree_rounds_between(c) + whole_message_rounds(c.devices_per_node, inside_link(c));
 }
 
 }  // namespace

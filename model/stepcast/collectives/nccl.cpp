@@ -15,7 +15,9 @@
 // hops over NVLink {0.6, 1.9, 3.4} and {0.6, 1.25, 4}, over a network {2.7, 4, 14} and {5, 8.5, 14} by LL, LL128 and
 // Simple), scaled by what the cluster's links and its NcclTuning say. LL between machines is limited by the hosts (22.5
 // GB/s in the tables). NCCL_ALGO holds for all-reduces alone, as in NCCL. Bounds: bytes as those of ring and tree; two
-// machines with NVLS exchange no more than m each. Not modelled: the number of channels by size, chunks, PAT.
+// machines with NVLS exchange no more than m each. Levels of the network: a ring's hops and a tree's depth take the
+// latency of each level as often as they cross it, and no algorithm exceeds what a unit's uplinks carry. Not modelled:
+// the number of channels by size, chunks, PAT.
 #include <stepcast/cluster/closed_forms.hpp>
 
 #include <algorithm>
@@ -45,25 +47,40 @@ struct Machines {
         devices(static_cast<double>(c.workers())),
         nodes(static_cast<double>(c.nodes)),
         per_node(static_cast<double>(c.devices_per_node)),
-        tree_depth(ceil_log2(c.nodes)),
         inside(inside_link(c).latency.value()),
         between(network_link(c).latency.value()),
         inside_rate(inside_link(c).bandwidth.value()),
         card(network_link(c).bandwidth.value()),
         cards(machine_link(c).bandwidth.value()),
+        levels(network_levels(c)),
         algorithms(nccl_algorithms_of(c.nccl.algo, "NCCL_ALGO")),
-        protocols(nccl_protocols_of(c.nccl.proto, "NCCL_PROTO")) {}
+        protocols(nccl_protocols_of(c.nccl.proto, "NCCL_PROTO")) {
+    std::int64_t left = c.nodes, machines = 1;
+    for (const NetworkLevel& level : levels) {
+      const double latency = level.latency.value();
+      ring_hops += static_cast<double>(left - left / level.units) * latency;
+      tree_hops += ceil_log2(level.units) * latency;
+      left /= level.units;
+      if (machines > 1) tree_load = std::max(tree_load, tree_crossings(c.nodes, machines) / level.unit.value());
+      machines *= level.units;
+    }
+  }
 
   [[nodiscard]] bool several() const { return nodes > 1; }
   [[nodiscard]] double rate() const {
     if (!several()) return inside_rate;
     return per_node > 1 ? std::min(inside_rate, cards) : cards;
   }
+  /// Of a tree in which a machine sends 2 m: less than a ring's where uplinks hold it up.
+  [[nodiscard]] double tree_rate() const { return tree_load > 0 ? std::min(rate(), 2 / tree_load) : rate(); }
   [[nodiscard]] bool runs(Algorithm a) const { return (algorithms >> static_cast<unsigned>(a) & 1) != 0; }
   [[nodiscard]] bool runs(Protocol p) const { return (protocols >> static_cast<unsigned>(p) & 1) != 0; }
 
   const NcclTuning& t;
-  double devices, nodes, per_node, tree_depth, inside, between, inside_rate, card, cards;
+  double devices, nodes, per_node, inside, between, inside_rate, card, cards;
+  NetworkLevels levels;
+  double ring_hops = 0, tree_hops = 0;  ///< latencies along a ring through all machines, and down a tree
+  double tree_load = 0;                 ///< seconds a byte of the fullest uplinks of a level above machines
   unsigned algorithms, protocols;
 };
 
@@ -89,8 +106,8 @@ void add_rings(const Machines& c, double rounds, CostLines& out) {
     if (!c.runs(static_cast<Protocol>(p))) continue;
     const double hop = p == simple ? c.t.simple_hop : 1;
     // With one device a machine the network's latency is fully exposed: that of a tree's.
-    const double between = (c.per_node > 1 ? ring_between : tree_between)[p] * c.between;
-    const double hops = (c.devices - c.nodes) * ring_inside[p] * c.inside + (c.nodes - 1) * between;
+    const double between = (c.per_node > 1 ? ring_between : tree_between)[p] * c.ring_hops;
+    const double hops = (c.devices - c.nodes) * ring_inside[p] * c.inside + between;
     out.add(line(c.t.launch * ring_base[p] + rounds * hop * hops,
                  rounds * (c.devices - 1) / c.devices / by_protocol(c, p, c.rate())));
   }
@@ -99,8 +116,8 @@ void add_rings(const Machines& c, double rounds, CostLines& out) {
 void add_trees(const Machines& c, CostLines& out) {
   for (std::size_t p = 0; p < nccl_protocol_count; ++p) {
     if (!c.runs(static_cast<Protocol>(p))) continue;
-    const double hops = (c.per_node - 1) * tree_inside[p] * c.inside + c.tree_depth * tree_between[p] * c.between;
-    out.add(line(c.t.launch * tree_base[p] + 2 * hops, 2 / by_tree(c, p, c.rate())));
+    const double hops = (c.per_node - 1) * tree_inside[p] * c.inside + tree_between[p] * c.tree_hops;
+    out.add(line(c.t.launch * tree_base[p] + 2 * hops, 2 / by_tree(c, p, c.tree_rate())));
   }
 }
 
@@ -114,8 +131,8 @@ void add_switched(const Machines& c, double rounds, CostLines& out) {
   }
   if (rounds < 2 || !c.runs(Algorithm::nvls_tree)) return;
   const double volume = c.nodes > 2 ? 2 : 1;
-  out.add(line(start + 2 * c.tree_depth * nvls_hop * c.between,
-               std::max(volume / (c.t.tree * c.cards), 1 / c.inside_rate)));
+  out.add(line(start + 2 * nvls_hop * c.tree_hops,
+               std::max({volume / (c.t.tree * c.cards), c.tree_load / c.t.tree, 1 / c.inside_rate})));
 }
 
 void add_in_network(const Machines& c, CostLines& out) {
@@ -158,8 +175,11 @@ CostLines choices(const Cluster& cluster, Operation op) {
       break;
     case Operation::all_to_all: {
       const double local = c.per_node - 1, remote = c.devices - c.per_node;
-      const double slowest =
-          std::max(local / c.devices / c.inside_rate, c.several() ? remote / c.devices * c.per_node / c.cards : 0);
+      double slowest = local / c.devices / c.inside_rate, below = c.per_node;
+      for (const NetworkLevel& level : c.levels) {
+        slowest = std::max(slowest, (c.devices - below) / c.devices / level.device.value());
+        below *= static_cast<double>(level.units);
+      }
       add_pairs(c, local * ring_inside[0] * c.inside + remote * c.t.peer.value(), slowest / c.t.all_to_all, out);
       break;
     }

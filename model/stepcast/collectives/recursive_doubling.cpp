@@ -11,7 +11,7 @@ namespace stepcast::collective::recursive_doubling {
 namespace {
 
 CostLine all_reduce(const Cluster& c) {
-  return whole_message_rounds(c.devices_per_node, inside_link(c)) + whole_message_rounds(c.nodes, shared_link(c));
+  return whole_message_rounds(c.devices_per_node, inside_link(c)) + exchange_rounds_between(c);
 }
 
 }  // namespace

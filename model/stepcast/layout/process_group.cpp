@@ -70,10 +70,48 @@ std::int64_t most_machines(std::int64_t machine, std::int64_t devices, std::span
   return most;
 }
 
-std::int64_t largest_divisor_up_to(std::int64_t n, std::int64_t limit) {
-  for (std::int64_t d = limit; d > 1; --d)
+/// Of n, a multiple of `step`, which is one itself.
+std::int64_t largest_divisor_up_to(std::int64_t n, std::int64_t limit, std::int64_t step = 1) {
+  for (std::int64_t d = limit / step * step; d > step; d -= step)
     if (n % d == 0) return d;
-  return 1;
+  return step;
+}
+
+/// Members within `block` consecutive devices (a machine, or a unit of a level), of which `below` lie in a unit of what
+/// is below.
+std::int64_t members_within(std::int64_t block, std::int64_t devices, std::span<const RankAxis> axes,
+                            std::int64_t below) {
+  const std::int64_t members = members_of(axes);
+  if (devices <= block) return members;
+  if (const std::int64_t even = even_members_per_machine(block, axes); even > 0 && even % below == 0) return even;
+  const std::int64_t blocks = most_machines(block, devices, axes);
+  return blocks == 1 ? members : largest_divisor_up_to(members, members / blocks, below);
+}
+
+/// Devices that unit after unit of each level holds, machines first.
+std::vector<std::int64_t> devices_by_level(const Cluster& c) {
+  constexpr std::int64_t more_than_all = 1'000'000'000;
+  std::vector<std::int64_t> devices{c.devices_per_node};
+  for (const Level& level : c.levels) devices.push_back(std::min(more_than_all, devices.back() * level.units));
+  return devices;
+}
+
+std::vector<GroupLevel> group_levels(const Cluster& c, std::int64_t devices, std::span<const RankAxis> axes,
+                                     const GroupShape& shape) {
+  std::vector<GroupLevel> levels;
+  if (c.levels.empty()) return levels;
+  const std::vector<std::int64_t> held = devices_by_level(c);
+  std::int64_t below = shape.per_node;
+  for (std::size_t k = 0; k < c.levels.size(); ++k) {
+    const bool last = k + 1 == c.levels.size();
+    const std::int64_t within = last ? shape.members : members_within(held[k + 1], devices, axes, below);
+    GroupLevel level{within / below, 1};
+    if (level.units > 1 && shape.nodes > 1)
+      level.sharing = std::clamp<std::int64_t>(std::min(held[k], devices) / below, 1, devices / shape.members);
+    levels.push_back(level);
+    below = within;
+  }
+  return levels;
 }
 
 }  // namespace
@@ -90,7 +128,10 @@ RankAxis rank_axis(const Layout& layout, Dimension dimension) {
 GroupShape group_shape(const Cluster& cluster, std::int64_t devices, std::span<const RankAxis> axes) {
   GroupShape shape;
   shape.members = members_of(axes);
-  if (shape.members == 1) return shape;
+  if (shape.members == 1) {
+    shape.levels.resize(cluster.levels.size());
+    return shape;
+  }
   const std::int64_t machine = machine_size(cluster, devices);
   shape.per_node = even_members_per_machine(machine, axes);
   if (shape.per_node == 0) {
@@ -100,6 +141,7 @@ GroupShape group_shape(const Cluster& cluster, std::int64_t devices, std::span<c
   shape.nodes = shape.members / shape.per_node;
   if (shape.nodes > 1)
     shape.sharing_network = std::clamp<std::int64_t>(machine / shape.per_node, 1, devices / shape.members);
+  shape.levels = group_levels(cluster, devices, axes, shape);
   return shape;
 }
 
@@ -107,6 +149,27 @@ GroupShape group_shape(const Cluster& cluster, const Layout& layout, Dimension d
   const RankAxis axis = rank_axis(layout, dimension);
   return group_shape(cluster, layout.devices(), std::span(&axis, 1));
 }
+
+namespace {
+
+/// The levels as a group sees them: its own units, each with its part of the uplinks of theirs.
+std::vector<Level> levels_of_group(const Cluster& cluster, const GroupShape& shape, double card_share) {
+  std::vector<Level> levels = cluster.levels;
+  double machines = 1, own = 1;  // of a unit below: of the cluster, and of the group
+  for (std::size_t k = 0; k < levels.size(); ++k) {
+    levels[k].units = shape.levels[k].units;
+    if (k > 0) {
+      levels[k].bandwidth *= card_share;
+      levels[k].oversubscription *=
+          static_cast<double>(shape.levels[k].sharing) * own / (machines * static_cast<double>(shape.sharing_network));
+    }
+    machines *= static_cast<double>(cluster.levels[k].units);
+    own *= static_cast<double>(shape.levels[k].units);
+  }
+  return levels;
+}
+
+}  // namespace
 
 Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
   Cluster group = cluster;
@@ -118,10 +181,13 @@ Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
       static_cast<double>(cluster.nics_per_node) / static_cast<double>(shape.sharing_network);
   group.nics_per_node = cards;
   group.network.bandwidth *= bandwidth_share / static_cast<double>(cards);
+  group.levels = levels_of_group(cluster, shape, bandwidth_share / static_cast<double>(cards));
   if (group.aggregation && shape.sharing_network > 1)
     group.aggregation->line_rate /= static_cast<double>(shape.sharing_network);
   // A table holds for groups that lie as whole jobs of their size do: filled machines, cards of their own.
-  const bool filled = shape.nodes == 1 || (shape.per_node == cluster.devices_per_node && shape.sharing_network == 1);
+  const bool filled = shape.nodes == 1 ||
+                      (shape.per_node == cluster.devices_per_node && shape.sharing_network == 1 &&
+                       std::ranges::all_of(shape.levels, [](const GroupLevel& level) { return level.sharing == 1; }));
   std::erase_if(group.tables, [&](const MeasuredCollective& t) { return !filled || t.workers != shape.members; });
   std::int64_t left = shape.members;
   for (SlowWorkers& s : group.stragglers.slow) {
@@ -135,12 +201,25 @@ Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
 Link stage_link(const Cluster& cluster, const Layout& layout) {
   const RankAxis axis = rank_axis(layout, Dimension::pipeline);
   const std::int64_t machine = machine_size(cluster, layout.devices());
-  if (group_shape(cluster, layout, Dimension::pipeline).nodes == 1) return cluster.inside;
+  const GroupShape shape = group_shape(cluster, layout, Dimension::pipeline);
+  if (shape.nodes == 1) return cluster.inside;
   // The ranks of a stage that lie on one machine send to the next stage together; one pair has one card at most.
   const double pairs = static_cast<double>(std::min(axis.stride, machine));
   const double cards = static_cast<double>(cluster.nics_per_node);
-  return {cluster.network.latency,
-          cluster.network.bandwidth * (std::min(1.0, cards / pairs) * usable_share(cluster.transport))};
+  Link link{cluster.network.latency, cluster.network.bandwidth * std::min(1.0, cards / pairs)};
+  const std::vector<std::int64_t> held = devices_by_level(cluster);
+  for (std::size_t k = 1; k < cluster.levels.size(); ++k) {
+    const Level& level = cluster.levels[k];
+    if (shape.levels[k].units == 1) continue;
+    // Those of a stage within a unit below send across its uplinks together.
+    const double senders = static_cast<double>(std::min(axis.stride, held[k]));
+    const double machines = static_cast<double>(held[k]) / static_cast<double>(cluster.devices_per_node);
+    const double uplinks = cards * machines * (1 - level.background) / level.oversubscription;
+    link.latency = std::max(link.latency, level.latency);
+    link.bandwidth = std::min(link.bandwidth, level.bandwidth * std::min({1.0, cards / pairs, uplinks / senders}));
+  }
+  link.bandwidth *= usable_share(cluster.transport);
+  return link;
 }
 
 }  // namespace stepcast

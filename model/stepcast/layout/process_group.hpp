@@ -4,22 +4,31 @@
 // Ranks are numbered along the layout's order, innermost dimension first, and machines are filled in that order. The
 // group of a dimension with degree d and stride q (product of the inner degrees) has its members q ranks apart: so
 // many of them share a machine, and so many other groups of the same dimension use the machine's network cards at the
-// same time, which leaves a part of the bandwidth to each. Invariant: a group of one sends nothing. Not modelled:
-// groups that are cut unevenly by machines (the widest is taken, with as many members on each machine as divide it),
-// congestion beyond the cards.
+// same time, which leaves a part of the bandwidth to each. The same holds of every level of the network and its
+// uplinks: which groups cross a spine follows from the order of the ranks. Invariant: a group of one sends nothing. Not
+// modelled: groups that are cut unevenly by machines (the widest is taken, with as many members on each machine as
+// divide it), congestion beyond the cards.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/layout/layout.hpp>
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
 
+/// A group at one level of the network (Cluster::levels).
+struct GroupLevel {
+  std::int64_t units = 1;    ///< units of what is below that it has within a unit of this level
+  std::int64_t sharing = 1;  ///< groups of the same dimension that use the uplinks of such a unit below together
+  bool operator==(const GroupLevel&) const = default;
+};
 struct GroupShape {
   std::int64_t members = 1;
   std::int64_t per_node = 1;         ///< members on one machine
   std::int64_t nodes = 1;            ///< machines that it reaches over
   std::int64_t sharing_network = 1;  ///< groups of the same dimension that use one machine's cards together
+  std::vector<GroupLevel> levels;    ///< as many as the cluster has; product of their units: `nodes`
 };
 /// Members of a group along one dimension: `degree` ranks, `stride` apart.
 struct RankAxis {

@@ -103,8 +103,8 @@ Terms link_terms(const Cluster& c) {
   Terms terms{{"cluster", html(cluster_text(c))}};
   if (c.devices_per_node > 1) terms.emplace_back("inside a machine", html(inside_text(c)));
   if (c.nodes > 1)
-    terms.emplace_back("between machines",
-                       html(text_of(c.network.bandwidth)) + ", latency " + html(text_of(c.network.latency)));
+    terms.emplace_back("between machines", html(text_of(c.network.bandwidth)) + ", latency " +
+                                               html(text_of(c.network.latency)) + html(levels_text(c)));
   if (!c.device.empty()) terms.emplace_back("device", html(c.device));
   terms.emplace_back(
       "all-reduce",

@@ -391,6 +391,7 @@ std::string settings_of(const PlanSpec& spec) {
 Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
   if (cluster.nodes > 1) {
     cluster.network.bandwidth *= factor;
+    for (Level& level : cluster.levels) level.bandwidth *= factor;
     cluster.server_link.bandwidth *= factor;
     if (cluster.aggregation) cluster.aggregation->line_rate *= factor;
   } else {

@@ -44,7 +44,10 @@ void check_axes(const SweepQuestion& question, const std::vector<Plan>& plans) {
 
 /// Bandwidth of the link between machines, whether there are several now or not; tables follow where it carries them.
 Cluster with_network(Cluster cluster, BytesPerSecond bandwidth) {
-  if (cluster.nodes > 1) cluster = with_bandwidth_scaled(std::move(cluster), bandwidth / cluster.network.bandwidth);
+  const double factor = bandwidth / cluster.network.bandwidth;
+  if (cluster.nodes > 1) cluster = with_bandwidth_scaled(std::move(cluster), factor);
+  else
+    for (Level& level : cluster.levels) level.bandwidth *= factor;
   cluster.network.bandwidth = bandwidth;
   return cluster;
 }
@@ -53,11 +56,13 @@ Cluster with_inside(Cluster cluster, BytesPerSecond bandwidth) {
   cluster.inside.bandwidth = bandwidth;
   return cluster;
 }
-/// Connections to servers go over the same wires and keep the ratio of their latency.
+/// Connections to servers go over the same wires and keep the ratio of their latency; what levels add to it stays.
 Cluster with_network_latency(Cluster cluster, Seconds latency) {
   const Seconds before = cluster.network.latency;
   if (cluster.server_link.bandwidth > BytesPerSecond(0) && before > Seconds(0))
     cluster.server_link.latency *= latency / before;
+  for (std::size_t i = 1; i < cluster.levels.size(); ++i)
+    cluster.levels[i].latency = std::max(Seconds(0), cluster.levels[i].latency + (latency - before));
   cluster.network.latency = latency;
   return cluster;
 }

@@ -1,5 +1,6 @@
 #include <stepcast/base/embedded.hpp>
 #include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
 
 #include <doctest/doctest.h>
@@ -245,6 +246,28 @@ TEST_CASE("clusters: the shipped ones are named like their files, explained and 
     CHECK(shipped_cluster(name) != nullptr);
   }
   CHECK(shipped_cluster("none") == nullptr);
+  // What people rent, by the machine's kind.
+  for (const char* name :
+       {"dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72", "p4d", "p5", "a3-mega", "ndv4", "ndv5", "mi300x",
+        "polaris", "gh200-slingshot", "l40s-100gbe", "rtx-pro-6000-100gbe"}) {
+    CAPTURE(name);
+    const Cluster* kind = shipped_cluster(name);
+    REQUIRE(kind != nullptr);
+    CHECK(kind->all_reduce == "nccl");
+    const Cluster four = cluster_of({.cluster = "4x" + std::string(name)});
+    CHECK(four.nodes == 4);
+    CHECK(four.devices_per_node == kind->devices_per_node);
+    CHECK(cluster_of({.cluster = name, .workers = std::to_string(four.workers())}).nodes == 4);
+    CHECK_THROWS_AS((void)cluster_of({.cluster = "4x" + std::string(name), .workers = "64"}), InputError);
+    // Between machines no more than all cards of one carry, and inside no more than any link of today.
+    const double cards = kind->network.bandwidth.value() * static_cast<double>(kind->nics_per_node);
+    CHECK(cards >= 8e9);
+    CHECK(cards <= 700e9);
+    CHECK(kind->inside.bandwidth.value() <= 900e9);
+    const Bytes large = mebibytes(1024);
+    const Seconds time = (*communication_cost(four))(Operation::all_reduce, large);
+    CHECK(2 * large / time <= BytesPerSecond(kind->inside.bandwidth.value() * 2));
+  }
 }
 
 TEST_CASE("clusters: the survey's BSP-A2A overheads on 10GbE, not used for the fitted latency") {

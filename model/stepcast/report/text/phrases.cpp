@@ -76,12 +76,28 @@ std::string gradients_text(const Profile& p) {
          counted(std::ssize(p.layers), "layer");
 }
 
+std::string levels_text(const Cluster& c) {
+  std::string text, below = "machine";
+  for (const Level& level : c.levels) {
+    text += ", " + level.name + " of " + counted(level.units, below);
+    if (level.bandwidth > BytesPerSecond(0)) {
+      if (level.bandwidth != c.network.bandwidth)
+        text += " at " + text_of(level.bandwidth) + (c.nics_per_node > 1 ? " a card" : " a machine");
+      if (level.oversubscription != 1) text += " oversubscribed " + exact_text_of(level.oversubscription) + " : 1";
+      if (level.background > 0) text += ", " + percent(level.background) + " taken by others";
+    }
+    below = level.name;
+  }
+  return text;
+}
+
 std::string cluster_text(const Cluster& c) {
   std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
   if (c.nodes > 1) {
     text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
     if (const std::string told = told_of(c, "network: "); !told.empty()) text += "; " + told;
   }
+  if (c.nodes > 1) text += levels_text(c);
   if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
   if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
   char share[32];

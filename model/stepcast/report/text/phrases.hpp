@@ -19,6 +19,8 @@ namespace stepcast {
 [[nodiscard]] std::string model_text(const Profile&);
 [[nodiscard]] std::string gradients_text(const Profile&);
 [[nodiscard]] std::string cluster_text(const Cluster&);
+/// ", rail of 32 machines, spine of 16 rails oversubscribed 2 : 1"; empty without levels.
+[[nodiscard]] std::string levels_text(const Cluster&);
 /// The links inside a machine, and where they come from.
 [[nodiscard]] std::string inside_text(const Cluster&);
 /// How well the trace is reproduced, as half a sentence.
