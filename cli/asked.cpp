@@ -101,7 +101,7 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   question.changes = changes_of(flags);
   question.iterations = iterations_of(flags);
   if (!layout.global_batch.empty()) question.global_batch = global_batch_of(layout);
-  if (!layout.memory.empty()) question.memory_cap = memory_of(layout.memory, "--memory");
+  if (!layout.memory.empty()) question.memory_cap = memory_cap_of(layout, question.cluster.device_memory);
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
   if (options.layouts && !batch_known) refuse_unknown_batch();
   return {std::move(question), std::move(read.check), std::move(read.recorded)};

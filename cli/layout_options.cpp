@@ -5,6 +5,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/sweep/axis.hpp>
@@ -67,21 +68,15 @@ struct SearchFlag {
   const char* name;
   std::string LayoutFlags::*value;
 };
-constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
-                                       {"--target-step", &LayoutFlags::target_step},
-                                       {"--price", &LayoutFlags::price},
-                                       {"--time-budget", &LayoutFlags::time_budget},
-                                       {"--tensor", &LayoutFlags::tensor},
-                                       {"--pipeline", &LayoutFlags::pipeline},
-                                       {"--context", &LayoutFlags::context},
-                                       {"--expert", &LayoutFlags::expert},
-                                       {"--micro-batch", &LayoutFlags::micro_batch},
-                                       {"--chunks", &LayoutFlags::chunks},
-                                       {"--schedule", &LayoutFlags::schedule},
-                                       {"--scheme", &LayoutFlags::scheme},
-                                       {"--recompute", &LayoutFlags::recompute},
-                                       {"--zero", &LayoutFlags::zero},
-                                       {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
+constexpr SearchFlag search_flags[] = {
+    {"--objective", &LayoutFlags::objective}, {"--target-step", &LayoutFlags::target_step},
+    {"--price", &LayoutFlags::price},         {"--time-budget", &LayoutFlags::time_budget},
+    {"--framework", &LayoutFlags::framework}, {"--tensor", &LayoutFlags::tensor},
+    {"--pipeline", &LayoutFlags::pipeline},   {"--context", &LayoutFlags::context},
+    {"--expert", &LayoutFlags::expert},       {"--micro-batch", &LayoutFlags::micro_batch},
+    {"--chunks", &LayoutFlags::chunks},       {"--schedule", &LayoutFlags::schedule},
+    {"--scheme", &LayoutFlags::scheme},       {"--recompute", &LayoutFlags::recompute},
+    {"--zero", &LayoutFlags::zero},           {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
 
 }  // namespace
 
@@ -104,7 +99,10 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--objective", flags.objective, "What the best layout has least of (default step)");
   add("--target-step", flags.target_step, "Longest step that will do: \"20 s\"");
   add("--price", flags.price, "Price of a device-hour, for --objective cost: 2.5");
-  add("--memory", flags.memory, "Memory of a device that may be used (default: all of it): \"70 GB\"");
+  add("--memory", flags.memory,
+      "Memory of a device that may be used: \"70 GB\", 95% (default: 90 % of it; plans by name: all)");
+  add("--framework", flags.framework,
+      "Only layouts that this one runs: pytorch, torchtitan, megatron, deepspeed or horovod");
   app.add_flag("--frontier", flags.frontier, "Also prove and show the frontier of time and memory")->group(group);
   app.add_flag("--unit-frontier", flags.unit_frontier,
                "Instead: the frontier where each layer has its own degrees, ZeRO stage and recomputation (TensorOpt)")
@@ -168,7 +166,18 @@ LayoutSpace space_of(const LayoutFlags& flags) {
     space.recomputation.push_back(static_cast<Recomputation>(i));
   for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))
     space.sequence_parallel.push_back(static_cast<int>(i));
+  space.framework = launch_framework_of(flags.framework, "--framework");
   return space;
+}
+
+Bytes memory_cap_of(const LayoutFlags& flags, Bytes card) {
+  if (flags.memory.empty() || flags.memory.back() != '%') return memory_of(flags.memory, "--memory");
+  const double share = number_of(flags.memory.substr(0, flags.memory.size() - 1), "--memory") / 100;
+  if (!(share > 0 && share <= 1)) throw InputError("--memory", "a share from 0 to 100%", in_quotes(flags.memory));
+  if (card <= Bytes(0))
+    throw InputError("--memory", "the memory of a device, of which this is a share", "a cluster that does not tell it",
+                     "--device-memory '80 GB' says it");
+  return card * share;
 }
 
 std::vector<std::int64_t> device_counts_of(const LayoutFlags& flags) {

@@ -15,7 +15,7 @@ namespace stepcast::cli {
 struct LayoutFlags {
   std::string global_batch;
   bool layouts = false, frontier = false, unit_frontier = false;
-  std::string objective, target_step, price, memory, time_budget;
+  std::string objective, target_step, price, memory, time_budget, framework;
   std::string tensor, pipeline, context, expert, micro_batch, chunks, schedule, scheme, recompute, zero,
       sequence_parallel;
   std::string over;              ///< --unit-frontier: numbers of devices, "workers=4,8,16"
@@ -41,6 +41,8 @@ void refuse_search_flags(const LayoutFlags&, const char* flag, std::initializer_
 [[nodiscard]] std::vector<std::int64_t> device_counts_of(const LayoutFlags&);
 /// Objective and longest step of a frontier of units. Throws InputError.
 [[nodiscard]] LayoutSearchOptions unit_options_of(const LayoutFlags&);
+/// What --memory leaves of a device that has `card` (0: not known). Throws InputError.
+[[nodiscard]] Bytes memory_cap_of(const LayoutFlags&, Bytes card);
 /// Objective and limits; the batch and the memory are the caller's business. Throws InputError.
 [[nodiscard]] LayoutSearchOptions search_options_of(const LayoutFlags&);
 

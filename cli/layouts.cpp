@@ -62,7 +62,7 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
   if (!workload) return refuse_layout("layout/ddp", workload.reason(), output);
   LayoutAdviceOptions options;
   options.search = search_options_of(flags);
-  options.search.layout = question.layout_options();
+  options.search.layout = question.search_options();
   options.search.best = 20;  // half of them often differ in switches only
   options.tuning = tuning;
   Answer<LayoutAdvice> advice = Inapplicable{};
@@ -75,7 +75,8 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
     advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
-  const LayoutSearchReport report{layout_subject_of(question, check), *advice, options.search, reason, flags.frontier};
+  const LayoutSearchReport report{
+      layout_subject_of(question, check), *advice, options.search, reason, flags.frontier, flags.framework};
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;
 }

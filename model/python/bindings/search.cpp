@@ -52,7 +52,7 @@ std::string unit_frontier_json(const ProfilePtr& profile, const ClusterPtr& clus
 
 std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, double memory,
                          const std::string& objective, double target_step, double price, bool frontier,
-                         double global_batch) {
+                         double global_batch, const std::string& framework) {
   LayoutAdviceOptions options;
   options.search.objective = objective_of(objective);
   options.search.target_step = step_of(target_step);
@@ -63,13 +63,15 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
     throw InputError("price", "the price of a device-hour, which 'cost' is about", exact_text_of(price));
   if (options.search.objective == Objective::fewest_devices && target_step == 0)
     throw InputError("target_step", "the step that the fewest devices have to reach", "none");
+  LayoutSpace space;
+  space.framework = launch_framework_of(framework, "framework");
   const PreparedQuestion question = question_about(profile, cluster, global_batch, memory);
   const Workload& workload = answered(question.workload());
-  options.search.layout = question.layout_options();
-  const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), LayoutSpace{}, options));
+  options.search.layout = question.search_options();
+  const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), space, options));
   return written([&](std::ostream& out) {
     report_named("json")->layout_search(
-        out, {layout_subject_of(question, profile->check), advice, options.search, "", frontier});
+        out, {layout_subject_of(question, profile->check), advice, options.search, "", frontier, framework});
   });
 }
 

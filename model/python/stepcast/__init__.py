@@ -88,12 +88,13 @@ def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0,
                            _files.number_of(global_batch, "global_batch"))
 
 
-def layouts(profile, cluster, *, objective="step", target_step=0, price=0, memory=0, frontier=False, global_batch=0):
+def layouts(profile, cluster, *, objective="step", target_step=0, price=0, memory=0, frontier=False, global_batch=0,
+            framework=""):
     """The best ways to divide a model and its batch over the devices, as `stepcast recommend --layouts --json` says."""
     return _results.document(_stepcast.layouts(
         _files.profile_of(profile), cluster, _files.size_of(memory, "memory"), _files.text_of(objective, "objective"),
         _files.number_of(target_step, "target_step"), _files.number_of(price, "price"), _files.flag_of(frontier, "frontier"),
-        _files.number_of(global_batch, "global_batch")))
+        _files.number_of(global_batch, "global_batch"), _files.text_of(framework, "framework")))
 
 
 def unit_frontier(profile, cluster, *, workers=(), objective="step", target_step=0, memory=0, global_batch=0):

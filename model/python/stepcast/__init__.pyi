@@ -434,9 +434,11 @@ def sweep(profile: Traced, cluster: Cluster, plans: Iterable[str] | None = None,
           global_batch: float = 0) -> Sweep:
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
 def layouts(profile: Traced, cluster: Cluster, *, objective: _Objective = "step", target_step: float = 0, price: float = 0,
-            memory: Quantity = 0, frontier: bool = False, global_batch: float = 0) -> dict[str, Any]:
+            memory: Quantity = 0, frontier: bool = False, global_batch: float = 0,
+            framework: str = "") -> dict[str, Any]:
     """The best ways to divide a model and its batch over the devices: the document of `stepcast recommend --layouts`.
-    `memory`: of a device; 0: all of it. `frontier`: with the proved frontier of time and memory."""
+    `memory`: of a device; 0: 90 % of it. `frontier`: with the proved frontier of time and memory. `framework`: that has
+    to run them, "megatron", "torchtitan", "deepspeed", "pytorch" or "horovod"; empty: any."""
 def unit_frontier(profile: Traced, cluster: Cluster, *, workers: int | Iterable[int] = (),
                   objective: Literal["step", "memory", "devices"] = "step", target_step: float = 0,
                   memory: Quantity = 0, global_batch: float = 0) -> dict[str, Any]:

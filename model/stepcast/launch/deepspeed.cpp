@@ -12,20 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string why_not_deepspeed(const LaunchInput& in) {
-  const Layout& l = in.layout;
-  if (std::string why = units_differ(l); !why.empty()) return why;
-  if (l.tensor > 1)
-    return "its configuration has no tensor parallelism for training; Megatron-DeepSpeed takes Megatron-LM's";
-  if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
-  if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
-  if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
-  if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
-  if (!own_way_of(in, "DeepSpeed").empty())
-    return "gradients travel as it sends them, not by " + text_of(in.prediction.plan.gradients);
-  return {};
-}
-
 /// The bucket of the plan, or else DeepSpeed's own, in elements.
 double bucket_elements(const LaunchInput& in) {
   constexpr double standard = 5e8;
@@ -54,15 +40,34 @@ Json zero_of(const LaunchInput& in) {
 
 }  // namespace
 
-LaunchSettings deepspeed_settings(const LaunchInput& in) {
-  LaunchSettings out{"DeepSpeed", {}, why_not_deepspeed(in)};
-  if (!out.cannot.empty()) return out;
+std::string why_not_deepspeed(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (std::string why = units_differ(l); !why.empty()) return why;
+  if (l.tensor > 1 && (l.pipeline > 1 || l.zero > 2 || in.scheme() != "1d" || l.sequence_parallel))
+    return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations";
+  if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
+  if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
+  if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
+  if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
+  if (!own_way_of(in, "DeepSpeed").empty())
+    return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
+  return {};
+}
+
+std::string deepspeed_text(const LaunchInput& in) {
   const Layout& l = in.layout;
   Json config{{"train_batch_size", in.global_batch()},
               {"train_micro_batch_size_per_gpu", l.micro_batch},
               {"gradient_accumulation_steps", in.micro_batches}};
+  const bool whole_gradients = in.workload.bytes_of_gradient > 2;
+  if (in.workload.shape && (in.workload.dtype == DataType::bf16 || in.workload.dtype == DataType::f16)) {
+    const std::string half = in.workload.dtype == DataType::bf16 ? "bf16" : "fp16";
+    config["communication_data_type"] = whole_gradients ? "fp32" : half;
+    config["data_types"] = Json{{"grad_accum_dtype", whole_gradients ? "fp32" : half}};
+  }
   if (in.workload.dtype == DataType::bf16) config["bf16"] = Json{{"enabled", true}};
   if (in.workload.dtype == DataType::f16) config["fp16"] = Json{{"enabled", true}};
+  if (l.tensor > 1) config["tensor_parallel"] = Json{{"autotp_size", l.tensor}};
   config["zero_optimization"] = zero_of(in);
   const bool full = l.recomputation == Recomputation::full;
   if (l.recomputation != Recomputation::none) {
@@ -73,8 +78,7 @@ LaunchSettings deepspeed_settings(const LaunchInput& in) {
   // PipelineModule(..., num_stages=...) takes these in the model's code.
   if (l.pipeline > 1)
     config["pipeline"] = Json{{"stages", l.pipeline}, {"activation_checkpoint_interval", full ? 1 : 0}};
-  out.text = config.dump(2);
-  return out;
+  return config.dump(2);
 }
 
 }  // namespace stepcast

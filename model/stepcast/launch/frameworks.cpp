@@ -26,11 +26,13 @@ std::int64_t LaunchInput::blocks() const {
 }
 
 double LaunchInput::bucket_elements() const {
-  const PlanSpec& plan = prediction.plan.gradients;
-  if (plan.strategy == nullptr || plan.strategy->name != "ddp" || workload.bytes_of_gradient <= 0) return 0;
-  for (std::size_t i = 0; i < plan.strategy->options.size(); ++i)
-    if (plan.strategy->options[i].name == "bucket" && std::isfinite(plan.options[i]) && plan.options[i] >= 1)
-      return std::floor(plan.options[i] / workload.bytes_of_gradient);
+  const PlanSpec& gradient_plan = plan.gradients;
+  const Strategy* strategy = gradient_plan.strategy;
+  const OptionValues& options = gradient_plan.options;
+  if (strategy == nullptr || strategy->name != "ddp" || workload.bytes_of_gradient <= 0) return 0;
+  for (std::size_t i = 0; i < strategy->options.size(); ++i)
+    if (strategy->options[i].name == "bucket" && std::isfinite(options[i]) && options[i] >= 1)
+      return std::floor(options[i] / workload.bytes_of_gradient);
   return 0;
 }
 
@@ -39,34 +41,41 @@ std::string units_differ(const Layout& l) {
 }
 
 std::string own_way_of(const LaunchInput& in, std::string_view framework) {
-  const PlanSpec& plan = in.prediction.plan.gradients;
+  const PlanSpec& plan = in.plan.gradients;
   if (plan.strategy == nullptr || in.layout.data == 1 || in.layout.zero > 1) return {};
   const bool all_reduce = plan.strategy->name == "ddp" && plan.modifiers.empty() && plan.collective.empty();
   if (all_reduce || plan.strategy->name == framework) return {};
   return "# gradients travel as " + std::string(framework) + " sends them, not by " + text_of(plan) + "\n";
 }
 
-LaunchSettings horovod_settings(const LaunchInput& in) {
-  LaunchSettings out{"Horovod", {}, {}};
+std::string why_not_horovod(const LaunchInput& in) {
   const Layout& l = in.layout;
-  out.cannot = units_differ(l);
-  if (!out.cannot.empty()) return out;
-  if (l.tensor * l.context * l.pipeline > 1) out.cannot = "it replicates the whole model on every device";
-  else if (l.expert > 1) out.cannot = "it does not spread experts";
-  else if (l.zero > 0) out.cannot = "it does not divide parameters, gradients or optimizer state";
-  if (!out.cannot.empty()) return out;
-  const PlanSpec& plan = in.prediction.plan.gradients;
+  if (std::string why = units_differ(l); !why.empty()) return why;
+  if (l.tensor * l.context * l.pipeline > 1) return "it replicates the whole model on every device";
+  if (l.expert > 1) return "it does not spread experts";
+  if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";
+  return {};
+}
+
+std::string horovod_text(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  const PlanSpec& plan = in.plan.gradients;
   const bool own = plan.strategy != nullptr && plan.strategy->name == "horovod";
-  out.text = own ? settings_of(plan) + " " : own_way_of(in, "Horovod");
-  out.text += "horovodrun -np " + std::to_string(in.prediction.devices) + " python train.py\n";
-  out.text += "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters()";
-  if (in.micro_batches > 1) out.text += ", backward_passes_per_step=" + std::to_string(in.micro_batches);
-  out.text += ")\n# batches of " + counted(l.micro_batch, "sample") + " a device";
-  if (in.micro_batches > 1) out.text += ", " + std::to_string(in.micro_batches) + " of them a step";
+  std::string text = own ? settings_of(plan) + " " : own_way_of(in, "Horovod");
+  text += "horovodrun -np " + std::to_string(l.devices()) + " python train.py\n";
+  text += "optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters()";
+  if (in.micro_batches > 1) text += ", backward_passes_per_step=" + std::to_string(in.micro_batches);
+  text += ")\n# batches of " + counted(l.micro_batch, "sample") + " a device";
+  if (in.micro_batches > 1) text += ", " + std::to_string(in.micro_batches) + " of them a step";
   if (l.recomputation != Recomputation::none)
-    out.text += "\n# recomputation: torch.utils.checkpoint around " +
-                std::string(l.recomputation == Recomputation::full ? "each block" : "the core of attention");
-  return out;
+    text += "\n# recomputation: torch.utils.checkpoint around " +
+            std::string(l.recomputation == Recomputation::full ? "each block" : "the core of attention");
+  return text;
+}
+
+bool torch_interleaves(const LaunchInput& in) {
+  const std::int64_t rounds = std::max<std::int64_t>(1, in.micro_batches / in.layout.pipeline);
+  return in.micro_batches % rounds == 0;
 }
 
 }  // namespace stepcast

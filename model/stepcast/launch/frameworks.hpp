@@ -1,10 +1,12 @@
 #pragma once
-// Frameworks: the settings of launch_settings.hpp, one function a framework (internal to the library).
+// Frameworks: the settings of launch_settings.hpp, two functions a program: why it cannot, and what to paste (internal
+// to the library).
 //
-// torch.cpp: DistributedDataParallel, FullyShardedDataParallel and torch.distributed.pipelining. megatron.cpp:
-// Megatron-LM. deepspeed.cpp: DeepSpeed. What all are asked for, and Horovod, is in frameworks.cpp.
+// torch.cpp: DistributedDataParallel, fully_shard and torch.distributed.pipelining. titan.cpp: torchtitan.
+// megatron.cpp: Megatron-LM. deepspeed.cpp: DeepSpeed. What all are asked for, and Horovod, is in frameworks.cpp.
 #include <stepcast/launch/launch_settings.hpp>
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,9 +15,10 @@ namespace stepcast {
 /// What every framework is asked for.
 struct LaunchInput {
   const Workload& workload;
-  const LayoutPrediction& prediction;
+  const LayoutPlan& plan;
   const Layout& layout;
-  std::int64_t micro_batches = 1;  ///< per pipeline and step
+  std::int64_t micro_batches = 1;                ///< per pipeline and step
+  std::span<const std::uint32_t> stage_units{};  ///< of each stage, chunk by chunk; empty: not known
 
   [[nodiscard]] std::int64_t global_batch() const { return layout.micro_batch * micro_batches * layout.data; }
   [[nodiscard]] std::string_view scheme() const;
@@ -31,11 +34,24 @@ struct LaunchInput {
 /// A comment where the plan's gradients travel in a way that `framework` does not know: it sends them in its own.
 [[nodiscard]] std::string own_way_of(const LaunchInput&, std::string_view framework);
 
-[[nodiscard]] LaunchSettings ddp_settings(const LaunchInput&);
-[[nodiscard]] LaunchSettings fsdp_settings(const LaunchInput&);
-[[nodiscard]] LaunchSettings torch_pipeline_settings(const LaunchInput&);
-[[nodiscard]] LaunchSettings megatron_settings(const LaunchInput&);
-[[nodiscard]] LaunchSettings deepspeed_settings(const LaunchInput&);
-[[nodiscard]] LaunchSettings horovod_settings(const LaunchInput&);
+/// Whether torch.distributed.pipelining's interleaved schedule takes so many micro-batches: whole rounds of at least a
+/// micro-batch a stage.
+[[nodiscard]] bool torch_interleaves(const LaunchInput&);
+
+/// Why a program cannot run the layout, empty where it can; then what to paste.
+[[nodiscard]] std::string why_not_ddp(const LaunchInput&);
+[[nodiscard]] std::string ddp_text(const LaunchInput&);
+[[nodiscard]] std::string why_not_fsdp(const LaunchInput&);
+[[nodiscard]] std::string fsdp_text(const LaunchInput&);
+[[nodiscard]] std::string why_not_torch_pipeline(const LaunchInput&);
+[[nodiscard]] std::string torch_pipeline_text(const LaunchInput&);
+[[nodiscard]] std::string why_not_titan(const LaunchInput&);
+[[nodiscard]] std::string titan_text(const LaunchInput&);
+[[nodiscard]] std::string why_not_megatron(const LaunchInput&);
+[[nodiscard]] std::string megatron_text(const LaunchInput&);
+[[nodiscard]] std::string why_not_deepspeed(const LaunchInput&);
+[[nodiscard]] std::string deepspeed_text(const LaunchInput&);
+[[nodiscard]] std::string why_not_horovod(const LaunchInput&);
+[[nodiscard]] std::string horovod_text(const LaunchInput&);
 
 }  // namespace stepcast

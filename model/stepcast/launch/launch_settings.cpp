@@ -1,15 +1,72 @@
-// All frameworks are asked in turn; each says its settings or why it cannot.
+// All programs are asked in turn; each says its settings or why it cannot.
+#include <stepcast/base/error.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace stepcast {
+namespace {
 
-std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction) {
-  const LaunchInput in{workload, prediction, prediction.plan.layout,
-                       std::max<std::int64_t>(1, prediction.micro_batches)};
-  return {ddp_settings(in),      fsdp_settings(in),      torch_pipeline_settings(in),
-          megatron_settings(in), deepspeed_settings(in), horovod_settings(in)};
+struct Program {
+  std::string_view framework, title;
+  std::string (*why_not)(const LaunchInput&);
+  std::string (*text)(const LaunchInput&);
+};
+constexpr std::array programs = {Program{"pytorch", "PyTorch DDP", why_not_ddp, ddp_text},
+                                 Program{"pytorch", "PyTorch FSDP", why_not_fsdp, fsdp_text},
+                                 Program{"pytorch", "PyTorch pipelining", why_not_torch_pipeline, torch_pipeline_text},
+                                 Program{"torchtitan", "torchtitan", why_not_titan, titan_text},
+                                 Program{"megatron", "Megatron-LM", why_not_megatron, megatron_text},
+                                 Program{"deepspeed", "DeepSpeed", why_not_deepspeed, deepspeed_text},
+                                 Program{"horovod", "Horovod", why_not_horovod, horovod_text}};
+
+bool asked(const Program& program, std::string_view framework) {
+  return framework.empty() || program.framework == framework;
+}
+
+}  // namespace
+
+std::vector<std::string> launch_frameworks() {
+  std::vector<std::string> names;
+  for (const Program& program : programs)
+    if (names.empty() || names.back() != program.framework) names.emplace_back(program.framework);
+  return names;
+}
+
+std::string launch_framework_of(const std::string& text, const char* where) {
+  const std::vector<std::string> names = launch_frameworks();
+  if (!text.empty() && std::find(names.begin(), names.end(), text) == names.end())
+    throw InputError(where, "one of " + listed(names), in_quotes(text), did_you_mean(text, names));
+  return text;
+}
+
+std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction,
+                                            std::string_view framework) {
+  const LaunchInput in{workload, prediction.plan, prediction.plan.layout,
+                       std::max<std::int64_t>(1, prediction.micro_batches), prediction.stage_units};
+  std::vector<LaunchSettings> all;
+  for (const Program& program : programs) {
+    if (!asked(program, framework)) continue;
+    LaunchSettings settings{program.title, {}, program.why_not(in)};
+    if (settings.cannot.empty()) settings.text = program.text(in);
+    all.push_back(std::move(settings));
+  }
+  return all;
+}
+
+std::string why_not_launched(const Workload& workload, const LayoutPlan& plan, std::int64_t micro_batches,
+                             std::string_view framework) {
+  const LaunchInput in{workload, plan, plan.layout, std::max<std::int64_t>(1, micro_batches)};
+  std::string first;
+  for (const Program& program : programs) {
+    if (!asked(program, framework)) continue;
+    std::string why = program.why_not(in);
+    if (why.empty()) return {};
+    if (first.empty()) first = std::string(program.title) + ": " + why;
+  }
+  return first;
 }
 
 }  // namespace stepcast

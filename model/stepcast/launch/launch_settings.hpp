@@ -7,8 +7,9 @@
 //
 // Launch settings: a predicted layout as the options of the frameworks that can run it, to paste.
 //
-// PyTorch DDP and FSDP (code), Megatron-LM (arguments), DeepSpeed (config JSON), Horovod (environment and code). A
-// framework that cannot run the layout says why instead. Not modelled: options that do not change the step time.
+// PyTorch DDP, FSDP and pipelining (code), torchtitan and Megatron-LM (arguments), DeepSpeed (config JSON), Horovod
+// (environment and code). A program that cannot run the layout says why instead; whether one can is asked apart, since
+// a search asks it of every layout. Not modelled: options that do not change the step time.
 #include <stepcast/parallelism/layout_prediction.hpp>
 
 #include <string>
@@ -21,7 +22,17 @@ struct LaunchSettings {
   std::string_view framework;
   std::string text, cannot;
 };
-[[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&);
+/// What a plan may be asked to run on: "pytorch" (DDP, fully_shard, pipelining), "torchtitan", "megatron", "deepspeed",
+/// "horovod".
+[[nodiscard]] std::vector<std::string> launch_frameworks();
+/// One of them as somebody wrote it, or empty. Throws InputError, which names `where`.
+[[nodiscard]] std::string launch_framework_of(const std::string& text, const char* where);
+/// Of all programs, or those of one of `launch_frameworks()`.
+[[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&,
+                                                          std::string_view framework = {});
+/// Why no program of the framework (empty: of all) runs a resolved layout; empty where one does.
+[[nodiscard]] std::string why_not_launched(const Workload&, const LayoutPlan&, std::int64_t micro_batches,
+                                           std::string_view framework = {});
 
 }  // namespace stepcast
 

@@ -1,26 +1,51 @@
 // Megatron-LM: degrees, schedule, recomputation and the shape of the model as arguments of pretrain_gpt.py.
 #include <stepcast/launch/frameworks.hpp>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace stepcast {
 namespace {
 
-std::string why_not_megatron(const LaunchInput& in) {
-  const Layout& l = in.layout;
-  if (std::string why = units_differ(l); !why.empty()) return why;
-  if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
-  if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
-  if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
-    return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
-  const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();
-  if (blocks % parts != 0)
-    return "its stages hold equal numbers of layers, and " + std::to_string(blocks) + " do not divide by " +
-           std::to_string(parts);
-  if (l.chunks > 1 && in.micro_batches % l.pipeline != 0)
-    return "its interleaved schedule needs micro-batches in multiples of the pipeline's stages";
-  return {};
+/// Blocks between embedding and head, which --pipeline-model-parallel-layout places like blocks; of a traced model it
+/// is not known which unit is which.
+bool places_units(const LaunchInput& in) {
+  return in.workload.shape && std::int64_t(in.workload.units.size()) == in.workload.shape->layers + 2;
+}
+
+/// Blocks of each stage, chunk by chunk, embedding and head aside.
+std::vector<std::int64_t> blocks_of_stages(const LaunchInput& in) {
+  std::vector<std::int64_t> blocks(in.stage_units.begin(), in.stage_units.end());
+  if (!blocks.empty()) --blocks.front(), --blocks.back();
+  return blocks;
+}
+
+/// Whether the stages hold equal numbers of blocks, as Megatron-LM deals them out by itself.
+bool deals_evenly(const LaunchInput& in) {
+  if (in.blocks() % (in.layout.pipeline * in.layout.chunks) != 0) return false;
+  const std::vector<std::int64_t> blocks = places_units(in) ? blocks_of_stages(in) : std::vector<std::int64_t>{};
+  return std::adjacent_find(blocks.begin(), blocks.end(), std::not_equal_to<>()) == blocks.end();
+}
+
+/// "Ett|(tt|)*5ttL": E the embedding, t a block, L the head, a bar behind every stage but the last.
+std::string layout_of_stages(const LaunchInput& in) {
+  const std::vector<std::int64_t> blocks = blocks_of_stages(in);
+  const auto written = [](std::int64_t n) {
+    return n == 0 ? std::string() : n == 1 ? std::string("t") : "t*" + std::to_string(n);
+  };
+  std::string text = "E";
+  for (std::size_t s = 0; s < blocks.size();) {
+    std::size_t end = s + 1;
+    const bool inner = s > 0 && s + 1 < blocks.size();
+    while (inner && end + 1 < blocks.size() && blocks[end] == blocks[s]) ++end;
+    if (end - s > 1) text += "(" + written(blocks[s]) + "|)*" + std::to_string(end - s);
+    else text += written(blocks[s]) + (end < blocks.size() ? "|" : "");
+    s = end;
+  }
+  return text + "L";
 }
 
 class Arguments {
@@ -69,7 +94,10 @@ void add_model(const LaunchInput& in, Arguments& out) {
   }
   out.option("seq-length", m.sequence);
   out.option("max-position-embeddings", m.sequence);
-  if (m.dtype == DataType::bf16) out.flag("bf16");
+  if (m.dtype == DataType::bf16) {
+    out.flag("bf16");
+    if (in.workload.bytes_of_gradient <= 2) out.flag("grad-reduce-in-bf16");
+  }
   if (m.dtype == DataType::f16) out.flag("fp16");
   if (m.experts > 0) {
     out.option("num-experts", m.experts);
@@ -83,8 +111,10 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
   out.option("pipeline-model-parallel-size", l.pipeline);
   if (l.context > 1) out.option("context-parallel-size", l.context);
   if (l.expert > 1) out.option("expert-model-parallel-size", l.expert);
+  if (l.pipeline > 1 && !deals_evenly(in))
+    out.option("pipeline-model-parallel-layout", '"' + layout_of_stages(in) + '"');
+  else if (l.chunks > 1) out.option("num-layers-per-virtual-pipeline-stage", in.blocks() / (l.pipeline * l.chunks));
   if (l.chunks > 1) {
-    out.option("num-layers-per-virtual-pipeline-stage", in.blocks() / (l.pipeline * l.chunks));
     if (!l.overlap_pipeline) out.flag("no-overlap-p2p-communication");
   }
   if (l.sequence_parallel) out.flag("sequence-parallel");
@@ -100,6 +130,7 @@ void add_state(const LaunchInput& in, Arguments& out) {
   if (l.zero > 1) {
     out.flag("use-distributed-optimizer");
     out.flag("use-megatron-fsdp");
+    out.option("ckpt-format", "fsdp_dtensor");
     out.option("data-parallel-sharding-strategy", l.zero == 2 ? "optim_grads" : "optim_grads_params");
   }
   if (l.overlap_gradients) {
@@ -122,17 +153,30 @@ std::string program_of(const LaunchInput& in) {
 
 }  // namespace
 
-LaunchSettings megatron_settings(const LaunchInput& in) {
-  LaunchSettings out{"Megatron-LM", {}, why_not_megatron(in)};
-  if (!out.cannot.empty()) return out;
+std::string why_not_megatron(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (std::string why = units_differ(l); !why.empty()) return why;
+  if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
+  if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
+  if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
+    return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
+  const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();
+  if (blocks % parts != 0 && !places_units(in))
+    return "its stages hold equal numbers of layers where it is not told what else there is, and " +
+           std::to_string(blocks) + " do not divide by " + std::to_string(parts);
+  if (l.chunks > 1 && in.micro_batches % l.pipeline != 0)
+    return "its interleaved schedule needs micro-batches in multiples of the pipeline's stages";
+  return {};
+}
+
+std::string megatron_text(const LaunchInput& in) {
   Arguments arguments;
   add_model(in, arguments);
   add_degrees(in, arguments);
   add_state(in, arguments);
-  out.text = "# on " + std::to_string(in.prediction.devices) + " devices, with your data" +
-             (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" +
-             own_way_of(in, "Megatron-LM") + "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
-  return out;
+  return "# on " + std::to_string(in.layout.devices()) + " devices, with your data" +
+         (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + own_way_of(in, "Megatron-LM") +
+         "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
 }
 
 }  // namespace stepcast

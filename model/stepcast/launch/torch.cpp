@@ -1,4 +1,4 @@
-// PyTorch: DistributedDataParallel, FullyShardedDataParallel and torch.distributed.pipelining.
+// PyTorch: DistributedDataParallel, FSDP2's fully_shard and torch.distributed.pipelining.
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/prediction/recommend.hpp>
@@ -30,125 +30,186 @@ std::string recomputation_lines(const Layout& l) {
          (full ? "the class of the model's blocks" : "the class of the core of attention: softmax(Q K) V") + "\n";
 }
 
-std::string accumulation_lines(const LaunchInput& in) {
+std::string_view torch_name(DataType type) {
+  return type == DataType::bf16 ? "torch.bfloat16" : type == DataType::f16 ? "torch.float16" : "torch.float32";
+}
+
+/// The type in which gradients are summed. Of a traced job nothing is known but that it trains as it did.
+std::string_view reduce_name(const Workload& w) {
+  return w.bytes_of_gradient > 2 ? "torch.float32" : torch_name(w.dtype);
+}
+
+/// Whether the described model computes in half a word beside weights that the optimizer keeps whole.
+bool mixed_precision(const Workload& w) { return w.shape && (w.dtype == DataType::bf16 || w.dtype == DataType::f16); }
+
+std::string autocast(const Workload& w) {
+  return "with torch.autocast(\"cuda\", dtype=" + std::string(torch_name(w.dtype)) + "):";
+}
+
+/// `casts`: the loss is computed under autocast, since no wrapper casts.
+std::string accumulation_lines(const LaunchInput& in, bool casts) {
   const std::string samples = counted(in.layout.micro_batch, "sample"), count = std::to_string(in.micro_batches);
   const std::string overlap = in.layout.overlap_gradients ? "" : "\n# no overlap was assumed";
-  if (in.micro_batches == 1) return "# batches of " + samples + " a device" + overlap;
+  const bool scales = casts && in.workload.dtype == DataType::f16;
+  const std::string loss = scales ? "scaler.scale(loss" : "(loss", backward = ").backward()";
+  const std::string last =
+      scales ? "\nscaler.step(optimizer), scaler.update()  # scaler = torch.amp.GradScaler()" : "\noptimizer.step()";
+  if (in.micro_batches == 1 && !casts) return "# batches of " + samples + " a device" + overlap;
+  if (in.micro_batches == 1)
+    return autocast(in.workload) + "  # batches of " + samples + " a device\n    loss = loss_of(model, batch)\n" +
+           (scales ? "scaler.scale(loss).backward()" : "loss.backward()") + overlap + last;
   std::string text = "for i, batch in enumerate(micro_batches):  # " + count + " a step, of " + samples + " a device\n";
   // no_sync() would keep whole gradients on every device: what is divided is reduced in every micro-batch.
   const bool divided = in.layout.zero >= 2;
-  if (!divided)
-    text += "    with contextlib.nullcontext() if i == " + std::to_string(in.micro_batches - 1) +
-            " else model.no_sync():\n    ";
-  return text + "    (loss_of(model, batch) / " + count + ").backward()" +
-         (divided ? "  # without no_sync(), which would hold whole gradients" : "") + overlap + "\noptimizer.step()";
+  std::string margin = "    ";
+  if (!divided) {
+    text += margin + "with contextlib.nullcontext() if i == " + std::to_string(in.micro_batches - 1) +
+            " else model.no_sync():\n";
+    margin += "    ";
+  }
+  if (casts) text += margin + autocast(in.workload) + "\n    ";
+  text += margin + "loss = loss_of(model, batch)\n" + margin + loss + " / " + count + backward;
+  return text + (divided ? "  # reduced every time: whole gradients would be held otherwise" : "") + overlap + last;
 }
 
-/// Units that choose for themselves, module by module; why not behind `cannot`.
-LaunchSettings settings_of_units(const LaunchInput& in) {
-  LaunchSettings out{"PyTorch FSDP", {}, {}};
-  const std::vector<UnitChoice>& choices = in.layout.unit_choices;
+/// Why modules of units that choose for themselves cannot be wrapped one by one.
+std::string why_not_units(const std::vector<UnitChoice>& choices) {
   const auto any = [&](auto test) { return std::any_of(choices.begin(), choices.end(), test); };
   if (any([](const UnitChoice& c) { return c.tensor > 1; }))
-    out.cannot = "tensor parallelism needs a plan for the model's own modules (torch.distributed.tensor.parallel)";
-  else if (any([](const UnitChoice& c) { return c.zero == 1; }))
-    out.cannot = "fully_shard has no mode that divides the optimizer state of some modules alone";
-  if (!out.cannot.empty()) return out;
-  out.text = "# units: the model's parts in forward order, " + std::to_string(in.workload.units.size()) + " of them\n";
+    return "tensor parallelism needs a plan for the model's own modules (torch.distributed.tensor.parallel)";
+  if (any([](const UnitChoice& c) { return c.zero == 1; }))
+    return "fully_shard has no mode that divides the optimizer state of some modules alone";
+  return {};
+}
+
+/// "MixedPrecisionPolicy(...)": what a wrapper is told of the precision; empty where nothing is mixed.
+std::string policy_line(const Workload& w) {
+  if (!mixed_precision(w)) return {};
+  return "policy = MixedPrecisionPolicy(param_dtype=" + std::string(torch_name(w.dtype)) +
+         ", reduce_dtype=" + std::string(reduce_name(w)) + ")\n";
+}
+
+/// Units that choose for themselves, module by module.
+std::string text_of_units(const LaunchInput& in) {
+  const std::vector<UnitChoice>& choices = in.layout.unit_choices;
+  const std::string policy = mixed_precision(in.workload) ? ", mp_policy=policy" : "";
+  std::string text = policy_line(in.workload) + "# units: the model's parts in forward order, " +
+                     std::to_string(in.workload.units.size()) + " of them\n";
   std::uint32_t first = 0;
   for (const UnitChoice& c : choices) {
     const std::string from = std::to_string(first), to = std::to_string(first + c.units);
-    out.text += "for module in units[" + from + ":" + to + "]:\n";
+    text += "for module in units[" + from + ":" + to + "]:\n";
     if (c.recomputation != Recomputation::none)
-      out.text += c.recomputation == Recomputation::full
-                      ? "    checkpoint(module)  # torch.distributed._composable\n"
-                      : "    checkpoint(module.core_attention)  # torch.distributed._composable\n";
-    out.text += c.zero == 0   ? "    replicate(module)  # torch.distributed._composable\n"
-                : c.zero == 2 ? "    fully_shard(module, reshard_after_forward=False)\n"
-                              : "    fully_shard(module, reshard_after_forward=True)\n";
+      text += c.recomputation == Recomputation::full
+                  ? "    checkpoint(module)  # torch.distributed._composable\n"
+                  : "    checkpoint(module.core_attention)  # torch.distributed._composable\n";
+    text += c.zero == 0   ? "    replicate(module)  # torch.distributed._composable\n"
+            : c.zero == 2 ? "    fully_shard(module" + policy + ", reshard_after_forward=False)\n"
+                          : "    fully_shard(module" + policy + ", reshard_after_forward=True)\n";
     first += c.units;
   }
   const std::string samples = counted(in.layout.micro_batch, "sample");
-  out.text += in.micro_batches == 1
-                  ? "# batches of " + samples + " a device"
-                  : "# " + std::to_string(in.micro_batches) + " batches a step, of " + samples + " a device";
-  return out;
+  text += in.micro_batches == 1
+              ? "# batches of " + samples + " a device"
+              : "# " + std::to_string(in.micro_batches) + " batches a step, of " + samples + " a device";
+  return text;
 }
 
 }  // namespace
 
-LaunchSettings ddp_settings(const LaunchInput& in) {
-  LaunchSettings out{"PyTorch DDP", {}, beyond_data_parallel(in.layout)};
-  if (std::string why = units_differ(in.layout); !why.empty()) out.cannot = std::move(why);
-  if (out.cannot.empty() && in.layout.zero > 1)
-    out.cannot = "it does not divide gradients or parameters (FullyShardedDataParallel does)";
-  if (!out.cannot.empty()) return out;
-  out.text = recomputation_lines(in.layout);
-  const PlanSpec& plan = in.prediction.plan.gradients;
+std::string why_not_ddp(const LaunchInput& in) {
+  if (std::string why = units_differ(in.layout); !why.empty()) return why;
+  if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
+  if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
+  return {};
+}
+
+std::string ddp_text(const LaunchInput& in) {
+  std::string text = recomputation_lines(in.layout);
+  const PlanSpec& plan = in.plan.gradients;
   const std::string strategy = plan.strategy != nullptr ? settings_of(plan) : std::string();
-  out.text += strategy.empty() ? "model = DistributedDataParallel(model)" : strategy;
-  out.text += "\n";
+  text += strategy.empty() ? "model = DistributedDataParallel(model)" : strategy;
+  text += "\n";
+  const bool mixed = mixed_precision(in.workload);
+  if (mixed && in.workload.bytes_of_gradient <= 2 && in.layout.data > 1)
+    text += "model.register_comm_hook(None, default_hooks." +
+            std::string(in.workload.dtype == DataType::bf16 ? "bf16" : "fp16") +
+            "_compress_hook)  # gradients travel in 2 bytes\n";
   if (in.layout.zero == 1)
-    out.text += "optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)\n";
-  out.text += accumulation_lines(in);
-  return out;
+    text += "optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)\n";
+  return text + accumulation_lines(in, mixed);
 }
 
-LaunchSettings fsdp_settings(const LaunchInput& in) {
-  if (!in.layout.unit_choices.empty()) return settings_of_units(in);
-  LaunchSettings out{"PyTorch FSDP", {}, beyond_data_parallel(in.layout)};
+std::string why_not_fsdp(const LaunchInput& in) {
   const Layout& l = in.layout;
-  if (out.cannot.empty() && l.zero == 0) out.cannot = "nothing is divided (zero=0): DistributedDataParallel does that";
-  if (out.cannot.empty() && l.zero == 1)
-    out.cannot = "it has no mode that divides the optimizer state alone (DDP with ZeroRedundancyOptimizer does)";
-  if (!out.cannot.empty()) return out;
-  const bool prefetch = l.units_in_flight > 1;
-  out.text =
-      "model = FullyShardedDataParallel(\n"
-      "    model, sharding_strategy=ShardingStrategy." +
-      std::string(l.zero == 3 ? "FULL_SHARD" : "SHARD_GRAD_OP") +
-      ",\n"
-      "    auto_wrap_policy=ModuleWrapPolicy({Block}),  # the class of the model's blocks: the units that travel\n"
-      "    backward_prefetch=" +
-      (prefetch ? "BackwardPrefetch.BACKWARD_PRE" : "None") + ", forward_prefetch=" + (prefetch ? "True" : "False") +
-      ", limit_all_gathers=" + (l.units_in_flight <= 2 ? "True" : "False") + ")\n";
-  out.text += recomputation_lines(l) + accumulation_lines(in);
-  return out;
+  if (!l.unit_choices.empty()) return why_not_units(l.unit_choices);
+  if (std::string why = beyond_data_parallel(l); !why.empty()) return why;
+  if (l.zero == 0) return "nothing is divided (zero=0): DistributedDataParallel does that";
+  if (l.zero == 1)
+    return "it has no mode that divides the optimizer state alone (DDP with ZeroRedundancyOptimizer does)";
+  if (l.zero == 3 && l.units_in_flight == 1) return "it gathers the next unit ahead of its use (in_flight=2)";
+  return {};
 }
 
-LaunchSettings torch_pipeline_settings(const LaunchInput& in) {
-  LaunchSettings out{"PyTorch pipelining", {}, {}};
+std::string fsdp_text(const LaunchInput& in) {
+  if (!in.layout.unit_choices.empty()) return text_of_units(in);
   const Layout& l = in.layout;
-  std::string schedule = in.schedule() == "gpipe"         ? "ScheduleGPipe"
-                         : in.schedule() == "1f1b"        ? "Schedule1F1B"
-                         : in.schedule() == "interleaved" ? "ScheduleInterleaved1F1B"
-                                                          : "";
-  if (std::string why = units_differ(l); !why.empty()) out.cannot = std::move(why);
-  else if (l.pipeline == 1) out.cannot = "the layout has no pipeline";
-  else if (schedule.empty()) out.cannot = "it has no schedule " + std::string(in.schedule());
-  else if (l.tensor > 1) out.cannot = "its stages here would need a plan for tensor parallelism of the model's modules";
-  else if (l.context > 1 || l.expert > 1) out.cannot = "context and expert parallelism need the model's own modules";
-  else if (l.zero > 0) out.cannot = "the optimizer state of a stage is divided by FullyShardedDataParallel around it";
-  if (!out.cannot.empty()) return out;
+  std::string arguments = "mesh=mesh";
+  std::string text =
+      "mesh = init_device_mesh(\"cuda\", (" + std::to_string(l.data) + ",), mesh_dim_names=(\"shard\",))\n";
+  if (mixed_precision(in.workload)) arguments += ", mp_policy=policy";
+  arguments += l.zero == 3 ? ", reshard_after_forward=True" : ", reshard_after_forward=False";
+  text += policy_line(in.workload) + recomputation_lines(l) +
+          "for block in blocks:  # the model's blocks: the units that travel\n"
+          "    fully_shard(block, " +
+          arguments + ")\nfully_shard(model, " + arguments + ")\n";
+  if (l.zero == 3 && l.units_in_flight > 2) {
+    const std::string ahead = std::to_string(l.units_in_flight - 1);
+    text += "for i, block in enumerate(blocks):  # " + ahead +
+            " units ahead\n    block.set_modules_to_forward_prefetch(blocks[i + 1:i + 1 + " + ahead +
+            "])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - " + ahead + "):i][::-1])\n";
+  }
+  return text + accumulation_lines(in, false);
+}
+
+std::string why_not_torch_pipeline(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (std::string why = units_differ(l); !why.empty()) return why;
+  if (l.pipeline == 1) return "the layout has no pipeline";
+  if (in.schedule() != "gpipe" && in.schedule() != "1f1b" && in.schedule() != "interleaved")
+    return "it has no schedule " + std::string(in.schedule());
+  if (in.schedule() == "interleaved" && !torch_interleaves(in))
+    return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
+  if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
+  if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
+  return {};
+}
+
+std::string torch_pipeline_text(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  const std::string schedule = in.schedule() == "gpipe"  ? "ScheduleGPipe"
+                               : in.schedule() == "1f1b" ? "Schedule1F1B"
+                                                         : "ScheduleInterleaved1F1B";
   const std::string stages = std::to_string(l.pipeline * l.chunks);
-  out.text = "mesh = init_device_mesh(\"cuda\", (" + std::to_string(l.pipeline) + ", " + std::to_string(l.data) +
-             "), mesh_dim_names=(\"pp\", \"dp\"))\n";
+  std::string text = "mesh = init_device_mesh(\"cuda\", (" + std::to_string(l.pipeline) + ", " +
+                     std::to_string(l.data) + "), mesh_dim_names=(\"pp\", \"dp\"))\n";
   if (l.chunks == 1) {
-    out.text +=
+    text +=
         "stage = PipelineStage(DistributedDataParallel(part, process_group=mesh[\"dp\"].get_group()),\n"
         "    mesh[\"pp\"].get_local_rank(), " +
         stages + ", device, group=mesh[\"pp\"].get_group())\n";
   } else {
-    out.text += "stages = [PipelineStage(part, mesh[\"pp\"].get_local_rank() + " + std::to_string(l.pipeline) +
-                " * i, " + stages +
-                ", device, group=mesh[\"pp\"].get_group())\n    for i, part in enumerate(parts)]  # " +
-                std::to_string(l.chunks) + " parts of the model a device\n";
+    text += "stages = [PipelineStage(part, mesh[\"pp\"].get_local_rank() + " + std::to_string(l.pipeline) + " * i, " +
+            stages + ", device, group=mesh[\"pp\"].get_group())\n    for i, part in enumerate(parts)]  # " +
+            std::to_string(l.chunks) + " parts of the model a device\n";
   }
-  out.text += "schedule = " + schedule + "(" + (l.chunks > 1 ? "stages" : "stage") +
-              ", n_microbatches=" + std::to_string(in.micro_batches) + ", loss_fn=loss_fn)\n" + recomputation_lines(l) +
-              "schedule.step(batch)  # " + std::to_string(l.micro_batch * in.micro_batches) +
-              " samples on the first stage";
-  return out;
+  const bool mixed = mixed_precision(in.workload);
+  text += "schedule = " + schedule + "(" + (l.chunks > 1 ? "stages" : "stage") +
+          ", n_microbatches=" + std::to_string(in.micro_batches) + ", loss_fn=loss_fn)\n" + recomputation_lines(l);
+  if (mixed) text += autocast(in.workload) + "\n    ";
+  return text + "schedule.step(batch)  # " + std::to_string(l.micro_batch * in.micro_batches) +
+         " samples on the first stage";
 }
 
 }  // namespace stepcast

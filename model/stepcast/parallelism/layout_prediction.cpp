@@ -100,6 +100,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.devices = e.layout.devices();
   p.micro_batches = e.micro_batches;
   p.stages = summaries_of(state, e, plan.gradients);
+  for (const VirtualStage& s : e.staged->stages) p.stage_units.push_back(s.units);
   const Bytes cap = state.memory_cap();
   if (cap > Bytes(0) && e.memory.total() > cap)
     return Inapplicable{too_large_text(e.layout, e.memory, cap, e.fullest_device)};
@@ -116,6 +117,8 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   if (divides_traced_model(state.workload, e.layout))
     p.warnings.emplace_back("a trace does not show what dividing its model costs: the interval is a third either way");
+  if (const Bytes card = state.cluster.device_memory; p.memory.total() > card * tight_memory_share && card > Bytes(0))
+    p.warnings.push_back(tight_memory_text(p.memory.total(), card));
   return p;
 }
 
@@ -125,6 +128,10 @@ LayoutEvaluator::LayoutEvaluator(const Workload& workload, const Cluster& cluste
     : state_(std::make_unique<State>(workload, cluster, options)) {}
 LayoutEvaluator::~LayoutEvaluator() = default;
 LayoutEvaluator::LayoutEvaluator(LayoutEvaluator&&) noexcept = default;
+
+Bytes memory_cap_of(const LayoutOptions& options, const Cluster& cluster) {
+  return options.memory_cap > Bytes(0) ? options.memory_cap : std::max(Bytes(0), cluster.device_memory);
+}
 
 Answer<LayoutPrediction> LayoutEvaluator::predicted(const LayoutPlan& plan) { return predicted_by(*state_, plan); }
 

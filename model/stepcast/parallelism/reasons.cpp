@@ -52,6 +52,11 @@ std::string too_large_text(const Layout& l, const MemoryUse& m, Bytes cap, std::
   return text + "; " + hint_for_memory(l, m);
 }
 
+std::string tight_memory_text(Bytes used, Bytes card) {
+  return "memory is tight: " + whole_percent(used / card) + " of the " + text_of(card) +
+         " of a device; what an allocator, its libraries and the driver take beyond this count decides whether it runs";
+}
+
 std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
   const LayoutBreakdown& b = p.breakdown;
   const Layout& l = p.plan.layout;

@@ -12,6 +12,8 @@ namespace stepcast {
 
 /// "needs 93.1 GiB of 80 GiB on stage 0: activations 51 GiB, ...; recompute=full keeps fewer activations".
 [[nodiscard]] std::string too_large_text(const Layout&, const MemoryUse&, Bytes cap, std::uint32_t stage);
+/// "the memory is tight: 94 % of the 80 GiB of a device; ...".
+[[nodiscard]] std::string tight_memory_text(Bytes used, Bytes card);
 /// The largest part of the step that is not compute, with what could be done about it.
 [[nodiscard]] std::string bound_of(const LayoutPrediction&, const Cluster&);
 [[nodiscard]] std::vector<std::string> assumptions_of(const Workload&, const Layout&, const PlanSpec&,

@@ -64,11 +64,7 @@ LayoutTables::LayoutTables(const Workload& w, const Cluster& c, const LayoutOpti
   global_batch = o.global_batch > 0 ? o.global_batch : per_device * static_cast<double>(c.workers());
 }
 
-Bytes LayoutTables::memory_cap() const {
-  if (options.memory_cap > Bytes(0)) return options.memory_cap;
-  if (cluster.device_memory > Bytes(0)) return cluster.device_memory;
-  return Bytes(0);
-}
+Bytes LayoutTables::memory_cap() const { return memory_cap_of(options, cluster); }
 
 Answer<Layout> LayoutTables::resolved(const Layout& l) const {
   Answer<Layout> out = stepcast::resolved(l, cluster.workers(), global_batch);

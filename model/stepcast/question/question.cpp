@@ -191,6 +191,12 @@ LayoutOptions PreparedQuestion::layout_options() const {
   return options;
 }
 
+LayoutOptions PreparedQuestion::search_options() const {
+  LayoutOptions options = layout_options();
+  if (state_->question.memory_cap <= Bytes(0)) options.memory_cap *= planned_memory_share;
+  return options;
+}
+
 bool PreparedQuestion::divides(const Plan& plan) const {
   return plan.layout.has_value() || state_->question.global_batch > 0;
 }

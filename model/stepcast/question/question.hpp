@@ -79,6 +79,9 @@ class PreparedQuestion {
   [[nodiscard]] const Answer<Workload>& workload() const;
   /// Question::iterations.
   [[nodiscard]] double iterations() const;
+  /// Batch and memory of layouts that are searched: `layout_options()`, of a device's memory `planned_memory_share`
+  /// unless the question says how much.
+  [[nodiscard]] LayoutOptions search_options() const;
   /// Batch and memory of layouts.
   [[nodiscard]] LayoutOptions layout_options() const;
   /// True when the answer for the plan is that of a layout.

@@ -7,7 +7,9 @@ namespace stepcast {
 
 LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfCheck& check) {
   const LayoutOptions options = question.layout_options();
-  return {*question.workload(), question.cluster(), check, options.global_batch, options.memory_cap};
+  const Bytes searched = question.search_options().memory_cap;
+  return {*question.workload(), question.cluster(), check,
+          options.global_batch, options.memory_cap, searched < options.memory_cap ? searched : Bytes(0)};
 }
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
@@ -30,7 +32,7 @@ Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vect
   for (const PreparedQuestion& q : out.questions) {
     const Answer<Workload>& workload = q.workload();
     if (!workload) return Inapplicable{workload.reason()};
-    DeviceCount count{q.cluster(), q.layout_options()};
+    DeviceCount count{q.cluster(), q.search_options()};
     count.found = unit_frontier(*workload, count.cluster, count.options, gradients);
     out.counts.push_back(std::move(count));
   }

@@ -26,7 +26,8 @@ struct LayoutSubject {
   const Cluster& cluster;
   const SelfCheck& check;
   double global_batch = 0;
-  Bytes memory_cap;  ///< 0: none
+  Bytes memory_cap;        ///< 0: none
+  Bytes planned_memory{};  ///< up to which a search goes where nobody said how much; 0: `memory_cap`
 };
 
 struct LayoutReport {
@@ -55,8 +56,9 @@ struct LayoutSearchReport {
   LayoutSubject subject;
   const LayoutAdvice& advice;
   LayoutSearchOptions options;
-  std::string reason;     ///< why layouts were searched though nobody asked; may be empty
-  bool frontier = false;  ///< show it
+  std::string reason;       ///< why layouts were searched though nobody asked; may be empty
+  bool frontier = false;    ///< show it
+  std::string framework{};  ///< that has to run the layouts; empty: any
 };
 
 struct LayoutTimelineReport {

@@ -2,6 +2,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/search/layout_advice.hpp>
+#include <stepcast/search/preference.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -41,10 +42,6 @@ Cluster part_of(const Cluster& cluster, std::int64_t devices) {
   if (devices == cluster.workers()) return cluster;
   const Answer<Cluster> part = resized(cluster, devices);
   return part ? *part : cluster;
-}
-
-Bytes cap_of(const Cluster& cluster, const LayoutOptions& options) {
-  return options.memory_cap > Bytes(0) ? options.memory_cap : cluster.device_memory;
 }
 
 /// Exact strategies that PyTorch runs as it is.
@@ -92,6 +89,7 @@ void sort_by(Objective objective, std::vector<LayoutPrediction>& layouts) {
     const auto devices = static_cast<double>(p.devices);
     switch (objective) {
       case Objective::shortest_step:
+      case Objective::simplest:
         break;
       case Objective::least_memory:
         return std::tuple(memory, time, 0.0);
@@ -112,8 +110,8 @@ std::vector<LayoutPrediction> with_tuned_gradients(const Workload& workload, con
   for (std::size_t i = 0; i < std::min<std::size_t>(options.tuned_layouts, layouts.size()) && !left.over(); ++i) {
     const Cluster part = part_of(cluster, layouts[i].devices);
     LayoutEvaluator evaluator(workload, part, options.search.layout);
-    layouts[i] =
-        with_best_gradients(evaluator, part, layouts[i], cap_of(part, options.search.layout), options.tuning, left);
+    layouts[i] = with_best_gradients(evaluator, part, layouts[i], memory_cap_of(options.search.layout, part),
+                                     options.tuning, left);
   }
   sort_by(options.search.objective, layouts);
   return layouts;
@@ -125,6 +123,43 @@ LayoutSpace data_parallel_part(LayoutSpace space) {
   space.schedules.clear();
   space.schemes.clear();
   return space;
+}
+
+/// Puts first what is not to be told from the fastest, of these the one to run. Tuned layouts among `advice.best` are
+/// kept, since another strategy may be what makes them as fast.
+void put_equals_first(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                      const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
+  if (options.search.objective != Objective::shortest_step || advice.best.empty()) return;
+  advice.resolution = resolution_of(workload);
+  const LayoutPrediction fastest = advice.best.front();
+  LayoutSearchOptions search = options.search;
+  search.objective = Objective::simplest;
+  search.target_step = fastest.iteration * (1 + advice.resolution);
+  if (options.search.target_step > Seconds(0))
+    search.target_step = std::min(search.target_step, options.search.target_step);
+  search.time_budget = left.part(next_share);
+  search.frontier = false;
+  search.progress = nullptr;
+  const auto behind = std::partition_point(advice.best.begin(), advice.best.end(), [&](const LayoutPrediction& p) {
+    return p.iteration <= search.target_step;
+  });
+  std::vector<LayoutPrediction> equals(advice.best.begin(), behind), rest(behind, advice.best.end());
+  if (const Answer<LayoutSearchResult> simple = best_layouts(workload, cluster, space, search); simple && !left.over())
+    for (const LayoutPrediction& p : simple->best)
+      if (std::none_of(equals.begin(), equals.end(),
+                       [&](const LayoutPrediction& e) { return e.plan.layout == p.plan.layout; }))
+        equals.push_back(p);
+  const LayoutPreference preference(workload, cluster, space.framework);
+  const auto key = [&](const LayoutPrediction& p) {
+    return std::pair(preference.burden(p.plan, p.micro_batches),
+                     preference.after_burden(p.iteration, p.memory.total(), search.target_step));
+  };
+  std::stable_sort(equals.begin(), equals.end(),
+                   [&](const LayoutPrediction& a, const LayoutPrediction& b) { return key(a) < key(b); });
+  if (!(equals.front().plan.layout == fastest.plan.layout)) advice.fastest = fastest;
+  advice.equals = equals.size();
+  equals.insert(equals.end(), rest.begin(), rest.end());
+  advice.best = std::move(equals);
 }
 
 /// The best few layouts of a part of the space whose gradients any strategy can carry: ZeRO's stages fix how they
@@ -204,10 +239,11 @@ BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const 
                        .better = {},
                        .whole_space = options.search.time_budget == Seconds(0)};
   check.best = check.own;
+  const double resolved = std::max(indifference, resolution_of(workload));
   const auto consider = [&](const LayoutPlan& plan, Seconds time) {
     if (time >= check.best) return;
     check.best = time;
-    check.better = check.best < check.own * (1 - indifference) ? text_of(plan) : "";
+    check.better = check.best < check.own * (1 - resolved) ? text_of(plan) : "";
   };
   for (const LayoutPrediction& rival : best)
     consider(rival.plan, time_on(workload, scaled, rival, options.search.layout));
@@ -240,6 +276,8 @@ std::string_view words_of(Objective objective) {
   switch (objective) {
     case Objective::shortest_step:
       break;
+    case Objective::simplest:
+      return "simplest";
     case Objective::least_memory:
       return "least memory";
     case Objective::fewest_devices:
@@ -263,10 +301,13 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   if (advice.search.best.empty()) return advice;
   advice.best = tuned_best(workload, cluster, space, options, left, advice.search.best);
   if (allows_data_parallelism_alone(space)) merge_data_parallel(advice, options.search.objective);
-  advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
   const LayoutPrediction& before = advice.search.best.front();
-  if (text_of(before.plan) != text_of(advice.best.front().plan)) advice.untuned = before;
-  advice.settings = launch_settings(workload, advice.best.front());
+  const bool tuned = text_of(before.plan) != text_of(advice.best.front().plan);
+  put_equals_first(workload, cluster, space, options, left, advice);
+  advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
+  advice.equals = std::min(advice.equals, advice.best.size());
+  if (tuned && !advice.fastest) advice.untuned = before;
+  advice.settings = launch_settings(workload, advice.best.front(), space.framework);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && cluster.workers() > 1)

@@ -5,10 +5,12 @@
 // dimension and its options are then tuned over everything that is exact, and the order is made anew. Beside them
 // stands what data parallelism alone (with ZeRO and recomputation) would reach, whether the winner stays best on half
 // and on twice the network, and the settings of the frameworks. The search's time budget bounds all of this together:
-// seven tenths of it go to the first search, and what is not reached in the rest is left as it was searched. Invariant:
-// tuning never makes a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient
-// strategies in the proof of the search (where the exposed time of the winner is below half a per cent, no strategy
-// could change its place).
+// seven tenths of it go to the first search, and what is not reached in the rest is left as it was searched. Where the
+// shortest step is asked for, the layouts that the model cannot tell from the fastest are searched once more for the
+// one to run (preference.hpp): these `equals` stand first, the rest behind them by step. Invariant: tuning never makes
+// a layout slower; a strategy is only changed for more than half a per cent. Not modelled: gradient strategies in the
+// proof of the search (where the exposed time of the winner is below half a per cent, no strategy could change its
+// place).
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/tuning.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -38,7 +40,9 @@ struct BandwidthCheck {
 struct LayoutAdvice {
   LayoutSearchResult search;
   std::vector<LayoutPrediction> best;
-  std::optional<LayoutPrediction> untuned, data_parallel;
+  std::size_t equals = 0;
+  double resolution = 0;
+  std::optional<LayoutPrediction> fastest, untuned, data_parallel;
   std::string no_data_parallel;
   std::vector<BandwidthCheck> networks;
   std::vector<LaunchSettings> settings;
@@ -58,25 +62,31 @@ struct LayoutAdvice {
 namespace stepcast {
 
 template <>
-inline constexpr auto result_fields<BandwidthCheck> = std::tuple{
-    ResultField{"bandwidth_factor", &BandwidthCheck::factor, "the network is so many times as fast"},
-    ResultField{"iteration_s", &BandwidthCheck::own, "the winner's step there"},
-    ResultField{"best_iteration_s", &BandwidthCheck::best, "that of the best layout there"},
-    ResultField{"better", &BandwidthCheck::better,
-                "the layout that is more than half a per cent faster there; empty: the winner holds", ShownAs::known},
-    ResultField{"whole_space", &BandwidthCheck::whole_space,
-                "searched again; else only the best layouts were compared"}};
+inline constexpr auto result_fields<BandwidthCheck> =
+    std::tuple{ResultField{"bandwidth_factor", &BandwidthCheck::factor, "the network is so many times as fast"},
+               ResultField{"iteration_s", &BandwidthCheck::own, "the winner's step there"},
+               ResultField{"best_iteration_s", &BandwidthCheck::best, "that of the best layout there"},
+               ResultField{"better", &BandwidthCheck::better,
+                           "the layout that is faster there by more than the answer resolves; empty: the winner holds",
+                           ShownAs::known},
+               ResultField{"whole_space", &BandwidthCheck::whole_space,
+                           "searched again; else only the best layouts were compared"}};
 
 template <>
-inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
-    ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
-    ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
-    ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; }, "of step time and memory",
-                ShownAs::json_only},
-    ResultField{"best", &LayoutAdvice::best, "with tuned gradients, best first; as many as the search returned"},
-    ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
-    ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
-    ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
-    ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
+inline constexpr auto result_fields<LayoutAdvice> =
+    std::tuple{ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
+               ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
+               ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; },
+                           "of step time and memory", ShownAs::json_only},
+               ResultField{"best", &LayoutAdvice::best,
+                           "with tuned gradients, equals first, then by step; as many as the search returned"},
+               ResultField{"equals", &LayoutAdvice::equals,
+                           "so many of `best`, from the first on, are not to be told from the fastest"},
+               ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
+               ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
+               ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
+               ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
+               ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
+               ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
 
 }  // namespace stepcast

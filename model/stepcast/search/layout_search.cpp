@@ -6,6 +6,8 @@
 #include <stepcast/search/incumbents.hpp>
 #include <stepcast/search/layout_search.hpp>
 #include <stepcast/search/nodes.hpp>
+#include <stepcast/search/preference.hpp>
+#include <stepcast/search/space_text.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -42,9 +44,12 @@ class Scale {
         return {n, t, order};
       case Objective::cheapest:
         return {price_ / 3600 * n * t, m, order};
+      case Objective::simplest:
+        break;  // scored by its caller
     }
     return {};
   }
+  [[nodiscard]] bool by_burden() const { return objective_ == Objective::simplest; }
   [[nodiscard]] bool by_parts() const {
     return objective_ == Objective::fewest_devices || objective_ == Objective::cheapest;
   }
@@ -67,9 +72,14 @@ class LayoutSearch {
  public:
   LayoutSearch(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                const LayoutSearchOptions& options)
-      : workload_(workload), options_(options), scale_(options), found_(options.best) {
+      : workload_(workload),
+        space_(space),
+        options_(options),
+        scale_(options),
+        preference_(workload, cluster, space.framework),
+        found_(options.best) {
     options_.layout.global_batch = global_batch_of(workload, cluster, options.layout);
-    cap_ = options.layout.memory_cap > Bytes(0) ? options.layout.memory_cap : cluster.device_memory;
+    cap_ = memory_cap_of(options.layout, cluster);
     if (cap_ <= Bytes(0)) cap_ = Bytes(infinite);
     for (const std::int64_t n : scale_.by_parts() ? sizes_of_parts(cluster) : std::vector{cluster.workers()}) {
       Answer<Cluster> part = n == cluster.workers() ? Answer<Cluster>(cluster) : resized(cluster, n);
@@ -100,6 +110,8 @@ class LayoutSearch {
   void expand_families(Tools&, const SearchNode&, SearchOutcome&) const;
   void expand_family(Tools&, const SearchNode&, SearchOutcome&) const;
   void evaluate(Tools&, const SearchNode&, SearchOutcome&) const;
+  [[nodiscard]] double burden_of(const SearchNode&, Seconds iteration) const;
+  [[nodiscard]] LayoutScore score_of(const SearchNode&, const LayoutBound&, std::uint64_t order) const;
   [[nodiscard]] SearchNode node(SearchNode::Kind, const LayoutBound&, std::uint32_t part, std::uint32_t family,
                                 std::uint32_t switches) const;
 
@@ -113,8 +125,10 @@ class LayoutSearch {
   [[nodiscard]] LayoutPlan plan_of(const LayoutCandidate&) const;
 
   const Workload& workload_;
+  const LayoutSpace& space_;
   LayoutSearchOptions options_;
   Scale scale_;
+  LayoutPreference preference_;
   Bytes cap_;
   std::vector<Part> parts_;
   std::vector<std::vector<std::unique_ptr<Tools>>> tools_;  // by worker and part
@@ -132,6 +146,22 @@ LayoutSearch::Tools& LayoutSearch::tools(unsigned worker, std::uint32_t part) {
   return *slot;
 }
 
+// What the objective `simplest` goes by. Of a layout that takes too long it is not asked, since that is dear.
+double LayoutSearch::burden_of(const SearchNode& n, Seconds iteration) const {
+  if (n.kind == SearchNode::Kind::families) return 0;
+  const LayoutFamilies& families = *parts_[n.part].families;
+  const LayoutFamily& f = families.families()[n.family];
+  if (n.kind == SearchNode::Kind::family || iteration > options_.target_step) return preference_.least_burden(f);
+  const LayoutSwitches& s = families.switches(f)[n.switches];
+  return preference_.burden({layout_of(f, s), families.gradients()[s.gradients]}, f.micro_batches);
+}
+
+LayoutScore LayoutSearch::score_of(const SearchNode& n, const LayoutBound& least, std::uint64_t order) const {
+  if (!scale_.by_burden()) return scale_.score(least.iteration, least.memory, parts_[n.part].cluster.workers(), order);
+  return {burden_of(n, least.iteration), preference_.after_burden(least.iteration, least.memory, options_.target_step),
+          order};
+}
+
 SearchNode LayoutSearch::node(SearchNode::Kind kind, const LayoutBound& least, std::uint32_t part, std::uint32_t family,
                               std::uint32_t switches) const {
   const Part& p = parts_[part];
@@ -143,7 +173,7 @@ SearchNode LayoutSearch::node(SearchNode::Kind kind, const LayoutBound& least, s
     const std::size_t end = family + families_of_a_node;
     n.layouts = (end < families.size() ? families[end].first : p.families->size()) - f.first;
   }
-  n.bound = scale_.score(least.iteration, least.memory, p.cluster.workers(), p.first + f.first + switches);
+  n.bound = score_of(n, least, p.first + f.first + switches);
   return n;
 }
 
@@ -167,6 +197,14 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
   const LayoutFamily& family = families.families()[n.family];
   const std::vector<LayoutSwitches>& switches = families.switches(family);
   for (std::uint32_t s = 0; s < switches.size(); ++s) {
+    if (!space_.framework.empty()) {
+      const LayoutPlan plan{layout_of(family, switches[s]), families.gradients()[switches[s].gradients]};
+      if (std::string why = preference_.why_not(plan, family.micro_batches); !why.empty()) {
+        ++outcome.unsuitable;
+        if (outcome.reason.empty()) outcome.reason = std::move(why);
+        continue;
+      }
+    }
     SearchNode member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
     if (!left_out(member)) {
       const Answer<LayoutBound> least = tools.bounds.with_gradients(family, switches[s]);
@@ -194,7 +232,7 @@ void LayoutSearch::evaluate(Tools& tools, const SearchNode& n, SearchOutcome& ou
     return;
   }
   const Bytes memory = e->memory.total();
-  const LayoutScore score = scale_.score(e->iteration, memory, parts_[n.part].cluster.workers(), n.bound.order);
+  const LayoutScore score = score_of(n, {e->iteration, memory}, n.bound.order);
   outcome.evaluated = LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches};
 }
 
@@ -331,6 +369,10 @@ void LayoutSearch::finish() {
                             static_cast<double>(parts_[c.part].cluster.workers()) * c.iteration.value();
   }
   if (result_.best.empty()) result_.nothing = reason_;
+  std::vector<const LayoutFamilies*> families;
+  for (const Part& part : parts_) families.push_back(part.families.get());
+  result_.space = space_text(space_, families);
+  result_.not_tried = not_tried(space_, families, workload_, parts_.back().cluster, options_.layout.global_batch);
 }
 
 // Why there is no layout: what the smallest one takes, or how long the fastest.
@@ -357,7 +399,7 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
   LayoutSearch smallest(workload, cluster, space, other);
   const LayoutSearchResult r = smallest.run();
   if (r.best.empty()) return "no layout works: " + r.nothing;
-  const Bytes cap = options.layout.memory_cap > Bytes(0) ? options.layout.memory_cap : cluster.device_memory;
+  const Bytes cap = memory_cap_of(options.layout, cluster);
   return "no layout fits in " + text_of(cap) + " of device memory: the smallest, " + text_of(r.best.front().plan) +
          ", takes " + text_of(r.best.front().memory.total());
 }

@@ -16,8 +16,8 @@
 // in the order of the space. The frontier of time and memory is what was found on the way, attained but perhaps beaten
 // by a layout left out; with the option `frontier` a branch is left out only if one layout found is as good in both, so
 // that it is the frontier of the whole space. Invariant: evaluated + bounded + too large + unsuitable + open = total.
-// Not modelled: layouts outside the space; the options of the gradient plan, which are tuned for the winners
-// afterwards.
+// Not modelled: layouts outside the space, which the result names (`not_tried`); the options of the gradient plan,
+// which are tuned for the winners afterwards.
 #include <stepcast/parallelism/layout_prediction.hpp>
 
 #include <cstdint>
@@ -37,6 +37,7 @@ struct LayoutSpace {
   std::vector<int> sequence_parallel, overlap_gradients, overlap_pipeline;  ///< 0, 1; empty: both
   std::vector<PlanSpec> gradients;                                          ///< empty: ddp
   std::int64_t most_tensor = 0;                                             ///< 0: devices of a machine
+  std::string framework{};  ///< that has to run them (launch_frameworks()); empty: whether one does is not asked
 };
 
 enum class Objective : std::uint8_t {
@@ -44,6 +45,7 @@ enum class Objective : std::uint8_t {
   least_memory,    ///< the least memory of a step no longer than `target_step`
   fewest_devices,  ///< the same; searches parts of the cluster
   cheapest,        ///< price x devices x step time, over parts of the cluster
+  simplest,        ///< the least burden (preference.hpp), then the least memory, of a step no longer than `target_step`
 };
 
 struct LayoutSearchOptions {
@@ -75,6 +77,8 @@ struct LayoutSearchResult {
   double gap = 0;
   std::string nothing;
   double cost_per_step = 0;
+  std::string space;
+  std::vector<std::string> not_tried;
 };
 
 /// Inapplicable when the space is empty.
@@ -105,6 +109,8 @@ inline constexpr auto result_fields<LayoutSearchResult> = std::tuple{
     ResultField{"gap", &LayoutSearchResult::gap, "(best - least open bound) / best; 1 while nothing was found"},
     ResultField{"nothing", &LayoutSearchResult::nothing, "why `best` is empty, with the least memory seen",
                 ShownAs::known},
+    ResultField{"space", &LayoutSearchResult::space, "what was tried in each dimension"},
+    ResultField{"not_tried", &LayoutSearchResult::not_tried, "what the space leaves out, and why"},
     ResultField{"cost_per_step", &LayoutSearchResult::cost_per_step, "of the best, in the price's currency",
                 ShownAs::aside}};
 

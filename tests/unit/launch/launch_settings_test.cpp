@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 
@@ -66,7 +67,7 @@ TEST_CASE("launch settings: each framework either has a text or a reason") {
           l.zero = zero;
           l.context = context;
           const auto all = launch_settings(workload("gpt:hidden=1024,layers=24,heads=16,seq=1024"), prediction(l, 8));
-          CHECK(all.size() == 6);
+          CHECK(all.size() == 7);
           for (const LaunchSettings& s : all) {
             CAPTURE(s.framework);
             CHECK(s.text.empty() != s.cannot.empty());
@@ -111,7 +112,12 @@ TEST_CASE("launch settings: Megatron-LM's schedule, recomputation and state") {
   CHECK(contains(other, "--recompute-granularity selective"));
   CHECK(contains(settings("Megatron-LM", prediction(l, 6)).cannot, "multiples"));
   l.chunks = 5;
-  CHECK(contains(settings("Megatron-LM", prediction(l, 8)).cannot, "24 do not divide by 20"));
+  // 24 blocks, embedding and head over 20 parts of the model.
+  LayoutPrediction uneven = prediction(l, 8);
+  uneven.stage_units.assign(20, 1);
+  for (std::size_t s = 4; s < 10; ++s) uneven.stage_units[s] = 2;
+  CHECK(contains(settings("Megatron-LM", uneven).text, "--pipeline-model-parallel-layout \"E|(t|)*3(t*2|)*6(t|)*9L\""));
+  CHECK(argument(settings("Megatron-LM", uneven).text, "num-layers-per-virtual-pipeline-stage") == -1);
   l.chunks = 1;
   l.schedule = pipeline_schedule("zb_h1");
   if (l.schedule != nullptr) CHECK(contains(settings("Megatron-LM", prediction(l, 8)).cannot, "zb_h1"));
@@ -179,7 +185,13 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
         // 25 MiB of gradients in half precision.
         CHECK(config["zero_optimization"]["reduce_bucket_size"] == 25 * 1024 * 1024 / 2);
       }
-  CHECK_FALSE(settings("DeepSpeed", prediction(layout(2, 4, 1), 1)).cannot.empty());
+  // AutoTP: the data-parallel identity is that of the replicas.
+  Layout divided = layout(2, 4, 1);
+  const nlohmann::json tensor = nlohmann::json::parse(settings("DeepSpeed", prediction(divided, 1)).text);
+  CHECK(tensor["tensor_parallel"]["autotp_size"] == 2);
+  CHECK(tensor["train_batch_size"] == 2 * 4);
+  divided.sequence_parallel = true;
+  CHECK_FALSE(settings("DeepSpeed", prediction(divided, 1)).cannot.empty());
 }
 
 TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, nothing else") {
@@ -189,17 +201,58 @@ TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, n
   CHECK(contains(settings("Horovod", prediction(l, 4)).text, "backward_passes_per_step=4"));
   CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).cannot, "zero=0"));
   l.zero = 3;
-  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "FULL_SHARD"));
-  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "BACKWARD_PRE"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "reshard_after_forward=True"));
+  CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "prefetch"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1)).text, "fsdp_reshard_after_forward always"));
   CHECK_FALSE(settings("PyTorch DDP", prediction(l, 1)).cannot.empty());
   CHECK_FALSE(settings("Horovod", prediction(l, 1)).cannot.empty());
   l.units_in_flight = 1;
-  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "backward_prefetch=None"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).cannot, "in_flight=2"));
+  l.units_in_flight = 3;
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text,
+                 "set_modules_to_forward_prefetch(blocks[i + 1:i + 1 + 2])"));
   l.zero = 2;
-  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "SHARD_GRAD_OP"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "reshard_after_forward=False"));
   l.zero = 1;
   CHECK(contains(settings("PyTorch DDP", prediction(l, 1)).text, "ZeroRedundancyOptimizer"));
   const LaunchSettings staged = settings("PyTorch pipelining", prediction(layout(1, 2, 4), 16));
   CHECK(contains(staged.text, "Schedule1F1B(stage, n_microbatches=16"));
   CHECK_FALSE(settings("PyTorch DDP", prediction(layout(1, 2, 4), 16)).cannot.empty());
+}
+
+TEST_CASE("launch settings: the precision that was predicted is set") {
+  const std::string bf16 = "llama:hidden=1024,layers=24,heads=16,seq=1024", half = bf16 + ",gradients=bf16";
+  Layout l = layout(1, 8, 1);
+  const std::string ddp = settings("PyTorch DDP", prediction(l, 1), bf16).text;
+  CHECK(contains(ddp, "torch.autocast(\"cuda\", dtype=torch.bfloat16)"));
+  CHECK_FALSE(contains(ddp, "compress_hook"));
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 4), half).text, "bf16_compress_hook"));
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 4), bf16 + ",dtype=f16").text, "scaler.scale(loss / 4)"));
+  CHECK_FALSE(contains(settings("PyTorch DDP", prediction(l, 4), bf16 + ",dtype=f32").text, "autocast"));
+  CHECK(contains(settings("Megatron-LM", prediction(l, 1), half).text, "--grad-reduce-in-bf16"));
+  CHECK_FALSE(contains(settings("Megatron-LM", prediction(l, 1), bf16).text, "--grad-reduce-in-bf16"));
+  l.zero = 3;
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1), bf16).text,
+                 "MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)"));
+  CHECK(contains(settings("PyTorch FSDP", prediction(l, 1), half).text, "reduce_dtype=torch.bfloat16"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1), half).text, "mixed_precision_reduce bfloat16"));
+  const nlohmann::json one = nlohmann::json::parse(settings("DeepSpeed", prediction(l, 1), bf16).text);
+  CHECK(one["data_types"]["grad_accum_dtype"] == "fp32");
+  CHECK(one["communication_data_type"] == "fp32");
+  const nlohmann::json other = nlohmann::json::parse(settings("DeepSpeed", prediction(l, 1), half).text);
+  CHECK(other["communication_data_type"] == "bf16");
+}
+
+TEST_CASE("launch settings: a framework that is asked for answers alone, and says why it cannot as its settings do") {
+  Layout l = layout(2, 4, 1);
+  const Workload w = workload("llama:hidden=1024,layers=24,heads=16,seq=1024");
+  const LayoutPrediction p = prediction(l, 4);
+  CHECK(launch_settings(w, p, "pytorch").size() == 3);
+  for (const std::string& framework : launch_frameworks()) {
+    const std::vector<LaunchSettings> all = launch_settings(w, p, framework);
+    REQUIRE_FALSE(all.empty());
+    const bool runs = std::any_of(all.begin(), all.end(), [](const LaunchSettings& s) { return s.cannot.empty(); });
+    CHECK(why_not_launched(w, p.plan, p.micro_batches, framework).empty() == runs);
+  }
+  CHECK(why_not_launched(w, p.plan, p.micro_batches).empty());  // Megatron-LM does
 }

@@ -2,9 +2,11 @@
 // bounds against predictions; messages of spaces in which nothing is left.
 #include "helpers/random_layouts.hpp"
 
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/search/bounds.hpp>
 #include <stepcast/search/families.hpp>
 #include <stepcast/search/layout_search.hpp>
+#include <stepcast/search/preference.hpp>
 
 #include <doctest/doctest.h>
 
@@ -237,6 +239,74 @@ TEST_CASE("least memory under a target, fewest devices and the cheapest part of 
     CHECK(cheapest->cost_per_step == doctest::Approx(2.5 / 3600 * static_cast<double>(cheapest->best[0].devices) *
                                                      cheapest->best[0].iteration.value()));
   }
+}
+
+TEST_CASE("of layouts that take no longer than a target the simplest is that of looking at every one") {
+  Draw draw(28);
+  std::size_t others = 0;
+  for (int i = 0; i < 40; ++i) {
+    Question q = random_question(draw);
+    const std::vector<Known> all = everything(q);
+    if (all.empty()) continue;
+    CAPTURE(i);
+    const auto fastest = std::min_element(all.begin(), all.end(),
+                                          [](const Known& a, const Known& b) { return a.iteration < b.iteration; });
+    q.options.objective = Objective::simplest;
+    q.options.target_step = fastest->iteration * 1.1;
+    const LayoutPreference preference(q.workload, q.cluster, q.space.framework);
+    const auto key = [&](const Known& k) {
+      const Answer<Layout> layout = resolved(k.plan.layout, q.cluster.workers(), q.options.layout.global_batch);
+      const std::int64_t micro_batches = stepcast::micro_batches(*layout, q.options.layout.global_batch);
+      return std::make_tuple(preference.burden({*layout, k.plan.gradients}, micro_batches),
+                             preference.after_burden(k.iteration, k.memory, q.options.target_step), k.order);
+    };
+    const auto found = best_layouts(q.workload, q.cluster, q.space, q.options);
+    check_best(*found, best_of(all, q.options, key));
+    check_counts(*found);
+    others += found->best.front().iteration > fastest->iteration ? 1 : 0;
+  }
+  CHECK(others > 5);  // it is not just the fastest
+}
+
+TEST_CASE("a framework that has to run them leaves out what it does not, and nothing else") {
+  Draw draw(29);
+  const Workload workload =
+      workload_of(model_shape_of("gpt:hidden=512,layers=12,heads=8,seq=512"), random_device(draw));
+  const Cluster cluster = cluster_of_flags(16, 8, "100GbE");
+  LayoutSearchOptions options;
+  options.layout.global_batch = 64;
+  options.best = 1;
+  for (const std::string& framework : launch_frameworks()) {
+    CAPTURE(framework);
+    LayoutSpace space;
+    space.framework = framework;
+    Question q{workload, cluster, space, options};
+    std::vector<Known> runs = everything(q);
+    std::erase_if(runs, [&](const Known& k) {
+      const std::int64_t count = stepcast::micro_batches(k.plan.layout, options.layout.global_batch);
+      return !why_not_launched(workload, k.plan, count, framework).empty();
+    });
+    const auto found = best_layouts(workload, cluster, space, options);
+    check_best(*found, best_of(runs, options, [](const Known& k) { return std::tie(k.iteration, k.memory, k.order); }));
+    check_counts(*found);
+    CHECK(found->space.ends_with("that " + framework + " runs"));
+  }
+}
+
+TEST_CASE("what a search did not try is named, a dimension that divisibility empties among it") {
+  Draw draw(30);
+  const Workload workload =
+      workload_of(model_shape_of("gpt:hidden=512,layers=12,heads=8,seq=512"), random_device(draw));
+  const Cluster cluster = cluster_of_flags(24, 8, "100GbE");
+  LayoutSearchOptions options;
+  options.layout.global_batch = 100;
+  const auto found = best_layouts(workload, cluster, {}, options);
+  REQUIRE(found);
+  // 24 devices have data degrees 1, 2, 3, 4, 6, 8, 12, 24; 1, 2 and 4 divide 100.
+  CHECK(found->not_tried.front() == "5 of 8 data degrees (3, 6, 8, 12, 24), by which a batch of 100 does not divide");
+  CHECK(found->space.find("dp 1 to 4") != std::string::npos);
+  options.layout.global_batch = 96;
+  CHECK_FALSE(best_layouts(workload, cluster, {}, options)->not_tried.front().starts_with("5 of 8"));
 }
 
 TEST_CASE("bounds are never above what they bound") {

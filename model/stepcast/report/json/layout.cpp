@@ -77,6 +77,7 @@ void add_subject(Json& json, const LayoutSubject& subject) {
 std::string_view key_of(Objective objective) {
   switch (objective) {
     case Objective::shortest_step:
+    case Objective::simplest:
       break;
     case Objective::least_memory:
       return "memory";

@@ -195,8 +195,9 @@ void write_layout_facts(std::ostream& out, const LayoutSubject& subject, const L
   if (p.run) write_run(out, *p.run);
   write_labelled(out, "bound", p.bound);
   if (p.input) write_input(out, *p.input);
+  const Bytes card = subject.planned_memory > Bytes(0) ? subject.cluster.device_memory : subject.memory_cap;
   write_labelled(out, "memory",
-                 memory_text(p.memory.total(), subject.memory_cap) + " a device" +
+                 memory_text(p.memory.total(), card) + " a device" +
                      (subject.memory_cap > Bytes(0) ? "" : "; how much it has is not known (--device-memory)"));
 }
 

@@ -19,7 +19,7 @@ std::string search_text(const LayoutSearchResult& search) {
                        grouped_digits(search.unsuitable) + " unsuitable";
   const std::string total = grouped_digits(search.total) + " layouts (";
   if (search.proved && search.best.empty()) return "none of " + total + counts + ")";
-  if (search.proved) return "proved best of " + total + counts + ")";
+  if (search.proved) return "best of " + total + counts + ")";
   counts += ", " + grouped_digits(search.open) + " open";
   if (search.best.empty()) return "stopped early: none found yet of " + total + counts + ")";
   return "stopped early: the best of all may be up to " + percent(search.gap) + " shorter; " + total + counts + ")";
@@ -35,6 +35,23 @@ std::string objective_text(const LayoutSearchReport& report, const LayoutPredict
             fixed(cost_of(best, options.price_per_device_hour), 4) + " a step on " + counted(best.devices, "device");
   if (options.target_step > Seconds(0)) text += ", with a step of at most " + text_of(options.target_step);
   return text;
+}
+
+/// What the search tried, and what it did not.
+void write_space(std::ostream& out, const LayoutSearchReport& report) {
+  const LayoutSearchResult& search = report.advice.search;
+  write_labelled(out, "search", search_text(search) + " of " + search.space);
+  if (!search.not_tried.empty()) {
+    std::string text;
+    for (const std::string& one : search.not_tried) text += (text.empty() ? "" : "; ") + one;
+    write_labelled(out, "not tried", text);
+  }
+  if (report.subject.planned_memory > Bytes(0))
+    write_labelled(
+        out, "memory cap",
+        text_of(report.subject.planned_memory) + ", " + whole_percent(planned_memory_share) +
+            " of a device: the allocator's gaps, the libraries' buffers and the driver's context differ from "
+            "job to job; --memory 100% leaves no room for them");
 }
 
 bool only_data_parallel(const LayoutPrediction& p) {
@@ -69,7 +86,13 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   write_layout_facts(out, report.subject, best, "best plan");
   if (report.options.objective != Objective::shortest_step || report.options.price_per_device_hour > 0)
     write_labelled(out, "objective", objective_text(report, best));
-  write_labelled(out, "search", search_text(advice.search));
+  if (advice.fastest)
+    write_labelled(out, "fastest",
+                   text_of(advice.fastest->plan) + ", " + text_of(advice.fastest->iteration) + " and " +
+                       text_of(advice.fastest->memory.total()) + ": " +
+                       percent(best.iteration / advice.fastest->iteration - 1) +
+                       " shorter, which this answer does not resolve (" + percent(advice.resolution) + ")");
+  write_space(out, report);
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
   if (advice.untuned)
     write_labelled(out, "gradients",
@@ -104,7 +127,10 @@ void write_best(std::ostream& out, const LayoutSearchReport& report) {
   const Objective objective = report.options.objective;
   const bool devices = objective == Objective::fewest_devices || objective == Objective::cheapest;
   const double price = report.options.price_per_device_hour;
+  std::size_t equals = 0;
   const std::vector<const LayoutPrediction*> layouts = shown_layouts(report.advice.best);
+  for (const LayoutPrediction* p : layouts)
+    if (p < report.advice.best.data() + report.advice.equals) ++equals;
   const bool utilization = layouts.front()->model_flops_utilization > 0;
   std::vector<TextTable::Column> columns = {{"#", Align::right},
                                             {"layout", Align::flexible},
@@ -126,6 +152,8 @@ void write_best(std::ostream& out, const LayoutSearchReport& report) {
   }
   out << '\n';
   table.write(out);
+  write_equals(out, equals, percent(report.advice.resolution) + " of the step",
+               "What a framework runs, then the simplest, then the one with most memory free,");
 }
 
 bool any_framework_runs(const std::vector<LaunchSettings>& all) {
@@ -139,7 +167,7 @@ void write_best_settings(std::ostream& out, const LayoutSearchReport& report) {
   out << '\n';
   if (any_framework_runs(advice.settings)) return write_launch_settings(out, advice.settings);
   for (const LayoutPrediction& p : advice.best) {
-    const std::vector<LaunchSettings> settings = launch_settings(report.subject.workload, p);
+    const std::vector<LaunchSettings> settings = launch_settings(report.subject.workload, p, report.framework);
     if (!any_framework_runs(settings)) continue;
     write_labelled(out, "settings",
                    "no framework runs the best layout; the next that one does is " + text_of(p.plan) + ", " +
@@ -167,7 +195,7 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
   if (!report.reason.empty()) write_labelled(out, "layouts", report.reason), out << '\n';
   if (!any) {
     write_labelled(out, "no layout", advice.search.nothing);
-    write_labelled(out, "search", search_text(advice.search));
+    write_space(out, report);
   } else {
     write_advice(out, report);
     write_best(out, report);

@@ -54,6 +54,9 @@ void write_ranks(std::ostream&, const std::vector<TracedRank>&, std::string_view
 void write_heading(std::ostream&, const Profile&, const Cluster&, const SelfCheck&);
 /// The first few of what is assumed, and how many more there are.
 void write_assumed(std::ostream&, const std::vector<std::string>& assumed, std::string_view where_all);
+/// "Plans 1 to 3 differ by less than ...: this answer cannot tell them apart. ... stands first.", of what a ranking
+/// calls equals; nothing for fewer than two.
+void write_equals(std::ostream&, std::size_t count, std::string_view by, std::string_view first);
 /// Lines to paste, set off from the margin.
 void write_settings(std::ostream&, std::string_view settings);
 

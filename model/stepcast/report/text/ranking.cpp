@@ -76,12 +76,8 @@ void write_elsewhere(std::ostream& out, const std::vector<RankedPlan>& plans) {
 /// Plans that no answer from this trace can tell apart.
 void write_equals(std::ostream& out, const std::vector<RankedPlan>& plans) {
   const auto equal = [](const RankedPlan& p) { return p.is_at_hand() && p.as_good_as_any; };
-  const auto count = std::ranges::count_if(plans, equal);
-  if (count < 2) return;
-  out << '\n'
-      << "Plans 1 to " << count
-      << " differ by less than the error of their difference (80 %): this\nanswer cannot tell them apart. What is in "
-         "use, then the simplest, stands first.\n";
+  stepcast::write_equals(out, static_cast<std::size_t>(std::ranges::count_if(plans, equal)),
+                         "the error of their difference (80 %)", "What is in use, then the simplest,");
 }
 
 bool uses_servers(const RankedPlan& plan) { return needs_servers(plan.prediction.plan); }

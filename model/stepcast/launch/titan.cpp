@@ -1,0 +1,84 @@
+// torchtitan: degrees, schedule, recomputation and precision as arguments of its configuration.
+#include <stepcast/launch/frameworks.hpp>
+
+#include <string>
+
+namespace stepcast {
+namespace {
+
+/// Units of a stage where embedding and head count as a block each, as torchtitan counts them.
+std::int64_t blocks_of_a_stage(const LaunchInput& in) {
+  const std::int64_t stages = in.layout.pipeline * in.layout.chunks;
+  return (in.blocks() + 2 + stages - 1) / stages;
+}
+
+class TitanArguments {
+ public:
+  void option(const std::string& name, const std::string& value) { text_ += " \\\n--" + name + " " + value; }
+  void option(const std::string& name, std::int64_t value) { option(name, std::to_string(value)); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void add_parallelism(const LaunchInput& in, TitanArguments& out) {
+  const Layout& l = in.layout;
+  const std::string p = "parallelism.";
+  out.option(p + "data_parallel_replicate_degree", l.zero == 0 ? l.data : 1);
+  out.option(p + "data_parallel_shard_degree", l.zero == 0 ? 1 : l.data);
+  if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
+  if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
+  if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
+  if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
+  if (l.pipeline == 1) return;
+  out.option(p + "pipeline_parallel_degree", l.pipeline);
+  out.option(p + "pipeline_parallel_schedule", in.schedule() == "gpipe"  ? "GPipe"
+                                               : in.schedule() == "1f1b" ? "1F1B"
+                                                                         : "Interleaved1F1B");
+  out.option(p + "pipeline_parallel_microbatch_size", l.micro_batch);
+  out.option(p + "pipeline_parallel_layers_per_stage", blocks_of_a_stage(in));
+}
+
+}  // namespace
+
+std::string why_not_titan(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  if (std::string why = units_differ(l); !why.empty()) return why;
+  if (in.workload.shape ? in.workload.shape->heads == 0 || in.workload.shape->name.starts_with("bert")
+                        : in.workload.hidden == 0)
+    return "it trains decoders";
+  if (in.workload.shape && in.workload.dtype == DataType::f16) return "it trains in bfloat16 or float32";
+  if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
+  if (l.tensor > 1 && !l.sequence_parallel) return "its tensor parallelism divides the sequence, too (sp=on)";
+  if (l.zero == 1) return "it has no mode that divides the optimizer state alone";
+  if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)
+    return "its replicas without sharding (zero=0) go with no other dimension";
+  if (in.schedule() != "gpipe" && in.schedule() != "1f1b" && in.schedule() != "interleaved")
+    return "it has no schedule " + std::string(in.schedule());
+  if (in.schedule() == "interleaved" && l.chunks > 1 && !torch_interleaves(in))
+    return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  if (l.recomputation == Recomputation::selective)
+    return "its selective recomputation keeps what this one does again, the core of attention";
+  if (!own_way_of(in, "torchtitan").empty())
+    return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
+  return {};
+}
+
+std::string titan_text(const LaunchInput& in) {
+  const Layout& l = in.layout;
+  TitanArguments out;
+  add_parallelism(in, out);
+  out.option("training.local_batch_size", l.pipeline > 1 ? l.micro_batch * in.micro_batches : l.micro_batch);
+  out.option("training.global_batch_size", in.global_batch());
+  if (in.workload.sequence > 0) out.option("training.seq_len", std::int64_t(in.workload.sequence));
+  if (in.workload.shape && in.workload.dtype == DataType::bf16) {
+    out.option("training.mixed_precision_param", "bfloat16");
+    out.option("training.mixed_precision_reduce", in.workload.bytes_of_gradient > 2 ? "float32" : "bfloat16");
+  }
+  out.option("activation_checkpoint.mode", l.recomputation == Recomputation::full ? "full" : "none");
+  return "# torchtitan 0.2 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
+         "./run_train.sh" + out.text();
+}
+
+}  // namespace stepcast

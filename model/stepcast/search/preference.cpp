@@ -1,0 +1,66 @@
+// Burdens are weighted so that what comes first in the header outweighs all that follows.
+#include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/search/preference.hpp>
+
+#include <algorithm>
+
+namespace stepcast {
+namespace {
+
+constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10;
+constexpr double tokens_of_context_parallelism = 16384;
+constexpr double small_share = 0.25, enough_share = 0.6;
+
+}  // namespace
+
+double resolution_of(const Workload& workload) {
+  // Errors of compute are those of both layouts; a quarter of them is taken to be of one alone.
+  constexpr double least = 0.02, most = 0.03, not_shared = 0.25;
+  if (workload.relative_error <= 0) return most;
+  return std::clamp(not_shared * workload.relative_error, least, most);
+}
+
+LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& cluster, std::string_view framework)
+    : workload_(workload), framework_(framework) {
+  const Bytes whole(workload.parameters() * (workload.bytes_of_weight + workload.bytes_of_gradient));
+  small_ = cluster.device_memory > Bytes(0) && whole < small_share * cluster.device_memory;
+  enough_ = enough_share * std::max(Bytes(0), cluster.device_memory);
+}
+
+double LayoutPreference::of_dimensions(const Layout& l) const {
+  double burden = 0;
+  if (l.context > 1 && workload_.sequence < tokens_of_context_parallelism) burden += unusual;
+  for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
+    if (degree > 1) burden += dimension;
+  if (l.chunks > 1) burden += 1;
+  return burden;
+}
+
+double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batches) const {
+  const Layout& l = plan.layout;
+  double burden = of_dimensions(l);
+  if (small_ && l.zero == 3) burden += unusual;
+  // A large model's optimizer is divided by default everywhere.
+  if (l.zero > (small_ ? 0 : 1)) burden += l.zero == 3 ? 2 : 1;
+  if (!l.overlap_gradients || !l.overlap_pipeline) burden += unusual;
+  if (plan.gradients.strategy != nullptr && plan.gradients.strategy->name != "ddp") burden += 1;
+  if (!why_not(plan, micro_batches).empty()) burden += runs_nowhere;
+  return burden;
+}
+
+double LayoutPreference::least_burden(const LayoutFamily& family) const {
+  Layout l;
+  l.tensor = family.tensor, l.context = family.context, l.pipeline = family.pipeline;
+  l.expert = family.expert, l.chunks = family.chunks;
+  return of_dimensions(l);
+}
+
+double LayoutPreference::after_burden(Seconds iteration, Bytes memory, Seconds target_step) const {
+  return std::max(memory, enough_).value() + iteration / target_step;
+}
+
+std::string LayoutPreference::why_not(const LayoutPlan& plan, std::int64_t micro_batches) const {
+  return why_not_launched(workload_, plan, micro_batches, framework_);
+}
+
+}  // namespace stepcast

@@ -1,0 +1,43 @@
+#pragma once
+// Layout preference: which of layouts that nobody can tell apart by their step is the one to run.
+//
+// A prediction resolves a few per cent of a step (`resolution_of`): layouts within that share of the fastest are
+// equals. Of equals what some framework runs comes first, then the simplest: no context parallelism below 16k tokens,
+// where nobody uses it; no sharded parameters (ZeRO-3) of a model whose weights and gradients fill less than a quarter
+// of a device; few dimensions, each of which is a group of ranks to set up and to debug; then the one that leaves most
+// memory free, as long as less than two fifths of the device are, and the shorter step. Invariant: the burden of a
+// layout depends on the layout alone, and a family's is never above its members'. Not modelled: what a team already
+// runs.
+#include <stepcast/search/families.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace stepcast {
+
+/// The share of a step within which layouts of one workload are equals: 2 to 3 %, by what is known of its compute.
+[[nodiscard]] double resolution_of(const Workload&);
+
+class LayoutPreference {
+ public:
+  /// `framework`: as in LayoutSpace. The workload has to outlive this.
+  LayoutPreference(const Workload&, const Cluster&, std::string_view framework);
+  /// 0: data parallelism by DDP; each point is something more to set up. Of a resolved plan.
+  [[nodiscard]] double burden(const LayoutPlan&, std::int64_t micro_batches) const;
+  /// What every member of a family has at least.
+  [[nodiscard]] double least_burden(const LayoutFamily&) const;
+  /// What decides between layouts of one burden, less is better: the memory beyond three fifths of a device, a byte for
+  /// each `target_step`.
+  [[nodiscard]] double after_burden(Seconds iteration, Bytes memory, Seconds target_step) const;
+  /// Why no program runs it, of the framework that was asked for, else of any; empty: one does.
+  [[nodiscard]] std::string why_not(const LayoutPlan&, std::int64_t micro_batches) const;
+
+ private:
+  [[nodiscard]] double of_dimensions(const Layout&) const;
+  const Workload& workload_;
+  std::string_view framework_;
+  bool small_ = false;
+  Bytes enough_;
+};
+
+}  // namespace stepcast

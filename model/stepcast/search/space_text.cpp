@@ -1,0 +1,103 @@
+// Extremes of each dimension over all families, and the members of open families that no family has.
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/layout/tensor_scheme.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/search/space_text.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace stepcast {
+namespace {
+
+/// "tp 1 to 8"; nothing where only 1 was tried.
+template <class Value>
+void add_range(std::string& text, std::string_view name, std::span<const LayoutFamilies* const> all, Value value) {
+  std::int64_t least = 0, most = 0;
+  for (const LayoutFamilies* families : all)
+    for (const LayoutFamily& f : families->families()) {
+      const std::int64_t v = value(f);
+      least = least == 0 ? v : std::min(least, v);
+      most = std::max(most, v);
+    }
+  if (most <= 1) return;
+  add_to_list(text, std::string(name) + " " + std::to_string(least) +
+                        (most > least ? " to " + std::to_string(most) : std::string()));
+}
+
+std::set<std::string_view> schedules_of(std::span<const LayoutFamilies* const> all) {
+  std::set<std::string_view> names;
+  for (const LayoutFamilies* families : all)
+    for (const LayoutFamily& f : families->families())
+      if (f.pipeline > 1) names.insert(f.schedule->name);
+  return names;
+}
+
+/// Data degrees that the devices allow, by whether the batch divides by them.
+struct DataDegrees {
+  std::set<std::int64_t> divide, do_not;
+};
+DataDegrees data_degrees_of(const Workload& workload, const Cluster& cluster, std::int64_t most_tensor,
+                            std::int64_t batch) {
+  DataDegrees out;
+  const std::int64_t devices = cluster.workers(), units = std::int64_t(workload.units.size());
+  for (std::int64_t t = 1; t <= std::min(most_tensor, devices); ++t) {
+    if (devices % t != 0) continue;
+    for (std::int64_t p = 1; p <= std::min(units, devices / t); ++p)
+      if (devices / t % p == 0) (batch % (devices / t / p) == 0 ? out.divide : out.do_not).insert(devices / t / p);
+  }
+  return out;
+}
+
+std::string joined(const std::set<std::int64_t>& numbers, std::size_t most) {
+  std::string text;
+  for (const std::int64_t n : numbers) {
+    if (most-- == 0) return text + ", ...";
+    add_to_list(text, std::to_string(n));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies* const> all) {
+  std::string text;
+  add_range(text, "tp", all, [](const LayoutFamily& f) { return f.tensor; });
+  add_range(text, "cp", all, [](const LayoutFamily& f) { return f.context; });
+  add_range(text, "ep", all, [](const LayoutFamily& f) { return f.expert; });
+  add_range(text, "pp", all, [](const LayoutFamily& f) { return f.pipeline; });
+  add_range(text, "chunks", all, [](const LayoutFamily& f) { return f.chunks; });
+  add_range(text, "dp", all, [](const LayoutFamily& f) { return f.data; });
+  add_range(text, "mb", all, [](const LayoutFamily& f) { return f.micro_batch; });
+  std::vector<std::string> names;
+  for (const std::string_view name : schedules_of(all)) names.emplace_back(name);
+  if (!names.empty()) add_to_list(text, "schedules " + listed(names, [](const std::string& s) { return s; }));
+  if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
+  return text.empty() ? "one device" : text;
+}
+
+std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const LayoutFamilies* const> all,
+                                   const Workload& workload, const Cluster& cluster, double global_batch) {
+  std::vector<std::string> out;
+  const std::int64_t most_tensor = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
+  const std::int64_t batch = std::llround(global_batch);
+  const DataDegrees degrees = data_degrees_of(workload, cluster, most_tensor, batch);
+  if (!degrees.do_not.empty())
+    out.push_back(std::to_string(degrees.do_not.size()) + " of " +
+                  std::to_string(degrees.do_not.size() + degrees.divide.size()) + " data degrees (" +
+                  joined(degrees.do_not, 5) + "), by which a batch of " + std::to_string(batch) + " does not divide");
+  const std::set<std::string_view> used = schedules_of(all);
+  std::vector<std::string> schedules;
+  for (const PipelineSchedule& s : pipeline_schedules())
+    if (!used.contains(s.name)) schedules.emplace_back(s.name);
+  if (!used.empty() && !schedules.empty())
+    out.push_back("schedules " + listed(schedules, [](const std::string& s) { return s; }) + " (--schedule)");
+  if (space.schemes.empty() && cluster.devices_per_node > 1) out.push_back("tensor schemes other than 1d (--scheme)");
+  if (space.tensor.empty() && cluster.nodes > 1) out.push_back("tensor parallelism between machines (--tensor)");
+  out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
+  return out;
+}
+
+}  // namespace stepcast
