@@ -8,6 +8,7 @@
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/documents/documents.hpp>
+#include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/question/question.hpp>
 #include <stepcast/ranks/ranks.hpp>
 
@@ -87,6 +88,7 @@ class Explainer {
     ask_the_recording();
     prepare();
     add_communication();
+    add_buffers();
     add_late_ranks();
     add_input();
     add_host();
@@ -173,10 +175,14 @@ class Explainer {
                             : ", and the trace gives no plan to compare: " + why_no_profile_;
       return;
     }
-    if (out_.check.models_another_job() || out_.check.worst() == nullptr ||
-        std::abs(out_.check.worst()->relative_error) > SelfCheck::largest_trusted_error) {
-      lever.why += ", and no plan can be compared with the job: " +
-                   (out_.check.caution().empty() ? out_.check.missing : out_.check.caution());
+    const Replay* worst = out_.check.worst();
+    const bool rebuilt = worst != nullptr ? std::abs(worst->relative_error) <= SelfCheck::largest_trusted_error
+                                          : out_.check.as_traced && out_.check.as_traced->known();
+    if (out_.check.models_another_job() || !rebuilt) {
+      const std::string caution = out_.check.caution();
+      const std::string& why = caution.empty() ? out_.check.missing : caution;
+      lever.why += ", and no plan can be compared with the job" +
+                   (why.empty() ? ", since nothing says how well it is reproduced" : ": " + why);
       return;
     }
     RecommendOptions options;
@@ -256,6 +262,23 @@ class Explainer {
         lever.verdict = Verdict::change;
         lever.why += "; with CUDA graphs " + percent(std::min(*lever.gain, lever.most)) + " less is predicted";
       }
+    }
+    add(std::move(lever));
+  }
+
+  /// DDP's buffers, which it sends round ahead of the forward pass.
+  void add_buffers() {
+    if (!profile_ || !split().of_steps) return;
+    const Seconds time = time_of_buffers(*profile_);
+    if (!(time > Seconds(0))) return;
+    Lever lever{.what = "buffers", .verdict = Verdict::change, .most = share(time), .action = {}, .why = {}};
+    lever.action = "DistributedDataParallel(model, broadcast_buffers=False), where each rank may keep its own";
+    lever.why = text_of(time) + " of " + whole() + " send the module's buffers round before the forward pass";
+    const Answer<Profile> kept = profile_after(scenario_of("keep_buffers"), *profile_);
+    const std::optional<AsTraced>& now = out_.check.as_traced;
+    if (kept && now && now->known() && now->left_out.empty()) {
+      const AsTraced then = as_traced(*kept);
+      if (then.known()) lever.gain = std::max(0.0, (now->predicted - then.predicted) / split().step);
     }
     add(std::move(lever));
   }

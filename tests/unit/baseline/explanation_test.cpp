@@ -107,5 +107,16 @@ TEST_CASE("explanation: a profile has no events") {
   CHECK_THROWS_AS((void)explanation_of(documents), InputError);
 }
 
+TEST_CASE("public traces: the buffers of a job that its host holds up are worth a change, once more steps say so") {
+  const auto folder = test::shared_folder("traces");
+  if (!folder) return;
+  const test::File file(*folder / "facebookresearch__HolisticTraceAnalysis/nccl_parser_config__nccl_data.json.gz");
+  const Explanation e = explained({trace_of(file.source())});
+  const auto buffers = std::ranges::find(e.next, "buffers", &Lever::what);
+  REQUIRE(buffers != e.next.end());
+  CHECK(*buffers->gain == doctest::Approx(0.17).epsilon(0.1));
+  CHECK(buffers->action.find("broadcast_buffers=False") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace stepcast
