@@ -81,6 +81,8 @@ Measurements measured_in(const std::vector<std::string>& files, const std::strin
     std::vector<MeasuredCollective> found =
         csv ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name, operation);
     (csv ? found_in_all.nccl_tests : used) = !csv;
+    for (const MeasuredCollective& table : found)
+      if (!table.provenance.starts_with("nccl-tests") && table.operation != "send") found_in_all.nccl_tests = false;
     std::move(found.begin(), found.end(), std::back_inserter(all));
   }
   if (!operation.empty() && !used) throw InputError("--operation", "a log of nccl-tests, whose test it names", "none");
@@ -255,15 +257,19 @@ ExitCode calibrate(const CalibrateFlags& flags) {
     throw InputError("--operation", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send",
                      in_quotes(flags.operation));
   auto [measured, nccl_tests] = measured_in(flags.files, flags.operation);
-  std::int64_t most = 0, per_node = 0;
+  std::int64_t most = 0, per_node = 0, nodes = 0;
   for (const MeasuredCollective& table : measured) {
     most = std::max(most, table.workers);
+    nodes = std::max(nodes, table.nodes);
     if (table.nodes > 0) per_node = std::max(per_node, table.workers / table.nodes);
   }
   CalibrateFlags said = flags;
   // The logs list their hosts.
   if (said.cluster.per_node.empty() && said.cluster.cluster.empty() && per_node > 1)
     said.cluster.per_node = std::to_string(per_node);
+  // Several machines of a few devices and one of many are several of many.
+  if (said.cluster.per_node.empty() || said.cluster.per_node == std::to_string(per_node))
+    most = std::max(most, nodes * per_node);
   const Cluster base = base_of(said, most, nccl_tests ? "nccl" : "ring");
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
@@ -280,8 +286,8 @@ ExitCode calibrate(const CalibrateFlags& flags) {
 
 Action add_calibrate_flags(CLI::App& app) {
   auto flags = std::make_shared<CalibrateFlags>();
-  auto* measured =
-      app.add_option("MEASURED", flags->files, "nccl-tests logs, CSV with size and time, or traces of a job");
+  auto* measured = app.add_option("MEASURED", flags->files,
+                                  "Logs of nccl-tests, OSU or ib_write_bw, CSV with size and time, or traces of a job");
   app.add_option("--steps", flags->steps,
                  "Fit a device instead: CSV with model, layout and time of measured steps; or, to a CSV with profile, "
                  "workers and time, links and what they take from compute")

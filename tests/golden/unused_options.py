@@ -141,7 +141,13 @@ QUESTIONS = {
         "switch": [*SWITCH, "--plan", "ddp@sa_atp", "--what", "faster_device(by=2)"],
         "described": [*MODEL, *MACHINES, "--plan", "ddp", "--what", "faster_device(by=2)"],
     },
-    "export": {"traced": [TRACE, "--output", "out"], "damaged": ["damaged.json", "--output", "out"]},
+    "export": {
+        "traced": [TRACE, "--output", "out"],
+        "damaged": ["damaged.json", "--output", "out"],
+        "planned": [*JOB, "--plan", "ddp", "--output", "out"],
+        "planned model": [*MODEL, *MACHINES, "--plan", "ddp", "--output", "out"],
+        "planned damaged": [*DAMAGED, "--plan", "ddp", "--output", "out"],
+    },
     "calibrate": {
         "links": [RING],
         "log": [UNNAMED],

@@ -257,7 +257,7 @@ def _cluster(flags: argparse.Namespace, over: Mapping[str, str]) -> stepcast.Clu
         if flags.workers:
             raise stepcast.InputError("--workers", "either the flag or an axis of workers", "both")
         if not flags.cluster:
-            words["workers"] = (2 if flags.network else 1) * (flags.per_node or 1)
+            words["workers"] = (2 if flags.network or flags.level else 1) * (flags.per_node or 1)
     return stepcast.Cluster(flags.cluster, **words)
 
 

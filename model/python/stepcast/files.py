@@ -224,6 +224,18 @@ def profile_on(profile: Any, cluster: Any, *, same_device: Any = False, faster_c
     return profile._on(cluster, flag_of(same_device, "same_device"), number_of(faster_compute, "faster_compute"))
 
 
+def _levels(level: Any) -> str:
+    """Levels of a network, one text or several, as one."""
+    if isinstance(level, str):
+        return text_of(level, "level")
+    try:
+        texts = list(level)
+    except TypeError:
+        raise InputError("level", "a text such as 'spine:16, oversubscribed=2', or a list of them",
+                         shown(level)) from None
+    return ";".join(text_of(text, "level") for text in texts)
+
+
 def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, network: Any = "", inside: Any = "",
                servers: Any = 0, device_memory: Any = "", collective: str = "", slow_worker: Any = "",
                late_worker: Any = "", degraded_link: Any = "", jitter: Any = "", switch: str = "", loss: Any = "",
@@ -245,7 +257,7 @@ def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, networ
         "loss": _factor(loss, "loss"),
         "stalls": _factor(stalls, "stalls"),
         "rto": _quantity(rto, _stepcast.exact_time, "rto"),
-        "level": ";".join(text_of(text, "level") for text in ([level] if isinstance(level, str) else level)),
+        "level": _levels(level),
     }
     if not isinstance(cluster, (str, bytes, os.PathLike)):
         raise InputError("cluster", "the name of a shipped cluster, or a path", shown(cluster))

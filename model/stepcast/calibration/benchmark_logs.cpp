@@ -1,4 +1,4 @@
-// What benchmarks print: nccl-tests logs and CSV tables, as measured collectives.
+// What benchmarks print: logs of nccl-tests, OSU and perftest, and CSV tables, as measured collectives.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
@@ -129,6 +129,12 @@ class NcclTestsReader {
     for (Lines lines(text); lines.next();) {
       const std::string_view line = without_prefix(lines.line);
       if (line.empty()) continue;
+      if (line.find("RDMA_Write BW Test") != std::string_view::npos) begin_other("perftest", "send");
+      if (line.starts_with("#bytes") && program_ == "perftest") {
+        // #bytes #iterations BW peak[MB/sec] BW average[MB/sec]: perftest's megabytes are 2^20 bytes.
+        begin_rates(3, line.find("Gb/sec") != std::string_view::npos ? 1e9 / 8 : 1 << 20, 5);
+        continue;
+      }
       if (const std::string test = test_named_in(line, "_perf"); !test.empty()) operation_ = test;
       if (line.front() == '#') {
         comment(words_of(line.substr(1)));
@@ -138,7 +144,8 @@ class NcclTestsReader {
     }
     finish();
     if (tables_.empty()) {
-      throw InputError(std::string(source_), "an nccl-tests log with a table of size, count, type, ..., time",
+      throw InputError(std::string(source_),
+                       "an nccl-tests log with a table of size, count, type, ..., time, or one of OSU or ib_write_bw",
                        text.empty() ? "an empty file" : "no such table");
     }
     return std::move(tables_);
@@ -148,6 +155,7 @@ class NcclTestsReader {
   void comment(const std::vector<std::string_view>& words) {
     if (words.empty()) return;
     if (words[0] == "nThread" || words[0] == "Using") {
+      program_ = "nccl-tests";
       // The head of a run: a table may follow with other ranks than the last one.
       finish();
       ranks_ = 0;
@@ -159,26 +167,81 @@ class NcclTestsReader {
       if (on != words.end() && on + 1 != words.end()) hosts_.emplace(*(on + 1));
     } else if (words[0] == "size" && words.size() > 4) {
       finish();
-      const auto time = std::find(words.begin(), words.end(), "time");
-      if (time != words.end()) time_column_ = static_cast<std::size_t>(time - words.begin());
-      columns_ = words.size();
+      begin_times(words, 1e-6);
+    } else if (words[0] == "bytes" && words.size() > 4 && words[1] == "N") {
+      begin_times(words, 1e-3);  // the first nccl-tests, in milliseconds
+    } else if (words[0] == "OSU") {
+      begin_osu(words);
+    } else if (words[0] == "Size" && program_ == "OSU") {
+      const bool rates = words.size() > 1 && words[1] == "Bandwidth";
+      if (rates) begin_rates(1, 1e6, 2);
+      else begin_times({"Size", "time"}, 1e-6);
     } else if (words[0] == "Out" || words[0] == "Avg") {
       finish();
     }
   }
 
+  void begin_times(const std::vector<std::string_view>& words, double unit) {
+    finish();
+    const auto time = std::find(words.begin(), words.end(), "time");
+    if (time != words.end()) time_column_ = static_cast<std::size_t>(time - words.begin());
+    columns_ = words.size();
+    seconds_per_unit_ = unit;
+    bytes_per_second_ = 0;
+  }
+  /// A column of rates: a message takes its size over its rate.
+  void begin_rates(std::size_t column, double bytes_per_second, std::size_t columns) {
+    finish();
+    time_column_ = column;
+    columns_ = columns;
+    bytes_per_second_ = bytes_per_second;
+  }
+  /// Another program's log, which lists neither ranks nor hosts.
+  void begin_other(std::string_view program, std::string_view operation) {
+    finish();
+    program_ = program;
+    operation_ = operation;
+    ranks_ = operation == "send" ? 2 : 0;
+    hosts_.clear();
+    per_process_ = 1;
+  }
+  /// "OSU MPI-CUDA Allreduce Latency Test v7.3"; without a collective's name two ranks send to one another.
+  void begin_osu(const std::vector<std::string_view>& words) {
+    const auto names = [&](std::string_view word) {
+      return std::any_of(words.begin(), words.end(), [&](std::string_view w) {
+        return lower_case(w) == word || lower_case(w) == "i" + std::string(word);
+      });
+    };
+    if (names("allreduce")) return begin_other("OSU", "all_reduce");
+    if (names("reduce_scatter")) return begin_other("OSU", "reduce_scatter");
+    if (names("bcast") || names("broadcast")) return begin_other("OSU", "broadcast");
+    if (names("allgather") || names("alltoall"))
+      throw InputError(std::string(source_), "sizes of the whole buffer", "OSU's size of one rank's part",
+                       "write them times the ranks to a CSV with the columns operation, workers, bytes, time_us");
+    begin_other("OSU", "send");
+  }
+
   void row(const std::vector<std::string_view>& words, const std::string& where) {
+    const std::string column = where + (bytes_per_second_ > 0 ? " column bandwidth" : " column time");
     if (words.size() < columns_) {
       throw InputError(where, std::to_string(columns_) + " columns", std::to_string(words.size()),
                        "the log is cut off or mixed up");
     }
-    if (points_.empty()) first_row_ = where, sums_ = words.size() > 3 && words[3] != "none";
+    if (points_.empty() && rates_.empty()) first_row_ = where, sums_ = words.size() > 3 && words[3] != "none";
     if (*time_column_ + 2 < words.size()) rate_ = words[*time_column_ + 1], bus_rate_ = words[*time_column_ + 2];
-    points_.add(positive_number(words[0], where + " column size"),
-                positive_number(words[*time_column_], where + " column time") * 1e-6);
+    const double size = positive_number(words[0], where + " column size");
+    const double value = positive_number(words[*time_column_], column);
+    if (bytes_per_second_ > 0) rates_.emplace_back(size, value * bytes_per_second_);
+    else points_.add(size, value * seconds_per_unit_);
   }
 
   void finish() {
+    // Messages of a test of bandwidth overlap: their rate tells a time where it is the link's, not the sender's.
+    double most = 0;
+    for (const auto& [size, rate] : rates_) most = std::max(most, rate);
+    for (const auto& [size, rate] : rates_)
+      if (rate >= most / 2) points_.add(size, size / rate);
+    rates_.clear();
     if (!points_.empty()) {
       MeasuredCollective table;
       table.operation = operation_of_table();
@@ -187,7 +250,9 @@ class NcclTestsReader {
       if (hosts > 0 && ranks_ % hosts == 0) table.nodes = hosts;
       table.devices_per_process = std::max<std::int64_t>(1, std::min(per_process_, ranks_));
       points_.move_to(table);
-      table.provenance = "nccl-tests log " + std::string(source_) + ", out of place";
+      if (program_ != "nccl-tests" && operation_ == "send") table.nodes = 2;
+      table.provenance = std::string(program_) + " log " + std::string(source_);
+      if (program_ == "nccl-tests") table.provenance += ", out of place";
       tables_.push_back(std::move(table));
     }
     time_column_.reset();
@@ -224,6 +289,9 @@ class NcclTestsReader {
   std::string operation_, first_row_;
   std::string rate_{"0"}, bus_rate_{"0"};  ///< of the last row
   bool sums_ = true;
+  std::string_view program_ = "nccl-tests";
+  double seconds_per_unit_ = 1e-6, bytes_per_second_ = 0;  ///< bytes_per_second_: 0 where the column is one of times
+  std::vector<std::pair<double, double>> rates_;           ///< size and bytes a second
   std::int64_t ranks_ = 0, per_process_ = 1;
   std::set<std::string, std::less<>> hosts_;
   std::size_t columns_ = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Benchmark logs: what nccl-tests prints and CSV tables of all-reduce times, as measured collectives.
+// Benchmark logs: what nccl-tests, OSU's benchmarks and ib_write_bw print and CSV tables, as measured collectives.
 //
 // Example: the line "  1048576  262144  float  sum  -1  210.5  4.98  9.34  0" of an all_reduce_perf log is 1 MiB in
 // 210.5 us. Every table keeps its source for `provenance`. Not modelled: in-place times.
@@ -11,7 +11,9 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 /// All tables of an nccl-tests or rccl-tests log (out-of-place times; lines may carry the prefixes of launchers and
-/// have messages between them), one a table, with ranks, hosts and devices of a process where the log lists them.
+/// have messages between them), one a table, with ranks, hosts and devices of a process where the log lists them. Also
+/// of OSU's benchmarks (all-reduce, reduce-scatter, broadcast; latency and bandwidth as `send` between two machines)
+/// and of ib_write_bw, of whose rates those count that reach half of the largest; they tell no ranks (0 workers).
 /// `assumed`: the operation of a log that names no test. Throws InputError when there is no table, naming the line of a
 /// bad one.
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,

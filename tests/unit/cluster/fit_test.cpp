@@ -248,6 +248,54 @@ TEST_CASE("nccl-tests: what launchers and libraries print between the lines is n
   }
 }
 
+TEST_CASE("benchmark logs: the first nccl-tests, OSU and ib_write_bw") {
+  const auto first = collectives_of_nccl_tests(
+      "nThread 1 nGpus 2 minBytes 8\n# Using devices\n#   Rank  0 on      box device  0 [0x06] Tesla V100\n"
+      "#   Rank  1 on      box device  1 [0x07] Tesla V100\n"
+      "#      bytes             N    type      op     time  algbw  busbw      res     time  algbw  busbw      res\n"
+      "     1048576        262144   float     sum    0.210   4.99   4.99    0e+00    0.210   4.99   4.99    0e+00\n",
+      "log");
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].workers == 2);
+  CHECK(first[0].times[0].value() == Approx(0.21e-3));
+
+  const auto osu = collectives_of_nccl_tests(
+      "# OSU MPI-CUDA Allreduce Latency Test v7.3\n# Datatype: MPI_CHAR.\n# Size       Avg Latency(us)\n"
+      "8                      20.10\n1048576               120.50\n",
+      "log");
+  REQUIRE(osu.size() == 1);
+  CHECK(osu[0].operation == "all_reduce");
+  CHECK(osu[0].workers == 0);
+  CHECK(osu[0].times[1].value() == Approx(120.5e-6));
+  CHECK(osu[0].provenance == "OSU log log");
+
+  const auto pair = collectives_of_nccl_tests(
+      "# OSU MPI-CUDA Latency Test v7.3\n# Size          Latency (us)\n8  5.00\n1048576  90.00\n", "log");
+  REQUIRE(pair.size() == 1);
+  CHECK(pair[0].operation == "send");
+  CHECK(pair[0].workers == 2);
+  CHECK(pair[0].nodes == 2);
+
+  // Of rates only those that the link sets: 10 MB/s of 8 bytes is the sender's.
+  const auto rates = collectives_of_nccl_tests(
+      "# OSU MPI-CUDA Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n8  10.0\n65536  9000.0\n1048576  12000.0\n",
+      "log");
+  REQUIRE(rates.size() == 1);
+  REQUIRE(rates[0].sizes.size() == 2);
+  CHECK(rates[0].times[1].value() == Approx(1048576 / 12e9));
+
+  const auto ib = collectives_of_nccl_tests(
+      "                    RDMA_Write BW Test\n Number of qps   : 1\n"
+      " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+      " 65536      5000             23000.00           22000.00           0.351000\n",
+      "log");
+  REQUIRE(ib.size() == 1);
+  CHECK(ib[0].operation == "send");
+  CHECK(ib[0].times[0].value() == Approx(65536 / (22000.0 * 1048576)));
+
+  CHECK_THROWS_AS((void)collectives_of_nccl_tests("# OSU MPI Allgather Latency Test v7.3\n", "log"), InputError);
+}
+
 TEST_CASE("CSV: columns by name and unit; one table per operation, world and link; medians of repeats") {
   const auto tables = collectives_of_csv(
       "op,world,link_mbit,bytes,ms_median,q1,ms_min,cpu_loop_ms\n"
