@@ -86,7 +86,6 @@ set(stepcast_public_headers
   model/stepcast/report/device_fit_report.hpp
   model/stepcast/report/explained_fit_report.hpp
   model/stepcast/report/links_fit_report.hpp
-  model/stepcast/report/explanation_report.hpp
   model/stepcast/report/inspection_report.hpp
   model/stepcast/report/layout_report.hpp
   model/stepcast/report/placement_report.hpp
