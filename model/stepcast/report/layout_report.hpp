@@ -59,6 +59,7 @@ struct LayoutSearchReport {
   std::string reason;       ///< why layouts were searched though nobody asked; may be empty
   bool frontier = false;    ///< show it
   std::string framework{};  ///< that has to run the layouts; empty: any
+  std::string batch_choice{};  ///< "the best of ...", where the batch was searched, too
 };
 
 struct LayoutTimelineReport {
