@@ -1,10 +1,10 @@
 #pragma once
 // Batches: which global batches are worth a search, and which of them trains most samples a second.
 //
-// Degrees have to divide the batch, so that a batch decides which layouts there are: 4,480 devices are 128 x 5 x 7, and a
-// batch of 1920 has no factor 7. Of a range of batches those by which most of the possible data degrees divide come
-// first. Example: of 1800 to 2300 on 4,480 devices 2240 does. Invariant: batches are compared by samples a second, never
-// by steps. Not modelled: what another batch costs in convergence.
+// Degrees have to divide the batch, so that a batch decides which layouts there are: 4,480 devices are 128 x 5 x 7, and
+// a batch of 1920 has no factor 7. Of a range of batches those by which most of the possible data degrees divide come
+// first. Example: of 1800 to 2300 on 4,480 devices 2240 does. Invariant: batches are compared by samples a second,
+// never by steps. Not modelled: what another batch costs in convergence.
 #include <stepcast/search/layout_search.hpp>
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct BatchChoice {
 /// The one of `batches` whose best layout trains more samples a second than `to_beat`, and most; nothing where none
 /// does, or no layout fits.
 [[nodiscard]] std::optional<BatchChoice> best_batch(const Workload&, const Cluster&, const LayoutSpace&,
-                                                    const LayoutSearchOptions&, const std::vector<std::int64_t>& batches,
-                                                    double to_beat);
+                                                    const LayoutSearchOptions&,
+                                                    const std::vector<std::int64_t>& batches, double to_beat);
 
 }  // namespace stepcast

@@ -229,6 +229,10 @@ bool LayoutFamilies::hides_sums(const LayoutFamily& family) const {
          std::find(delaying_.begin(), delaying_.end(), family.schedule) == delaying_.end();
 }
 
+const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
+  return switches_[(hides_sums(family) ? 4u : 0u) + (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
+}
+
 Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
   Layout layout;
   layout.tensor = family.tensor;

@@ -40,9 +40,7 @@ class LayoutFamilies {
   LayoutFamilies(const LayoutSpace&, const Workload&, const Cluster&, double global_batch);
 
   [[nodiscard]] const std::vector<LayoutFamily>& families() const { return families_; }
-  [[nodiscard]] const std::vector<LayoutSwitches>& switches(const LayoutFamily& family) const {
-    return switches_[(hides_sums(family) ? 4u : 0u) + (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
-  }
+  [[nodiscard]] const std::vector<LayoutSwitches>& switches(const LayoutFamily&) const;
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] const std::vector<PlanSpec>& gradients() const { return gradients_; }
 

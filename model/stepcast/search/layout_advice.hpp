@@ -80,21 +80,21 @@ inline constexpr auto result_fields<BatchChoice> =
                ResultField{"best", &BatchChoice::best, "its fastest layout"}};
 
 template <>
-inline constexpr auto result_fields<LayoutAdvice> =
-    std::tuple{ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
-               ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
-               ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; },
-                           "of step time and memory", ShownAs::json_only},
-               ResultField{"best", &LayoutAdvice::best,
-                           "with tuned gradients, equals first, then by step; as many as the search returned"},
-               ResultField{"equals", &LayoutAdvice::equals,
-                           "so many of `best`, from the first on, are not to be told from the fastest"},
-               ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
-               ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
-               ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
-               ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
-               ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
-               ResultField{"other_batch", &LayoutAdvice::other_batch,
+inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
+    ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
+    ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
+    ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; }, "of step time and memory",
+                ShownAs::json_only},
+    ResultField{"best", &LayoutAdvice::best,
+                "with tuned gradients, equals first, then by step; as many as the search returned"},
+    ResultField{"equals", &LayoutAdvice::equals,
+                "so many of `best`, from the first on, are not to be told from the fastest"},
+    ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
+    ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
+    ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
+    ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
+    ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
+    ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},
     ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
 

@@ -1,8 +1,6 @@
 // Extremes of each dimension over all families, and the members of open families that no family has.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/layout/tensor_scheme.hpp>
-#include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/search/batches.hpp>
 #include <stepcast/search/space_text.hpp>
 
