@@ -84,9 +84,22 @@ double global_batch_of(const LayoutFlags& flags) {
   return static_cast<double>(integer_of(flags.global_batch, "--global-batch", 1, 1'000'000'000));
 }
 
+std::optional<BatchRange> batch_range_of(const LayoutFlags& flags) {
+  const std::size_t dots = flags.global_batch.find("..");
+  if (dots == std::string::npos) return std::nullopt;
+  constexpr std::int64_t widest = 1'000'000;
+  const std::int64_t least = integer_of(flags.global_batch.substr(0, dots), "--global-batch", 1, 1'000'000'000);
+  const std::int64_t most = integer_of(flags.global_batch.substr(dots + 2), "--global-batch", 1, 1'000'000'000);
+  if (most < least || most - least > widest)
+    throw InputError("--global-batch", "a rising range of at most a million batches, such as 1800..2300",
+                     in_quotes(flags.global_batch));
+  return BatchRange{least, most};
+}
+
 void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
-  app.add_option("--global-batch", flags.global_batch,
-                 "Samples a step on all devices, of layouts (default: --batch on each worker)");
+  app.add_option(
+      "--global-batch", flags.global_batch,
+      "Samples a step on all devices, of layouts (default: --batch on each worker); recommend takes 1800..2300");
 }
 
 void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {

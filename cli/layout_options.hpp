@@ -1,11 +1,13 @@
 #pragma once
 // Layout options: the flags that say which layouts are asked about, in which space they are searched, and for what.
+#include <stepcast/search/batches.hpp>
 #include <stepcast/search/layout_search.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,8 @@ struct LayoutFlags {
 void add_global_batch_flag(CLI::App&, LayoutFlags&);
 /// What --global-batch says, which must have been given. Throws InputError.
 [[nodiscard]] double global_batch_of(const LayoutFlags&);
+/// Two batches with ".." between them, of which a search takes the best; nothing for one batch. Throws InputError.
+[[nodiscard]] std::optional<BatchRange> batch_range_of(const LayoutFlags&);
 /// Those of a search over layouts.
 void add_layout_search_flags(CLI::App&, LayoutFlags&);
 

@@ -57,7 +57,8 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
 }
 
 ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& check, const LayoutFlags& flags,
-                          Search tuning, const OutputFlags& output, const std::string& reason) {
+                          Search tuning, const OutputFlags& output, const std::string& reason,
+                          const std::string& batch_choice) {
   const Answer<Workload>& workload = question.workload();
   if (!workload) return refuse_layout("layout/ddp", workload.reason(), output);
   LayoutAdviceOptions options;
@@ -75,10 +76,37 @@ ExitCode recommend_layout(const PreparedQuestion& question, const SelfCheck& che
     advice = layout_advice(*workload, question.cluster(), space_of(flags), options);
   }
   if (!advice) return refuse_layout("layout/ddp", advice.reason(), output);
-  const LayoutSearchReport report{
-      layout_subject_of(question, check), *advice, options.search, reason, flags.frontier, flags.framework};
+  const LayoutSearchReport report{layout_subject_of(question, check),
+                                  *advice,
+                                  options.search,
+                                  reason,
+                                  flags.frontier,
+                                  flags.framework,
+                                  batch_choice};
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout_search(out, report); });
   return advice->best.empty() ? answer_is_no : answered;
+}
+
+ExitCode recommend_batch(Asked& asked, const LayoutFlags& flags, BatchRange range, Search tuning,
+                         const OutputFlags& output) {
+  constexpr std::size_t tried = 16;
+  const PreparedQuestion first(asked.question);
+  if (!first.workload()) return refuse_layout("layout/ddp", first.workload().reason(), output);
+  const LayoutSpace space = space_of(flags);
+  LayoutSearchOptions options = search_options_of(flags);
+  if (options.objective != Objective::shortest_step || options.target_step > Seconds(0))
+    throw InputError("--global-batch", "one batch beside --objective or --target-step", in_quotes(flags.global_batch),
+                     "a range is searched for the most samples a second");
+  options.layout = first.search_options();
+  const std::vector<std::int64_t> batches =
+      promising_batches(data_degrees(*first.workload(), first.cluster(), space), range, tried);
+  const std::optional<BatchChoice> best = best_batch(*first.workload(), first.cluster(), space, options, batches, 0);
+  asked.question.global_batch = static_cast<double>(best ? best->global_batch : batches.front());
+  const std::string choice = "trains most samples a second of " + std::to_string(batches.size()) + " of the " +
+                             std::to_string(range.most - range.least + 1) + " batches of " + flags.global_batch +
+                             ", those by which most data degrees divide";
+  return recommend_layout(PreparedQuestion(asked.question), asked.check, flags, tuning, output, "",
+                          best ? choice : "none of " + flags.global_batch + " that was tried has a layout that fits");
 }
 
 ExitCode recommend_units(const PreparedQuestion& question, const SelfCheck& check, const LayoutFlags& flags,

@@ -1,5 +1,6 @@
 #pragma once
 // Layouts: what predict, compare and recommend do when the model is divided, too.
+#include "asked.hpp"
 #include "command.hpp"
 #include "input.hpp"
 #include "layout_options.hpp"
@@ -20,9 +21,12 @@ namespace stepcast::cli {
                                    const OutputFlags&, const std::string& timeline);
 [[nodiscard]] ExitCode compare_layouts(const PreparedQuestion&, const SelfCheck&, const std::vector<std::string>& plans,
                                        const OutputFlags&);
-/// `reason`: why layouts are searched though nobody asked; may be empty.
+/// `reason`: why layouts are searched though nobody asked; `batch_choice`: why of this batch; both may be empty.
 [[nodiscard]] ExitCode recommend_layout(const PreparedQuestion&, const SelfCheck&, const LayoutFlags&, Search tuning,
-                                        const OutputFlags&, const std::string& reason);
+                                        const OutputFlags&, const std::string& reason,
+                                        const std::string& batch_choice = {});
+/// The same for the batch of a range that trains most samples a second.
+[[nodiscard]] ExitCode recommend_batch(Asked&, const LayoutFlags&, BatchRange, Search tuning, const OutputFlags&);
 /// The frontier of memory and time where each unit chooses for itself.
 [[nodiscard]] ExitCode recommend_units(const PreparedQuestion&, const SelfCheck&, const LayoutFlags&,
                                        const OutputFlags&);

@@ -73,6 +73,15 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
   ClusterFlags cluster = flags.cluster;
   if (!counts.empty()) cluster = flags_over_workers(cluster, counts.back());
+  if (const std::optional<BatchRange> range = batch_range_of(flags.layout)) {
+    if (flags.layout.unit_frontier)
+      throw InputError("--global-batch", "one batch", in_quotes(flags.layout.global_batch),
+                       "--unit-frontier takes one");
+    LayoutFlags first = flags.layout;
+    first.global_batch = std::to_string(range->least);
+    Asked asked = asked_of(flags.input, cluster, first, {.layouts = true});
+    return recommend_batch(asked, flags.layout, *range, search_of(flags.search), flags.output);
+  }
   const Asked asked = asked_of(flags.input, cluster, flags.layout, {.layouts = true});
   const PreparedQuestion question = with_recorded_rest(asked.check, PreparedQuestion(asked.question));
   if (flags.layout.unit_frontier) return recommend_units(question, asked.check, flags.layout, flags.output);

@@ -488,6 +488,11 @@ def test_searches_say_what_the_command_line_says():
     layouts = stepcast.layouts(profile, cluster, global_batch=8)
     told = json.loads(said("recommend", *flags, "--workers", "4", "--json"))
     assert [one["plan"] for one in layouts["best"]] == [one["plan"] for one in told["best"]]
+    assert layouts["equals"] >= 1 and layouts["search"]["not_tried"]
+    ours = stepcast.layouts(profile, cluster, global_batch=8, framework="horovod")
+    assert [one["framework"] for one in ours["settings"]] == ["Horovod"]
+    assert all(one["layout"]["tensor"] == one["layout"]["pipeline"] == 1 for one in ours["best"])
+    with pytest.raises(stepcast.InputError): stepcast.layouts(profile, cluster, global_batch=8, framework="horovd")
     devices = json.dumps({"schema": "stepcast.devices/1", "name": "two", "groups": [
         {"name": "a", "devices": 1, "speed": 1}, {"name": "b", "devices": 1, "speed": 0.5}],
         "other_links": {"latency": "10 us", "bandwidth": "1 GB/s"}}).encode()

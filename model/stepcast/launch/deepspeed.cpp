@@ -43,8 +43,9 @@ Json zero_of(const LaunchInput& in) {
 std::string why_not_deepspeed(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
-  if (l.tensor > 1 && (l.pipeline > 1 || l.zero > 2 || in.scheme() != "1d" || l.sequence_parallel))
-    return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations";
+  if (l.tensor > 1 && (l.pipeline > 1 || l.zero > 2 || in.scheme() != "1d" || l.sequence_parallel || l.overlap_tensor))
+    return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations and "
+           "hides no sums";
   if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";

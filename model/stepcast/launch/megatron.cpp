@@ -1,5 +1,6 @@
 // Megatron-LM: degrees, schedule, recomputation and the shape of the model as arguments of pretrain_gpt.py.
 #include <stepcast/launch/frameworks.hpp>
+#include <stepcast/pipeline/pipeline.hpp>
 
 #include <algorithm>
 #include <array>
@@ -115,6 +116,8 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
     out.option("pipeline-model-parallel-layout", '"' + layout_of_stages(in) + '"');
   else if (l.chunks > 1) out.option("num-layers-per-virtual-pipeline-stage", in.blocks() / (l.pipeline * l.chunks));
   if (l.chunks > 1) {
+    const std::int64_t group = interleaved_group(std::uint32_t(l.pipeline), std::uint32_t(in.micro_batches));
+    if (group != l.pipeline) out.option("microbatch-group-size-per-virtual-pipeline-stage", group);
     if (!l.overlap_pipeline) out.flag("no-overlap-p2p-communication");
   }
   if (l.sequence_parallel) out.flag("sequence-parallel");
@@ -164,8 +167,6 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (blocks % parts != 0 && !places_units(in))
     return "its stages hold equal numbers of layers where it is not told what else there is, and " +
            std::to_string(blocks) + " do not divide by " + std::to_string(parts);
-  if (l.chunks > 1 && in.micro_batches % l.pipeline != 0)
-    return "its interleaved schedule needs micro-batches in multiples of the pipeline's stages";
   return {};
 }
 
@@ -174,9 +175,12 @@ std::string megatron_text(const LaunchInput& in) {
   add_model(in, arguments);
   add_degrees(in, arguments);
   add_state(in, arguments);
+  // Its sums of input gradients run beside weight gradients only where kernels start in the order of their launches.
+  const bool ordered = in.layout.tensor * in.layout.context > 1 && in.layout.zero < 2;
+  const std::string connections = ordered ? "CUDA_DEVICE_MAX_CONNECTIONS=1 " : "";
   return "# on " + std::to_string(in.layout.devices()) + " devices, with your data" +
          (in.workload.shape ? "" : " and the arguments of your model's shape") + "\n" + own_way_of(in, "Megatron-LM") +
-         "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
+         connections + "torchrun ... " + program_of(in) + " \\\n" + arguments.text();
 }
 
 }  // namespace stepcast

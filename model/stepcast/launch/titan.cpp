@@ -29,6 +29,7 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "data_parallel_shard_degree", l.zero == 0 ? 1 : l.data);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
+  if (l.overlap_tensor && l.tensor > 1) out.option(p + "enable_async_tensor_parallel", "true");
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
   if (l.pipeline == 1) return;

@@ -138,15 +138,6 @@ std::string fill_scheme(Layout& l) {
   return {};
 }
 
-// Whether weight gradients are passes of their own, as the order of a small pipeline tells.
-bool delays_weight_gradients(const PipelineSchedule& schedule) {
-  const PipelineShape small{2, schedule.copies, 2};
-  if (!schedule.unsuitable(small).empty()) return false;
-  const std::vector<PipelineSlot> order = schedule.order(small, 0);
-  return std::any_of(order.begin(), order.end(),
-                     [](const PipelineSlot& slot) { return slot.pass == PipelinePass::weight_gradient; });
-}
-
 // Empty, or why the pipeline schedule does not work. Fills it in.
 std::string fill_schedule(Layout& l, double global_batch) {
   if (l.schedule == nullptr) l.schedule = pipeline_schedule(l.chunks > 1 ? "interleaved" : "1f1b");

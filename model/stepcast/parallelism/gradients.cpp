@@ -349,6 +349,11 @@ class ChosenGradients {
   std::span<const std::uint32_t> units_;
 };
 
+/// In which gradients travel: f32 beside weights of half a word, unless they are sent as such.
+DataType gradient_type(const Workload& w) {
+  return size_of(w.dtype) < 4 && w.bytes_of_gradient >= 4 ? DataType::f32 : w.dtype;
+}
+
 }  // namespace
 
 Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout& l,
@@ -378,7 +383,7 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
       if (size * t.share > Bytes(0))
         p.tensors.push_back({.name = {},
                              .shape = t.shape,
-                             .dtype = w.dtype,
+                             .dtype = gradient_type(w),
                              .size = size * t.share,
                              .layer = first[u] + t.piece,
                              .packing = {Seconds(0), Seconds((size * t.share).value() * w.copy_in)}});

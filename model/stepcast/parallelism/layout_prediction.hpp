@@ -69,9 +69,9 @@ struct LayoutOptions {
   MemoryOptions memory{};
   Bytes memory_cap;  ///< 0: the cluster's device memory; that unknown too: no cap
 };
-/// The share of a device's memory up to which a job is planned where nobody says more: what the allocator leaves between
-/// blocks, the libraries' own buffers and the driver's context take differs from job to job. Of public runs those that
-/// filled more were 7.6 % off in time, and those that ran out of memory were all above `tight_memory_share`.
+/// The share of a device's memory up to which a job is planned where nobody says more: what the allocator leaves
+/// between blocks, the libraries' own buffers and the driver's context take differs from job to job. Of public runs
+/// those that filled more were 7.6 % off in time, and those that ran out of memory were all above `tight_memory_share`.
 inline constexpr double planned_memory_share = 0.90;
 inline constexpr double tight_memory_share = 0.85;
 /// 0: none.

@@ -117,11 +117,13 @@ PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const
     }
     out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
   }
+  if (!out.unsuitable.empty()) return out;
   const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
   const RankAxis replicas{data.stride * l.expert, l.data / l.expert};
   const bool context_inside = context.stride < data.stride || l.data == 1;
   out.data = context_inside ? prices.group({context, data}) : prices.group({data, context});
-  out.expert_data = context_inside ? prices.group({context, replicas}) : prices.group({replicas, context});
+  if (l.expert == 1) out.expert_data = out.data;
+  else out.expert_data = context_inside ? prices.group({context, replicas}) : prices.group({replicas, context});
   const RankAxis stages = rank_axis(l, Dimension::pipeline);
   const RankAxis ends{stages.stride * std::max<std::int64_t>(1, l.pipeline - 1), l.pipeline > 1 ? 2 : 1};
   out.ends = out.mirror = prices.group({ends});

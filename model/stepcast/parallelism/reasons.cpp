@@ -158,8 +158,11 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
         "are taken to have none");
   if (!plan.strategy->caution.empty())
     out.push_back(std::string(plan.strategy->name) + ": " + std::string(plan.strategy->caution));
+  const bool halves = w.bytes_of_gradient <= 2;
   for (const ModifierSpec& m : plan.modifiers)
-    if (!m.modifier->caution.empty())
+    if (halves && m.modifier->name == "fp16")
+      out.emplace_back("fp16 changes nothing: gradients travel in two bytes already");
+    else if (!m.modifier->caution.empty())
       out.push_back(std::string(m.modifier->name) + ": " + std::string(m.modifier->caution));
   return out;
 }

@@ -144,4 +144,20 @@ std::span<const PipelineSchedule> pipeline_schedules() {
   return all;
 }
 
+bool delays_weight_gradients(const PipelineSchedule& schedule) {
+  const PipelineShape small{2, schedule.copies, 2};
+  if (!schedule.unsuitable(small).empty()) return false;
+  const std::vector<PipelineSlot> order = schedule.order(small, 0);
+  return std::any_of(order.begin(), order.end(),
+                     [](const PipelineSlot& slot) { return slot.pass == PipelinePass::weight_gradient; });
+}
+
+std::uint32_t interleaved_group(std::uint32_t stages, std::uint32_t micro_batches) {
+  for (std::uint32_t group = stages; group <= micro_batches; ++group) {
+    const std::uint32_t rest = micro_batches % group;
+    if (rest == 0 || rest >= stages) return group;
+  }
+  return 0;
+}
+
 }  // namespace stepcast

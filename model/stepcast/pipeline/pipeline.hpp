@@ -79,6 +79,12 @@ struct PipelineSchedule {
 
 [[nodiscard]] std::span<const PipelineSchedule> pipeline_schedules();
 [[nodiscard]] const PipelineSchedule* pipeline_schedule(std::string_view name);
+/// Whether weight gradients are passes of their own, as the order of a small pipeline tells.
+[[nodiscard]] bool delays_weight_gradients(const PipelineSchedule&);
+/// Micro-batches that interleaving takes through one chunk of a device before the next: the least number from `stages`
+/// on that divides them, or leaves a rest of at least `stages`; 0 where there are fewer micro-batches than stages. A
+/// smaller group stalls the pipeline, a larger one holds more activations.
+[[nodiscard]] std::uint32_t interleaved_group(std::uint32_t stages, std::uint32_t micro_batches);
 /// Chunks that each device holds: those of one copy of the model, for all its copies.
 [[nodiscard]] inline PipelineShape pipeline_shape(const PipelineSchedule& schedule, std::uint32_t stages,
                                                   std::uint32_t chunks_of_a_copy, std::uint32_t micro_batches) {

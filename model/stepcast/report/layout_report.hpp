@@ -56,9 +56,10 @@ struct LayoutSearchReport {
   LayoutSubject subject;
   const LayoutAdvice& advice;
   LayoutSearchOptions options;
-  std::string reason;       ///< why layouts were searched though nobody asked; may be empty
-  bool frontier = false;    ///< show it
-  std::string framework{};  ///< that has to run the layouts; empty: any
+  std::string reason;          ///< why layouts were searched though nobody asked; may be empty
+  bool frontier = false;       ///< show it
+  std::string framework{};     ///< that has to run the layouts; empty: any
+  std::string batch_choice{};  ///< "the best of ...", where the batch was searched, too
 };
 
 struct LayoutTimelineReport {

@@ -20,7 +20,14 @@ struct WholeModel {
   Seconds path;  // that one micro-batch has to go: all passes, or those forward where the backward pass is split
   Seconds ways;  // to and from every device at least, summed over the devices
   double parameters = 0, expert_parameters = 0;
-  Bytes kept;  // under full recomputation
+  Bytes kept;                                             // under full recomputation
+  std::vector<std::pair<std::int64_t, Seconds>> kinds{};  // units of each kind and what one takes
+  [[nodiscard]] Seconds most_of_a_kind(double devices) const {
+    Seconds most;
+    for (const auto& [units, time] : kinds)
+      most = std::max(most, time * std::ceil(static_cast<double>(units) / devices));
+    return most;
+  }
 };
 
 // A way leads through all stages before a device's first, that is through at least as many units: forward, and back
@@ -29,6 +36,7 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
   WholeModel sum;
   Seconds way;
   std::int64_t u = 0;
+  sum.kinds.resize(w.kinds.size());
   for (const std::uint32_t kind : w.units) {
     const PricedUnit& unit = split.units[kind];
     const UnitPasses passes = unit_passes(unit, Recomputation::none);
@@ -36,6 +44,7 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
     way += and_back ? passes.forward + passes.backward : passes.forward;
     sum.passes += passes.forward + passes.backward;
     sum.largest = std::max(sum.largest, passes.forward + passes.backward);
+    ++sum.kinds[kind].first, sum.kinds[kind].second = passes.forward + passes.backward;
     sum.parameters += unit.parameters;
     sum.expert_parameters += unit.expert_parameters;
     sum.kept += *std::min_element(unit.kept.begin(), unit.kept.end());
@@ -89,7 +98,9 @@ Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
   const bool one_copy = family.schedule->copies == 1;
   const WholeModel whole = whole_model(w, split, family.pipeline, !returns_input_gradients(*family.schedule));
   const Seconds mean = (whole.passes * m + (one_copy ? whole.ways : Seconds(0))) / p;
-  const Seconds unit = whole.largest * std::ceil(m / family.schedule->copies);
+  // Units are not cut: of the kind that there is most of some device has its share, rounded up.
+  const Seconds unit = std::max(whole.largest * std::ceil(m / family.schedule->copies),
+                                one_copy ? whole.most_of_a_kind(p) * m : Seconds(0));
   LayoutBound bound;
   bound.iteration = tables_.whole_step(std::max({mean, unit, whole.path}), layout).iteration;
 
@@ -112,14 +123,20 @@ Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
 void LayoutBounds::enter(const LayoutFamily& family) {
   if (entered_ == family.first) return;
   entered_ = family.first;
-  split_ = &tables_.split_of(layout_of(family, families_.switches(family).front()));
+  splits_.fill(nullptr);
   for (auto& division : divisions_) division.clear();
   for (auto& staged : staged_) staged.reset();
 }
 
+const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
+  const PricedSplit*& split = splits_[switches.overlap_tensor ? 1 : 0];
+  if (split == nullptr) split = &tables_.split_of(layout_of(family, switches));
+  return *split;
+}
+
 const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, const LayoutSwitches& switches) {
   enter(family);
-  const auto r = static_cast<std::size_t>(switches.recomputation);
+  const std::size_t r = static_cast<std::size_t>(switches.recomputation) + (switches.overlap_tensor ? 3u : 0u);
   std::optional<Staged>& slot =
       staged_[r * 8 + static_cast<std::size_t>(switches.zero) * 2 + (switches.overlap_gradients ? 1u : 0u)];
   if (slot) return *slot;
@@ -130,7 +147,7 @@ const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, con
   const std::vector<PlanSpec>& plans = families_.gradients();
   if (std::any_of(plans.begin(), plans.end(), [](const PlanSpec& plan) { return !plan.modifiers.empty(); }))
     least.reduce = least.gather = std::vector<ModifiedMessage>(tables_.workload.units.size(), {.share = 0});
-  made.split = staged_split(tables_.workload, *split_, layout,
+  made.split = staged_split(tables_.workload, split_of(family, switches), layout,
                             static_cast<std::uint32_t>(family.pipeline * family.chunks), least);
   if (divisions_[r].empty())
     for (const VirtualStage& s : made.split.stages) divisions_[r].push_back(s.units);
@@ -224,8 +241,9 @@ Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, con
   const LayoutBound bound = of(family, switches);
   if (family.schedule->copies > 1 && family.pipeline > 1) return bound;
   const Staged& s = staged(family, switches);
-  const Answer<Seconds> exposed = exposed_gradients(tables_.workload, *split_, layout_of(family, switches),
-                                                    families_.gradients()[switches.gradients], s.first_content, loop_);
+  const Answer<Seconds> exposed =
+      exposed_gradients(tables_.workload, split_of(family, switches), layout_of(family, switches),
+                        families_.gradients()[switches.gradients], s.first_content, loop_);
   if (!exposed) return Inapplicable{exposed.reason()};
   const Seconds end = s.first_end[switches.overlap_pipeline] + *exposed + s.update;
   const LayoutBound own = rounded_down({tables_.whole_step(end, layout_of(family, switches)).iteration, s.memory});

@@ -50,6 +50,7 @@ class LayoutBounds {
     Seconds update;                            ///< what the first device takes to update
   };
   void enter(const LayoutFamily&);
+  const PricedSplit& split_of(const LayoutFamily&, const LayoutSwitches&);
   const Staged& staged(const LayoutFamily&, const LayoutSwitches&);
   void bound_times(const LayoutFamily&, const Layout&, Staged&) const;
   void bound_memory(const LayoutFamily&, const Layout&, Staged&) const;
@@ -59,10 +60,11 @@ class LayoutBounds {
 
   const LayoutFamilies& families_;
   LayoutTables& tables_;
-  std::uint64_t entered_;                                            ///< first member of the family that is held
-  const PricedSplit* split_ = nullptr;                               ///< the priced split of that family
-  std::array<std::vector<std::uint32_t>, 3> divisions_;              ///< units of each stage, by recomputation
-  std::array<std::optional<Staged>, 3 * 8> staged_;                  ///< by recomputation, ZeRO stage, overlap
+  std::uint64_t entered_;  ///< first member of the family that is held
+  /// The priced splits of that family, by whether sums of input gradients are hidden; made when first asked for.
+  std::array<const PricedSplit*, 2> splits_{};
+  std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;          ///< units of each stage, by that and recomputation
+  std::array<std::optional<Staged>, 2 * 3 * 8> staged_;              ///< and by ZeRO stage and overlap
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
   HotLoop loop_;
 };

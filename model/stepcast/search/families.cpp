@@ -109,14 +109,11 @@ class Families {
 
   void with_degrees() {
     const std::int64_t samples = batch_ / family_.data;
-    const std::int64_t a_stage = family_.pipeline > 1 ? std::max<std::int64_t>(1, blocks_ / family_.pipeline) : 1;
-    // All that divide the blocks evenly, or 1; asked for: what leaves every chunk a unit.
-    Degrees chunks = space_.chunks.empty() ? divisors(a_stage) : space_.chunks;
-    std::erase_if(chunks, [&](std::int64_t v) {
-      if (v < 1 || v > std::max<std::int64_t>(1, units_ / family_.pipeline)) return true;
-      if (v > 1 && family_.pipeline == 1) return true;
-      return space_.chunks.empty() && v > 1 && blocks_ % (family_.pipeline * v) != 0;
-    });
+    const std::int64_t most = std::max<std::int64_t>(1, units_ / family_.pipeline);
+    Degrees chunks = space_.chunks;
+    for (std::int64_t v = 1; space_.chunks.empty() && v <= most; ++v)
+      if (v == 1 || even_enough(family_.pipeline * v)) chunks.push_back(v);
+    std::erase_if(chunks, [&](std::int64_t v) { return v < 1 || v > most || (v > 1 && family_.pipeline == 1); });
     for (const std::int64_t v : chunks) {
       family_.chunks = v;
       for (const PipelineSchedule* schedule : schedules(v)) {
@@ -130,11 +127,20 @@ class Families {
     }
   }
 
+  // A pipeline goes at the pace of its longest chunk: blocks divide evenly among them, or the longest has at most a
+  // quarter more units than the mean.
+  [[nodiscard]] bool even_enough(std::int64_t parts) const {
+    const std::int64_t longest = (units_ + parts - 1) / parts;
+    return blocks_ % parts == 0 || 4 * longest * parts <= 5 * units_;
+  }
+
   // Without a pipeline all schedules are the same.
   [[nodiscard]] std::vector<const PipelineSchedule*> schedules(std::int64_t chunks) const {
     const PipelineSchedule* usual = pipeline_schedule(chunks > 1 ? "interleaved" : "1f1b");
-    if (family_.pipeline == 1 || space_.schedules.empty()) return {usual};
-    return space_.schedules;
+    if (family_.pipeline == 1) return {usual};
+    if (!space_.schedules.empty()) return space_.schedules;
+    if (chunks > 1) return {usual};
+    return {usual, pipeline_schedule("zb_h1")};
   }
 
   void with_micro_batch() {
@@ -169,11 +175,24 @@ bool has_attention(const Workload& workload) {
   });
 }
 
-std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, std::size_t gradients,
-                                        bool replicas, bool pipeline) {
+/// What a switch of a family depends on.
+struct SwitchesOf {
+  bool sums, replicas, pipeline;
+};
+
+std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
+                                        std::size_t gradients, SwitchesOf of) {
+  const auto [sums, replicas, pipeline] = of;
   std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
-  std::vector<int> overlap_gradients = or_all(space.overlap_gradients, {1, 0});
-  std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, {1, 0});
+  // Where compute is not slowed by what runs beside it, waiting never wins.
+  const Contention& c = cluster.contention;
+  const bool slows = c.inside_under_compute > 1 || c.network_under_compute > 1 || c.latency_under_compute > 1 ||
+                     c.compute_under_communication > 1;
+  const std::vector<int> both = slows ? std::vector<int>{1, 0} : std::vector<int>{1};
+  std::vector<int> overlap_gradients = or_all(space.overlap_gradients, both);
+  std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, both);
+  std::vector<int> overlap_tensor = sums ? or_all(space.overlap_tensor, {1, 0}) : std::vector<int>{0};
+  std::sort(overlap_tensor.rbegin(), overlap_tensor.rend());  // a family's bound is of its first member
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
   std::vector<Recomputation> recomputation = {Recomputation::none, Recomputation::selective, Recomputation::full};
@@ -183,7 +202,8 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
     for (const int z : zero)
       for (const int g : overlap_gradients)
         for (const int p : overlap_pipeline)
-          for (std::uint32_t i = 0; i < gradients; ++i) all.push_back({r, z, g != 0, p != 0, i});
+          for (const int t : overlap_tensor)
+            for (std::uint32_t i = 0; i < gradients; ++i) all.push_back({r, z, g != 0, p != 0, t != 0, i});
   return all;
 }
 
@@ -193,12 +213,24 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
                                double global_batch)
     : families_(Families(space, workload, cluster, global_batch).all()),
       gradients_(or_all(space.gradients, {plan_spec_of("ddp")})) {
+  described_ = workload.shape.has_value();
+  for (const PipelineSchedule& s : pipeline_schedules())
+    if (delays_weight_gradients(s)) delaying_.push_back(&s);
   for (std::size_t i = 0; i < switches_.size(); ++i)
-    switches_[i] = switches_of(space, workload, gradients_.size(), i >= 2, i % 2 == 1);
+    switches_[i] = switches_of(space, workload, cluster, gradients_.size(), {i >= 4, i % 4 >= 2, i % 2 == 1});
   for (LayoutFamily& f : families_) {
     f.first = size_;
     size_ += switches(f).size();
   }
+}
+
+bool LayoutFamilies::hides_sums(const LayoutFamily& family) const {
+  return described_ && family.tensor > 1 && family.scheme->name == "1d" &&
+         std::find(delaying_.begin(), delaying_.end(), family.schedule) == delaying_.end();
+}
+
+const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
+  return switches_[(hides_sums(family) ? 4u : 0u) + (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
 }
 
 Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
@@ -215,6 +247,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
   layout.sequence_parallel = family.sequence_parallel;
   layout.overlap_pipeline = switches.overlap_pipeline;
   layout.overlap_gradients = switches.overlap_gradients;
+  layout.overlap_tensor = switches.overlap_tensor;
   layout.scheme = family.scheme;
   layout.depth = family.depth;
   layout.schedule = family.schedule;

@@ -3,11 +3,13 @@
 //
 // A family fixes what decides compute, tensor collectives and the pipeline: scheme, degrees, schedule, chunks,
 // micro-batch and sequence parallelism. Its members differ in the switches: recomputation, ZeRO stage, what overlaps,
-// and how gradients travel. A switch that changes nothing (sequence parallelism without tensor parallelism, overlap of
-// sends without a pipeline, ZeRO and overlap of gradients without replicas) is tried at its first value only. The order
-// of the space is that of the families, then of their switches. Invariant: degrees multiply to the number of devices,
-// the batch divides into whole micro-batches, the schedule works for the shape. Not modelled: whether a unit can be
-// divided so; that is the workload's business.
+// and how gradients travel. Chunks need not divide the
+// blocks evenly, since embedding and head are units like blocks; unless they are asked for, the longest is at most a
+// quarter above the mean. A switch that changes nothing (sequence parallelism without tensor parallelism,
+// overlap of sends without a pipeline, ZeRO and overlap of gradients without replicas) is tried at its first value
+// only. The order of the space is that of the families, then of their switches. Invariant: degrees multiply to the
+// number of devices, the batch divides into whole micro-batches, the schedule works for the shape. Not modelled:
+// whether a unit can be divided so; that is the workload's business.
 #include <stepcast/search/layout_search.hpp>
 
 #include <array>
@@ -28,7 +30,7 @@ struct LayoutFamily {
 struct LayoutSwitches {
   Recomputation recomputation = Recomputation::none;
   int zero = 0;
-  bool overlap_gradients = true, overlap_pipeline = true;
+  bool overlap_gradients = true, overlap_pipeline = true, overlap_tensor = false;
   std::uint32_t gradients = 0;  ///< index into the space's strategies
 };
 
@@ -38,15 +40,17 @@ class LayoutFamilies {
   LayoutFamilies(const LayoutSpace&, const Workload&, const Cluster&, double global_batch);
 
   [[nodiscard]] const std::vector<LayoutFamily>& families() const { return families_; }
-  [[nodiscard]] const std::vector<LayoutSwitches>& switches(const LayoutFamily& family) const {
-    return switches_[(family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
-  }
+  [[nodiscard]] const std::vector<LayoutSwitches>& switches(const LayoutFamily&) const;
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] const std::vector<PlanSpec>& gradients() const { return gradients_; }
 
  private:
+  /// Whether sums of input gradients can run beside weight gradients.
+  [[nodiscard]] bool hides_sums(const LayoutFamily&) const;
   std::vector<LayoutFamily> families_;
-  std::array<std::vector<LayoutSwitches>, 4> switches_;
+  std::array<std::vector<LayoutSwitches>, 8> switches_;
+  std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
+  bool described_ = false;
   std::vector<PlanSpec> gradients_;
   std::uint64_t size_ = 0;
 };

@@ -13,6 +13,7 @@
 // place).
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/prediction/tuning.hpp>
+#include <stepcast/search/batches.hpp>
 #include <stepcast/search/layout_search.hpp>
 
 #include <optional>
@@ -44,6 +45,7 @@ struct LayoutAdvice {
   double resolution = 0;
   std::optional<LayoutPrediction> fastest, untuned, data_parallel;
   std::string no_data_parallel;
+  std::optional<BatchChoice> other_batch;
   std::vector<BandwidthCheck> networks;
   std::vector<LaunchSettings> settings;
 };
@@ -73,20 +75,27 @@ inline constexpr auto result_fields<BandwidthCheck> =
                            "searched again; else only the best layouts were compared"}};
 
 template <>
-inline constexpr auto result_fields<LayoutAdvice> =
-    std::tuple{ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
-               ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
-               ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; },
-                           "of step time and memory", ShownAs::json_only},
-               ResultField{"best", &LayoutAdvice::best,
-                           "with tuned gradients, equals first, then by step; as many as the search returned"},
-               ResultField{"equals", &LayoutAdvice::equals,
-                           "so many of `best`, from the first on, are not to be told from the fastest"},
-               ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
-               ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
-               ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
-               ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
-               ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
-               ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
+inline constexpr auto result_fields<BatchChoice> =
+    std::tuple{ResultField{"global_batch_samples", &BatchChoice::global_batch, "a step on all devices"},
+               ResultField{"best", &BatchChoice::best, "its fastest layout"}};
+
+template <>
+inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
+    ResultField{"search", &LayoutAdvice::search, "of layouts with one gradient strategy"},
+    ResultField{"networks", &LayoutAdvice::networks, "does the winner hold on others"},
+    ResultField{"frontier", [](const LayoutAdvice& a) { return a.search.frontier; }, "of step time and memory",
+                ShownAs::json_only},
+    ResultField{"best", &LayoutAdvice::best,
+                "with tuned gradients, equals first, then by step; as many as the search returned"},
+    ResultField{"equals", &LayoutAdvice::equals,
+                "so many of `best`, from the first on, are not to be told from the fastest"},
+    ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
+    ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
+    ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
+    ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
+    ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
+    ResultField{"other_batch", &LayoutAdvice::other_batch,
+                "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},
+    ResultField{"settings", &LayoutAdvice::settings, "of the winner, by framework"}};
 
 }  // namespace stepcast

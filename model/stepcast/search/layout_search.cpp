@@ -415,7 +415,7 @@ Answer<LayoutSearchResult> best_layouts(const Workload& workload, const Cluster&
                         " devices and a global batch of " +
                         fixed(global_batch_of(workload, cluster, options.layout), 0) + " as asked for"};
   LayoutSearchResult result = search.run();
-  if (!result.best.empty()) return result;
+  if (!result.best.empty() || !options.explain) return result;
   const Seconds spent(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   const bool limited = options.time_budget > Seconds(0);
   const Seconds left = limited ? std::max(Seconds(1e-9), options.time_budget - spent) : Seconds(0);

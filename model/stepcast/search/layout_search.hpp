@@ -30,13 +30,14 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// Values tried in each dimension; empty: all that divide what they have to.
 struct LayoutSpace {
   std::vector<std::int64_t> tensor, pipeline, context, expert, micro_batch, chunks;
-  std::vector<const PipelineSchedule*> schedules;  ///< empty: 1f1b and, with chunks, interleaved
+  std::vector<const PipelineSchedule*> schedules;  ///< empty: 1f1b, zb_h1 and, with chunks, interleaved
   std::vector<const TensorScheme*> schemes;        ///< empty: 1d
   std::vector<int> zero;
   std::vector<Recomputation> recomputation;
-  std::vector<int> sequence_parallel, overlap_gradients, overlap_pipeline;  ///< 0, 1; empty: both
-  std::vector<PlanSpec> gradients;                                          ///< empty: ddp
-  std::int64_t most_tensor = 0;                                             ///< 0: devices of a machine
+  std::vector<int> sequence_parallel, overlap_tensor;    ///< 0, 1; empty: both
+  std::vector<int> overlap_gradients, overlap_pipeline;  ///< 0, 1; empty: 1, where overlap slows compute both
+  std::vector<PlanSpec> gradients;                       ///< empty: ddp
+  std::int64_t most_tensor = 0;                          ///< 0: devices of a machine
   std::string framework{};  ///< that has to run them (launch_frameworks()); empty: whether one does is not asked
 };
 
@@ -54,6 +55,7 @@ struct LayoutSearchOptions {
   Seconds target_step;  ///< 0: none
   double price_per_device_hour = 0;
   std::uint32_t best = 10;  ///< layouts returned: the best so many of the space
+  bool explain = true;      ///< find out why nothing is left, if so: another search
   bool frontier = false;    ///< prove the frontier, too: slower
   Seconds time_budget;      ///< 0: until proved
   unsigned threads = 0;     ///< 0: all cores

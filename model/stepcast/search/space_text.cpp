@@ -1,8 +1,7 @@
 // Extremes of each dimension over all families, and the members of open families that no family has.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/layout/tensor_scheme.hpp>
-#include <stepcast/pipeline/pipeline.hpp>
+#include <stepcast/search/batches.hpp>
 #include <stepcast/search/space_text.hpp>
 
 #include <algorithm>
@@ -35,22 +34,6 @@ std::set<std::string_view> schedules_of(std::span<const LayoutFamilies* const> a
   return names;
 }
 
-/// Data degrees that the devices allow, by whether the batch divides by them.
-struct DataDegrees {
-  std::set<std::int64_t> divide, do_not;
-};
-DataDegrees data_degrees_of(const Workload& workload, const Cluster& cluster, std::int64_t most_tensor,
-                            std::int64_t batch) {
-  DataDegrees out;
-  const std::int64_t devices = cluster.workers(), units = std::int64_t(workload.units.size());
-  for (std::int64_t t = 1; t <= std::min(most_tensor, devices); ++t) {
-    if (devices % t != 0) continue;
-    for (std::int64_t p = 1; p <= std::min(units, devices / t); ++p)
-      if (devices / t % p == 0) (batch % (devices / t / p) == 0 ? out.divide : out.do_not).insert(devices / t / p);
-  }
-  return out;
-}
-
 std::string joined(const std::set<std::int64_t>& numbers, std::size_t most) {
   std::string text;
   for (const std::int64_t n : numbers) {
@@ -81,13 +64,14 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
 std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const LayoutFamilies* const> all,
                                    const Workload& workload, const Cluster& cluster, double global_batch) {
   std::vector<std::string> out;
-  const std::int64_t most_tensor = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
   const std::int64_t batch = std::llround(global_batch);
-  const DataDegrees degrees = data_degrees_of(workload, cluster, most_tensor, batch);
-  if (!degrees.do_not.empty())
-    out.push_back(std::to_string(degrees.do_not.size()) + " of " +
-                  std::to_string(degrees.do_not.size() + degrees.divide.size()) + " data degrees (" +
-                  joined(degrees.do_not, 5) + "), by which a batch of " + std::to_string(batch) + " does not divide");
+  const std::set<std::int64_t> degrees = data_degrees(workload, cluster, space);
+  std::set<std::int64_t> undivided;
+  for (const std::int64_t d : degrees)
+    if (batch % d != 0) undivided.insert(d);
+  if (!undivided.empty())
+    out.push_back(std::to_string(undivided.size()) + " of " + std::to_string(degrees.size()) + " data degrees (" +
+                  joined(undivided, 5) + "), by which a batch of " + std::to_string(batch) + " does not divide");
   const std::set<std::string_view> used = schedules_of(all);
   std::vector<std::string> schedules;
   for (const PipelineSchedule& s : pipeline_schedules())
@@ -96,6 +80,8 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
     out.push_back("schedules " + listed(schedules, [](const std::string& s) { return s; }) + " (--schedule)");
   if (space.schemes.empty() && cluster.devices_per_node > 1) out.push_back("tensor schemes other than 1d (--scheme)");
   if (space.tensor.empty() && cluster.nodes > 1) out.push_back("tensor parallelism between machines (--tensor)");
+  if (space.chunks.empty() && used.contains("interleaved"))
+    out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
   return out;
 }

@@ -68,6 +68,7 @@ inline LayoutSpace random_space(Draw& draw) {
   some(space.sequence_parallel, 0, 1);
   some(space.overlap_gradients, 0, 1);
   some(space.overlap_pipeline, 0, 1);
+  some(space.overlap_tensor, 0, 1);
   if (draw.whole(0, 3) == 0) space.gradients = {plan_spec_of("ddp"), plan_spec_of("wfbp")};
   return space;
 }

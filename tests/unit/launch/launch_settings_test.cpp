@@ -110,7 +110,11 @@ TEST_CASE("launch settings: Megatron-LM's schedule, recomputation and state") {
   const std::string other = settings("Megatron-LM", prediction(l, 8)).text;
   CHECK_FALSE(contains(other, "--overlap-grad-reduce"));
   CHECK(contains(other, "--recompute-granularity selective"));
-  CHECK(contains(settings("Megatron-LM", prediction(l, 6)).cannot, "multiples"));
+  CHECK(argument(other, "microbatch-group-size-per-virtual-pipeline-stage") == -1);
+  CHECK(argument(settings("Megatron-LM", prediction(l, 6)).text, "microbatch-group-size-per-virtual-pipeline-stage") ==
+        6);
+  CHECK(argument(settings("Megatron-LM", prediction(l, 9)).text, "microbatch-group-size-per-virtual-pipeline-stage") ==
+        5);
   l.chunks = 5;
   // 24 blocks, embedding and head over 20 parts of the model.
   LayoutPrediction uneven = prediction(l, 8);
@@ -203,7 +207,9 @@ TEST_CASE("launch settings: PyTorch's wrappers and Horovod replicate or shard, n
   l.zero = 3;
   CHECK(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "reshard_after_forward=True"));
   CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 1)).text, "prefetch"));
-  CHECK(contains(settings("torchtitan", prediction(l, 1)).text, "fsdp_reshard_after_forward always"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1)).cannot, "bfloat16"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1), "llama:hidden=1024,layers=24,heads=16,seq=1024").text,
+                 "fsdp_reshard_after_forward always"));
   CHECK_FALSE(settings("PyTorch DDP", prediction(l, 1)).cannot.empty());
   CHECK_FALSE(settings("Horovod", prediction(l, 1)).cannot.empty());
   l.units_in_flight = 1;

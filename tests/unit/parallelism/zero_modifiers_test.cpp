@@ -65,8 +65,12 @@ TEST_CASE("ZeRO with modifiers: halves, and losses that are tolerated, shorten w
   REQUIRE(p);
   CHECK(std::any_of(p->assumed.begin(), p->assumed.end(),
                     [](const std::string& a) { return a.find("gathered parameters travel as they are") == 7; }));
-  CHECK(gradients(gpt("bf16"), "layout(mb=1, zero=1)/ddp+fp16") ==
-        doctest::Approx(gradients(gpt("bf16"), "layout(mb=1, zero=1)/ddp")));
+  // Gradients of four bytes beside weights of two are halved, those of two are not.
+  const std::string one = "layout(mb=1, overlap_dp=off, zero=1)/ddp";
+  CHECK(gradients(gpt("bf16"), one) == doctest::Approx(all / 2 + all).epsilon(1e-6));
+  CHECK(gradients(gpt("bf16"), one + "+fp16(memory=1e15)") == doctest::Approx(all / 2 + all / 2).epsilon(1e-4));
+  CHECK(gradients(gpt("bf16,gradients=bf16"), one + "+fp16") ==
+        doctest::Approx(gradients(gpt("bf16,gradients=bf16"), one)));
 }
 
 TEST_CASE("ZeRO refuses what no shard can be summed of, with the reason") {

@@ -291,6 +291,21 @@ TEST_CASE("interleaving one chunk is 1F1B; more chunks on even stages shrink the
   CHECK(bubble(3) == 180000);
 }
 
+TEST_CASE("groups of interleaving leave no rest, or one that fills the pipeline") {
+  CHECK(interleaved_group(7, 21) == 7);
+  CHECK(interleaved_group(7, 24) == 8);
+  CHECK(interleaved_group(35, 120) == 40);
+  CHECK(interleaved_group(5, 9) == 9);
+  CHECK(interleaved_group(4, 13) == 7);  // 7 and a rest of 6
+  CHECK(interleaved_group(4, 3) == 0);
+  for (std::uint32_t stages = 1; stages < 9; ++stages)
+    for (std::uint32_t count = stages; count < 40; ++count) {
+      const std::uint32_t group = interleaved_group(stages, count);
+      CHECK(group >= stages);
+      CHECK((count % group == 0 || count % group >= stages));
+    }
+}
+
 TEST_CASE("more micro-batches lose a smaller share") {
   for (const char* name : {"gpipe", "1f1b", "zb_h1"}) {
     double before = 1;
@@ -308,7 +323,7 @@ TEST_CASE("what a schedule cannot do is said") {
     const auto answer = PipelineEvaluator::of(named(name), shape);
     return answer ? std::string("works") : answer.reason();
   };
-  CHECK(reason("interleaved", {4, 2, 6}) == "interleaved: 6 micro-batches are no multiple of 4 stages");
+  CHECK(reason("interleaved", {4, 2, 3}) == "interleaved: 3 micro-batches are fewer than 4 stages");
   CHECK(reason("gpipe", {4, 2, 8}) == "gpipe: a stage is one chunk; several are for interleaved");
   CHECK(reason("bidirectional", {3, 2, 8}) == "bidirectional: the number of stages has to be even, not 3");
   CHECK(reason("bidirectional", {4, 2, 7}).find("even, not 7") != std::string::npos);

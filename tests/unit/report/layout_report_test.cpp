@@ -159,6 +159,7 @@ TEST_CASE("layout search report: proved, stopped, and nothing that fits") {
   Fixture f;
   LayoutAdvice advice;
   advice.search = search_over(123'456, true);
+  advice.search.space = "tp 1 to 8", advice.search.not_tried = {"this", "that"};
   advice.best = advice.search.best;
   advice.no_data_parallel = "needs 900 GB a device";
   advice.networks = {{.factor = 0.5, .own = Seconds(3), .best = Seconds(2.9), .better = "layout(pp=8)/ddp"},
@@ -170,8 +171,9 @@ TEST_CASE("layout search report: proved, stopped, and nothing that fits") {
   std::string text = text_of_report();
   CHECK(fits_page(text));
   CHECK(says(text,
-             "proved best of 123,456 layouts (1,234 evaluated, 122,196 excluded by bounds, 20 too large for the "
-             "memory, 6 unsuitable)"));
+             "best of 123,456 layouts (1,234 evaluated, 122,196 excluded by bounds, 20 too large for the memory, 6 "
+             "unsuitable) of tp 1 to 8"));
+  CHECK(says(text, "not tried this; that"));
   CHECK(says(text, "data parallelism alone does not work: needs 900 GB a device"));
   CHECK(says(text, "at half the bandwidth of the network: layout(pp=8)/ddp is better, 2.900 s against 3.000 s"));
   CHECK(says(text, "at 2 times the bandwidth of the network: still best"));
@@ -182,6 +184,13 @@ TEST_CASE("layout search report: proved, stopped, and nothing that fits") {
   advice.data_parallel = layout_of_64();
   advice.data_parallel->iteration = Seconds(5);
   CHECK(says(text_of_report(), "2.50x over the best with data parallelism alone"));
+
+  advice.fastest = layout_of_64();
+  advice.resolution = 0.025;
+  advice.equals = 1;
+  CHECK(says(text_of_report(), "shorter, which this answer does not resolve (2.5 %)"));
+  advice.other_batch = BatchChoice{96, layout_of_64()};
+  CHECK(says(text_of_report(), "96 samples a step train"));
 
   advice.search = search_over(123'456, false);
   CHECK(says(text_of_report(), "stopped early: the best of all may be up to 12.5 % shorter"));

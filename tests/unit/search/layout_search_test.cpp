@@ -3,6 +3,7 @@
 #include "helpers/random_layouts.hpp"
 
 #include <stepcast/launch/launch_settings.hpp>
+#include <stepcast/search/batches.hpp>
 #include <stepcast/search/bounds.hpp>
 #include <stepcast/search/families.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -307,6 +308,52 @@ TEST_CASE("what a search did not try is named, a dimension that divisibility emp
   CHECK(found->space.find("dp 1 to 4") != std::string::npos);
   options.layout.global_batch = 96;
   CHECK_FALSE(best_layouts(workload, cluster, {}, options)->not_tried.front().starts_with("5 of 8"));
+}
+
+TEST_CASE("a range of batches is searched where most data degrees divide, for the most samples a second") {
+  Draw draw(31);
+  const Workload workload =
+      workload_of(model_shape_of("gpt:hidden=512,layers=12,heads=8,seq=512"), random_device(draw));
+  const Cluster cluster = cluster_of_flags(24, 8, "100GbE");
+  const std::set<std::int64_t> degrees = data_degrees(workload, cluster, {});
+  CHECK(degrees == std::set<std::int64_t>{1, 2, 3, 4, 6, 8, 12, 24});
+  CHECK(promising_batches(degrees, {90, 110}, 3) == std::vector<std::int64_t>{96, 108, 102});
+  LayoutSearchOptions options;
+  const std::vector<std::int64_t> batches = {100, 96, 97};
+  double most = 0;
+  std::int64_t at = 0;
+  for (const std::int64_t batch : batches) {
+    options.layout.global_batch = static_cast<double>(batch);
+    const auto found = best_layouts(workload, cluster, {}, options);
+    const double rate = found && !found->best.empty() ? found->best.front().throughput_samples_per_s : 0;
+    if (rate > most) most = rate, at = batch;
+  }
+  const auto best = best_batch(workload, cluster, {}, options, batches, 0);
+  REQUIRE(best);
+  CHECK(best->global_batch == at);
+  CHECK(best->best.throughput_samples_per_s == most);
+  CHECK_FALSE(best_batch(workload, cluster, {}, options, batches, most));
+}
+
+TEST_CASE("chunks are all that leave each a unit, zb_h1 is tried, and waiting is not where overlap costs nothing") {
+  Draw draw(32);
+  const Workload workload =
+      workload_of(model_shape_of("gpt:hidden=512,layers=10,heads=8,seq=512"), random_device(draw));
+  Cluster cluster = cluster_of_flags(8, 8, "100GbE");
+  const auto all = [&] { return layouts_of({}, workload, cluster, 32); };
+  const auto any = [&](auto test) {
+    const std::vector<LayoutPlan> layouts = all();
+    return std::any_of(layouts.begin(), layouts.end(), [&](const LayoutPlan& p) { return test(p.layout); });
+  };
+  // 10 blocks, embedding and head over 4 stages: up to 3 chunks, though 10 divides by neither 4 nor 12.
+  CHECK(any([](const Layout& l) { return l.pipeline == 4 && l.chunks == 3; }));
+  CHECK_FALSE(any([](const Layout& l) { return l.pipeline == 4 && l.chunks == 4; }));
+  CHECK(any([](const Layout& l) { return l.schedule->name == "zb_h1"; }));
+  CHECK(any([](const Layout& l) { return l.overlap_tensor; }));
+  CHECK_FALSE(any([](const Layout& l) { return l.overlap_tensor && l.schedule->name == "zb_h1"; }));
+  CHECK_FALSE(any([](const Layout& l) { return !l.overlap_gradients || !l.overlap_pipeline; }));
+  cluster.contention.compute_under_communication = 1.2;
+  CHECK(any([](const Layout& l) { return !l.overlap_gradients; }));
 }
 
 TEST_CASE("bounds are never above what they bound") {

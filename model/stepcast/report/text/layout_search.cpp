@@ -5,6 +5,7 @@
 #include <stepcast/report/text/table.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <utility>
 
@@ -92,6 +93,15 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        text_of(advice.fastest->memory.total()) + ": " +
                        percent(best.iteration / advice.fastest->iteration - 1) +
                        " shorter, which this answer does not resolve (" + percent(advice.resolution) + ")");
+  if (const double batch = report.subject.global_batch; advice.other_batch)
+    write_labelled(out, "batch",
+                   grouped_digits(static_cast<std::uint64_t>(advice.other_batch->global_batch)) +
+                       " samples a step train " +
+                       percent(advice.other_batch->best.throughput_samples_per_s / best.throughput_samples_per_s - 1) +
+                       " faster, " + fixed(advice.other_batch->best.throughput_samples_per_s, 1) + " samples/s: " +
+                       text_of(advice.other_batch->best.plan) + ", " + text_of(advice.other_batch->best.iteration) +
+                       " a step (--global-batch " + fixed(batch - std::floor(batch / 5), 0) + ".." +
+                       fixed(batch + std::floor(batch / 5), 0) + " searches such a range)");
   write_space(out, report);
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
   if (advice.untuned)
@@ -109,6 +119,7 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
 bool same_but_for_overlap(Layout a, Layout b) {
   a.overlap_pipeline = b.overlap_pipeline;
   a.overlap_gradients = b.overlap_gradients;
+  a.overlap_tensor = b.overlap_tensor;
   return a == b;
 }
 
@@ -193,6 +204,7 @@ void write_layout_search_text(std::ostream& out, const LayoutSearchReport& repor
   const bool any = !advice.best.empty();
   write_layout_heading(out, report.subject, any ? advice.best.front().assumed : std::vector<std::string>{});
   if (!report.reason.empty()) write_labelled(out, "layouts", report.reason), out << '\n';
+  if (!report.batch_choice.empty()) write_labelled(out, "batch", report.batch_choice), out << '\n';
   if (!any) {
     write_labelled(out, "no layout", advice.search.nothing);
     write_space(out, report);
