@@ -4,6 +4,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/layout/tensor_scheme.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/plan/strategy.hpp>
@@ -173,6 +174,7 @@ std::span<const Named> table() {
       {"objective", one_of(+[] {
          return Words{"step", "memory", "devices", "cost"};
        })},
+      {"framework", one_of(launch_frameworks)},
       {"target-step", time},
       {"price", number},
       {"memory", size},
