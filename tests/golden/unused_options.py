@@ -118,7 +118,7 @@ QUESTIONS = {
         "nccl": [*NCCL, "--no-validation"],
         "layout": [*JOB, "--no-validation", "--plan", "layout(zero=1)/ddp"],
     },
-    "explain": {"traced": [TRACE], "damaged": ["damaged.json"], "kernels": [KERNEL_TRACE],
+    "explain": {"traced": [TRACE], "damaged": ["damaged.json"], "kernels": [KERNEL_TRACE], "shapeless": ["shapeless.json"],
                 "ranks": RANKS[:2]},
     "why": {"ranks": RANKS[:2]},
     "diff": {"traced": [TRACE, OTHER], "damaged": ["damaged.json", TRACE], "kernels": [KERNEL_TRACE, TRACE]},
@@ -171,7 +171,7 @@ VALUES = {
     "--model": ["gpt:hidden=512,layers=4,heads=4,seq=128,vocab=1024", "resnet50"],
     "--device": ["a100-sxm4-80gb"], "--batch": ["48"], "--parameters": ["350M"], "--kernels": [KERNELS],
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
-    "--cluster": ["16x4-a100-100gbe"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
+    "--cluster": ["16x4-a100-100gbe", "16x4-pcie-10gbe"], "--framework": ["megatron"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
     "--level": ["leaf:1; spine:64, oversubscribed=8"], "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],
     "--nccl-algo": ["Tree"], "--nccl-proto": ["LL"], "--operation": ["broadcast"],
     "--slow-worker": ["1.3"], "--late-worker": ["5 ms"], "--degraded-link": ["0.5"], "--jitter": ["0.05"],
@@ -202,6 +202,7 @@ MAY_BE_UNUSED = {
     ("*", "--collective", "alone"): "one device sends nothing",
     ("*", "--switch", "alone"): "one device sends nothing",
     ("export", "--batch", "*"): "times of a trace are those of its batch, however many samples that is",
+    ("explain", "--parameters", "damaged"): "one worker sends nothing, however large its gradients",
     ("sweep", "--level", "switch"): "sums in a switch do not go from machine to machine",
     ("compare", "--tune", "tuned"): "given already",
     ("compare", "--tune", "alone"): "one device sends nothing, whatever the option",
@@ -315,6 +316,7 @@ def inputs(program: pathlib.Path, folder: pathlib.Path) -> None:
     text = gzip.decompress(TRACE.read_bytes())
     text = text.replace(b"Input Dims", b"Dims")  # a damaged trace is one without shapes, too
     (folder / "damaged.json").write_bytes(text[:text.rindex(b"}", 0, len(text) - 200)])
+    (folder / "shapeless.json").write_bytes(gzip.decompress(RANKS[0].read_bytes()).replace(b"Input Dims", b"Dims"))
     storage = json.loads(STORAGE.read_text())
     storage["storage"], storage["storage_per_worker"] = "4 MB/s", "1 MB/s"
     (folder / SLOW).write_text(json.dumps(storage))

@@ -57,7 +57,7 @@ def arguments(profile, cluster):
         "all_reduce", "tensors": range(2), "channel": 0, "priority": 1, "size": 10, "carries_gradient": True, "delay": 0,
         "overhead": 1e-6, "source": ("backward", 0), "target": ("transfer", 0), "lag": 0, "source_phase": 0,
         "target_phase": 0, "file": TRACE, "text": "{}", "axis": "bandwidth", "header": True, "index": 0, "bucket": [1e6],
-        "collective_name": "", "root": str(ROOT), "suite": "exact", "other": 1,
+        "collective_name": "", "root": str(ROOT), "suite": "exact", "other": 1, "parameters": 4e6,
     }
 
 
