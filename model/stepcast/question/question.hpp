@@ -58,7 +58,7 @@ struct Question {
   std::optional<InputPipeline> pipeline{};  ///< what feeds the steps of the profile, which is as traced
   double global_batch = 0;                  ///< samples a step on all devices; 0: the profile's batch times the workers
   Bytes memory_cap{};                       ///< of a device, for layouts; 0: the cluster's device memory
-  Seconds beside_layers{};  ///< of every step of a traced job, that the layers of its profile do not contain
+  Seconds beside_layers{};       ///< of every step of a traced job, that the layers of its profile do not contain
   std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
 };
 
