@@ -233,7 +233,8 @@ TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unle
   CHECK(check.traced_plan() == "recorded");
   const Cluster cluster = ethernet(2, 1);
   const PreparedQuestion question({.profile = profile, .cluster = cluster});
-  // Layouts keep what the recorded step has beside the layers, and differ as the layers say; asked twice it is the same.
+  // Layouts keep what the recorded step has beside the layers, and differ as the layers say; asked twice it is the
+  // same.
   const auto step = [](const Answer<Prediction>& answer) { return (*answer).iteration.value(); };
   const double more = step(check.recorded->on(cluster)) - step(question.answer(plan_of("layout()/ddp")));
   REQUIRE(more > 0);
