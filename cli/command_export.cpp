@@ -63,6 +63,10 @@ ExitCode export_plan(const ExportFlags& flags) {
     throw InputError("--plan", "a plan that divides the batch alone, of which all ranks do the same", flags.plan,
                      "the ranks of a layout differ, which is not written yet");
   const Asked asked = asked_of(flags.input, flags.cluster, {});
+  if (asked.check.models_another_job()) {
+    note("not here: " + asked.check.caution() + "; the planned job would be another one");
+    return answer_is_no;
+  }
   const PreparedQuestion question(asked.question);
   const Cluster& cluster = question.cluster();
   constexpr std::int64_t most_files = 16384;

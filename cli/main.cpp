@@ -81,9 +81,10 @@ bool is_there(const std::string& name) {
 /// The words of the command line; files without a verb are to be explained. A verb comes before a file of its name.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const auto first = std::ranges::find_if(words, [](const std::string& word) { return !word.starts_with('-'); });
+  const auto first =
+      std::ranges::find_if(words, [](const std::string& word) { return !word.starts_with('-') || word == "-"; });
   if (std::ranges::any_of(words, is_verb) || first == words.end()) return words;
-  const bool path = first->find_first_of("./") != std::string::npos;
+  const bool path = *first == "-" || first->find_first_of("./") != std::string::npos;
   if (path || is_there(*first)) words.insert(words.begin(), std::string(explain_verb.name));
   return words;
 }

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace stepcast {
@@ -30,6 +31,7 @@ ProfileOrNot profile_if_any(const Documents& documents, const ProfileOptions& op
     return {profile_of(documents, options), {}};
   } catch (const InputError& refusal) {
     if (options.parameter_count > 0) throw;  // who says how many there are wants to know why that did not serve
+    if (refusal.expected.starts_with("another rank of the same")) throw;  // of another job
     return {std::nullopt, refusal.found};
   }
 }
@@ -136,22 +138,37 @@ class Explainer {
     question_.emplace(Question{.profile = *profile_, .cluster = std::move(*cluster)});
   }
 
-  void add(Lever lever) {
+  /// The share of a step up to which a part is left alone: what is not worth a change, or cannot be told of steps that
+  /// vary. But no part is left alone that is large only because the steps vary more.
+  [[nodiscard]] double left_alone() const {
+    constexpr double large = 0.10;
+    return std::min(out_.worth, large);
+  }
+
+  /// `steps`: in how many it was seen.
+  void add(Lever lever, std::size_t steps) {
     if (lever.gain) lever.gain = std::clamp(*lever.gain, 0.0, lever.most);
-    if (lever.most <= out_.worth) {
+    if (lever.most <= left_alone()) {
       lever.verdict = Verdict::leave;
       if (lever.why.empty()) lever.why = "it could win at most " + percent(lever.most) + " of " + whole();
+      lever.gain.reset();
+    } else if (lever.most <= out_.worth) {
+      lever.verdict = Verdict::cannot_tell;
+      lever.why += (lever.why.empty() ? "it could win at most " + percent(lever.most) + " of " + whole() : "") +
+                   "; the steps vary too much to tell less than " + percent(out_.worth) + " of one";
       lever.gain.reset();
     } else if (lever.verdict == Verdict::change && lever.worth() <= out_.worth) {
       lever.verdict = Verdict::leave;
       lever.why += "; that is less than can be told";
-    } else if (lever.verdict == Verdict::change && !enough_steps()) {
+    } else if (lever.verdict == Verdict::change && !(split().of_steps && steps >= 2)) {
       lever.verdict = Verdict::cannot_tell;
-      lever.why += split().of_steps ? "; of " + counted(std::ssize(split().durations), "step") + " only"
+      lever.why += split().of_steps ? "; of " + counted(static_cast<std::int64_t>(steps), "step") + " only"
                                     : "; of a whole recording, no step";
     }
     levers_.push_back(std::move(lever));
   }
+
+  void add(Lever lever) { add(std::move(lever), split().durations.size()); }
 
   void add_communication() {
     const double exposed = share(split()[SplitPart::communication]);
@@ -167,6 +184,8 @@ class Explainer {
     if (lever.most > out_.worth) {
       lever.why = "it could win up to " + percent(lever.most) + " of " + whole();
       ask_for_plans(lever);
+    } else if (lever.most > left_alone() && lever.why.empty()) {
+      lever.why = "it could win up to " + percent(lever.most) + " of " + whole();
     }
     add(std::move(lever));
   }
@@ -232,8 +251,9 @@ class Explainer {
     lever.why += "; up to " + percent(lever.most) + " of a step is waiting for it";
     if (!(late > Seconds(0))) return;
     // Without one that stands out, lateness is that of all, and nobody knows what to do about it.
-    if (!run_of(documents_.traces).straggler) lever.verdict = Verdict::cannot_tell;
-    add(std::move(lever));
+    const RunOfRanks run = run_of(documents_.traces);
+    if (!run.straggler) lever.verdict = Verdict::cannot_tell;
+    add(std::move(lever), run.straggler ? run.straggler->steps.size() : split().durations.size());
   }
 
   void add_input() {
@@ -316,6 +336,13 @@ class Explainer {
     }
     // What can be changed comes before what is not known.
     std::ranges::stable_partition(out_.next, [](const Lever& l) { return l.verdict == Verdict::change; });
+    if (documents_.traces.size() > 1 && !out_.check.cautions.empty()) {
+      out_.verdict = Verdict::cannot_tell;
+      out_.answer = out_.check.cautions.front();
+      std::ranges::move(out_.now, std::inserter(out_.next, out_.next.begin()));
+      out_.now.clear();
+      return;
+    }
     const std::string computes = percent(share(split().compute())) + " of it computes";
     if (!out_.now.empty()) {
       const Lever& first = out_.now.front();

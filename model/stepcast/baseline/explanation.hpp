@@ -11,9 +11,10 @@
 //   leave it      even all of the part is not worth it, or no plan is told from the one in use
 //   cannot tell   the part is large, and nothing predicts how much of it can be won; or too few steps say how large
 //
-// Invariant: a lever that is worth at most `worth` is left alone; nothing is changed on the word of one step. Works by
-// degrees: a trace without shapes, marks or backward pass has a split, and `record` says what recording more would add.
-// Not modelled: making compute itself faster (whatif); levers that only win together.
+// Invariant: a lever that is worth at most `worth` is left alone, unless it is over a tenth of the step, of which
+// nothing can be told then; nothing is changed on the word of one step. Works by degrees: a trace without shapes, marks
+// or backward pass has a split, and `record` says what recording more would add. Not modelled: making compute itself
+// faster (whatif); levers that only win together.
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/extraction/step_split.hpp>

@@ -172,6 +172,7 @@ class Prices {
 
   /// As sent by all of its group at once. Nothing where it is not known, with the reason among `kept`.
   std::optional<Seconds> of(const RecordedCollective& c) {
+    if (alone()) return Seconds(0);
     const std::optional<Operation> operation = operation_named(c.operation);
     std::string why;
     if (!operation) why = "what it costs elsewhere is not known (" + c.operation + ")";
@@ -197,6 +198,7 @@ class Prices {
   /// What it takes with what it waits for; as long as recorded where nothing is known. Closed forms know links and
   /// nothing else, so that only what they say of the links' difference counts; a measured time is what it takes.
   Seconds time_of(const RecordedCollective& c) {
+    if (alone()) return Seconds(0);
     const std::optional<Seconds> price = of(c);
     if (!price) return c.duration;
     const std::optional<Seconds> here = is_measured(c) ? std::nullopt : here_of(c);
@@ -228,6 +230,9 @@ class Prices {
     for (const auto& [why, times] : kept) count += times;
     return count;
   }
+
+  /// One worker, which sends nothing and waits for nobody.
+  [[nodiscard]] bool alone() const { return there_.cluster().workers() == 1; }
 
   std::map<std::string, std::int64_t> kept;  ///< reason and how many
   std::int64_t neighbours = 0;
@@ -365,7 +370,7 @@ Answer<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messa
     const std::optional<Seconds> price = prices_of_messages.of(all_reduce);
     if (!price) return Inapplicable{"a message of its gradients: " + prices_of_messages.kept.begin()->first};
     while (behind + 1 != exchange.recorded.end() && behind->last < m.last) ++behind;
-    m.late = picoseconds_of(std::min(longest_sending, rank.collectives[behind->collective].late));
+    if (!prices.alone()) m.late = picoseconds_of(std::min(longest_sending, rank.collectives[behind->collective].late));
     m.time = picoseconds_of(std::min(longest_sending, *price));
     sent += *price;
   }

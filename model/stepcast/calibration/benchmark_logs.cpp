@@ -229,6 +229,7 @@ class NcclTestsReader {
     }
     if (points_.empty() && rates_.empty()) first_row_ = where, sums_ = words.size() > 3 && words[3] != "none";
     if (*time_column_ + 2 < words.size()) rate_ = words[*time_column_ + 1], bus_rate_ = words[*time_column_ + 2];
+    if (program_ == "OSU" && words[0] == "0") return;  // of a message without bytes
     const double size = positive_number(words[0], where + " column size");
     const double value = positive_number(words[*time_column_], column);
     if (bytes_per_second_ > 0) rates_.emplace_back(size, value * bytes_per_second_);

@@ -2,6 +2,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
@@ -133,6 +134,9 @@ Cluster with_levels(Cluster cluster, const std::vector<LevelText>& said) {
     throw InputError("--level", "several machines, which levels join", "one", "give --per-node and more --workers");
   constexpr Seconds more_switches = microseconds(1);  // there and back through one more layer of them
   cluster.levels.clear();
+  // What was measured between machines was measured over other levels.
+  std::erase_if(cluster.tables, [&](const MeasuredCollective& table) { return nodes_of(table, cluster) > 1; });
+  if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
   Link below = cluster.network;
   std::string unit = "machine";
   for (const LevelText& text : said) {

@@ -16,6 +16,7 @@ class TitanArguments {
  public:
   void option(const std::string& name, const std::string& value) { text_ += " \\\n--" + name + " " + value; }
   void option(const std::string& name, std::int64_t value) { option(name, std::to_string(value)); }
+  void flag(const std::string& name) { text_ += " \\\n--" + name; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -29,7 +30,10 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   out.option(p + "data_parallel_shard_degree", l.zero == 0 ? 1 : l.data);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
-  if (l.overlap_tensor && l.tensor > 1) out.option(p + "enable_async_tensor_parallel", "true");
+  if (l.overlap_tensor && l.tensor > 1) {  // which the compiler makes of the products
+    out.option(p + "enable_async_tensor_parallel", "true");
+    out.flag("compile.enable");
+  }
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
   if (l.pipeline == 1) return;

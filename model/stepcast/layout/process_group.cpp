@@ -1,4 +1,5 @@
 // How the members of a group lie on machines follows from the rank order and the degrees inside of theirs.
+#include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/transport.hpp>
 #include <stepcast/layout/process_group.hpp>
 
@@ -188,7 +189,10 @@ Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
   const bool filled = shape.nodes == 1 ||
                       (shape.per_node == cluster.devices_per_node && shape.sharing_network == 1 &&
                        std::ranges::all_of(shape.levels, [](const GroupLevel& level) { return level.sharing == 1; }));
-  std::erase_if(group.tables, [&](const MeasuredCollective& t) { return !filled || t.workers != shape.members; });
+  const CollectiveAlgorithm* algorithm = collective_algorithm(cluster.all_reduce);
+  const bool carries = algorithm != nullptr && algorithm->carries;  // tables of other counts, to this one
+  std::erase_if(group.tables,
+                [&](const MeasuredCollective& t) { return !filled || (t.workers != shape.members && !carries); });
   std::int64_t left = shape.members;
   for (SlowWorkers& s : group.stragglers.slow) {
     s.workers = std::min(s.workers, left);

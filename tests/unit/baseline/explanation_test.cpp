@@ -107,6 +107,26 @@ TEST_CASE("explanation: a profile has no events") {
   CHECK_THROWS_AS((void)explanation_of(documents), InputError);
 }
 
+TEST_CASE("explanation: a large part is not left alone because the steps vary, and other runs give no verdict") {
+  std::vector<Trace> traces{with(0, 0)};
+  int n = 0;
+  for (Event& e : traces[0].events)  // every other step waits for half as long again
+    if (e.kind == EventKind::kernel && ++n % 2 == 0) e.duration_ns /= 3;
+  const Explanation varied = explained(traces);
+  for (const Lever& lever : varied.not_now) CHECK(lever.most <= 0.10);
+
+  const auto example = [](const char* name) {
+    return std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles/examples" / (std::string(name) + ".pt.trace.json.gz");
+  };
+  const test::File ddp(example("gpt-cpu-ddp-rank0")), other(example("gpt-cpu-fsdp2-rank0")),
+      alone(example("gpt-cpu-1-worker")), another(example("transformer-cpu-1-worker"));
+  const Explanation mixed = explained({trace_of(ddp.source()), trace_of(other.source())});
+  CHECK(mixed.verdict == Verdict::cannot_tell);
+  CHECK(mixed.answer.find("ranks of one run?") != std::string::npos);
+  CHECK(mixed.now.empty());
+  CHECK_THROWS_AS((void)explained({trace_of(alone.source()), trace_of(another.source())}), InputError);
+}
+
 TEST_CASE("public traces: the buffers of a job that its host holds up are worth a change, once more steps say so") {
   const auto folder = test::shared_folder("traces");
   if (!folder) return;

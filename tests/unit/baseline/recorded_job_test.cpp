@@ -171,6 +171,15 @@ TEST_CASE("recorded job: on the links that its trace shows it takes what it was 
   }
 }
 
+TEST_CASE("recorded job: one worker alone sends nothing and waits for nobody") {
+  const RecordedJob job = job_of({shipped("gpt-cpu-ddp-rank0"), shipped("gpt-cpu-ddp-rank1")});
+  const Answer<Prediction> alone = job.on(ethernet(1, 1));
+  REQUIRE(alone);
+  CHECK(alone->breakdown.exposed_communication == Seconds(0));
+  CHECK(alone->breakdown.hidden_communication == Seconds(0));
+  CHECK(alone->iteration < job.step());
+}
+
 TEST_CASE("recorded job: gathers and scatters of FSDP are in its graph, by their roles") {
   const test::File first(shipped("gpt-cpu-fsdp2-rank0")), second(shipped("gpt-cpu-fsdp2-rank1"));
   const Documents documents = documents_of(std::vector{first.source(), second.source()});

@@ -270,7 +270,7 @@ TEST_CASE("benchmark logs: the first nccl-tests, OSU and ib_write_bw") {
   CHECK(osu[0].provenance == "OSU log log");
 
   const auto pair = collectives_of_nccl_tests(
-      "# OSU MPI-CUDA Latency Test v7.3\n# Size          Latency (us)\n8  5.00\n1048576  90.00\n", "log");
+      "# OSU MPI-CUDA Latency Test v7.3\n# Size          Latency (us)\n0  4.90\n8  5.00\n1048576  90.00\n", "log");
   REQUIRE(pair.size() == 1);
   CHECK(pair[0].operation == "send");
   CHECK(pair[0].workers == 2);

@@ -71,6 +71,15 @@ std::vector<std::int64_t> all_ranks(const Cluster& c) {
 
 }  // namespace
 
+TEST_CASE("levels of a shipped cluster count, though it was measured without them") {
+  const auto seconds = [](const char* spine) {
+    const ClusterDescription said{.cluster = "8xdgx-h100", .level = {"rail:2", spine}};
+    return (*communication_cost(cluster_of(said)))(Operation::all_reduce, mebibytes(64)).value();
+  };
+  CHECK(seconds("spine:8 x 1Gb/s") > 100 * seconds("spine:8"));
+  CHECK(seconds("spine:8, oversubscribed=8") > 2 * seconds("spine:8"));
+}
+
 TEST_CASE("Collectives on levels take as long as their messages, link by link") {
   for (const Cluster& c : trees()) {
     CAPTURE(c.workers());

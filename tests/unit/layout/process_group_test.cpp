@@ -1,4 +1,5 @@
 // Process groups: where the members of each dimension lie, and what that leaves them of the links.
+#include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/layout/process_group.hpp>
 
@@ -116,6 +117,11 @@ TEST_CASE("Tables are used by groups that lie as whole jobs of their size do") {
   // Four members on four machines were not what was measured, nor is a size without a table.
   CHECK(group_cluster(c, group_shape(c, layout_of(8, 4, 1), Dimension::data)).tables.empty());
   CHECK(group_cluster(c, group_shape(c, layout_of(8, 4, 1), Dimension::tensor)).tables.empty());
+  // A library that carries its tables to other counts does so for groups, too: all workers are one like any job.
+  const Cluster shipped = cluster_of({.cluster = "8xa3-mega"});
+  const Cluster all = group_cluster(shipped, group_shape(shipped, layout_of(1, 64, 1), Dimension::data));
+  const auto time = [](const Cluster& on) { return (*communication_cost(on))(Operation::all_reduce, mebibytes(25)); };
+  CHECK(time(all) == time(shipped));
 }
 
 TEST_CASE("Several axes make one group") {
