@@ -276,6 +276,7 @@ class Explainer {
     if (!(lever.most > 0)) return;
     lever.action = "launch less: torch.compile(mode=\"reduce-overhead\"), CUDA graphs, fused optimizers, fewer .item()";
     lever.why = "the device waits for the host during " + percent(lever.most) + " of " + whole();
+    if (out_.ranks.size() > 1) lever.why += " in the rank where it waits least";
     if (question_ && lever.most > out_.worth) {
       const Profile& now = *profile_;
       const Answer<Profile> graphs = profile_after(scenario_of("cuda_graphs"), now);
