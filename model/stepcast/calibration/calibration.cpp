@@ -4,6 +4,7 @@
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/calibration/nccl_fit.hpp>
 #include <stepcast/cluster/carried.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/cluster/size_bands.hpp>
 
 #include <algorithm>
@@ -93,6 +94,12 @@ double interpolation_error(const MeasuredCollective& table) {
   return n == 0 ? 0 : std::sqrt(sum / static_cast<double>(n)) / 4;
 }
 
+std::string without_network_text(const Cluster& cluster) {
+  if (is_unsaid(cluster, unsaid_network))
+    return "no table across machines, and nobody said the link between them: --network, wherever it is asked for";
+  return "no table across machines: the network link is the one given";
+}
+
 /// What the provenance says of numbers that are about to be replaced: lines that open with one of their names.
 void forget(Cluster& cluster, std::initializer_list<std::string_view> names) {
   std::erase_if(cluster.provenance, [&](const std::string& line) {
@@ -130,7 +137,7 @@ void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
   if (inside.tables.empty() && cluster.devices_per_node > 1) {
     result.notes.push_back("no table within one machine: the inside link is the one given");
   }
-  if (between.tables.empty()) result.notes.push_back("no table across machines: the network link is the one given");
+  if (between.tables.empty()) result.notes.push_back(without_network_text(cluster));
 }
 
 /// Tables of the same operation and machines as one: the median of each size.
@@ -208,13 +215,14 @@ void fit_library(Calibration& result, const CollectiveAlgorithm& algorithm) {
     const CostLines lines = forms_of(m, cluster, algorithm);
     for (std::size_t i = 0; i < m.sizes.size() && lines.count > 0; ++i) entry.by_links.push_back(lines(m.sizes[i]));
   }
-  forget(cluster, {"inside:", "network:", "nccl:"});
+  forget(cluster, {"inside:", "nccl:"});
+  if (between) forget(cluster, {"network:"});
   const std::string by = "fitted with nccl to " + counted(static_cast<std::int64_t>(tables.size()), "measured table");
   if (inside) cluster.provenance.push_back("inside: " + by);
   else if (cluster.devices_per_node > 1)
     result.notes.push_back("no table within one machine: what is said of the link inside is typical of others");
   if (between) cluster.provenance.push_back("network: " + by);
-  else result.notes.push_back("no table across machines: the network link is the one given");
+  else result.notes.push_back(without_network_text(cluster));
   cluster.provenance.push_back("nccl: " + by + "; rms residual of the forms " + residual_text(result.entries) +
                                "; the tables carry it on to other counts");
 }
