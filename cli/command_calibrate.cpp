@@ -119,8 +119,11 @@ Cluster base_of(const CalibrateFlags& flags, std::int64_t most, const char* algo
   Cluster base = cluster_of(cluster);
   if (from_table) base.all_reduce = "table";
   if (flags.cluster.collective.empty() && flags.cluster.cluster.empty()) base.all_reduce = algorithm;
-  if (machines_only)
+  if (machines_only) {  // what is not fitted nobody said
+    std::erase_if(base.provenance, [](const std::string& line) { return line.starts_with("network: "); });
+    base.provenance.emplace_back(unsaid_network);
     base.name = std::to_string(base.nodes) + "x" + std::to_string(base.devices_per_node) + " calibrated";
+  }
   if (!flags.name.empty()) base.name = flags.name;
   return base;
 }

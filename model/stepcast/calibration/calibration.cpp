@@ -96,7 +96,8 @@ double interpolation_error(const MeasuredCollective& table) {
 
 std::string without_network_text(const Cluster& cluster) {
   if (is_unsaid(cluster, unsaid_network))
-    return "no table across machines, and nobody said the link between them: --network, wherever it is asked for";
+    return "no table across machines, and nobody said the link between them: give --network, a log of several "
+           "machines, or both";
   return "no table across machines: the network link is the one given";
 }
 
