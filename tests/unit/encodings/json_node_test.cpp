@@ -1,10 +1,8 @@
-// Documents in JSON: what the parser makes of them, and how its work grows.
+// Documents in JSON: what the parser makes of them.
 #include <stepcast/encodings/json_node.hpp>
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <chrono>
 #include <string>
 
 using namespace stepcast;
@@ -22,17 +20,6 @@ std::string refusal_of(std::string_view text) {
     (void)parsed_json(text, "file");
   } catch (const InputError& error) { return error.what(); }
   return {};
-}
-
-/// The shortest of a few times, so that what else the machine does counts little.
-double seconds_to_parse(const std::string& text) {
-  double least = 1e9;
-  for (int i = 0; i < 3; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    (void)parsed_json(text, "file");
-    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return least;
 }
 
 }  // namespace
@@ -56,9 +43,5 @@ TEST_CASE("what is no document is refused in the words of this program") {
   CHECK(refusal_of(std::string(33, '[') + std::string(33, ']')).ends_with("found a deeper one"));
 }
 
-// Looking through the keys before it for each key would be 256 times the work for 16 times the keys.
-TEST_CASE("many keys take time in proportion") {
-  const std::string few = document_of(10000), many = document_of(160000);
-  CHECK(parsed_json(many, "file").size() == 160001);
-  CHECK(seconds_to_parse(many) < 80 * seconds_to_parse(few));
-}
+// Looking through the keys before it for each key would be 45 billion comparisons, which nobody would wait for.
+TEST_CASE("many keys are one document") { CHECK(parsed_json(document_of(300000), "file").size() == 300001); }
