@@ -38,7 +38,7 @@ LinkBytes bytes_on_links(const Cluster& c, const Round& round) {
   LinkBytes bytes;
   for (const std::int64_t size : sizes)
     bytes.of.emplace_back(static_cast<std::size_t>((c.workers() + size - 1) / size), 0.0);
-  for (const Message& m : round)
+  for (const LevelMessage& m : round)
     for (std::size_t b = 0; b < sizes.size(); ++b) {
       const std::int64_t from = m.from / sizes[b], to = m.to / sizes[b];
       // A device's link inside carries what stays on its machine.

@@ -11,11 +11,11 @@
 
 namespace stepcast::test {
 
-struct Message {
+struct LevelMessage {
   std::int64_t from, to;
   double bytes;
 };
-using Round = std::vector<Message>;
+using Round = std::vector<LevelMessage>;
 using Rounds = std::vector<Round>;
 
 /// Bytes that leave a device within its machine, a machine, a unit of the first level, ..., each by its number.
