@@ -184,8 +184,6 @@ class Explainer {
     if (lever.most > out_.worth) {
       lever.why = "it could win up to " + percent(lever.most) + " of " + whole();
       ask_for_plans(lever);
-    } else if (lever.most > left_alone() && lever.why.empty()) {
-      lever.why = "it could win up to " + percent(lever.most) + " of " + whole();
     }
     add(std::move(lever));
   }

@@ -135,8 +135,12 @@ Cluster with_levels(Cluster cluster, const std::vector<LevelText>& said) {
   constexpr Seconds more_switches = microseconds(1);  // there and back through one more layer of them
   cluster.levels.clear();
   // What was measured between machines was measured over other levels.
-  std::erase_if(cluster.tables, [&](const MeasuredCollective& table) { return nodes_of(table, cluster) > 1; });
-  if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
+  const auto between = [&](const MeasuredCollective& table) { return nodes_of(table, cluster) > 1; };
+  if (std::erase_if(cluster.tables, between) > 0) {
+    if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
+    cluster.provenance.push_back("between machines: by the forms of " + cluster.all_reduce +
+                                 ", since what was measured there was measured without these levels");
+  }
   Link below = cluster.network;
   std::string unit = "machine";
   for (const LevelText& text : said) {
