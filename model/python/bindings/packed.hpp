@@ -48,7 +48,7 @@ void fields(A& a, StepBlocks& b) {
 }
 template <class A>
 void fields(A& a, RecordedCollective& c) {
-  a(c.operation, c.size, c.group_size, c.duration, c.least, c.late);
+  a(c.operation, c.size, c.group_size, c.duration, c.least, c.late, c.role, c.per_machine, c.event, c.meeting);
 }
 template <class A>
 void fields(A& a, RecordedRank::Part& p) {
@@ -72,7 +72,7 @@ void fields(A& a, RecordedRank& r) {
 }
 template <class A>
 void fields(A& a, RecordedJob& j) {
-  a(j.ranks, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.work);
+  a(j.ranks, j.in_lockstep, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.work);
 }
 template <class A>
 void fields(A& a, SelfCheck& c) {

@@ -12,6 +12,7 @@
 #include <stepcast/ranks/transfer_times.hpp>
 #include <stepcast/replay/calibration.hpp>
 #include <stepcast/replay/edits/recorded_transfers.hpp>
+#include <stepcast/schedule/lockstep.hpp>
 #include <stepcast/trace/trace_index.hpp>
 
 #include <algorithm>
@@ -83,6 +84,7 @@ RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibrati
           late = std::min(known->second, transfer->duration);
       rank.collectives.push_back(
           {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least, late});
+      rank.collectives.back().event = task.index;
       if (const auto known = roles.find(task.index); known != roles.end())
         rank.collectives.back().role = known->second.first, rank.collectives.back().per_machine = known->second.second;
     }
@@ -200,10 +202,11 @@ class Prices {
   Seconds time_of(const RecordedCollective& c) {
     if (alone()) return Seconds(0);
     const std::optional<Seconds> price = of(c);
-    if (!price) return c.duration;
+    const Seconds late = c.late - job_.told_by(c);
+    if (!price) return c.duration - job_.told_by(c);
     const std::optional<Seconds> here = is_measured(c) ? std::nullopt : here_of(c);
-    if (!here) return c.late + *price;
-    if (job_.ranks.size() > 1) return c.late + (c.duration - c.late) * (*price / *here);
+    if (!here) return late + *price;
+    if (job_.ranks.size() > 1) return late + (c.duration - c.late) * (*price / *here);
     if (c.least < *here) return c.late + c.least * (*price / *here);
     beyond += c.least - *here;
     return c.duration - *here + *price;
@@ -309,10 +312,52 @@ std::vector<Picoseconds> times_of(const RecordedRank& rank, std::span<const doub
   return times;
 }
 
-/// One rank on a cluster.
+/// Which of them begin together on all ranks: the first part of each collective that is not exchanged, and the messages
+/// behind their last gradients.
+std::vector<std::uint32_t> meetings_of(const RecordedRank& rank, const std::vector<GradientMessage>* messages) {
+  std::vector<std::uint32_t> of_collective;
+  std::uint32_t next = 0;  // behind those of collectives
+  for (const RecordedCollective& c : rank.collectives) of_collective.push_back(c.meeting);
+  for (const std::uint32_t meeting : of_collective)
+    if (meeting != no_meeting) next = std::max(next, meeting + 1);
+  if (messages != nullptr)
+    for (const GradientExchange::Recorded& r : rank.exchange->recorded) of_collective[r.collective] = no_meeting;
+  std::vector<std::uint32_t> meetings;
+  for (const RecordedRank::Part& part : rank.parts)
+    meetings.push_back(std::exchange(of_collective[part.collective], no_meeting));
+  if (!rank.exchange) return meetings;
+  const std::size_t gates = meetings.size() + rank.exchange->hosts.size();
+  meetings.resize(meetings.size() + rank.exchange->free_tasks(), no_meeting);
+  if (messages != nullptr)
+    for (const GradientMessage& m : *messages) meetings[gates + 3 * m.last + 1] = next + m.last;
+  return meetings;
+}
+
+/// What a rank sends: how many times as long as recorded its collectives take, and other messages of its gradients in
+/// place of the recorded ones, if any.
+struct Sending {
+  const RecordedRank* rank = nullptr;
+  std::vector<double> factors{};
+  const std::vector<GradientMessage>* messages = nullptr;
+  std::span<const Picoseconds> slowed{};  ///< GradientExchange::append_times
+};
+/// The step of ranks that run in lockstep, or of one.
+Seconds step_of(std::span<const Sending> team) {
+  std::vector<RankInStep> ranks;
+  ranks.reserve(team.size());
+  for (const Sending& s : team) {
+    RankInStep& rank = ranks.emplace_back(RankInStep{&s.rank->blocks, times_of(*s.rank, s.factors)});
+    if (s.messages != nullptr) s.rank->exchange->append_times(*s.messages, rank.times, s.slowed);
+    else if (s.rank->exchange) s.rank->exchange->append_recorded_times(rank.times);
+    if (team.size() > 1) rank.meetings = meetings_of(*s.rank, s.messages);
+  }
+  return seconds_of(team.size() > 1 ? period_in_lockstep(ranks) : ranks.front().blocks->period(ranks.front().times));
+}
+
+/// Ranks on a cluster: all that run in lockstep, or one.
 struct Moved {
-  Seconds step, without;  ///< with its collectives, and if they took no time
-  Seconds sent;           ///< all of them
+  Seconds step, without;  ///< with their collectives, and if they took no time
+  Seconds sent;           ///< all of those of the rank that sends most
   std::size_t messages = 0;
 };
 constexpr Seconds longest_sending(1e4);
@@ -323,7 +368,10 @@ struct Staying {
   Seconds sent;
   std::size_t messages = 0;
 };
-Staying staying(const RecordedRank& rank, const std::vector<bool>& is_exchanged, Prices& prices) {
+Staying staying(const RecordedRank& rank, bool exchanges, Prices& prices) {
+  std::vector<bool> is_exchanged(rank.collectives.size(), false);
+  if (exchanges)
+    for (const GradientExchange::Recorded& r : rank.exchange->recorded) is_exchanged[r.collective] = true;
   Staying out;
   out.factors.reserve(rank.collectives.size());
   for (std::size_t i = 0; i < rank.collectives.size(); ++i) {
@@ -336,80 +384,116 @@ Staying staying(const RecordedRank& rank, const std::vector<bool>& is_exchanged,
   return out;
 }
 
+/// The ranks of a job that are looked at together, and what each of them finds there.
+struct Team {
+  const RecordedJob& job;
+  std::span<const RecordedRank> ranks;
+  std::vector<Prices> prices;
+};
+
 /// Inapplicable where picoseconds do not fit into 64 bits.
-Answer<Moved> moved(const RecordedRank& rank, Prices& prices) {
-  const Staying all = staying(rank, std::vector<bool>(rank.collectives.size(), false), prices);
-  if (!(all.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
+Answer<Moved> moved(Team& team) {
   Moved out;
-  out.sent = all.sent, out.messages = all.messages;
-  out.step = rank.step(all.factors);
-  out.without = rank.step(std::vector<double>(all.factors.size(), 0));
+  std::vector<Sending> sending, nothing;
+  for (std::size_t r = 0; r < team.ranks.size(); ++r) {
+    Staying all = staying(team.ranks[r], false, team.prices[r]);
+    if (!(all.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
+    out.sent = std::max(out.sent, all.sent), out.messages = std::max(out.messages, all.messages);
+    nothing.push_back({&team.ranks[r], std::vector<double>(all.factors.size(), 0)});
+    sending.push_back({&team.ranks[r], std::move(all.factors)});
+  }
+  out.step = step_of(sending), out.without = step_of(nothing);
   return out;
 }
 
-/// The same with other messages of gradients, for which others are as late as for the recorded one behind them.
-/// Compute and messages slow one another down where they run side by side (Contention), as far as they did not do so in
-/// the trace. Inapplicable, too, where nobody knows what a message costs.
-Answer<Moved> moved(const RecordedRank& rank, std::vector<GradientMessage> messages, Prices& prices,
-                    Prices& prices_of_messages, const Contention& contention) {
-  const GradientExchange& exchange = *rank.exchange;
-  std::vector<bool> is_exchanged(rank.collectives.size(), false);
-  Seconds recorded;
-  std::vector<double> as_recorded(rank.collectives.size(), 1), without_messages = as_recorded;
-  for (const GradientExchange::Recorded& r : exchange.recorded) {
-    is_exchanged[r.collective] = true;
-    without_messages[r.collective] = 0;
-    recorded += rank.collectives[r.collective].duration - rank.collectives[r.collective].late;
-  }
-  const auto [factors, sent_by_others, other_messages] = staying(rank, is_exchanged, prices);
-  RecordedCollective all_reduce = rank.collectives[exchange.recorded.front().collective];
-  auto behind = exchange.recorded.begin();
-  Seconds sent;
-  for (GradientMessage& m : messages) {
-    all_reduce.size = m.size;
-    const std::optional<Seconds> price = prices_of_messages.of(all_reduce);
-    if (!price) return Inapplicable{"a message of its gradients: " + prices_of_messages.kept.begin()->first};
-    while (behind + 1 != exchange.recorded.end() && behind->last < m.last) ++behind;
-    if (!prices.alone()) m.late = picoseconds_of(std::min(longest_sending, rank.collectives[behind->collective].late));
-    m.time = picoseconds_of(std::min(longest_sending, *price));
-    sent += *price;
-  }
+/// The recorded messages of a rank's gradients are sent as they were, or not at all.
+std::vector<double> recorded_factors(const RecordedJob& job, const RecordedRank& rank, bool with_messages) {
+  std::vector<double> factors;
+  for (const RecordedCollective& c : rank.collectives) factors.push_back((c.duration - job.told_by(c)) / c.duration);
+  if (!with_messages)
+    for (const GradientExchange::Recorded& r : rank.exchange->recorded) factors[r.collective] = 0;
+  return factors;
+}
+
+/// The same with other messages of gradients, for which others are as late as for the recorded one behind them, where
+/// the ranks do not tell that themselves. Compute and messages slow one another down where they run side by side
+/// (Contention), as far as they did not do so in the trace. Inapplicable, too, where nobody knows what a message costs.
+Answer<Moved> moved(Team& team, std::vector<std::vector<GradientMessage>> messages, Prices& prices_of_messages,
+                    const Contention& contention) {
   Moved out;
-  out.sent = sent_by_others + sent;
-  if (!(out.sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
-  out.messages = other_messages + messages.size();
-  std::vector<GradientMessage> nothing = messages;
-  for (GradientMessage& m : nothing) m.late = m.time = 0;
-  out.step = rank.step(factors, messages);
+  Seconds recorded, sent;  // of messages, by the rank that sends most
+  std::vector<Sending> sending, silent, as_recorded, without_recorded, nothing;
+  std::vector<std::vector<GradientMessage>> empty;
+  for (std::size_t r = 0; r < team.ranks.size(); ++r) {
+    const RecordedRank& rank = team.ranks[r];
+    Prices& prices = team.prices[r];
+    const GradientExchange& exchange = *rank.exchange;
+    Staying others = staying(rank, true, prices);
+    Seconds its_recorded, its_sent;
+    for (const GradientExchange::Recorded& x : exchange.recorded)
+      its_recorded += rank.collectives[x.collective].duration - rank.collectives[x.collective].late;
+    RecordedCollective all_reduce = rank.collectives[exchange.recorded.front().collective];
+    auto behind = exchange.recorded.begin();
+    for (GradientMessage& m : messages[r]) {
+      all_reduce.size = m.size;
+      const std::optional<Seconds> price = prices_of_messages.of(all_reduce);
+      if (!price) return Inapplicable{"a message of its gradients: " + prices_of_messages.kept.begin()->first};
+      while (behind + 1 != exchange.recorded.end() && behind->last < m.last) ++behind;
+      const RecordedCollective& one = rank.collectives[behind->collective];
+      if (!prices.alone()) m.late = picoseconds_of(std::min(longest_sending, one.late - team.job.told_by(one)));
+      m.time = picoseconds_of(std::min(longest_sending, *price));
+      its_sent += *price;
+    }
+    if (!(others.sent + its_sent < longest_sending)) return Inapplicable{"a step of it could take hours"};
+    out.sent = std::max(out.sent, others.sent + its_sent);
+    out.messages = std::max(out.messages, others.messages + messages[r].size());
+    recorded = std::max(recorded, its_recorded), sent = std::max(sent, its_sent);
+    empty.push_back(messages[r]);
+    for (GradientMessage& m : empty.back()) m.late = m.time = 0;
+    as_recorded.push_back({&rank, recorded_factors(team.job, rank, true)});
+    without_recorded.push_back({&rank, recorded_factors(team.job, rank, false)});
+    nothing.push_back({&rank, std::vector<double>(others.factors.size(), 0)});
+    silent.push_back({&rank, others.factors});
+    sending.push_back({&rank, std::move(others.factors)});
+  }
+  for (std::size_t r = 0; r < team.ranks.size(); ++r)
+    sending[r].messages = &messages[r], silent[r].messages = nothing[r].messages = &empty[r];
+  out.step = step_of(sending);
   const double network = contention.network_under_compute, compute = contention.compute_under_communication;
   if (sent > Seconds(0) && (network != 1 || compute != 1)) {
     const auto hidden = [](Seconds all, Seconds step, Seconds without) {
       return std::clamp(all - (step - without), Seconds(0), all);
     };
-    const Seconds before = hidden(recorded, rank.step(as_recorded), rank.step(without_messages));
-    const double beside = hidden(sent, out.step, rank.step(factors, nothing)) / sent;
+    const Seconds before = hidden(recorded, step_of(as_recorded), step_of(without_recorded));
+    const double beside = hidden(sent, out.step, step_of(silent)) / sent;
     // Beside a message run the hooks behind it; what was beside recorded messages may have been anywhere.
-    std::vector<Picoseconds> slowed(exchange.sizes.size(), 0);
     const double more = (beside - before / sent) * (1 - 1 / compute);
-    for (GradientMessage& m : messages) {
-      m.time = std::llround(static_cast<double>(m.time) * (1 + beside * (network - 1)));
-      const Picoseconds time = std::llround(static_cast<double>(m.time) * more);
-      if (more > 0) slowed[std::min<std::size_t>(m.last + 1, slowed.size() - 1)] += time;
-      else
-        for (Picoseconds& each : slowed) each += time / std::ssize(slowed);
+    std::vector<std::vector<Picoseconds>> slowed;
+    for (std::size_t r = 0; r < team.ranks.size(); ++r) {
+      std::vector<Picoseconds>& each = slowed.emplace_back(team.ranks[r].exchange->sizes.size(), 0);
+      for (GradientMessage& m : messages[r]) {
+        m.time = std::llround(static_cast<double>(m.time) * (1 + beside * (network - 1)));
+        const Picoseconds time = std::llround(static_cast<double>(m.time) * more);
+        if (more > 0) each[std::min<std::size_t>(m.last + 1, each.size() - 1)] += time;
+        else
+          for (Picoseconds& one : each) one += time / std::ssize(each);
+      }
     }
-    out.step = rank.step(factors, messages, slowed);
+    for (std::size_t r = 0; r < team.ranks.size(); ++r) sending[r].slowed = slowed[r];
+    out.step = step_of(sending);
   }
-  out.without = rank.step(std::vector<double>(factors.size(), 0), nothing);
+  out.without = step_of(nothing);
   return out;
 }
 
-/// The calibration step of the slowest rank, as it was recorded.
-Seconds calibration_step(std::span<const RecordedRank> ranks) {
-  Seconds slowest;
-  for (const RecordedRank& rank : ranks)
-    slowest = std::max(slowest, rank.step(std::vector<double>(rank.collectives.size(), 1)));
-  return slowest;
+/// The calibration step as it was recorded.
+Seconds calibration_step(const RecordedJob& job) {
+  std::vector<std::vector<double>> factors;
+  for (const RecordedRank& rank : job.ranks) {
+    std::vector<double>& each = factors.emplace_back();
+    for (const RecordedCollective& c : rank.collectives) each.push_back((c.duration - job.told_by(c)) / c.duration);
+  }
+  return job.step(factors);
 }
 
 /// The links inside a machine, where it holds the traced job and they contradict what its collectives took there.
@@ -467,26 +551,29 @@ std::vector<GradientMessage> own_messages(const RecordedRank& rank) {
   return messages;
 }
 
-/// The slowest rank decides. `move` is a function from a rank and the prices of collectives to what it takes.
+/// The slowest rank decides, or all of them in lockstep. `move` is a function from a team to what it takes.
 template <class Move>
 Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, PlanSpec plan, const Move& move) {
   const Answer<CommunicationCost> whole = communication_cost(cluster);
   if (!whole) return Inapplicable{whole.reason()};
   std::optional<Moved> slowest;
   std::optional<Prices> its_prices;
-  for (const RecordedRank& rank : job.ranks) {
-    Prices prices(cluster, job);
-    const Answer<Moved> here = move(rank, prices);
+  const std::span<const RecordedRank> ranks = job.ranks;
+  const std::size_t together = job.in_lockstep ? ranks.size() : 1;
+  for (std::size_t first = 0; first < ranks.size(); first += together) {
+    Team team{job, ranks.subspan(first, together), std::vector<Prices>(together, Prices(cluster, job))};
+    const Answer<Moved> here = move(team);
     if (!here) return Inapplicable{here.reason()};
-    if (prices.count_of_kept() == std::ssize(rank.collectives))
-      return Inapplicable{"nothing is known of its collectives there: " + prices.kept.begin()->first};
+    for (std::size_t r = 0; r < together; ++r)
+      if (team.prices[r].count_of_kept() == std::ssize(team.ranks[r].collectives))
+        return Inapplicable{"nothing is known of its collectives there: " + team.prices[r].kept.begin()->first};
     if (slowest && here->step <= slowest->step) continue;
     slowest = *here;
-    its_prices.emplace(std::move(prices));
+    its_prices.emplace(std::move(team.prices.front()));
   }
   Prediction out;
   out.plan = std::move(plan);
-  const Seconds more = job.step() - calibration_step(job.ranks);
+  const Seconds more = job.step() - calibration_step(job);
   out.iteration = std::max(Seconds(0), slowest->step + more);
   out.breakdown.compute = std::max(Seconds(0), slowest->without + more);
   out.breakdown.exposed_communication = out.iteration - out.breakdown.compute;
@@ -529,25 +616,39 @@ std::string exchanged_note(const RecordedRank& rank, const std::vector<GradientM
 }  // namespace
 
 Seconds RecordedRank::step(std::span<const double> factors) const {
-  std::vector<Picoseconds> times = times_of(*this, factors);
-  if (exchange) exchange->append_recorded_times(times);
-  return seconds_of(blocks.period(times));
+  const Sending sending{this, {factors.begin(), factors.end()}};
+  return step_of(std::span(&sending, 1));
 }
 
-Seconds RecordedRank::step(std::span<const double> factors, std::span<const GradientMessage> messages,
-                           std::span<const Picoseconds> slowed) const {
-  std::vector<Picoseconds> times = times_of(*this, factors);
-  exchange->append_times(messages, times, slowed);
-  return seconds_of(blocks.period(times));
+Seconds RecordedRank::step(std::span<const double> factors, const std::vector<GradientMessage>& messages) const {
+  const Sending sending{this, {factors.begin(), factors.end()}, &messages};
+  return step_of(std::span(&sending, 1));
 }
 
-Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(ranks); }
+Seconds RecordedJob::step(std::span<const std::vector<double>> factors) const {
+  Seconds slowest;
+  std::vector<Sending> team;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    team.push_back({&ranks[r], factors[r]});
+    if (!in_lockstep) slowest = std::max(slowest, step_of(std::span(&team.back(), 1)));
+  }
+  return in_lockstep ? step_of(team) : slowest;
+}
+
+Seconds RecordedJob::told_by(const RecordedCollective& c) const {
+  return in_lockstep && c.meeting != no_meeting ? c.late : Seconds(0);
+}
+
+Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(*this); }
 
 Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
   // Where its messages can be exchanged they are sent as those of any plan are, so that it compares with these.
   const bool exchanges = fixed().empty();
-  return slowest_on(*this, cluster, spec_named(name, {}), [&](const RecordedRank& rank, Prices& prices) {
-    return exchanges ? moved(rank, own_messages(rank), prices, prices, cluster.contention) : moved(rank, prices);
+  return slowest_on(*this, cluster, spec_named(name, {}), [&](Team& team) {
+    if (!exchanges) return moved(team);
+    std::vector<std::vector<GradientMessage>> messages;
+    for (const RecordedRank& rank : team.ranks) messages.push_back(own_messages(rank));
+    return moved(team, std::move(messages), team.prices.front(), cluster.contention);
   });
 }
 
@@ -576,9 +677,9 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
   if (!plan) return Inapplicable{plan.reason()};
   const Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
   if (!messages) return Inapplicable{messages.reason()};
-  Answer<Prediction> out = slowest_on(*this, given, spec, [&](const RecordedRank& rank, Prices& prices) {
+  Answer<Prediction> out = slowest_on(*this, given, spec, [&](Team& team) {
     Prices of_messages(cluster, *this);
-    return moved(rank, *messages, prices, of_messages, cluster.contention);
+    return moved(team, std::vector(team.ranks.size(), *messages), of_messages, cluster.contention);
   });
   if (!out) return out;
   out->of_recorded_step = true;
@@ -587,11 +688,43 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
   return out;
 }
 
+namespace {
+
+/// The collectives of the calibration step that ranks show together get their meetings, where all ranks get to its end
+/// with these.
+void let_meet(RecordedJob& job, const RunOfRanks& run) {
+  std::vector<std::unordered_map<std::uint32_t, RecordedCollective*>> shown(job.ranks.size());  // by event
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    for (RecordedCollective& c : job.ranks[r].collectives) shown[r].emplace(c.event, &c);
+  std::uint32_t meetings = 0;
+  for (const MatchedCollective& together : run.collectives) {
+    if (!together.synchronising) continue;
+    std::vector<RecordedCollective*> here;
+    std::size_t seen = 0;
+    for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+      if (together.ranks[r].event == no_index) continue;
+      ++seen;
+      if (const auto c = shown[r].find(together.ranks[r].event); c != shown[r].end()) here.push_back(c->second);
+    }
+    if (here.size() < 2 || here.size() < seen) continue;  // some of them were in another step
+    for (RecordedCollective* c : here) c->meeting = meetings;
+    ++meetings;
+  }
+  std::vector<RankInStep> ranks;
+  for (const RecordedRank& rank : job.ranks) {
+    RankInStep& each = ranks.emplace_back(RankInStep{&rank.blocks, {}, meetings_of(rank, nullptr)});
+    each.times.resize(each.meetings.size(), 0);
+  }
+  job.in_lockstep = meetings > 0 && can_meet(ranks);
+}
+
+}  // namespace
+
 Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile* profile) {
   RecordedJob job;
   job.workers = std::ssize(traces);
   std::optional<RunOfRanks> run;
-  if (traces.size() > 1 && profile != nullptr) run = run_of(traces);
+  if (traces.size() > 1) run = run_of(traces);
   for (const Trace& trace : traces) {
     const Answer<std::unique_ptr<replaying::Calibration>> calibration = replaying::calibration_of(trace);
     if (!calibration) return Inapplicable{calibration.reason()};
@@ -608,6 +741,7 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
     job.ranks.push_back(std::move(rank));
   }
   if (job.ranks.empty()) return Inapplicable{"no trace"};
+  if (run) let_meet(job, *run);
   Profile timed;  // what tells the links
   timed.transfers = profile != nullptr ? profile->transfers : transfer_times_of(traces);
   if (traces.size() > 1) timed.ranks.resize(traces.size());

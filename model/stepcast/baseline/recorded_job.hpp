@@ -20,7 +20,8 @@
 //
 //   recorded 310 ms; with ddp(bucket=100 MiB) 302 ms, with a message for each gradient 345 ms
 //
-// Of several ranks the slowest decides. Invariants: with the recorded times the step is that of the replay, to a
+// Several ranks run in lockstep, so that who waits for whom follows from what they do; where they do not meet in the
+// step that is rebuilt, the slowest decides. Invariants: with the recorded times the step is that of the replay, to a
 // nanosecond; so is it on the links that the trace shows, with as many workers, but for gradients that are exchanged.
 // Not modelled: compute that another number of workers would give to each of them (a sharded update, experts); that
 // collectives slow compute down in another way than they did in the trace; stragglers and lost packets.
@@ -29,6 +30,7 @@
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/profile/collective_role.hpp>
 #include <stepcast/replay/replay.hpp>
+#include <stepcast/schedule/lockstep.hpp>
 #include <stepcast/schedule/step_blocks.hpp>
 #include <stepcast/trace/trace.hpp>
 
@@ -50,6 +52,8 @@ struct RecordedCollective {
   Seconds late{};                ///< by which the last worker came later; of one rank alone all beyond `least`
   CollectiveRole role = CollectiveRole::unknown;
   std::int64_t per_machine = -1;  ///< workers of its group on each machine; -1: not known
+  std::uint32_t event = no_index;      ///< of its trace
+  std::uint32_t meeting = no_meeting;  ///< the same on all ranks that show it; no_meeting: on no other
 };
 /// The step of one rank.
 struct RecordedRank {
@@ -67,13 +71,13 @@ struct RecordedRank {
   /// The step if each collective takes `factors[i]` times what it was recorded to take.
   [[nodiscard]] Seconds step(std::span<const double> factors) const;
   /// The same with these messages of gradients in place of the recorded ones. Requires `exchange`.
-  /// `slowed`: GradientExchange::append_times.
-  [[nodiscard]] Seconds step(std::span<const double> factors, std::span<const GradientMessage>,
-                             std::span<const Picoseconds> slowed = {}) const;
+  [[nodiscard]] Seconds step(std::span<const double> factors, const std::vector<GradientMessage>&) const;
 };
 
 struct RecordedJob {
   std::vector<RecordedRank> ranks;
+  /// The ranks meet in their collectives (schedule/lockstep.hpp); else each is taken by itself, with what it waited.
+  bool in_lockstep = false;
   std::int64_t workers = 1;  ///< of the traced job
   double batch_samples = 0;  ///< of a worker; 0: not known
   double noise = 0;          ///< Replay::noise
@@ -89,6 +93,10 @@ struct RecordedJob {
   static constexpr const char* name = "recorded";
   /// The usual step as it was recorded, rebuilt.
   [[nodiscard]] Seconds step() const;
+  /// The calibration step of all ranks if each collective takes so many times what it was recorded to take.
+  [[nodiscard]] Seconds step(std::span<const std::vector<double>> factors) const;
+  /// How much of a collective's time is waiting that other ranks tell, as they meet there.
+  [[nodiscard]] Seconds told_by(const RecordedCollective&) const;
   /// False for a profile of a job that was changed.
   [[nodiscard]] bool is_of(const Profile& profile) const;
   /// The job on another cluster. Inapplicable where that knows no collective.

@@ -1,4 +1,5 @@
 // Tasks are eliminated in the order of issue: what is alive at a free task gets a slot.
+#include <stepcast/schedule/block_machine.hpp>
 #include <stepcast/schedule/schedule.hpp>
 #include <stepcast/schedule/step_blocks.hpp>
 
@@ -228,42 +229,6 @@ class Elimination {
   StepBlocks out_;
 };
 
-/// Runs the program, iteration after iteration.
-class Machine {
- public:
-  Machine(const StepBlocks& blocks, std::span<const Picoseconds> times)
-      : blocks_(blocks), times_(times), slots_(blocks.slots, 0) {
-    std::size_t most = 0;
-    for (std::size_t b = 0; b + 1 < blocks.blocks.size(); ++b)
-      most = std::max<std::size_t>(most, blocks.blocks[b + 1].first_row - blocks.blocks[b].first_row);
-    values_.resize(most);
-  }
-
-  void run_iteration() {
-    const std::size_t count = blocks_.blocks.size() - 1;
-    for (std::size_t b = 0; b < count; ++b) {
-      const StepBlocks::Block& block = blocks_.blocks[b];
-      const std::uint32_t end = blocks_.blocks[b + 1].first_row;
-      for (std::uint32_t r = block.first_row; r < end; ++r) {
-        Picoseconds latest = 0;
-        for (std::uint32_t i = blocks_.rows[r].first_term; i < blocks_.rows[r + 1].first_term; ++i)
-          latest = std::max(latest, slots_[blocks_.terms[i].slot] + blocks_.terms[i].after);
-        values_[r - block.first_row] = latest;
-      }
-      for (std::uint32_t r = block.first_row; r < end; ++r) slots_[blocks_.rows[r].slot] = values_[r - block.first_row];
-      if (b + 1 < count) slots_[block.slot] += times_[blocks_.order[b]];
-    }
-  }
-  /// What carries over to the next iteration, the marker's end last.
-  [[nodiscard]] std::span<const Picoseconds> states() const { return {slots_.data() + 1, blocks_.states}; }
-  [[nodiscard]] Picoseconds marker() const { return slots_[blocks_.states]; }
-
- private:
-  const StepBlocks& blocks_;
-  const std::span<const Picoseconds> times_;
-  std::vector<Picoseconds> slots_, values_;
-};
-
 }  // namespace
 
 bool works_in_program_order(const TaskGraph& graph) {
@@ -289,7 +254,7 @@ bool is_whole(const StepBlocks& b, std::size_t free) {
 }
 
 std::vector<Picoseconds> StepBlocks::ends(std::span<const Picoseconds> times, std::uint32_t iterations) const {
-  Machine machine(*this, times);
+  BlockMachine machine(*this, times);
   std::vector<Picoseconds> out;
   for (std::uint32_t i = 0; i < iterations; ++i) {
     machine.run_iteration();
@@ -299,29 +264,8 @@ std::vector<Picoseconds> StepBlocks::ends(std::span<const Picoseconds> times, st
 }
 
 Picoseconds StepBlocks::period(std::span<const Picoseconds> times) const {
-  constexpr std::uint32_t most = 64;
-  Machine machine(*this, times);
-  std::vector<Picoseconds> before;
-  constexpr std::uint32_t many = 8;  // equal steps after which what falls behind is taken to have no say any more
-  Picoseconds last = -1, half_way = 0;
-  std::uint32_t equal = 0, recurred = 0;  // steps in a row: as long as the marker's, and nothing longer; all of them
-  for (std::uint32_t i = 0; i < most; ++i) {
-    before.assign(machine.states().begin(), machine.states().end());
-    machine.run_iteration();
-    if (i + 1 == most / 2) half_way = machine.marker();
-    const Picoseconds step = machine.marker() - before.back();
-    // What grows no faster than the marker never catches up with it; what grows faster will.
-    bool calm = true, recurs = true;
-    for (std::size_t s = 0; s < before.size(); ++s) {
-      const Picoseconds grown = machine.states()[s] - before[s];
-      calm = calm && grown <= step, recurs = recurs && grown == step;
-    }
-    const bool again = std::exchange(last, step) == step;
-    equal = calm && again ? equal + 1 : 0;
-    recurred = recurs ? recurred + 1 : 0;
-    if (recurred >= 2 || equal >= many) return step;
-  }
-  return (machine.marker() - half_way) / (most / 2);
+  BlockMachine machine(*this, times);
+  return period_of(machine);
 }
 
 }  // namespace stepcast

@@ -137,14 +137,13 @@ void check_identity(const std::vector<std::filesystem::path>& paths) {
   CHECK(step(1).value() == doctest::Approx(job.step().value()).epsilon(1e-6));
   // Every transfer takes a third, or three times as long; what was waited for stays.
   const auto with_transfers = [&](double factor) {
-    Seconds slowest;
+    std::vector<std::vector<double>> factors;
     for (const RecordedRank& rank : job.ranks) {
-      std::vector<double> factors;
+      factors.emplace_back();
       for (const RecordedCollective& c : rank.collectives)
-        factors.push_back((c.late + (c.duration - c.late) * factor) / c.duration);
-      slowest = std::max(slowest, rank.step(factors));
+        factors.back().push_back((c.late - job.told_by(c) + (c.duration - c.late) * factor) / c.duration);
     }
-    return slowest;
+    return job.step(factors);
   };
   if (job.ranks.size() == 1) return;  // of which nobody knows what was waited for
   for (const double by : {1.0 / 3, 3.0})

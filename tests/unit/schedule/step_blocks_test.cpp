@@ -4,6 +4,7 @@
 
 #include "helpers/graph_text.hpp"
 #include "helpers/random_input.hpp"
+#include "helpers/random_step.hpp"
 
 #include <doctest/doctest.h>
 
@@ -30,36 +31,6 @@ std::vector<Picoseconds> scheduled_ends(const TaskGraph& graph, std::uint32_t it
   std::vector<Picoseconds> ends;
   for (std::uint32_t i = 0; i < iterations; ++i) ends.push_back(timeline.end[i * timeline.tasks + graph.marker]);
   return ends;
-}
-
-/// Threads and streams that issue work to one another and wait for it, within the step and across it. Times are
-/// multiples of 10 ns: the scheduler takes two steps for equal that differ by 1 ns.
-TaskGraph random_step(test::Draw& draw) {
-  TaskGraphBuilder builder;
-  const int rows = draw.whole(1, 5), tasks = draw.whole(rows, 40);
-  for (int r = 0; r < rows; ++r) {
-    const ResourceClass kinds[] = {ResourceClass::host, ResourceClass::compute, ResourceClass::communication};
-    builder.add_resource({"row", r == 0 ? ResourceClass::host : kinds[draw.whole(0, 2)]});
-  }
-  constexpr std::uint32_t none = 0xffffffffu;
-  std::vector<std::uint32_t> first(static_cast<std::size_t>(rows), none), last(first);
-  for (int t = 0; t < tasks; ++t) {
-    const auto row = static_cast<std::uint32_t>(draw.whole(0, rows - 1));
-    const std::uint32_t task =
-        builder.add_task({.work = draw.whole(0, 3) == 0 ? 0 : draw.whole(1, 50) * 10 * unit, .resource = row});
-    if (last[row] == none) first[row] = task;
-    else builder.add_arc(last[row], task);
-    last[row] = task;
-    for (int more = draw.whole(0, 2); more > 0 && task > 0; --more)
-      builder.add_arc(static_cast<std::uint32_t>(draw.whole(0, static_cast<int>(task) - 1)), task);
-  }
-  for (std::size_t r = 0; r < first.size(); ++r)
-    if (first[r] != none) builder.add_arc(last[r], first[r], 1);
-  for (int more = draw.whole(0, 3); more > 0; --more)
-    builder.add_arc(static_cast<std::uint32_t>(draw.whole(0, tasks - 1)),
-                    static_cast<std::uint32_t>(draw.whole(0, tasks - 1)), 1);
-  builder.graph().marker = static_cast<std::uint32_t>(draw.whole(0, tasks - 1));
-  return builder.build();
 }
 
 }  // namespace
@@ -95,7 +66,7 @@ TEST_CASE("blocks: with any times of any free tasks the marker ends when the sch
   int settled = 0;
   for (int round = 0; round < 3000; ++round) {
     CAPTURE(round);
-    TaskGraph graph = random_step(draw);
+    TaskGraph graph = test::random_step(draw);
     REQUIRE(flaw_of(graph) == "");
     REQUIRE(works_in_program_order(graph));
     std::vector<std::uint32_t> free;
