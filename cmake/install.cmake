@@ -100,6 +100,7 @@ set(stepcast_public_headers
   model/stepcast/schedule/lower.hpp
   model/stepcast/schedule/plan_flaw.hpp
   model/stepcast/schedule/schedule.hpp
+  model/stepcast/schedule/lockstep.hpp
   model/stepcast/schedule/step_blocks.hpp
   model/stepcast/schedule/task_graph.hpp
   model/stepcast/schedule/task_name.hpp

@@ -71,8 +71,13 @@ void fields(A& a, RecordedRank& r) {
   a(r.blocks, r.parts, r.collectives, r.exchange, r.fixed);
 }
 template <class A>
+void fields(A& a, Link& l) {
+  a(l.latency, l.bandwidth);
+}
+template <class A>
 void fields(A& a, RecordedJob& j) {
-  a(j.ranks, j.in_lockstep, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.work);
+  a(j.ranks, j.in_lockstep, j.workers, j.batch_samples, j.noise, j.replay_error, j.usual, j.work, j.inside, j.network,
+    j.anywhere);
 }
 template <class A>
 void fields(A& a, SelfCheck& c) {
@@ -111,6 +116,8 @@ template <class Enum>
 inline constexpr Enum last_of = Enum::no_such_value;
 template <>
 inline constexpr Fidelity last_of<Fidelity> = Fidelity::periodic;
+template <>
+inline constexpr CollectiveRole last_of<CollectiveRole> = CollectiveRole::unknown;
 template <>
 inline constexpr DataType last_of<DataType> = DataType::f8;
 template <>

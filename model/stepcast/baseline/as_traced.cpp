@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <limits>
+#include <numeric>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -290,6 +293,26 @@ AsTraced rebuilt(AsTraced out, const Replay& replay) {
   return out;
 }
 
+namespace {
+
+/// The host's work takes `factor` times as long, and so does what was waited for it: of a message what goes beyond the
+/// fastest one of at least as many bytes, of any collective what several ranks show to be waiting.
+void scale_host(Profile& p, double factor) {
+  scale_host_work(p, factor);
+  std::vector<std::size_t> by_size(p.messages.size());
+  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+  std::ranges::stable_sort(by_size, std::ranges::greater(), [&](std::size_t m) { return p.messages[m].size; });
+  Seconds fastest(std::numeric_limits<double>::infinity());
+  for (const std::size_t m : by_size) {
+    Seconds& time = p.messages[m].duration;
+    fastest = std::min(fastest, time);
+    time = fastest + (time - fastest) * factor;
+  }
+  for (ObservedCollective& c : p.collectives) c.waiting = c.waiting * factor;
+}
+
+}  // namespace
+
 Profile without_profiler(Profile traced, Seconds step, std::string_view where) {
   const AsTraced job = as_traced(traced);
   const std::string found = text_of(step);
@@ -300,7 +323,7 @@ Profile without_profiler(Profile traced, Seconds step, std::string_view where) {
   const Seconds wanted = job.predicted * (step / job.measured);
   const auto with_host = [&](double factor) {
     Profile p = traced;
-    scale_host_work(p, factor);
+    scale_host(p, factor);
     return p;
   };
   double low = 0.01, high = 4;

@@ -51,7 +51,7 @@ struct RecordedCollective {
   Seconds least;                 ///< without waiting for other workers, as far as steps that are alike tell it
   Seconds late{};                ///< by which the last worker came later; of one rank alone all beyond `least`
   CollectiveRole role = CollectiveRole::unknown;
-  std::int64_t per_machine = -1;  ///< workers of its group on each machine; -1: not known
+  std::int64_t per_machine = -1;       ///< workers of its group on each machine; -1: not known
   std::uint32_t event = no_index;      ///< of its trace
   std::uint32_t meeting = no_meeting;  ///< the same on all ranks that show it; no_meeting: on no other
 };

@@ -26,8 +26,7 @@ class BlockMachine {
   }
 
   void run_iteration() {
-    for (begin_iteration(); reach(); end_free_task()) {
-    }
+    for (begin_iteration(); reach(); end_free_task()) {}
   }
 
   // The same in parts: up to the start of each free task, and past it.

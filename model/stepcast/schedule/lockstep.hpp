@@ -8,9 +8,9 @@
 //   rank 1   rows ... reaches all-reduce 1 at 7 ms   |             goes on at 7 ms + its time
 //
 // So who is late, and by how much, follows from what the ranks do, whatever the collectives take: on a slow network
-// they queue, and nobody waits for a late rank any more. Invariant: without meetings each rank has the period of its own
-// blocks, and the slowest one decides. Not modelled: collectives whose ranks leave at different times before all have
-// come (broadcasts, messages).
+// they queue, and nobody waits for a late rank any more. Invariant: without meetings each rank has the period of its
+// own blocks, and the slowest one decides. Not modelled: collectives whose ranks leave at different times before all
+// have come (broadcasts, messages).
 #include <stepcast/schedule/step_blocks.hpp>
 
 #include <cstdint>

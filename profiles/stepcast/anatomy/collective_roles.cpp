@@ -21,7 +21,8 @@ struct Surroundings {
   std::string called;  ///< the operation of the outermost call that communicates; else that of the collective
   bool barrier = false, metrics = false, sharding = false, replica_forward = false, accumulating = false;
   bool backward_node = false, updating = false;
-  bool in_layer = false;  ///< within an operator of the forward pass that a backward node belongs to
+  /// Within an operator of the forward pass that a backward node belongs to, or of activations in that pass.
+  bool in_layer = false;
   When when = When::unknown;
   GroupKind group = GroupKind::unknown;
 };
@@ -74,6 +75,9 @@ class RolesOfStep {
       s.in_layer = s.in_layer || (role == Role::plain && saving_.contains(i));
     }
     if (c.issuer != no_index) s.when = when(index_.trace.events[c.issuer].start_ns);
+    // What a forward pass reduces is activations; gradients are reduced behind or beside the backward pass.
+    if (s.when == When::forward && naming::is_reduction(s.called) && !is_few(c) && !s.sharding && !s.replica_forward)
+      s.in_layer = s.in_layer || !s.updating;
     return s;
   }
 

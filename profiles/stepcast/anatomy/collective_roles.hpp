@@ -6,7 +6,8 @@
 //   around its issue   FSDP's and DDP's annotations, the AccumulateGrad node whose hook issued it, the update, metrics
 //   operation          barriers, all-to-alls, sends and receives have one use; the call says more than the kernel
 //   operator           issued within an operator of the model that has a backward node, or within such a node: the
-//                      layer waits for it. In the backward pass only where the forward pass has such collectives, too
+//                      layer waits for it. In the backward pass only where the forward pass has such collectives, too:
+//                      what is reduced there, more than a few numbers, is activations (DTensor has no such operator)
 //   gradients          reductions that take all gradients of the step with them, byte for byte (gradient_messages), or
 //                      as many of them in backward nodes as there are gradients
 //   when, how much     before, in or between the passes, behind them, from the update on; a few numbers or more

@@ -120,6 +120,9 @@ TEST_CASE("role: within a layer is what its operator and its backward node issue
   CHECK(With().call("allreduce_", 210, large).call("allreduce_", 350, large).roles() == "within_layer within_layer");
   CHECK(With().call("_allgather_base_", 210, large).call("_reduce_scatter_base_", 350, large).roles() ==
         "within_layer within_layer");
+  // What the forward pass sums up between its operators is activations, as DTensor does.
+  CHECK(With().call("allreduce_", 170, large).call("allreduce_", 350, large).roles() == "within_layer within_layer");
+  CHECK(With().call("allreduce_", 170, 4).call("allreduce_", 350, large).roles() == "metrics unknown");
   // A hook runs in a backward node, too: without anything in the forward pass nobody knows.
   CHECK(With().call("allreduce_", 350, large).roles() == "unknown");
   // One in each node, for each of the two gradients.

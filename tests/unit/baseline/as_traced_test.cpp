@@ -186,7 +186,7 @@ TEST_CASE("as traced: what no plan stands for is as it was recorded, and advice 
 TEST_CASE("as traced: without the profiler the host's work shrinks, and device and collectives stay") {
   Profile p = four_layers();
   p.collectives = {seen("allreduce", 2, 40 * mebi, milliseconds(13))};
-  p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
+  p.messages = {{mebibytes(10), milliseconds(1), 1}, {mebibytes(30), milliseconds(8), 3}};
   // 13 ms of host, 8 ms of the last message: predicted as measured.
   const Profile shorter = without_profiler(p, milliseconds(14.5));
   CHECK(milli(shorter.layers[0].forward.host) == doctest::Approx(0.5).epsilon(0.001));
@@ -196,6 +196,13 @@ TEST_CASE("as traced: without the profiler the host's work shrinks, and device a
   CHECK_THROWS_WITH_AS((void)without_profiler(p, milliseconds(7), "--step"),
                        doctest::Contains("which the device and the collectives take without the host"), InputError);
   CHECK_THROWS_AS((void)without_profiler(p, milliseconds(43)), InputError);
+  // As many bytes went in 1 ms: for 7 ms of the last message others were waited for, who are sooner, too.
+  p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
+  const Profile sooner = without_profiler(p, milliseconds(14.5));
+  const double by = (14.5 - 1) / (13 + 7);
+  CHECK(milli(sooner.layers[0].forward.host) == doctest::Approx(by).epsilon(0.001));
+  CHECK(milli(sooner.messages[0].duration) == doctest::Approx(1));
+  CHECK(milli(sooner.messages[1].duration) == doctest::Approx(1 + 7 * by).epsilon(0.001));
   p.collectives = {seen("alltoall", 2, 40 * mebi, milliseconds(13))};
   CHECK_THROWS_AS((void)without_profiler(p, milliseconds(14)), InputError);
   p.step_times.clear();
