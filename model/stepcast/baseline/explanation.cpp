@@ -90,10 +90,12 @@ class Explainer {
   }
 
   Explanation result() {
+    if (documents_.traces.size() > 1) straggler_ = run_of(documents_.traces).straggler;
     ask_the_recording();
     prepare();
     add_communication();
     add_buffers();
+    add_pipeline();
     add_late_ranks();
     add_input();
     add_host();
@@ -239,9 +241,34 @@ class Explainer {
     settings_ = at_hand->settings;
   }
 
+  /// What a rank waits for messages of other stages, as a part of its waiting for late ranks; nothing where one rank
+  /// holds up all others, whose messages are late, too.
+  [[nodiscard]] Seconds waiting_for_stages(const StepSplit& rank) const {
+    Seconds waiting;
+    if (straggler_) return waiting;
+    for (const SplitCommunication& c : rank.communication)
+      if (c.role == CollectiveRole::pipeline) waiting += c.waiting;
+    return std::min(waiting, rank[SplitPart::late_ranks]);
+  }
+
+  /// Stages wait for one another by the order of their passes, and where one takes longer; nobody is late there.
+  void add_pipeline() {
+    Seconds waiting;
+    for (const StepSplit& rank : out_.ranks) waiting = std::max(waiting, waiting_for_stages(rank));
+    if (!(waiting > Seconds(0))) return;
+    const Seconds longest = std::ranges::max(out_.ranks, {}, &StepSplit::step).step;
+    Lever lever{
+        .what = "pipeline", .verdict = Verdict::cannot_tell, .most = waiting / longest, .action = {}, .why = {}};
+    lever.action = "fill the pipeline: more micro-batches a step, interleaved stages, stages that take equally long";
+    lever.why = "stages wait for one another during up to " + percent(lever.most) +
+                " of a step, by the order of their passes and where one takes longer";
+    add(std::move(lever));
+  }
+
   void add_late_ranks() {
     Seconds late;
-    for (const StepSplit& rank : out_.ranks) late = std::max(late, rank[SplitPart::late_ranks]);
+    for (const StepSplit& rank : out_.ranks)
+      late = std::max(late, rank[SplitPart::late_ranks] - waiting_for_stages(rank));
     const Seconds longest = std::ranges::max(out_.ranks, {}, &StepSplit::step).step;
     Lever lever{.what = "late ranks", .verdict = Verdict::change, .most = late / longest, .action = {}, .why = {}};
     lever.action = "speed up the rank that the others wait for";
@@ -249,9 +276,8 @@ class Explainer {
     lever.why += "; up to " + percent(lever.most) + " of a step is waiting for it";
     if (!(late > Seconds(0))) return;
     // Without one that stands out, lateness is that of all, and nobody knows what to do about it.
-    const RunOfRanks run = run_of(documents_.traces);
-    if (!run.straggler) lever.verdict = Verdict::cannot_tell;
-    add(std::move(lever), run.straggler ? run.straggler->steps.size() : split().durations.size());
+    if (!straggler_) lever.verdict = Verdict::cannot_tell;
+    add(std::move(lever), straggler_ ? straggler_->steps.size() : split().durations.size());
   }
 
   void add_input() {
@@ -385,6 +411,7 @@ class Explainer {
   Explanation out_;
   std::optional<Profile> profile_;
   std::optional<PreparedQuestion> question_;
+  std::optional<Straggler> straggler_;
   std::string why_no_profile_, why_no_question_, settings_;
   std::vector<Lever> levers_;
 };

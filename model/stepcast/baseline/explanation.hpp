@@ -34,7 +34,7 @@ enum class Verdict : std::uint8_t { change, leave, cannot_tell };
 [[nodiscard]] std::string_view name_of(Verdict);
 
 struct Lever {
-  std::string_view what;  ///< "communication", "buffers", "late ranks", "input", "host", "copies"
+  std::string_view what;  ///< "communication", "buffers", "pipeline", "late ranks", "input", "host", "copies"
   Verdict verdict = Verdict::leave;
   double most = 0;               ///< share of the step that it could win at most
   std::optional<double> gain{};  ///< share of the step that is predicted to be won

@@ -150,6 +150,10 @@ Seconds RankOfRun::step() const {
   return Seconds(0);
 }
 
+bool MatchedCollective::is_message() const {
+  return !synchronising && (operation == "send" || operation == "recv" || operation == "sendrecv");
+}
+
 Seconds MatchedCollective::waiting(std::size_t rank) const {
   const Participation& p = ranks[rank];
   return p.event == no_index ? Seconds(0)
@@ -160,6 +164,10 @@ std::string RunOfRanks::verdict() const {
   if (ranks.size() < 2) return "";
   if (collectives.empty()) return "the ranks share no collective: nothing tells who waits for whom";
   const std::string but = caveat(*this);
+  if (std::ranges::all_of(collectives, &MatchedCollective::is_message))
+    return "the ranks send one another messages and meet in nothing else: who waits for one waits for the work before "
+           "it, and no rank is late" +
+           but;
   if (straggler) {
     const RankOfRun& rank = ranks[straggler->index];
     std::string text = "rank " + std::to_string(rank.rank) + " is late by " + text_of(straggler->late);

@@ -59,7 +59,7 @@ struct RankOfRun {
   std::size_t partnerless = 0;     ///< how many of them no other rank shows
   // Over the whole trace; of collectives that run at the same time each moment counts once.
   Seconds transfer, waiting;
-  Seconds late;  ///< time by which it came to collectives after the median rank
+  Seconds late;  ///< time by which it came to collectives, other than messages, after the median rank
 
   [[nodiscard]] Seconds step() const;  ///< median of the undistorted steps, else of all; 0: none
 };
@@ -83,6 +83,9 @@ struct MatchedCollective {
   std::int64_t usual_start_ns = 0;   ///< start of the (lower) median rank
   bool synchronising = true;         ///< nobody can leave before everybody came
 
+  /// From one rank to another, as between the stages of a pipeline, where waiting belongs to the order of work. An
+  /// exchange whose peers nobody knows may be an all-to-all, and is none.
+  [[nodiscard]] bool is_message() const;
   /// Duration less transfer; 0 for a rank that was not seen.
   [[nodiscard]] Seconds waiting(std::size_t rank) const;
 };

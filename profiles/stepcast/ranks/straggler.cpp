@@ -18,11 +18,11 @@ namespace {
 Seconds seconds(std::int64_t ns) { return Seconds(double(ns) * 1e-9); }
 
 /// The stretch in which others waited for rank `r`: from the usual start to its own, but no longer than somebody did
-/// wait (a broadcast to a late rank keeps nobody).
+/// wait (a broadcast to a late rank keeps nobody). Who waits for a message waits for the work before it.
 std::pair<std::int64_t, std::int64_t> kept_waiting(const MatchedCollective& c, std::size_t r) {
   const Participation& p = c.ranks[r];
   const std::int64_t usual = c.usual_start_ns;
-  if (p.event == no_index || p.start_ns <= usual) return {0, 0};
+  if (p.event == no_index || p.start_ns <= usual || c.is_message()) return {0, 0};
   std::int64_t waited = 0;
   for (std::size_t other = 0; other < c.ranks.size(); ++other)
     if (other != r) waited = std::max(waited, std::int64_t(c.waiting(other).value() * 1e9 + 0.5));

@@ -85,6 +85,21 @@ TEST_CASE("explanation: the rank that the others wait for comes first, and its l
   CHECK(e.answer.find("rank 2 is late") != std::string::npos);
 }
 
+TEST_CASE("explanation: stages of a pipeline wait for one another, and none of them is late") {
+  std::vector<Trace> ranks;
+  for (const int rank : {0, 1}) {
+    const std::string name = "profiles/examples/gpt-cpu-1f1b-rank" + std::to_string(rank) + ".pt.trace.json.gz";
+    const test::File file(std::filesystem::path(STEPCAST_SOURCE_DIR) / name);
+    ranks.push_back(trace_of(file.source()));
+  }
+  const Explanation e = explained(std::move(ranks));
+  CHECK(e.now.empty());
+  REQUIRE_FALSE(e.next.empty());
+  CHECK(e.next[0].what == "pipeline");
+  CHECK(e.next[0].action.find("micro-batches") != std::string::npos);
+  CHECK(e.check.lateness.find("no rank is late") != std::string::npos);
+}
+
 TEST_CASE("explanation: of the shipped traces with the plan that ran") {
   std::vector<Trace> ranks;
   for (const int rank : {0, 1}) {
