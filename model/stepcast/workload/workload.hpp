@@ -47,8 +47,8 @@ struct InputSum {
 /// One unit, one micro-batch, one device.
 struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
-  Seconds attention;           ///< part of `forward` that selective recomputation runs again
-  Seconds attention_backward;  ///< what `attention` takes of the backward pass
+  Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
+  Seconds attention_backward;                        ///< what `attention` takes of the backward pass
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
   /// Over the context group, one exchange of the ring a count, each beside the attention to one block.
