@@ -116,6 +116,13 @@ std::string misfit_of(const PreparedQuestion& question) {
          text_of(options.memory_cap) + " that a device has";
 }
 
+/// Plans of a described model as `predict` answers them: its device errs, and has to hold what a worker keeps.
+void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
+  how.model = [&question](const PlanSpec& plan) { return question.answer(plan); };
+  if (const Answer<Prediction> ddp = question.answer(plan_of("ddp")); !ddp)
+    throw InputError("--model", "a model that data parallelism can train, over which gains are", ddp.reason());
+}
+
 }  // namespace
 
 RecommendOptions recommend_options_of(const RankFlags& flags, const RankOptions& options) {
@@ -185,7 +192,8 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (options.advice && !flags.input.recorded)
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
-  rank_over_what_runs(how, asked.check, question);
+  if (described) rank_described(how, question);
+  else rank_over_what_runs(how, asked.check, question);
   if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran
     const PlanSpec& used = how.baseline->plan;
     const auto is_used = [&](const PlanSpec& plan) { return text_of(plan) == text_of(used); };

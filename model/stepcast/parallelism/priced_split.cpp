@@ -24,6 +24,17 @@ class GroupPrices {
       if (t.members > 1) total += cost(t, axis)(t.operation, t.size) * t.count;
     return total;
   }
+  /// What each transfer takes beyond the `compute` beside it, at the pace that the links have under compute.
+  Seconds exposed(const std::vector<TensorTransfer>& transfers, RankAxis axis, Seconds compute) {
+    Seconds total;
+    for (const TensorTransfer& t : transfers) {
+      if (t.members <= 1) continue;
+      const CommunicationCost& price = cost(t, axis);
+      const Seconds beside = price(t.operation, t.size) * price.slow_down(t.operation, t.size);
+      total += std::max(Seconds(0), beside - compute) * t.count;
+    }
+    return total;
+  }
   /// What runs beside weight gradients, at the pace that the links have under compute.
   Seconds hidden(const std::vector<InputSum>& sums, RankAxis axis) {
     Seconds total;
@@ -73,13 +84,14 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.weight_gradient = unit.weight_gradient * slowness;
   p.attention = unit.attention * slowness;
   const RankAxis tensor = rank_axis(l, Dimension::tensor);
-  // All blocks of attention but the last hide the sending of the next one (Liu et al. 2023, arXiv 2310.01889); backward
-  // both the work and what is sent are about twice as much.
-  const Seconds ring = prices.sum(unit.context_transfers, rank_axis(l, Dimension::context));
-  const Seconds context = std::max(Seconds(0), ring - p.attention * (1 - 1 / static_cast<double>(l.context)));
+  const RankAxis ring = rank_axis(l, Dimension::context);
+  const double blocks = static_cast<double>(l.context);
+  const Seconds context_forward = prices.exposed(unit.context_forward, ring, p.attention / blocks);
+  const Seconds context_backward =
+      prices.exposed(unit.context_backward, ring, unit.attention_backward * slowness / blocks);
   const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
-  p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context, expert};
-  p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context * 2, expert};
+  p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context_forward, expert};
+  p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context_backward, expert};
   if (l.overlap_tensor) p.backward_exchanges.tensor -= prices.hidden(unit.input_sums, tensor);
   p.parameters = unit.parameters;
   p.expert_parameters = unit.expert_parameters;

@@ -26,7 +26,8 @@ struct Again {
 };
 Again again(const PricedUnit& u, Recomputation r) {
   if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges};
-  if (r == Recomputation::selective) return {u.attention, {}};
+  // Attention that is done again needs the keys and values of the other devices again.
+  if (r == Recomputation::selective) return {u.attention, {{}, u.forward_exchanges.context, {}}};
   return {};
 }
 

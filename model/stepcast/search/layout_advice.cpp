@@ -131,8 +131,8 @@ LayoutSpace data_parallel_part(LayoutSpace space) {
 void put_equals_first(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                       const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
   if (options.search.objective != Objective::shortest_step || advice.best.empty()) return;
-  advice.resolution = resolution_of(workload);
   const LayoutPrediction fastest = advice.best.front();
+  advice.resolution = resolution_of(workload, fastest.plan.layout);
   LayoutSearchOptions search = options.search;
   search.objective = Objective::simplest;
   search.target_step = fastest.iteration * (1 + advice.resolution);

@@ -10,14 +10,23 @@ namespace {
 constexpr double runs_nowhere = 1000, unusual = 100, dimension = 10;
 constexpr double tokens_of_context_parallelism = 16384;
 constexpr double small_share = 0.25, enough_share = 0.6;
+constexpr double least_resolution = 0.02, most_resolution = 0.03;
+
+bool unusual_context(const Workload& w, const Layout& l) {
+  return l.context > 1 && w.sequence < tokens_of_context_parallelism;
+}
 
 }  // namespace
 
 double resolution_of(const Workload& workload) {
   // Errors of compute are those of both layouts; a quarter of them is taken to be of one alone.
-  constexpr double least = 0.02, most = 0.03, not_shared = 0.25;
-  if (workload.relative_error <= 0) return most;
-  return std::clamp(not_shared * workload.relative_error, least, most);
+  constexpr double not_shared = 0.25;
+  if (workload.relative_error <= 0) return most_resolution;
+  return std::clamp(not_shared * workload.relative_error, least_resolution, most_resolution);
+}
+
+double resolution_of(const Workload& workload, const Layout& fastest) {
+  return unusual_context(workload, fastest) ? most_resolution : resolution_of(workload);
 }
 
 LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& cluster, std::string_view framework)
@@ -29,7 +38,7 @@ LayoutPreference::LayoutPreference(const Workload& workload, const Cluster& clus
 
 double LayoutPreference::of_dimensions(const Layout& l) const {
   double burden = 0;
-  if (l.context > 1 && workload_.sequence < tokens_of_context_parallelism) burden += unusual;
+  if (unusual_context(workload_, l)) burden += unusual;
   for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
     if (degree > 1) burden += dimension;
   if (l.chunks > 1) burden += 1;

@@ -171,7 +171,7 @@ Answer<SweepPlace> SweepGrid::place_at(std::span<const double> values) const {
   if (!cluster) return Inapplicable{cluster.reason()};
   Answer<std::shared_ptr<const Profile>> profile = profile_at(values);
   if (!profile) return Inapplicable{profile.reason()};
-  if (asks_) {
+  if (asks_ || question_.shape) {
     Question here = question_;
     for (std::size_t i = 0; i < values.size(); ++i)
       if (question_.axes[i].quantity == SweepQuantity::change) set_change(here.changes, question_.axes[i], values[i]);
@@ -230,7 +230,7 @@ Answer<Prediction> SweepGrid::prediction_at(const SweepPlace& place, const Plan&
       return Inapplicable{
           "measured collectives hold one latency, which cannot be changed; name an algorithm, e.g. @ring"};
   }
-  if (place.divided) return place.divided->answer(plan);
+  if (place.prepared) return place.prepared->answer(plan);
   return question_.model ? question_.model(*place.profile, place.cluster, spec)
                          : predicted(*place.profile, place.cluster, spec);
 }

@@ -17,7 +17,9 @@ namespace stepcast {
 struct SweepPlace {
   std::shared_ptr<const Profile> profile;
   Cluster cluster;
-  std::optional<PreparedQuestion> divided{};  ///< where some plan divides the model, or what-ifs change the step
+  /// Where some plan divides the model, what-ifs change the step, or the model is a described one, whose device errs
+  /// and has to hold it.
+  std::optional<PreparedQuestion> prepared{};
 };
 
 class SweepGrid {

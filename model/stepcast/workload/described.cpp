@@ -33,6 +33,7 @@ class DividedUnit {
     // Megatron-LM and DeepSpeed checkpoint the blocks.
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
+    c.attention_backward = std::min(times.attention_backward.elapsed(device_), c.input_gradient);
     add_parameters(c);
     add_activations(c);
     add_transfers(c);
@@ -105,19 +106,22 @@ class DividedUnit {
 
   /// Ring attention adds the results of one block of keys after the other: what is there is scaled by the new maximum
   /// of the softmax and written again in 4-byte numbers (Liu et al. 2023, arXiv 2310.01889, algorithm 1; backward the
-  /// gradients of queries, keys and values).
+  /// gradients of queries, keys and values). Keys and values are first copied into one buffer, and each exchange of the
+  /// ring is a kernel that the host launches.
   void add_merges(UnitTimes& times) const {
     const double rows = split_.micro_batch * double(shape_.sequence) / double(split_.context) / tensor();
     const double queries = rows * double(shape_.hidden);
     const double keys = rows * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads);
     const double blocks = double(split_.context - 1), of_element = 4 + 4 + size_of(dtype_);
-    const auto add = [&](PassTime& pass, double elements) {
+    const double copied = 2 * 2 * keys * size_of(dtype_);
+    const auto add = [&](PassTime& pass, double elements, double exchanges) {
       pass.memory += memory_time(device_, Bytes(blocks * of_element * elements), blocks);
-      pass.kernels += blocks;
+      pass.memory += memory_time(device_, Bytes(copied), 1);
+      pass.kernels += blocks + 1 + exchanges;
     };
-    add(times.forward, queries);
-    add(times.attention, queries);
-    add(times.input_gradient, queries + 2 * keys);
+    add(times.forward, queries, blocks);
+    add(times.attention, queries, blocks);
+    add(times.input_gradient, queries + 2 * keys, blocks + 1);
   }
 
   void add_parameters(UnitCost& c) const {
@@ -160,7 +164,7 @@ class DividedUnit {
       // Keys and values of a block of the sequence go around the ring (Liu et al. 2023, arXiv 2310.01889).
       const double elements = 2 * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads) / tensor();
       const Bytes block(elements * double(shape_.sequence) * samples * size_of(dtype_));
-      c.context_transfers.push_back({Operation::send, split_.context, block, double(split_.context - 1)});
+      add_ring(c, split_.context, block);
     }
     if (split_.expert > 1 && unit_.expert_exchanges > 0) {
       const Bytes tokens = unit_.boundary * (samples * double(shape_.experts_per_token) * repeated_share());

@@ -51,7 +51,7 @@ class TracedUnit {
     if (split_.context > 1 && attends()) {
       // Keys and values of a block of the sequence go around the ring (Liu et al. 2023, arXiv 2310.01889).
       const Bytes block(keys_and_values() / tensor() * w_.sequence * samples_ * size_of(w_.dtype));
-      c.context_transfers.push_back({Operation::send, split_.context, block, double(split_.context - 1)});
+      add_ring(c, split_.context, block);
     }
   }
 
@@ -232,6 +232,7 @@ Answer<UnitCost> traced_unit_cost(const Workload& workload, std::uint32_t index,
   c.weight_gradient = both * (products / 2);
   c.input_gradient = both - c.weight_gradient;
   c.attention = c.forward * kind.attention_share;
+  c.attention_backward = both * kind.attention_share;
   unit.add_parameters(c);
   unit.add_activations(c);
   unit.add_transfers(c, repeated);

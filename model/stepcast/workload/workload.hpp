@@ -48,11 +48,11 @@ struct InputSum {
 struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
   Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
+  Seconds attention_backward;                        ///< what `attention` takes of the backward pass
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
-  /// Over the context group: blocks of keys and values around the ring, forward. The backward pass sends their
-  /// gradients with them, twice as much; both run beside `attention`.
-  std::vector<TensorTransfer> context_transfers;
+  /// Over the context group, one exchange of the ring a count, each beside the attention to one block.
+  std::vector<TensorTransfer> context_forward, context_backward;
   std::vector<TensorTransfer> expert_transfers;  ///< per pass, over the expert group
   double parameters = 0;                         ///< elements on this device, experts included
   double expert_parameters = 0;  ///< the part of `parameters` whose gradients only data / expert replicas share

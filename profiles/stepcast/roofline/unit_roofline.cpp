@@ -22,24 +22,32 @@ Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixP
 void add_products(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
                   const LocalWork& local) {
   const double kernels = o.kernels * local.steps;
-  const auto add = [&](PassTime& pass, const MatrixProduct& product, double launched) {
-    const double share = &pass == &times.input_gradient ? device.attention_backward : device.attention_forward;
+  const auto add = [&](PassTime& pass, const MatrixProduct& product, double launched, bool backward) {
+    const double share = backward ? device.attention_backward : device.attention_forward;
     pass.matrix += o.fused ? attention_time(device, dtype, product, share) : matrix_time(device, dtype, product);
     pass.kernels += launched;
   };
-  add(times.forward, local.product, kernels);
-  if (o.attention) add(times.attention, local.product, kernels);
-  add(times.input_gradient, left_gradient(local.product), kernels);
+  const auto add_input_gradient = [&](const MatrixProduct& product, double launched) {
+    add(times.input_gradient, product, launched, true);
+    if (o.attention) add(times.attention_backward, product, launched, true);
+  };
+  add(times.forward, local.product, kernels, false);
+  if (o.attention) add(times.attention, local.product, kernels, false);
+  add_input_gradient(left_gradient(local.product), kernels);
   if (o.fused) {  // one kernel for both gradients, which are of inputs, and for the scores again
-    add(times.input_gradient, right_gradient(local.product), 0);
-    if (o.recomputed) add(times.input_gradient, local.product, 0);
+    add_input_gradient(right_gradient(local.product), 0);
+    if (o.recomputed) add_input_gradient(local.product, 0);
     return;
   }
   // Without a parameter both gradients are of inputs.
-  PassTime& right = o.weighted ? times.weight_gradient : times.input_gradient;
-  right.matrix += weight_gradient_time(device, dtype, right_gradient(local.product),
-                                       o.convolution ? local.product.m / o.product.m : 1);
-  right.kernels += kernels;
+  const Seconds right_time = weight_gradient_time(device, dtype, right_gradient(local.product),
+                                                  o.convolution ? local.product.m / o.product.m : 1);
+  const auto add_right = [&](PassTime& pass) {
+    pass.matrix += right_time;
+    pass.kernels += kernels;
+  };
+  add_right(o.weighted ? times.weight_gradient : times.input_gradient);
+  if (o.attention && !o.weighted) add_right(times.attention_backward);
 }
 
 void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o, const LocalWork& local) {
@@ -50,8 +58,9 @@ void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o,
   const double kernels = o.kernels * local.steps;
   add(times.forward, local.traffic, kernels);
   if (o.attention) add(times.attention, local.traffic, kernels);
-  add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward,
-      std::max(1.0, std::round(kernels * o.backward)));
+  const double backward_kernels = std::max(1.0, std::round(kernels * o.backward));
+  add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward, backward_kernels);
+  if (o.attention) add(times.attention_backward, local.traffic * o.backward, backward_kernels);
 }
 
 }  // namespace

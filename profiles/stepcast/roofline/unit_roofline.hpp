@@ -33,7 +33,8 @@ struct LocalWork {
 
 struct UnitTimes {
   PassTime forward, input_gradient, weight_gradient;
-  PassTime attention;  ///< part of `forward`
+  PassTime attention;           ///< part of `forward`
+  PassTime attention_backward;  ///< part of `input_gradient`
 
   void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
 };

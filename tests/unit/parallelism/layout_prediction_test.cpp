@@ -186,6 +186,39 @@ TEST_CASE("A traced profile under a layout of data parallelism takes what it tak
   CHECK(compared >= 80);
 }
 
+TEST_CASE("ring attention pays for each exchange what attention to one block does not hide") {
+  const Workload w = gpt("hidden=1024,layers=2,heads=16,seq=8192,vocab=51200,attention=flash,causal=yes");
+  Split split;
+  split.context = 4;
+  const std::uint32_t block = 1;
+  const Answer<UnitCost> unit = unit_cost(w, block, split);
+  REQUIRE(unit);
+  const Bytes keys(2.0 * (8192 / 4) * 1024 * 2);
+  const auto context = [&](BytesPerSecond inside, const std::string& more) {
+    Cluster c = machines(1, 4);
+    c.inside.bandwidth = inside;
+    const Answer<LayoutPrediction> p = predict(w, c, "layout(cp=4,mb=1" + more + ")/ddp", 3);
+    REQUIRE(p);
+    return p->breakdown.context.value();
+  };
+  const auto exposed = [&](double bandwidth, Bytes size, Seconds attention) {
+    const double sent = 3e-6 + size.value() / bandwidth;
+    return std::max(0.0, sent - attention.value() / 4);
+  };
+  // Two blocks, three micro-batches.
+  for (const double bandwidth : {1e9, 1e10, 3e10, 1e13}) {
+    CAPTURE(bandwidth);
+    const double forward = 3 * exposed(bandwidth, keys, unit->attention);
+    const double backward = 2 * exposed(bandwidth, keys, unit->attention_backward) +
+                            2 * exposed(bandwidth, keys * 2, unit->attention_backward);
+    const double once = context(BytesPerSecond(bandwidth), "");
+    CHECK(once == Approx(2 * 3 * (forward + backward)));
+    CHECK((once > 0) == (bandwidth < 1e13));
+    // Attention that is done again needs its keys and values again.
+    CHECK(context(BytesPerSecond(bandwidth), ",recompute=selective") == Approx(2 * 3 * (2 * forward + backward)));
+  }
+}
+
 TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gradients, and nothing else") {
   const Workload w = gpt();
   Cluster c = machines(1, 8);

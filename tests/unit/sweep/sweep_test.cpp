@@ -5,6 +5,8 @@
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/report/sweep_report.hpp>
+#include <stepcast/roofline/device.hpp>
+#include <stepcast/roofline/unit_roofline.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/whatif/whatif.hpp>
@@ -96,6 +98,36 @@ double time_at(const SweepQuestion& question, const Cluster& cluster, std::size_
 }
 
 }  // namespace
+
+TEST_CASE("a described model is answered as predict answers it: its device errs, and has to hold it") {
+  const Device* device = shipped_device("NVIDIA A100-SXM4-80GB");
+  REQUIRE(device != nullptr);
+  SweepQuestion question;
+  question.shape = model_shape_of("gpt:hidden=1024,layers=12,heads=16,seq=1024,dtype=bf16");
+  question.device = *device;
+  question.profile = described_profile(*question.shape, *device, 4);
+  question.cluster = cluster_of_flags(16, 8, "200 Gb/s");
+  question.cluster.device_memory = Bytes(80e9);
+  question.plans = plans_named({"ddp"});
+  question.axes.push_back(sweep_axis_of("workers=8,16", question.plans));
+  const std::vector<SweepRow> rows = swept(question);
+  REQUIRE(rows.size() == 2);
+  const PreparedQuestion alone(question);
+  const Answer<Prediction> known = alone.answer(plan_of("ddp"));
+  REQUIRE(known);
+  REQUIRE(rows[1].prediction);
+  CHECK(rows[1].prediction->iteration == known->iteration);
+  CHECK(rows[1].prediction->interval_low == known->interval_low);
+  CHECK(rows[1].prediction->interval_high == known->interval_high);
+  // At least the error of the device in the compute of a step, at the tenth and the ninetieth percentile.
+  const Seconds compute = known->iteration - known->breakdown.exposed_communication;
+  CHECK((known->interval_high - known->iteration) / compute >= 1.2815 * device->relative_error);
+  question.cluster.device_memory = Bytes(1e9);
+  for (const SweepRow& row : swept(question)) {
+    CHECK_FALSE(row.prediction);
+    CHECK(row.inapplicable.find("of memory, and its device has") != std::string::npos);
+  }
+}
 
 TEST_CASE("axes are read from text: lists, doublings, points of equal ratio") {
   CHECK(values_of("bandwidth=1Gb/s,40 Gb/s") == Values{1.25e8, 5e9});

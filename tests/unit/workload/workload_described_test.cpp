@@ -220,14 +220,16 @@ TEST_CASE("ring attention: the same operations in blocks, keys and values sent a
   CHECK(part.forward.value() * 4 - whole.forward.value() >= 4 * merged * 0.999);
   CHECK(part.kept[0] == whole.kept[0] / 4);
   CHECK(part.boundary == whole.boundary / 4);
-  REQUIRE(part.context_transfers.size() == 1);
-  const TensorTransfer& ring = part.context_transfers[0];
-  CHECK(ring.operation == Operation::send);
-  CHECK(ring.members == 4);
-  CHECK(ring.count == 3);
   // k and v of 2 samples, a quarter of the sequence, half of the 8 heads of 128
-  CHECK(ring.size.value() == 2.0 * 2 * (8192 / 4) * (8 * 128 / 2) * 2);
-  CHECK(cost(w, embedding, split).context_transfers.empty());
+  const Bytes block_of_keys(2.0 * 2 * (8192 / 4) * (8 * 128 / 2) * 2);
+  CHECK(part.context_forward == std::vector<TensorTransfer>{{Operation::send, 4, block_of_keys, 3}});
+  // Backward the gradients follow one step behind: alone at first are the keys and values, at last the gradients.
+  CHECK(part.context_backward == std::vector<TensorTransfer>{{Operation::send, 4, block_of_keys, 2},
+                                                             {Operation::send, 4, block_of_keys * 2, 2}});
+  CHECK(part.attention_backward > part.attention * 2);
+  CHECK(part.attention_backward < part.input_gradient);
+  CHECK(cost(w, embedding, split).context_forward.empty());
+  CHECK(cost(w, embedding, split).context_backward.empty());
 }
 
 TEST_CASE("experts over a group: each device holds its share and gets all tokens for it") {

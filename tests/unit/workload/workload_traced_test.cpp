@@ -290,8 +290,10 @@ TEST_CASE("traced workload: context parallelism divides the rows, keys and value
   const UnitCost whole = cost(w, block_of(w), split_of(batch)), c = cost(w, block_of(w), ring);
   CHECK(c.forward.value() == doctest::Approx(whole.forward.value() / 4));
   CHECK(c.parameters == whole.parameters);
-  REQUIRE(c.context_transfers.size() == 1);
-  CHECK(c.context_transfers[0] == TensorTransfer{Operation::send, 4, Bytes(2 * hidden * rows * batch * 4 / 4), 3});
+  const Bytes keys(2 * hidden * rows * batch * 4 / 4);
+  CHECK(c.context_forward == std::vector<TensorTransfer>{{Operation::send, 4, keys, 3}});
+  CHECK(c.context_backward ==
+        std::vector<TensorTransfer>{{Operation::send, 4, keys, 2}, {Operation::send, 4, keys * 2, 2}});
 }
 
 TEST_CASE("traced layers: columns and rows alternate as the shapes say") {
