@@ -406,12 +406,12 @@ bool SteadyPeriod::repeat_the_first() {
         next = std::max(next, end);
       }
     }
-    if (shift != never && shift - last_shift <= longest) return false;
+    if (shift != never && shift - last_shift < longest) return false;
     last_shift = shift;
   }
   complete_ = most_lag_ + 1;
   const Picoseconds shift = marker_end(most_lag_) - marker_end(most_lag_ - 1);
-  if (shift <= longest || !continues(shift)) return false;
+  if (shift < longest || !continues(shift)) return false;
   period_ = shift;
   return true;
 }
