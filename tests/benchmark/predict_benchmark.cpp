@@ -101,6 +101,18 @@ void per_tensor(benchmark::State& state, bool device) {
 BENCHMARK_CAPTURE(per_tensor, wfbp_one_stream, false);
 BENCHMARK_CAPTURE(per_tensor, wfbp_host_and_device, true);
 
+// The same by models. Two of them take turns with one scratch, each with a profile of its own, so that nothing that was
+// kept helps: the plan is written, lowered and followed anew.
+void per_tensor_by_model(benchmark::State& state, bool device) {
+  const Model models[] = {{resnet50(device), cluster()}, {resnet50(device), cluster()}};
+  const PlanSpec spec = plan_spec_of("wfbp");
+  Model::Scratch scratch;
+  std::size_t i = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(models[i++ % 2].iteration(spec, scratch)->value());
+}
+BENCHMARK_CAPTURE(per_tensor_by_model, wfbp_one_stream, false);
+BENCHMARK_CAPTURE(per_tensor_by_model, wfbp_host_and_device, true);
+
 // The period alone, of a graph that is there: by queues that are followed in time, and in an order that is known.
 void period(benchmark::State& state, const char* text, bool known_order) {
   const Profile p = resnet50(true);
@@ -195,7 +207,8 @@ std::vector<PlanSpec> plans_of(const std::string& kind, const Profile& profile) 
   if (kind == "buckets") return distinct_groupings(profile);
   if (kind == "fused") return mixed({"ddp", "dear", "mg_wfbp", "bsp"});
   if (kind == "all-reduce") return mixed({"ddp", "dear", "mg_wfbp", "bsp", "wfbp", "horovod", "bytescheduler"});
-  return mixed({"byteps", "p3", "bytescheduler_ps", "wfbp_ps"});
+  if (kind == "servers") return mixed({"byteps", "p3", "bytescheduler_ps", "wfbp_ps"});
+  return mixed({kind});
 }
 
 Cluster with_servers() {
@@ -244,6 +257,10 @@ BENCHMARK_CAPTURE(many_by_prediction, all_reduce, "all-reduce", true);
 BENCHMARK_CAPTURE(many_by_model, all_reduce, "all-reduce", true);
 BENCHMARK_CAPTURE(many_by_prediction, servers, "servers", true);
 BENCHMARK_CAPTURE(many_by_model, servers, "servers", true);
+BENCHMARK_CAPTURE(many_by_model, byteps, "byteps", true);
+BENCHMARK_CAPTURE(many_by_model, p3, "p3", true);
+BENCHMARK_CAPTURE(many_by_model, bytescheduler_ps, "bytescheduler_ps", true);
+BENCHMARK_CAPTURE(many_by_model, wfbp_ps, "wfbp_ps", true);
 
 // The same plan on one cluster after the other, as a sweep of bandwidths asks for it.
 void another_bandwidth(benchmark::State& state, const char* text) {

@@ -62,7 +62,8 @@ void SteadyPeriod::prepare(const TaskGraph& graph) {
   bits_ = static_cast<std::uint32_t>(std::bit_width(n_ - 1));
   rows_ = complete_ = most_lag_ = released_ = 0;
   first_held_ = never;
-  times_.clear(), pending_.clear(), unfinished_.clear();
+  times_.clear(), pending_.clear(), unfinished_.clear(), order_.clear();
+  ready_.resize(n_);
   all_ended_ = 0;
   row_finished_ = false;
   for (Held& held : held_) held.instances.clear(), held.first_start = never;
@@ -130,6 +131,7 @@ void SteadyPeriod::add_row() {
 
 inline void SteadyPeriod::end_at(Number i, Picoseconds end) {
   times_[i] = end;
+  if (row_of(i) == 0) order_.push_back(i);
   ended_[all_ended_++] = i;
 }
 
@@ -220,6 +222,7 @@ inline Picoseconds SteadyPeriod::next_event(const Queue& q) const {
 // Its next event may become an earlier one, but not a later one.
 inline void SteadyPeriod::join(std::uint32_t queue, Number i, std::uint32_t biased_priority, Picoseconds time) {
   Queue& q = queues_[queue];
+  if (row_of(i) == 0) ready_[i] = time;
   Picoseconds& begin = q.begin[row_of(i) >= most_lag_];
   begin = std::min(begin, time);
   if (q.discipline == Discipline::in_order) {  // whose turn it is, is known
@@ -294,7 +297,7 @@ Picoseconds SteadyPeriod::operator()(const TaskGraph& graph) {
     follow_ends();
     while (row_finished_ && complete_ < rows_ && unfinished_[complete_] == 0) {
       ++complete_;
-      if (look_for_steady_state() || goes_on()) return period_;
+      if (look_for_steady_state() || goes_on() || (complete_ == 1 && repeats_the_first())) return period_;
     }
     row_finished_ = false;
     if (complete_ >= most_iterations) break;
@@ -345,10 +348,70 @@ bool SteadyPeriod::goes_on() {
     if (q.begin[1] == never) continue;
     if (q.end[0] > q.begin[1] || q.end[1] > q.begin[1] + shift) return false;
   }
+  if (!continues(shift)) return false;
+  period_ = shift;
+  return true;
+}
+
+// True where all that the next iteration waits for in earlier ones comes a period later than for the last one.
+bool SteadyPeriod::continues(Picoseconds shift) const {
   for (const Lagged& wait : lagged_)
     if (!comes_later(wait, shift)) return false;
-  for (std::uint32_t row = last; row > 1; --row)
+  for (std::uint32_t row = complete_ - 1; row > 1; --row)
     if (!recurs_after(row, 1, shift)) return false;
+  return true;
+}
+
+// Is the period known from the first iteration and those that follow if the queues repeat it? Else nothing has changed.
+bool SteadyPeriod::repeats_the_first() {
+  repeated_.assign((most_lag_ + 1) << bits_, 0);
+  std::copy_n(times_.begin(), n_, repeated_.begin());
+  std::swap(times_, repeated_);
+  const bool is_known = repeat_the_first();
+  std::swap(times_, repeated_);
+  complete_ = 1;
+  return is_known;
+}
+
+bool SteadyPeriod::repeat_the_first() {
+  // For how long a queue has work in an iteration.
+  Picoseconds longest = 0;
+  for (const std::uint32_t t : order_) {
+    if (briefs_[t].queue == none) continue;
+    Queue& q = queues_[briefs_[t].queue];
+    longest = std::max(longest, times_[t] - q.begin[0]);
+  }
+  Picoseconds last_shift = 0;
+  for (std::uint32_t row = 1; row <= most_lag_; ++row) {
+    for (const Lagged& wait : lagged_) {
+      if (wait.lag > row) continue;
+      Picoseconds& ready = times_[row << bits_ | wait.task];
+      ready = std::max(ready, row_at(row - wait.lag)[wait.source]);
+    }
+    Picoseconds* const ends = times_.data() + (std::size_t{row} << bits_);
+    Picoseconds shift = never;
+    for (const std::uint32_t t : order_) {
+      const Brief& task = briefs_[t];
+      Picoseconds& end = ends[t];
+      if (task.queue == none) {
+        end += task.work;
+      } else {
+        if (shift == never) shift = end - ready_[t];
+        if (end - ready_[t] != shift) return false;
+        end = row_at(0)[t] + shift;
+      }
+      for (std::uint32_t f = task.first_follower; f < task.last_follower; ++f) {
+        if (followers_[f].lag > 0) continue;
+        Picoseconds& next = ends[t + followers_[f].ahead];
+        next = std::max(next, end);
+      }
+    }
+    if (shift != never && shift - last_shift < longest) return false;
+    last_shift = shift;
+  }
+  complete_ = most_lag_ + 1;
+  const Picoseconds shift = marker_end(most_lag_) - marker_end(most_lag_ - 1);
+  if (shift < longest || !continues(shift)) return false;
   period_ = shift;
   return true;
 }

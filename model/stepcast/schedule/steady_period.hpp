@@ -8,7 +8,9 @@
 // against which tests check it. Iterations are worked off a little at a time, as far as the queues have come, until the
 // steady state is recognised by the same rule. That asks for one iteration more than there may be need of: where the
 // queues are empty in between, and all that the next one waits for in earlier ones comes a period later than for the
-// last one, it is the last one, a period later. Not covered (`covers`): contention, and queued tasks that take no time,
+// last one, it is the last one, a period later. And only the first iteration has to be followed through the queues as
+// long as all that later ones ask of them comes one time later, and the queues are empty in between: then they do again
+// what they did, whatever their discipline. Not covered (`covers`): contention, and queued tasks that take no time,
 // whose order among themselves only the event-driven scheduler defines; lags of more than a few iterations. Where no
 // steady state is found the event-driven scheduler is asked for its mean.
 #include <stepcast/schedule/schedule.hpp>
@@ -112,6 +114,9 @@ class SteadyPeriod {
   [[nodiscard]] bool look_for_steady_state();
   [[nodiscard]] bool recurs_after(std::uint32_t row, std::uint32_t k, Picoseconds shift) const;
   [[nodiscard]] bool goes_on();
+  [[nodiscard]] bool continues(Picoseconds shift) const;
+  [[nodiscard]] bool repeats_the_first();
+  [[nodiscard]] bool repeat_the_first();
   [[nodiscard]] bool comes_later(const Lagged&, Picoseconds shift) const;
   [[nodiscard]] Picoseconds end_of(std::uint32_t row, std::uint32_t task, Picoseconds shift) const;
   [[nodiscard]] Picoseconds marker_end(std::uint32_t row) const;
@@ -130,6 +135,10 @@ class SteadyPeriod {
   // itself; and the number of predecessors whose end is not known.
   std::vector<Picoseconds> times_;
   std::vector<std::uint32_t> pending_;
+  // Of the first iteration: its tasks, each after what it waits for, and when those that queue could be served first.
+  std::vector<std::uint32_t> order_;
+  std::vector<Picoseconds> ready_;
+  std::vector<Picoseconds> repeated_;      // times_, if the queues do again what they did in the first iteration
   std::vector<std::uint32_t> unfinished_;  // [row]
   bool row_finished_ = false;              // since somebody asked
   std::vector<Number> ended_;              // instances whose end is known and whose successors do not know it
