@@ -200,6 +200,8 @@ TEST_CASE("as traced: without the profiler the host's work shrinks, and device a
   p.messages = {{mebibytes(20), milliseconds(1), 2}, {mebibytes(20), milliseconds(8), 2}};
   const Profile sooner = without_profiler(p, milliseconds(14.5));
   const double by = (14.5 - 1) / (13 + 7);
+  CHECK(sooner.cautions.empty());
+  CHECK(without_profiler(p, milliseconds(8)).cautions.size() == 1);
   CHECK(milli(sooner.layers[0].forward.host) == doctest::Approx(by).epsilon(0.001));
   CHECK(milli(sooner.messages[0].duration) == doctest::Approx(1));
   CHECK(milli(sooner.messages[1].duration) == doctest::Approx(1 + 7 * by).epsilon(0.001));
