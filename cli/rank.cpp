@@ -97,7 +97,10 @@ ExitCode rank_recorded(const Asked& asked, const RankFlags& flags) {
                        asked.refusal);
   const Cluster& cluster = asked.question.cluster;
   const Answer<Prediction> job = asked.check.recorded->on(cluster);
-  if (!job) throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason());
+  if (!job)
+    throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
+                     "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, "
+                     "whatever they carry, and 'stepcast TRACE' says where its time goes");
   const Ranking ranking = ranked_alone(*job, asked.refusal, cluster, asked.question.iterations);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {asked.question.profile, cluster, asked.check, ranking});
