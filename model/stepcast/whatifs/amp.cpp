@@ -21,6 +21,11 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (!p.has_device()) return computed_on_host("the factors are those of devices with half-precision units");
   if (std::any_of(p.tensors.begin(), p.tensors.end(), [](const Tensor& t) { return is_half(t.dtype); }))
     return Inapplicable{"gradients are half precision already: the step was traced in it"};
+  // Activations are half precision only where autocast, or the model itself, has made them so.
+  const auto halved = std::ranges::find_if(p.layers, [](const Layer& l) { return is_half(l.input_dtype); });
+  if (halved != p.layers.end())
+    return Inapplicable{"the step was traced in mixed precision: layer '" + halved->name + "' takes " +
+                        std::string(name_of(halved->input_dtype))};
   const double gemm = in.options[named("gemm")], other = in.options[named("other")];
   Scale faster = Scale::device(1 / other);
   faster.part[KernelClass::gemm] = 1 / gemm;

@@ -303,6 +303,9 @@ TEST_CASE("what-if: questions without an answer say why") {
   if (half.tensors.empty()) half.tensors.push_back({"t", {}, DataType::f32, Bytes(4), half.backward_order[0]});
   half.tensors[0].dtype = DataType::bf16;
   CHECK(why("amp", half).find("half precision already") != std::string::npos);
+  Profile autocast = device;
+  autocast.layers.back().input_dtype = DataType::bf16;
+  CHECK(why("amp", autocast).find("traced in mixed precision") != std::string::npos);
   Profile other = device;
   CHECK(why("batch(to=2)", device, &other).find("both profiles have the batch 32") != std::string::npos);
   other.batch_samples = 64;
