@@ -113,7 +113,11 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.interval_high = p.iteration + half;
   p.bound = bound_of(p, state.cluster);
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
-  if (std::string text = micro_batch_text(state, e); !text.empty()) p.assumed.push_back(std::move(text));
+  const PassParts& parts = e.pipeline->devices[e.last_device].parts;
+  const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
+  for (const std::string& text :
+       {ring_text(e.layout, parts.ring * passes, p.breakdown.context), micro_batch_text(state, e)})
+    if (!text.empty()) p.assumed.push_back(text);
   p.warnings = warnings_of(state.workload, state.cluster, plan.gradients, cap);
   if (divides_traced_model(state.workload, e.layout))
     p.warnings.emplace_back("a trace does not show what dividing its model costs: the interval is a third either way");

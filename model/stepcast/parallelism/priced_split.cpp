@@ -90,6 +90,8 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   const Seconds context_backward =
       prices.exposed(unit.context_backward, ring, unit.attention_backward * slowness / blocks);
   const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
+  p.forward_ring = prices.exposed(unit.context_forward, ring, Seconds(0));
+  p.backward_ring = prices.exposed(unit.context_backward, ring, Seconds(0));
   p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context_forward, expert};
   p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context_backward, expert};
   if (l.overlap_tensor) p.backward_exchanges.tensor -= prices.hidden(unit.input_sums, tensor);

@@ -32,6 +32,7 @@ struct UnitExchanges {
 /// One unit, one micro-batch, one device.
 struct PricedUnit {
   Seconds forward, input_gradient, weight_gradient, attention;  ///< compute
+  Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, 3> kept{};

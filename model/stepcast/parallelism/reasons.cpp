@@ -123,6 +123,13 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
   return out;
 }
 
+std::string ring_text(const Layout& l, Seconds ring, Seconds exposed) {
+  if (l.context == 1) return {};
+  return "keys and values, backward with their gradients, go around a ring of " + std::to_string(l.context) +
+         " devices in " + text_of(ring) + " a step, " + (exposed > Seconds(0) ? text_of(exposed) : "nothing") +
+         " of it beyond the attention beside it; tokens are dealt in zig-zag, which evens out a causal mask";
+}
+
 std::string micro_batch_text(const LayoutTables& tables, const EvaluatedLayout& e) {
   const std::string size = "micro-batches of " + counted(e.layout.micro_batch, "sample");
   const std::string samples = whole_text(tables.global_batch / static_cast<double>(e.layout.data));

@@ -20,6 +20,8 @@ namespace stepcast {
                                                       std::span<const StageSummary>);
 /// Who chose the micro-batch, and how; empty where the layout says it, or there is one.
 [[nodiscard]] std::string micro_batch_text(const LayoutTables&, const EvaluatedLayout&);
+/// What context parallelism sends in a step, and how much of it nothing hides; empty: the layout has none.
+[[nodiscard]] std::string ring_text(const Layout&, Seconds ring, Seconds exposed);
 [[nodiscard]] std::vector<std::string> warnings_of(const Workload&, const Cluster&, const PlanSpec&, Bytes memory_cap);
 
 }  // namespace stepcast

@@ -12,6 +12,7 @@ PassParts& PassParts::operator+=(const PassParts& o) {
   recomputation += o.recomputation;
   tensor += o.tensor;
   context += o.context;
+  ring += o.ring;
   expert += o.expert;
   sharding += o.sharding;
   return *this;
@@ -23,11 +24,12 @@ namespace {
 struct Again {
   Seconds compute;
   UnitExchanges exchanges;
+  Seconds ring;
 };
 Again again(const PricedUnit& u, Recomputation r) {
-  if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges};
+  if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges, u.forward_ring};
   // Attention that is done again needs the keys and values of the other devices again.
-  if (r == Recomputation::selective) return {u.attention, {{}, u.forward_exchanges.context, {}}};
+  if (r == Recomputation::selective) return {u.attention, {{}, u.forward_exchanges.context, {}}, u.forward_ring};
   return {};
 }
 
@@ -39,7 +41,8 @@ PassParts parts_of(const PricedUnit& u, Recomputation r) {
               u.change_backward,
           u.forward_exchanges.context + u.backward_exchanges.context + a.exchanges.context,
           u.forward_exchanges.expert + u.backward_exchanges.expert + a.exchanges.expert,
-          {}};
+          {},
+          u.forward_ring + u.backward_ring + a.ring};
 }
 
 /// Gathers and reductions of the units of one virtual stage, in forward order.

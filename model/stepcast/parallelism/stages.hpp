@@ -18,6 +18,7 @@ namespace stepcast {
 /// Parts of the two passes of one micro-batch through one virtual stage.
 struct PassParts {
   Seconds compute, recomputation, tensor, context, expert, sharding;
+  Seconds ring;  ///< all sends of context parallelism, those beside attention as well: no part of the passes
   PassParts& operator+=(const PassParts&);
 };
 struct VirtualStage {

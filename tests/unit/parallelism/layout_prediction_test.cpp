@@ -2,6 +2,7 @@
 #include "helpers/random_input.hpp"
 
 #include <stepcast/base/embedded.hpp>
+#include <stepcast/base/text.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
 
 #include <doctest/doctest.h>
@@ -201,6 +202,21 @@ TEST_CASE("ring attention pays for each exchange what attention to one block doe
     REQUIRE(p);
     return p->breakdown.context.value();
   };
+  // The answer says what the ring takes, hidden or not.
+  const auto said = [&](BytesPerSecond inside) {
+    Cluster c = machines(1, 4);
+    c.inside.bandwidth = inside;
+    std::string all;
+    for (const std::string& text : predict(w, c, "layout(cp=4,mb=1)/ddp", 3)->assumed) all += text + "; ";
+    return all;
+  };
+  const double sends =
+      2 * 3 *
+      (3 * (3e-6 + keys.value() / 1e13) + 2 * (3e-6 + keys.value() / 1e13) + 2 * (3e-6 + 2 * keys.value() / 1e13));
+  CHECK(said(BytesPerSecond(1e13))
+            .find("go around a ring of 4 devices in " + text_of(Seconds(sends)) + " a step, nothing of it beyond") !=
+        std::string::npos);
+  CHECK(said(BytesPerSecond(1e9)).find("nothing of it") == std::string::npos);
   const auto exposed = [&](double bandwidth, Bytes size, Seconds attention) {
     const double sent = 3e-6 + size.value() / bandwidth;
     return std::max(0.0, sent - attention.value() / 4);
