@@ -690,32 +690,68 @@ Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profil
 
 namespace {
 
-/// The collectives of the calibration step that ranks show together get their meetings, where all ranks get to its end
-/// with these.
+/// Which of some places to keep so that those that are kept increase, as many as possible; those without one are kept.
+std::vector<bool> kept_increasing(std::span<const std::uint32_t> places) {
+  std::vector<std::uint32_t> before(places.size(), no_index), tails;  // of the best chain of each length, the last one
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    if (places[i] == no_index) continue;
+    const auto place = [&](std::uint32_t tail) { return places[tail]; };
+    const auto at = std::ranges::lower_bound(tails, places[i], {}, place);
+    if (at != tails.begin()) before[i] = *(at - 1);
+    if (at == tails.end()) tails.push_back(i);
+    else *at = i;
+  }
+  std::vector<bool> keeps(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) keeps[i] = places[i] == no_index;
+  for (std::uint32_t i = tails.empty() ? no_index : tails.back(); i != no_index; i = before[i]) keeps[i] = true;
+  return keeps;
+}
+
+/// The collectives of the calibration step that ranks show together get their meetings, as far as all ranks come to
+/// them in the same order; on several threads of one library they may not.
 void let_meet(RecordedJob& job, const RunOfRanks& run) {
-  std::vector<std::unordered_map<std::uint32_t, RecordedCollective*>> shown(job.ranks.size());  // by event
+  std::vector<std::unordered_map<std::uint32_t, std::uint32_t>> shown(job.ranks.size());  // collectives by event
   for (std::size_t r = 0; r < job.ranks.size(); ++r)
-    for (RecordedCollective& c : job.ranks[r].collectives) shown[r].emplace(c.event, &c);
-  std::uint32_t meetings = 0;
-  for (const MatchedCollective& together : run.collectives) {
-    if (!together.synchronising) continue;
-    std::vector<RecordedCollective*> here;
-    std::size_t seen = 0;
+    for (std::uint32_t c = 0; c < job.ranks[r].collectives.size(); ++c)
+      shown[r].emplace(job.ranks[r].collectives[c].event, c);
+  std::vector<std::vector<std::uint32_t>> together;  // the collective of each rank, or no_index
+  for (const MatchedCollective& matched : run.collectives) {
+    if (!matched.synchronising) continue;
+    std::vector<std::uint32_t> here(job.ranks.size(), no_index);
+    std::size_t seen = 0, found = 0;
     for (std::size_t r = 0; r < job.ranks.size(); ++r) {
-      if (together.ranks[r].event == no_index) continue;
+      if (matched.ranks[r].event == no_index) continue;
       ++seen;
-      if (const auto c = shown[r].find(together.ranks[r].event); c != shown[r].end()) here.push_back(c->second);
+      if (const auto c = shown[r].find(matched.ranks[r].event); c != shown[r].end()) here[r] = c->second, ++found;
     }
-    if (here.size() < 2 || here.size() < seen) continue;  // some of them were in another step
-    for (RecordedCollective* c : here) c->meeting = meetings;
-    ++meetings;
+    if (found >= 2 && found == seen) together.push_back(std::move(here));  // else some were in another step
   }
-  std::vector<RankInStep> ranks;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r) {
+    const RecordedRank& rank = job.ranks[r];
+    std::vector<std::uint32_t> place(rank.collectives.size(), no_index), places;  // among the blocks, of the first part
+    for (std::uint32_t b = static_cast<std::uint32_t>(rank.blocks.order.size()); b-- > 0;)
+      if (const std::uint32_t part = rank.blocks.order[b]; part < rank.parts.size())
+        place[rank.parts[part].collective] = b;
+    for (const std::vector<std::uint32_t>& each : together)
+      places.push_back(each[r] == no_index ? no_index : place[each[r]]);
+    const std::vector<bool> keeps = kept_increasing(places);
+    std::size_t next = 0;
+    std::erase_if(together, [&](const auto&) { return !keeps[next++]; });
+  }
+  for (std::uint32_t meeting = 0; meeting < together.size(); ++meeting)
+    for (std::size_t r = 0; r < job.ranks.size(); ++r)
+      if (together[meeting][r] != no_index) job.ranks[r].collectives[together[meeting][r]].meeting = meeting;
+  // With the recorded messages of gradients, and with one behind each gradient: fewer of them ask for less.
+  std::vector<RankInStep> recorded, exchanged;
   for (const RecordedRank& rank : job.ranks) {
-    RankInStep& each = ranks.emplace_back(RankInStep{&rank.blocks, {}, meetings_of(rank, nullptr)});
-    each.times.resize(each.meetings.size(), 0);
+    std::vector<GradientMessage> each;
+    for (std::uint32_t g = 0; rank.exchange && g < rank.exchange->sizes.size(); ++g) each.push_back({g, Bytes(0)});
+    recorded.push_back({&rank.blocks, {}, meetings_of(rank, nullptr)});
+    exchanged.push_back({&rank.blocks, {}, meetings_of(rank, rank.exchange ? &each : nullptr)});
+    recorded.back().times.resize(recorded.back().meetings.size(), 0);
+    exchanged.back().times = recorded.back().times;
   }
-  job.in_lockstep = meetings > 0 && can_meet(ranks);
+  job.in_lockstep = !together.empty() && can_meet(recorded) && can_meet(exchanged);
 }
 
 }  // namespace
@@ -769,12 +805,16 @@ double fingerprint_of(const Profile& profile) {
 bool RecordedJob::is_of(const Profile& profile) const { return fingerprint_of(profile) == work; }
 
 bool is_whole(const RecordedJob& job) {
-  return !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const RecordedRank& rank) {
+  std::size_t most = 0;  // meetings
+  for (const RecordedRank& rank : job.ranks) most += rank.collectives.size();
+  return !job.ranks.empty() && std::ranges::all_of(job.ranks, [most](const RecordedRank& rank) {
     return is_whole(rank.blocks, rank.parts.size() + (rank.exchange ? rank.exchange->free_tasks() : 0)) &&
            (!rank.exchange || is_whole(*rank.exchange, rank.collectives.size())) &&
            std::ranges::all_of(rank.parts,
                                [&](const auto& part) { return part.collective < rank.collectives.size(); }) &&
-           std::ranges::all_of(rank.collectives, [](const auto& c) { return c.duration > Seconds(0); });
+           std::ranges::all_of(rank.collectives, [most](const auto& c) {
+             return c.duration > Seconds(0) && (c.meeting == no_meeting || c.meeting < most);
+           });
   });
 }
 

@@ -6,8 +6,8 @@
 // are not known), it can be run elsewhere all the same: what waits for what is in the recording. Each collective takes
 // as many times as long as the closed form of its operation, bytes and group does over that on the links that the trace
 // shows (cluster/links_of_trace.hpp). Where it shows none, or the cluster's were measured, their time is in place of
-// the least that it took. What it waited for other workers stays, as does everything else; of one rank alone nobody
-// knows what was waiting, and what goes beyond the links that the trace shows stays.
+// the least that it took. What it waited for workers that nobody traced stays, as does everything else; of one rank
+// alone nobody knows what was waiting, and what goes beyond the links that the trace shows stays.
 //
 //   recorded   62.3 ms on 8 GPUs of one machine; on 16 machines over 100 Gb/s 119 ms, of which 57 ms is exposed
 //
@@ -21,10 +21,10 @@
 //   recorded 310 ms; with ddp(bucket=100 MiB) 302 ms, with a message for each gradient 345 ms
 //
 // Several ranks run in lockstep, so that who waits for whom follows from what they do; where they do not meet in the
-// step that is rebuilt, the slowest decides. Invariants: with the recorded times the step is that of the replay, to a
-// nanosecond; so is it on the links that the trace shows, with as many workers, but for gradients that are exchanged.
-// Not modelled: compute that another number of workers would give to each of them (a sharded update, experts); that
-// collectives slow compute down in another way than they did in the trace; stragglers and lost packets.
+// step that is rebuilt, the slowest decides. Invariants: with the recorded times the step of one rank is that of the
+// replay, to a nanosecond; so is it on the links that the trace shows, with as many workers, but for gradients that are
+// exchanged. Not modelled: compute that another number of workers would give to each of them (a sharded update,
+// experts); that collectives slow compute down in another way than they did in the trace; stragglers and lost packets.
 #include <stepcast/baseline/gradient_exchange.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/prediction/prediction.hpp>

@@ -170,6 +170,22 @@ TEST_CASE("recorded job: on the links that its trace shows it takes what it was 
   }
 }
 
+TEST_CASE("recorded job: ranks that meet wait for one another as far as the network leaves anything to wait for") {
+  RecordedJob job = job_of({shipped("gpt-cpu-fsdp2-rank0"), shipped("gpt-cpu-fsdp2-rank1")});
+  REQUIRE(job.in_lockstep);
+  RecordedJob apart = job;
+  apart.in_lockstep = false;
+  const auto step = [](const RecordedJob& j, double gigabits) { return (*j.on(ethernet(2, gigabits))).iteration; };
+  CHECK(step(job, 0.1) < step(apart, 0.1));  // lateness in a queue of messages costs nothing
+  // One rank that computes longer holds up both.
+  RecordedJob later = job;
+  for (StepBlocks::Term& term : later.ranks[1].blocks.terms) term.after += 1'000'000;
+  CHECK(step(later, 1) > step(job, 1));
+  REQUIRE(is_whole(job));
+  later.ranks[0].collectives[0].meeting = 1'000'000;
+  CHECK_FALSE(is_whole(later));
+}
+
 TEST_CASE("recorded job: one worker alone sends nothing and waits for nobody") {
   const RecordedJob job = job_of({shipped("gpt-cpu-ddp-rank0"), shipped("gpt-cpu-ddp-rank1")});
   const Answer<Prediction> alone = job.on(ethernet(1, 1));
