@@ -40,6 +40,17 @@ Trace with(double input, double communication, int steps = 6) {
   return trace;
 }
 
+/// Both ranks of a shipped job.
+std::vector<Trace> shipped_ranks(const std::string& job) {
+  std::vector<Trace> ranks;
+  for (const char* rank : {"-rank0", "-rank1"}) {
+    const auto folder = std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles" / "examples";
+    const test::File file(folder / (job + rank + ".pt.trace.json.gz"));
+    ranks.push_back(trace_of(file.source()));
+  }
+  return ranks;
+}
+
 bool recommends_recording(const Explanation& e, std::string_view what) {
   return std::ranges::any_of(e.record, [&](const std::string& r) { return r.find(what) != r.npos; });
 }
@@ -86,13 +97,7 @@ TEST_CASE("explanation: the rank that the others wait for comes first, and its l
 }
 
 TEST_CASE("explanation: stages of a pipeline wait for one another, and none of them is late") {
-  std::vector<Trace> ranks;
-  for (const int rank : {0, 1}) {
-    const std::string name = "profiles/examples/gpt-cpu-1f1b-rank" + std::to_string(rank) + ".pt.trace.json.gz";
-    const test::File file(std::filesystem::path(STEPCAST_SOURCE_DIR) / name);
-    ranks.push_back(trace_of(file.source()));
-  }
-  const Explanation e = explained(std::move(ranks));
+  const Explanation e = explained(shipped_ranks("gpt-cpu-1f1b"));
   CHECK(e.now.empty());
   REQUIRE_FALSE(e.next.empty());
   CHECK(e.next[0].what == "pipeline");
@@ -101,13 +106,7 @@ TEST_CASE("explanation: stages of a pipeline wait for one another, and none of t
 }
 
 TEST_CASE("explanation: of the shipped traces with the plan that ran") {
-  std::vector<Trace> ranks;
-  for (const int rank : {0, 1}) {
-    const std::string name = "profiles/examples/gpt-cpu-ddp-rank" + std::to_string(rank) + ".pt.trace.json.gz";
-    const test::File file(std::filesystem::path(STEPCAST_SOURCE_DIR) / name);
-    ranks.push_back(trace_of(file.source()));
-  }
-  const Explanation e = explained(std::move(ranks));
+  const Explanation e = explained(shipped_ranks("gpt-cpu-ddp"));
   CHECK(e.plan.starts_with("ddp"));
   CHECK(e.workers == 2);
   REQUIRE(e.without_communication);
