@@ -1,6 +1,7 @@
 // stepcast predict: the step time of one plan or layout, what it is made of, and its timeline.
 #include "asked.hpp"
 #include "command.hpp"
+#include "documents.hpp"
 #include "files.hpp"
 #include "input.hpp"
 #include "layouts.hpp"
@@ -8,6 +9,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
+#include <stepcast/baseline/recorded_timeline.hpp>
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/prediction/prediction.hpp>
 #include <stepcast/prediction/recommend.hpp>
@@ -38,6 +40,16 @@ void write_timeline(const std::string& path, const Asked& asked, const PreparedQ
   });
 }
 
+/// The recorded step of each rank as measured, and with the messages of the plan.
+void write_recorded_timeline(const PredictFlags& flags, const Asked& asked, const PreparedQuestion& question,
+                             const PlanSpec& plan) {
+  const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
+  const Answer<std::vector<ReplayTimeline>> ranks =
+      recorded_timelines_of(documents.traces, *asked.check.recorded, *question.profile(), plan, question.cluster());
+  if (!ranks) throw InputError("--timeline", "a plan whose messages have a place in the recorded step", ranks.reason());
+  write_output(flags.timeline, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, *ranks); });
+}
+
 ExitCode predict(const PredictFlags& flags) {
   if (has_placement(flags.plan))
     return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
@@ -63,8 +75,9 @@ ExitCode predict(const PredictFlags& flags) {
   }
   if (prediction->layout) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
   const Profile& profile = *question.profile();
-  if (!flags.timeline.empty() && prediction->of_recorded_step) throw recorded_refusal::of_timeline("--timeline");
-  if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
+  if (!flags.timeline.empty() && prediction->of_recorded_step)
+    write_recorded_timeline(flags, asked, question, prediction->plan);
+  else if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)
         .prediction(out,
@@ -89,7 +102,8 @@ Action add_predict_flags(CLI::App& app) {
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline,
-                 "Also write a trace for ui.perfetto.dev: the plan, and beside it the step as it was traced");
+                 "Also write a trace for ui.perfetto.dev: the plan, and beside it the step as it was traced; "
+                 "of --recorded the recorded step of each rank, measured and with the plan's messages");
   add_output_flags(app, flags->output);
   return [flags] { return predict(*flags); };
 }

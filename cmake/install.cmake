@@ -77,6 +77,7 @@ set(stepcast_public_headers
   model/stepcast/baseline/explanation.hpp
   model/stepcast/baseline/gradient_exchange.hpp
   model/stepcast/baseline/recorded_job.hpp
+  model/stepcast/baseline/recorded_timeline.hpp
   model/stepcast/replay/edits/task_edits.hpp
   model/stepcast/replay/pipelined/pipeline_replay.hpp
   model/stepcast/replay/replay.hpp

@@ -1,10 +1,11 @@
 // Every collective of the recorded step is a free task of its blocks, and is priced on the cluster.
-#include <stepcast/anatomy/collective_roles.hpp>
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_job.hpp>
 #include <stepcast/baseline/recorded_meetings.hpp>
+#include <stepcast/baseline/recorded_prices.hpp>
+#include <stepcast/baseline/recorded_step.hpp>
 #include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
@@ -12,13 +13,10 @@
 #include <stepcast/ranks/ranks.hpp>
 #include <stepcast/ranks/transfer_times.hpp>
 #include <stepcast/replay/calibration.hpp>
-#include <stepcast/replay/edits/recorded_transfers.hpp>
 #include <stepcast/schedule/lockstep.hpp>
-#include <stepcast/trace/trace_index.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -32,277 +30,6 @@ namespace {
 /// and waiting are known less well than the step that was recorded. Of 12 changes of rate of the laboratory's tensor
 /// parallel and divided embeddings 80 % came within 0.7 of the predicted change.
 constexpr double residual_of_change = 0.5;
-
-std::optional<Operation> operation_named(std::string_view recorded) {
-  constexpr std::pair<std::string_view, Operation> known[] = {{"allreduce", Operation::all_reduce},
-                                                              {"reducescatter", Operation::reduce_scatter},
-                                                              {"allgather", Operation::all_gather},
-                                                              {"broadcast", Operation::broadcast},
-                                                              {"alltoall", Operation::all_to_all},
-                                                              {"send", Operation::send},
-                                                              {"recv", Operation::send},
-                                                              {"sendrecv", Operation::send}};
-  for (const auto& [name, operation] : known)
-    if (name == recorded) return operation;
-  return std::nullopt;
-}
-
-/// What each collective of a step is for, and how many of its group share a machine, by event.
-using Roles = std::map<std::uint32_t, std::pair<CollectiveRole, std::int64_t>>;
-Roles roles_in(const TraceIndex& index, const Step& step, std::int64_t world, const Profile* profile) {
-  const StepWindow window{step.start_ns, step.end_ns};
-  const std::vector<TracedCollective> collectives = collectives_in(index, std::span(&window, 1)).front();
-  const std::span<const Tensor> tensors = profile == nullptr ? std::span<const Tensor>() : profile->tensors;
-  const std::vector<CollectiveRole> roles = roles_of(collectives, index, anatomy_of(index, window), tensors);
-  Roles out;
-  for (std::size_t c = 0; c < collectives.size(); ++c)
-    out[collectives[c].event] = {roles[c], per_machine_of(index.trace, collectives[c], world)};
-  return out;
-}
-
-/// `waiting` of several ranks: by event, for whoever came last.
-RecordedRank rank_of(const Trace& trace, const replaying::Calibration& calibration, const Profile* profile,
-                     const std::unordered_map<std::uint32_t, Seconds>* waiting, std::int64_t world) {
-  RecordedRank rank;
-  const TraceIndex index(trace);
-  const Roles roles = roles_in(index, calibration.step(), world, profile);
-  const RecordedTransfers transfers(index, calibration.steps);
-  const replaying::StepGraph& step = calibration.taken_apart;
-  std::vector<std::uint32_t> numbers(trace.events.size(), no_index);
-  std::vector<std::uint32_t> free;
-  for (std::uint32_t t = 0; t < step.graph.tasks.size(); ++t) {
-    const replaying::TaskRole::Part part = step.roles[t].part;
-    const Task& task = step.graph.tasks[t];
-    if (part != replaying::TaskRole::Part::transfer && part != replaying::TaskRole::Part::device) continue;
-    const RecordedTransfer* transfer = transfers.of(task.index);
-    if (transfer == nullptr) continue;
-    std::uint32_t& number = numbers[task.index];
-    if (number == no_index) {
-      number = static_cast<std::uint32_t>(rank.collectives.size());
-      Seconds late = transfer->duration - transfer->least;
-      if (waiting != nullptr)
-        if (const auto known = waiting->find(task.index); known != waiting->end())
-          late = std::min(known->second, transfer->duration);
-      rank.collectives.push_back(
-          {transfer->operation, transfer->size, transfer->group_size, transfer->duration, transfer->least, late});
-      rank.collectives.back().event = task.index;
-      if (const auto known = roles.find(task.index); known != roles.end())
-        rank.collectives.back().role = known->second.first, rank.collectives.back().per_machine = known->second.second;
-    }
-    rank.parts.push_back({number, task.work});
-    free.push_back(t);
-  }
-  if (free.empty()) return rank;
-  rank.fixed = "the sizes of its gradients are not known";
-  if (profile != nullptr) {
-    Answer<ExchangeableStep> gates =
-        exchangeable(index, calibration, numbers, profile->tensors, profile->communication.message);
-    if (gates) {
-      rank.exchange = std::move(gates->exchange);
-      free.insert(free.end(), gates->free.begin(), gates->free.end());
-      rank.blocks = blocks_of(gates->graph, free);
-      return rank;
-    }
-    rank.fixed = gates.reason();
-  }
-  rank.blocks = blocks_of(step.graph, free);
-  return rank;
-}
-
-bool is_data_parallel(CollectiveRole role) {
-  switch (role) {
-    case CollectiveRole::gradient_bucket:
-    case CollectiveRole::gradient_scatter:
-    case CollectiveRole::parameter_gather_forward:
-    case CollectiveRole::parameter_gather_backward:
-    case CollectiveRole::gather_after_update:
-    case CollectiveRole::buffers:
-    case CollectiveRole::metrics:
-    case CollectiveRole::barrier:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// A group of workers, and how many of them share a machine.
-struct GroupShape {
-  std::int64_t workers = 1, per_machine = 1;
-  auto operator<=>(const GroupShape&) const = default;
-};
-
-/// Costs among groups of the devices of a cluster. The other devices of a machine send at the same time, in groups of
-/// their own, over the same cards.
-class GroupCosts {
- public:
-  explicit GroupCosts(Cluster cluster) : cluster_(std::move(cluster)) {}
-
-  const Cluster& cluster() const { return cluster_; }
-  const Answer<CommunicationCost>& of(GroupShape shape) {
-    const auto known = costs_.find(shape);
-    return known != costs_.end() ? known->second : costs_.emplace(shape, cost_of(shape)).first->second;
-  }
-  /// The nearest neighbours of a group of so many.
-  [[nodiscard]] GroupShape neighbours(std::int64_t workers) const {
-    return {workers, std::min(workers, cluster_.devices_per_node)};
-  }
-
- private:
-  [[nodiscard]] Answer<CommunicationCost> cost_of(GroupShape shape) const {
-    if (shape == neighbours(shape.workers)) {
-      const Answer<Cluster> part = resized(cluster_, shape.workers);
-      return part ? communication_cost(*part) : Answer<CommunicationCost>(Inapplicable{part.reason()});
-    }
-    Cluster part = cluster_;
-    part.nodes = shape.workers / shape.per_machine;
-    part.network.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
-    for (Level& level : part.levels)
-      level.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
-    part.devices_per_node = shape.per_machine;
-    part.tables.clear();  // they were measured between neighbours
-    if (part.all_reduce == "table") part.all_reduce = "ring";
-    return communication_cost(part);
-  }
-
-  Cluster cluster_;
-  std::map<GroupShape, Answer<CommunicationCost>> costs_;
-};
-
-/// What the recorded collectives of a job take on a cluster.
-class Prices {
- public:
-  Prices(const Cluster& cluster, const RecordedJob& job) : job_(job), there_(cluster) {}
-
-  /// As sent by all of its group at once. Nothing where it is not known, with the reason among `kept`.
-  std::optional<Seconds> of(const RecordedCollective& c) {
-    if (alone()) return Seconds(0);
-    const std::optional<Operation> operation = operation_named(c.operation);
-    std::string why;
-    if (!operation) why = "what it costs elsewhere is not known (" + c.operation + ")";
-    else if (!(c.size > Bytes(0))) why = "its bytes are not known (" + c.operation + ")";
-    else {
-      const GroupShape group = group_there(c);
-      if (group.workers > there_.cluster().workers())
-        why = "its group of " + std::to_string(group.workers) + " is more than all workers";
-      else {
-        const Answer<CommunicationCost>& cost = there_.of(group);
-        if (!cost) why = cost.reason();
-        else if (!cost->defines(*operation)) why = "the cluster knows no time of its " + c.operation;
-        else {
-          if (!is_whole(c) && c.per_machine < 1) ++neighbours;
-          return (*cost)(scattered(c, group) ? Operation::reduce_scatter : *operation, c.size);
-        }
-      }
-    }
-    ++kept[why];
-    return std::nullopt;
-  }
-
-  /// What it takes with what it waits for; as long as recorded where nothing is known. Closed forms know links and
-  /// nothing else, so that only what they say of the links' difference counts; a measured time is what it takes.
-  Seconds time_of(const RecordedCollective& c) {
-    if (alone()) return Seconds(0);
-    const std::optional<Seconds> price = of(c);
-    const Seconds late = c.late - job_.told_by(c);
-    if (!price) return c.duration - job_.told_by(c);
-    const std::optional<Seconds> here = is_measured(c) ? std::nullopt : here_of(c);
-    if (!here) return late + *price;
-    if (job_.ranks.size() > 1) return late + (c.duration - c.late) * (*price / *here);
-    if (c.least < *here) return c.late + c.least * (*price / *here);
-    beyond += c.least - *here;
-    return c.duration - *here + *price;
-  }
-  /// What the links that the trace shows take for it, in the traced job.
-  std::optional<Seconds> here_of(const RecordedCollective& c) {
-    const std::optional<Operation> operation = operation_named(c.operation);
-    if (!operation || !(c.size > Bytes(0))) return std::nullopt;
-    const std::int64_t workers = is_whole(c) ? job_.workers : c.group_size;
-    const bool unknown = c.per_machine < 1, within = c.per_machine == workers;
-    const std::optional<Link>& link = unknown ? job_.anywhere : within ? job_.inside : job_.network;
-    if (!link || workers < 2) return std::nullopt;
-    std::optional<GroupCosts>& costs = unknown ? anywhere_ : within ? inside_ : between_;
-    if (!costs) costs.emplace(traced(unknown ? 1 : devices(), unknown || !job_.inside ? *link : *job_.inside, *link));
-    const GroupShape shape{workers, c.per_machine < 1 ? 1 : c.per_machine};
-    const Answer<CommunicationCost>& cost = costs->of(shape);
-    if (!cost || !cost->defines(*operation)) return std::nullopt;
-    const Seconds time = (*cost)(*operation, c.size);
-    return time > Seconds(0) ? std::optional(time) : std::nullopt;
-  }
-
-  [[nodiscard]] std::int64_t count_of_kept() const {
-    std::int64_t count = 0;
-    for (const auto& [why, times] : kept) count += times;
-    return count;
-  }
-
-  /// One worker, which sends nothing and waits for nobody.
-  [[nodiscard]] bool alone() const { return there_.cluster().workers() == 1; }
-
-  std::map<std::string, std::int64_t> kept;  ///< reason and how many
-  std::int64_t neighbours = 0;
-  Seconds beyond;  ///< that one rank's collectives took at least, more than the links that the trace shows
-
- private:
-  /// The machines of the traced job with these links, and all else as on the cluster, so that only links differ.
-  [[nodiscard]] Cluster traced(std::int64_t devices_per_node, const Link& inside, const Link& network) const {
-    Cluster cluster = there_.cluster();
-    cluster.devices_per_node = devices_per_node;
-    cluster.nodes = std::max<std::int64_t>(1, job_.workers / devices_per_node);
-    cluster.inside = inside, cluster.network = network;
-    cluster.nics_per_node = 1;
-    cluster.levels.clear();
-    cluster.tables.clear();
-    if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
-    cluster.stragglers = {}, cluster.transport = {};
-    return cluster;
-  }
-  /// Of a machine of the traced job, as far as its groups tell.
-  [[nodiscard]] std::int64_t devices() const {
-    std::int64_t most = 1;
-    for (const RecordedCollective& c : job_.ranks.front().collectives) most = std::max(most, c.per_machine);
-    return most;
-  }
-  [[nodiscard]] bool is_whole(const RecordedCollective& c) const {
-    return c.group_size < 0 || c.group_size >= job_.workers;
-  }
-  [[nodiscard]] GroupShape group_there(const RecordedCollective& c) const {
-    const Cluster& cluster = there_.cluster();
-    if (is_whole(c)) return there_.neighbours(cluster.workers());
-    constexpr std::int64_t most = 1'000'000'000;  // products of two such numbers fit
-    std::int64_t workers = c.group_size;
-    if (is_data_parallel(c.role) && job_.workers <= most && workers * cluster.workers() % job_.workers == 0)
-      workers = std::max<std::int64_t>(1, workers * cluster.workers() / job_.workers);
-    if (c.per_machine < 1 || workers > cluster.workers()) return there_.neighbours(workers);
-    std::int64_t per_machine = std::min({c.per_machine, workers, cluster.devices_per_node});
-    while (workers % per_machine != 0) --per_machine;
-    // Where there are fewer machines, more of them are needed on each.
-    per_machine = std::max(per_machine, (workers + cluster.nodes - 1) / cluster.nodes);
-    return workers % per_machine == 0 ? GroupShape{workers, per_machine} : there_.neighbours(workers);
-  }
-  [[nodiscard]] bool has_table(std::string_view operation, GroupShape group) const {
-    return group == there_.neighbours(group.workers) &&
-           std::ranges::any_of(there_.cluster().tables, [&](const MeasuredCollective& t) {
-             return t.operation == operation && t.workers == group.workers;
-           });
-  }
-  /// Backends without a scatter make it of an all-reduce; where the cluster's was measured, that counts.
-  [[nodiscard]] bool scattered(const RecordedCollective& c, GroupShape group) const {
-    return c.role == CollectiveRole::gradient_scatter && c.operation == "allreduce" && has_table("all_reduce", group) &&
-           has_table("reduce_scatter", group);
-  }
-  [[nodiscard]] bool is_measured(const RecordedCollective& c) {
-    const std::optional<Operation> operation = operation_named(c.operation);
-    const GroupShape group = group_there(c);
-    const Answer<CommunicationCost>& cost = there_.of(group);
-    if (!operation || !cost || cost->algorithm() != "table") return false;
-    const bool half = operation == Operation::reduce_scatter || operation == Operation::all_gather;
-    return has_table(name_of(*operation), group) || (half && has_table("all_reduce", group));
-  }
-
-  const RecordedJob& job_;
-  GroupCosts there_;
-  std::optional<GroupCosts> inside_, between_, anywhere_;
-};
 
 /// Those of the parts of collectives.
 std::vector<Picoseconds> times_of(const RecordedRank& rank, std::span<const double> factors) {
@@ -321,8 +48,8 @@ struct Sending {
   const std::vector<GradientMessage>* messages = nullptr;
   std::span<const Picoseconds> slowed{};  ///< GradientExchange::append_times
 };
-/// The step of ranks that run in lockstep, or of one.
-Seconds step_of(std::span<const Sending> team) {
+/// Ranks that run in lockstep, or one.
+std::vector<RankInStep> ranks_of(std::span<const Sending> team) {
   std::vector<RankInStep> ranks;
   ranks.reserve(team.size());
   for (const Sending& s : team) {
@@ -331,14 +58,19 @@ Seconds step_of(std::span<const Sending> team) {
     else if (s.rank->exchange) s.rank->exchange->append_recorded_times(rank.times);
     if (team.size() > 1) rank.meetings = meetings_of(*s.rank, s.messages);
   }
-  return seconds_of(team.size() > 1 ? period_in_lockstep(ranks) : ranks.front().blocks->period(ranks.front().times));
+  return ranks;
 }
+Seconds step_of(std::span<const RankInStep> ranks) {
+  return seconds_of(ranks.size() > 1 ? period_in_lockstep(ranks) : ranks.front().blocks->period(ranks.front().times));
+}
+Seconds step_of(std::span<const Sending> team) { return step_of(ranks_of(team)); }
 
 /// Ranks on a cluster: all that run in lockstep, or one.
 struct Moved {
   Seconds step, without;  ///< with their collectives, and if they took no time
   Seconds sent;           ///< all of those of the rank that sends most
   std::size_t messages = 0;
+  std::vector<RankInStep> ranks{};  ///< whose step that is
 };
 constexpr Seconds longest_sending(1e4);
 
@@ -348,7 +80,7 @@ struct Staying {
   Seconds sent;
   std::size_t messages = 0;
 };
-Staying staying(const RecordedRank& rank, bool exchanges, Prices& prices) {
+Staying staying(const RecordedRank& rank, bool exchanges, RecordedPrices& prices) {
   std::vector<bool> is_exchanged(rank.collectives.size(), false);
   if (exchanges)
     for (const GradientExchange::Recorded& r : rank.exchange->recorded) is_exchanged[r.collective] = true;
@@ -368,7 +100,7 @@ Staying staying(const RecordedRank& rank, bool exchanges, Prices& prices) {
 struct Team {
   const RecordedJob& job;
   std::span<const RecordedRank> ranks;
-  std::vector<Prices> prices;
+  std::vector<RecordedPrices> prices;
 };
 
 /// Inapplicable where picoseconds do not fit into 64 bits.
@@ -382,7 +114,8 @@ Answer<Moved> moved(Team& team) {
     nothing.push_back({&team.ranks[r], std::vector<double>(all.factors.size(), 0)});
     sending.push_back({&team.ranks[r], std::move(all.factors)});
   }
-  out.step = step_of(sending), out.without = step_of(nothing);
+  out.ranks = ranks_of(sending);
+  out.step = step_of(out.ranks), out.without = step_of(nothing);
   return out;
 }
 
@@ -398,7 +131,7 @@ std::vector<double> recorded_factors(const RecordedJob& job, const RecordedRank&
 /// The same with other messages of gradients, for which others are as late as for the recorded one behind them, where
 /// the ranks do not tell that themselves. Compute and messages slow one another down where they run side by side
 /// (Contention), as far as they did not do so in the trace. Inapplicable, too, where nobody knows what a message costs.
-Answer<Moved> moved(Team& team, std::vector<std::vector<GradientMessage>> messages, Prices& prices_of_messages,
+Answer<Moved> moved(Team& team, std::vector<std::vector<GradientMessage>> messages, RecordedPrices& prices_of_messages,
                     const Contention& contention) {
   Moved out;
   Seconds recorded, sent;  // of messages, by the rank that sends most
@@ -406,7 +139,7 @@ Answer<Moved> moved(Team& team, std::vector<std::vector<GradientMessage>> messag
   std::vector<std::vector<GradientMessage>> empty;
   for (std::size_t r = 0; r < team.ranks.size(); ++r) {
     const RecordedRank& rank = team.ranks[r];
-    Prices& prices = team.prices[r];
+    RecordedPrices& prices = team.prices[r];
     const GradientExchange& exchange = *rank.exchange;
     Staying others = staying(rank, true, prices);
     Seconds its_recorded, its_sent;
@@ -438,7 +171,8 @@ Answer<Moved> moved(Team& team, std::vector<std::vector<GradientMessage>> messag
   }
   for (std::size_t r = 0; r < team.ranks.size(); ++r)
     sending[r].messages = &messages[r], silent[r].messages = nothing[r].messages = &empty[r];
-  out.step = step_of(sending);
+  out.ranks = ranks_of(sending);
+  out.step = step_of(out.ranks);
   const double network = contention.network_under_compute, compute = contention.compute_under_communication;
   if (sent > Seconds(0) && (network != 1 || compute != 1)) {
     const auto hidden = [](Seconds all, Seconds step, Seconds without) {
@@ -460,7 +194,8 @@ Answer<Moved> moved(Team& team, std::vector<std::vector<GradientMessage>> messag
       }
     }
     for (std::size_t r = 0; r < team.ranks.size(); ++r) sending[r].slowed = slowed[r];
-    out.step = step_of(sending);
+    out.ranks = ranks_of(sending);
+    out.step = step_of(out.ranks);
   }
   out.without = step_of(nothing);
   return out;
@@ -479,7 +214,7 @@ std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
   if (!told_of(cluster, "inside: ").empty()) return {};  // they are the trace's own, or said to be assumed
   const Answer<Cluster> there = resized(cluster, job.workers);
   if (!there) return {};
-  Prices prices(*there, job);
+  RecordedPrices prices(*there, job);
   Seconds recorded, priced;
   for (const RecordedCollective& c : job.ranks.front().collectives)
     if (const std::optional<Seconds> price = prices.of(c))
@@ -491,7 +226,7 @@ std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
          ") they would take " + text_of(priced) + ": --inside or --cluster says which links these are";
 }
 
-void add_notes(const RecordedJob& job, const Cluster& cluster, const Prices& prices, Prediction& out) {
+void add_notes(const RecordedJob& job, const Cluster& cluster, const RecordedPrices& prices, Prediction& out) {
   out.warnings.push_back("the job as it was recorded on " + counted(job.workers, "worker") + ", " +
                          text_of(job.step()) +
                          " a step there: only the time of its collectives is that of the cluster");
@@ -534,11 +269,11 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   const Answer<CommunicationCost> whole = communication_cost(cluster);
   if (!whole) return Inapplicable{whole.reason()};
   std::optional<Moved> slowest;
-  std::optional<Prices> its_prices;
+  std::optional<RecordedPrices> its_prices;
   const std::span<const RecordedRank> ranks = job.ranks;
   const std::size_t together = job.in_lockstep ? ranks.size() : 1;
   for (std::size_t first = 0; first < ranks.size(); first += together) {
-    Team team{job, ranks.subspan(first, together), std::vector<Prices>(together, Prices(cluster, job))};
+    Team team{job, ranks.subspan(first, together), std::vector<RecordedPrices>(together, RecordedPrices(cluster, job))};
     const Answer<Moved> here = move(team);
     if (!here) return Inapplicable{here.reason()};
     for (std::size_t r = 0; r < together; ++r)
@@ -635,33 +370,75 @@ std::string RecordedJob::fixed() const {
   return {};
 }
 
-Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profile, const Cluster& given) const {
-  if (std::string why = fixed(); !why.empty()) return Inapplicable{std::move(why)};
-  const std::vector<Bytes>& sizes = ranks.front().exchange->sizes;
-  for (const RecordedRank& rank : ranks)
+namespace {
+
+/// The messages of a plan for the gradients of a job, and the cluster as they find it.
+struct Exchanged {
+  std::vector<GradientMessage> messages;
+  Cluster cluster;
+};
+Answer<Exchanged> exchanged_for(const RecordedJob& job, const PlanSpec& spec, const Profile& profile,
+                                const Cluster& given) {
+  if (std::string why = job.fixed(); !why.empty()) return Inapplicable{std::move(why)};
+  const std::vector<Bytes>& sizes = job.ranks.front().exchange->sizes;
+  for (const RecordedRank& rank : job.ranks)
     if (rank.exchange->sizes != sizes || sizes.size() > profile.tensors.size())
       return Inapplicable{"its ranks do not send the same gradients"};
   if (sizes.size() < profile.tensors.size()) {
     Profile sent = profile;
     sent.tensors.resize(sizes.size());
-    return with(spec, sent, given);
+    return exchanged_for(job, spec, sent, given);
   }
-  Cluster cluster = given;  // as the messages of the plan find it
-  if (const std::string_view collective = collective_of(spec); !collective.empty()) cluster.all_reduce = collective;
-  const Answer<CommunicationCost> cost = communication_cost(cluster);
+  Exchanged out{{}, given};
+  if (const std::string_view collective = collective_of(spec); !collective.empty()) out.cluster.all_reduce = collective;
+  const Answer<CommunicationCost> cost = communication_cost(out.cluster);
   if (!cost) return Inapplicable{cost.reason()};
-  const Answer<CommPlan> plan = comm_plan_of(spec, profile, cluster, *cost);
+  const Answer<CommPlan> plan = comm_plan_of(spec, profile, out.cluster, *cost);
   if (!plan) return Inapplicable{plan.reason()};
-  const Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
+  Answer<std::vector<GradientMessage>> messages = messages_of(*plan, profile);
   if (!messages) return Inapplicable{messages.reason()};
-  Answer<Prediction> out = slowest_on(*this, given, spec, [&](Team& team) {
-    Prices of_messages(cluster, *this);
-    return moved(team, std::vector(team.ranks.size(), *messages), of_messages, cluster.contention);
-  });
+  out.messages = *std::move(messages);
+  return out;
+}
+Answer<Moved> moved(Team& team, const Exchanged& exchanged) {
+  RecordedPrices of_messages(exchanged.cluster, team.job);
+  return moved(team, std::vector(team.ranks.size(), exchanged.messages), of_messages, exchanged.cluster.contention);
+}
+
+}  // namespace
+
+Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profile, const Cluster& cluster) const {
+  const Answer<Exchanged> exchanged = exchanged_for(*this, spec, profile, cluster);
+  if (!exchanged) return Inapplicable{exchanged.reason()};
+  Answer<Prediction> out = slowest_on(*this, cluster, spec, [&](Team& team) { return moved(team, *exchanged); });
   if (!out) return out;
   out->of_recorded_step = true;
-  out->warnings.insert(out->warnings.begin(), exchanged_note(ranks.front(), *messages));
-  add_memory(profile, given, *out);
+  out->warnings.insert(out->warnings.begin(), exchanged_note(ranks.front(), exchanged->messages));
+  add_memory(profile, cluster, *out);
+  return out;
+}
+
+Answer<std::vector<RecordedJob::Laid>> RecordedJob::laid_out(const PlanSpec& spec, const Profile& profile,
+                                                             const Cluster& cluster) const {
+  std::optional<Exchanged> exchanged;
+  if (fixed().empty()) {
+    Answer<Exchanged> known = exchanged_for(*this, spec, profile, cluster);
+    if (!known) return Inapplicable{known.reason()};
+    exchanged = *std::move(known);
+  }
+  std::vector<Laid> out;
+  const std::size_t together = in_lockstep ? ranks.size() : 1;
+  for (std::size_t first = 0; first < ranks.size(); first += together) {
+    Team team{*this, std::span(ranks).subspan(first, together),
+              std::vector<RecordedPrices>(together, RecordedPrices(cluster, *this))};
+    Answer<Moved> here = exchanged ? moved(team, *exchanged) : moved(team);
+    if (!here) return Inapplicable{here.reason()};
+    std::vector<std::vector<Picoseconds>> waits(together);
+    if (together > 1) waits = waits_in_lockstep(here->ranks);
+    for (std::size_t r = 0; r < together; ++r)
+      out.push_back({std::move(here->ranks[r].times), std::move(waits[r]),
+                     exchanged ? exchanged->messages : std::vector<GradientMessage>()});
+  }
   return out;
 }
 
@@ -678,7 +455,7 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
     std::optional<std::unordered_map<std::uint32_t, Seconds>> waiting;
     if (run) waiting = run->waiting_of(job.ranks.size());
     const std::int64_t world = std::max(trace.world_size, std::ssize(traces));
-    RecordedRank rank = rank_of(trace, **calibration, profile, waiting ? &*waiting : nullptr, world);
+    RecordedRank rank = recorded_step_of(trace, **calibration, profile, waiting ? &*waiting : nullptr, world).rank;
     if (rank.collectives.empty())
       return Inapplicable{trace.source + " has no collectives beside the host's own work in the step that is rebuilt"};
     job.workers = std::max(job.workers, trace.world_size);

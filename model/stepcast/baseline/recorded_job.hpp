@@ -106,6 +106,15 @@ struct RecordedJob {
   /// The job on another cluster, its gradients sent by another plan. `profile` is the one that it was made with.
   /// Inapplicable with the reason for plans that do more than that (messages_of), and as `on`.
   [[nodiscard]] Answer<Prediction> with(const PlanSpec&, const Profile& profile, const Cluster&) const;
+  /// What of one rank's step is not as it was recorded.
+  struct Laid {
+    std::vector<Picoseconds> times;  ///< of the free tasks of its blocks
+    std::vector<Picoseconds> waits;  ///< how long each of them waits for the other ranks; empty: they do not meet
+    std::vector<GradientMessage> messages;
+  };
+  /// The same of each rank, to be drawn (recorded_timeline.hpp); of a job whose messages cannot be exchanged that of
+  /// `on`, whatever the plan. Inapplicable as these.
+  [[nodiscard]] Answer<std::vector<Laid>> laid_out(const PlanSpec&, const Profile& profile, const Cluster&) const;
 };
 
 /// The calibration step of every trace. Inapplicable when one of them cannot be replayed, or has no collectives.

@@ -31,7 +31,7 @@ InputError of_own_plan(std::string_view where) {
 
 InputError of_timeline(std::string_view where) {
   return {std::string(where), "a plan by the model of layers", "the recorded step with other messages",
-          "'stepcast replay --timeline' draws the recorded step"};
+          "'stepcast predict TRACE --recorded --timeline' draws it, from the trace itself"};
 }
 
 }  // namespace stepcast::recorded_refusal

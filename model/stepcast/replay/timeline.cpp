@@ -15,8 +15,9 @@ using Part = replaying::TaskRole::Part;
 
 class SideBySide {
  public:
-  SideBySide(const Trace& trace, const replaying::Calibration& calibration, const StepGraph& rebuilt)
-      : trace_(trace), calibration_(calibration), built_(calibration.taken_apart), rebuilt_(rebuilt) {}
+  SideBySide(const Trace& trace, const replaying::Calibration& calibration, const StepGraph& rebuilt,
+             const std::map<std::uint32_t, std::string>& names)
+      : trace_(trace), calibration_(calibration), built_(calibration.taken_apart), rebuilt_(rebuilt), names_(names) {}
 
   ReplayTimeline timeline() {
     const Timeline schedule = stepcast::schedule(rebuilt_.graph);
@@ -97,6 +98,14 @@ class SideBySide {
     return iteration;
   }
 
+  [[nodiscard]] std::string name_of(std::uint32_t t) const {
+    if (const auto named = names_.find(t); named != names_.end()) return named->second;
+    const replaying::TaskRole& role = rebuilt_.roles[t];
+    if (role.part == Part::gap) return "gap";
+    if (role.part == Part::inserted) return "inserted";
+    return std::string(trace_.text(role.part == Part::host ? role.around : role.name));
+  }
+
   void add_rebuilt(const Timeline& schedule) {
     const std::size_t first = std::size_t{settled(schedule)} * schedule.tasks;
     const Picoseconds zero = schedule.start[first + rebuilt_.begin];
@@ -106,18 +115,15 @@ class SideBySide {
       const bool shown = role.part == Part::host || role.part == Part::gap || role.part == Part::device ||
                          role.part == Part::transfer || role.part == Part::inserted;
       if (!shown || task.work == 0) continue;
-      const StringId name = role.part == Part::host ? role.around : role.name;
-      out_.rebuilt.push_back({rows_[task.resource], task.kind,
-                              std::string(role.part == Part::gap        ? std::string_view("gap")
-                                          : role.part == Part::inserted ? std::string_view("inserted")
-                                                                        : trace_.text(name)),
-                              schedule.start[first + t] - zero, schedule.end[first + t] - schedule.start[first + t]});
+      out_.rebuilt.push_back({rows_[task.resource], task.kind, name_of(t), schedule.start[first + t] - zero,
+                              schedule.end[first + t] - schedule.start[first + t]});
     }
   }
 
   const Trace& trace_;
   const replaying::Calibration& calibration_;
   const StepGraph &built_, &rebuilt_;
+  const std::map<std::uint32_t, std::string>& names_;
   ReplayTimeline out_;
   std::vector<std::uint32_t> rows_;  // by resource
 };
@@ -131,8 +137,9 @@ std::string replaying::row_name(const Trace& trace, std::uint32_t number) {
   return name;
 }
 
-ReplayTimeline replaying::timeline_of(const Trace& trace, const Calibration& calibration, const StepGraph& rebuilt) {
-  return SideBySide(trace, calibration, rebuilt).timeline();
+ReplayTimeline replaying::timeline_of(const Trace& trace, const Calibration& calibration, const StepGraph& rebuilt,
+                                      const std::map<std::uint32_t, std::string>& names) {
+  return SideBySide(trace, calibration, rebuilt, names).timeline();
 }
 
 Answer<ReplayTimeline> replay_timeline_of(const Trace& trace) {

@@ -6,6 +6,7 @@
 #include <stepcast/replay/replay.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct ReplayTimeline {
   Seconds period;  ///< the duration of the rebuilt step
   std::vector<std::string> rows;
   std::vector<ReplaySlice> measured, rebuilt;
+  std::string rebuilt_as = "rebuilt";  ///< what the second one is, for people: "with ddp(bucket=25 MiB)"
 };
 [[nodiscard]] Answer<ReplayTimeline> replay_timeline_of(const Trace&);
 
@@ -34,8 +36,10 @@ struct Calibration;  // calibration.hpp
 struct StepGraph;    // graph.hpp
 /// "thread 7", "stream 20", "thread gloo": a track as timelines name it.
 [[nodiscard]] std::string row_name(const Trace&, std::uint32_t track);
-/// The calibration step as measured, and as `rebuilt` has it: from its tasks, or from these after a change.
-[[nodiscard]] ReplayTimeline timeline_of(const Trace&, const Calibration&, const StepGraph& rebuilt);
+/// The calibration step as measured, and as `rebuilt` has it: from its tasks, or from these after a change. `names` are
+/// those of tasks that no event of the trace names.
+[[nodiscard]] ReplayTimeline timeline_of(const Trace&, const Calibration&, const StepGraph& rebuilt,
+                                         const std::map<std::uint32_t, std::string>& names = {});
 }  // namespace replaying
 
 }  // namespace stepcast

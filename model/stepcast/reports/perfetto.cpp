@@ -233,7 +233,7 @@ void write_placement_timeline(std::ostream& out, const PlacementTimelineReport& 
 
 void add_replay(ChromeTrace& trace, const ReplayTimeline& timeline, int process, const std::string& whose) {
   add_step(trace, process, whose + "measured", timeline.rows, timeline.measured);
-  add_step(trace, process + 1, whose + "rebuilt", timeline.rows, timeline.rebuilt);
+  add_step(trace, process + 1, whose + timeline.rebuilt_as, timeline.rows, timeline.rebuilt);
 }
 
 /// Two processes a rank, measured and rebuilt, with the same rows; time zero is the start of the step in both.

@@ -18,6 +18,7 @@ class JointMachine {
     present_.resize(most);
     for (const RankInStep& rank : ranks) {
       machines_.emplace_back(*rank.blocks, rank.times);
+      waits_.emplace_back(rank.times.size(), 0);
       for (const std::uint32_t meeting : rank.meetings)
         if (meeting != no_meeting) ++expected_[meeting];
     }
@@ -45,6 +46,8 @@ class JointMachine {
   [[nodiscard]] std::span<const Picoseconds> states() const { return states_; }
   /// That of the rank that ends last.
   [[nodiscard]] Picoseconds marker() const { return marker_; }
+  /// Of the last iteration.
+  [[nodiscard]] const std::vector<std::vector<Picoseconds>>& waits() const { return waits_; }
 
  private:
   /// Up to the next meeting at which others are still to come; true when the iteration ends before.
@@ -62,6 +65,7 @@ class JointMachine {
       Picoseconds latest = 0;
       for (const std::uint32_t other : present) latest = std::max(latest, machines_[other].start());
       for (const std::uint32_t other : present) {
+        waits_[other][machines_[other].free_task()] = latest - machines_[other].start();
         machines_[other].start() = latest;
         machines_[other].end_free_task();
         if (other != r) running_.push_back(other);
@@ -83,6 +87,7 @@ class JointMachine {
   std::vector<std::uint32_t> expected_, running_;
   std::vector<std::vector<std::uint32_t>> present_;  // by meeting: the ranks that have come
   std::vector<Picoseconds> states_;
+  std::vector<std::vector<Picoseconds>> waits_;  // by rank and free task
   Picoseconds marker_ = 0;
 };
 
@@ -93,6 +98,12 @@ bool can_meet(std::span<const RankInStep> ranks) { return JointMachine(ranks).ru
 Picoseconds period_in_lockstep(std::span<const RankInStep> ranks) {
   JointMachine machine(ranks);
   return period_of(machine);
+}
+
+std::vector<std::vector<Picoseconds>> waits_in_lockstep(std::span<const RankInStep> ranks) {
+  JointMachine machine(ranks);
+  (void)period_of(machine);
+  return machine.waits();
 }
 
 }  // namespace stepcast

@@ -34,5 +34,8 @@ struct RankInStep {
 /// The time between two steps in the long run, that of the slowest rank where they do not meet, as StepBlocks::period.
 /// Requires ranks that can meet.
 [[nodiscard]] Picoseconds period_in_lockstep(std::span<const RankInStep>);
+/// How long each free task of each rank waits for the others that meet it, in the step that period_in_lockstep ends
+/// with. Requires what that does.
+[[nodiscard]] std::vector<std::vector<Picoseconds>> waits_in_lockstep(std::span<const RankInStep>);
 
 }  // namespace stepcast
