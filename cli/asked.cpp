@@ -5,6 +5,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
+#include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 
@@ -94,6 +95,9 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   question.pipeline = pipeline_of(flags.pipeline);
   ClusterFlags assumed = flags;
   assumed.same_device |= options.across_devices && flags.faster_compute.empty();
+  if (described && !assumed.same_device && !cluster.device.empty() && !same_device(cluster.device, read.profile.device))
+    throw InputError("--device", "the device of the cluster (" + cluster.device + ")", in_quotes(read.profile.device),
+                     "leave --device out, or name other machines: --workers N --per-node G --network RATE");
   question.profile = profile_on(cluster, std::move(read.profile), assumed);
   if (described) question.shape = model_shape_of(input.model);
   if (described) question.device = device_of_description(input, cluster);

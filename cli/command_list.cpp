@@ -131,10 +131,13 @@ std::vector<Item> model_items() {
                      {{"from", m.provenance}}});
   }
   const std::string shape = "described by hidden, layers, heads, seq; unless given ";
-  const std::string more = ", kv_heads=heads, experts=0, topk=2, attention=standard (or flash, with causal=yes), ";
+  const std::string more =
+      ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, with causal=yes), ";
   const std::string gradients = ", gradients=dtype (f32 for bf16)";
-  items.push_back({"gpt:", shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients, {}});
-  items.push_back({"llama:", shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16" + gradients, {}});
+  items.push_back(
+      {"gpt:", shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients + ", tied=yes", {}});
+  items.push_back(
+      {"llama:", shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16" + gradients + ", tied=no", {}});
   items.push_back({"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients, {}});
   for (const NamedModel& m : named_models())
     items.push_back(

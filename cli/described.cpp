@@ -51,8 +51,9 @@ bool is_described(const InputFlags& flags) {
 }
 
 std::optional<Device> device_of(const InputFlags& flags, const Cluster& cluster) {
+  if (std::optional<Device> device = device_of_cluster(cluster, flags.device)) return device;
   if (!flags.device.empty()) return named_or_read_device(flags.device);
-  return shipped_device_like(cluster.device);
+  return std::nullopt;
 }
 
 Device device_of_description(const InputFlags& flags, const Cluster& cluster) {

@@ -11,13 +11,24 @@
 #include <vector>
 
 namespace stepcast {
+namespace {
+
+/// All words of one name occur in the other.
+bool within(const std::vector<std::string>& few, const std::vector<std::string>& many) {
+  return !few.empty() &&
+         std::ranges::all_of(few, [&](const std::string& word) { return std::ranges::find(many, word) != many.end(); });
+}
+/// The words of a name but for the size of the memory.
+std::vector<std::string> words_of_chip(std::string_view name) {
+  std::vector<std::string> words = lower_words(name);
+  std::erase_if(words, [](const std::string& word) { return word.ends_with("gb"); });
+  return words;
+}
+
+}  // namespace
+
 bool same_device(std::string_view a, std::string_view b) {
   const std::vector<std::string> first = lower_words(a), second = lower_words(b);
-  const auto within = [](const std::vector<std::string>& few, const std::vector<std::string>& many) {
-    return !few.empty() && std::all_of(few.begin(), few.end(), [&](const std::string& word) {
-      return std::find(many.begin(), many.end(), word) != many.end();
-    });
-  };
   return within(first, second) || within(second, first);
 }
 
@@ -26,14 +37,21 @@ std::optional<Device> shipped_device_like(std::string_view name) {
   std::vector<const Device*> found;
   for (const Device& device : shipped_devices())
     if (!name.empty() && same_device(name, device.name)) found.push_back(&device);
-  // "a100" is the A100 itself, not the same chip under a software that the name says beside it.
-  const auto is_part_of_all = [&](const Device* device) {
-    return std::ranges::all_of(found, [&](const Device* other) {
-      return same_device(device->name, other->name) && device->name.size() <= other->name.size();
-    });
-  };
-  const auto plain = std::ranges::find_if(found, is_part_of_all);
-  return plain == found.end() ? std::nullopt : std::optional<Device>(**plain);
+  // "a100" is the A100 itself, not the same chip under a software that the name says beside it, and of several that
+  // differ in their memory the largest.
+  const Device* plain = nullptr;
+  for (const Device* device : found) {
+    const std::vector<std::string> words = words_of_chip(device->name);
+    const bool is_part_of_all =
+        std::ranges::all_of(found, [&](const Device* other) { return within(words, words_of_chip(other->name)); });
+    if (is_part_of_all && (plain == nullptr || device->memory > plain->memory)) plain = device;
+  }
+  return plain == nullptr ? std::nullopt : std::optional<Device>(*plain);
+}
+
+std::optional<Device> device_of_cluster(const Cluster& cluster, std::string_view name) {
+  const bool says_no_more = name.empty() || within(lower_words(name), lower_words(cluster.device));
+  return says_no_more ? shipped_device_like(cluster.device) : std::nullopt;
 }
 
 Device device_named(std::string_view name, std::string_view where) {

@@ -16,8 +16,12 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// "A100" and "NVIDIA A100-SXM4-40GB" are the same device: all words of one name occur in the other.
 [[nodiscard]] bool same_device(std::string_view a, std::string_view b);
 /// The shipped device of that name, or of one that means the same; nothing when there are several, unless one of them
-/// is the plain one of the others ("NVIDIA A100-SXM4-80GB" beside "NVIDIA A100-SXM4-80GB, Megatron-DeepSpeed").
+/// is the plain one of the others ("NVIDIA A100-SXM4-80GB" beside "NVIDIA A100-SXM4-80GB, Megatron-DeepSpeed"), or they
+/// differ in their memory only: then the largest.
 [[nodiscard]] std::optional<Device> shipped_device_like(std::string_view name);
+/// That of the cluster's machines, where `name` says no more than the cluster does ("a100" on "NVIDIA
+/// A100-SXM4-40GB"), or nothing.
+[[nodiscard]] std::optional<Device> device_of_cluster(const Cluster&, std::string_view name);
 /// The same for a name that somebody gave. Throws InputError naming `where`, with a suggestion.
 [[nodiscard]] Device device_named(std::string_view name, std::string_view where = "device");
 /// The cluster with what the device tells and it leaves open: its name, its memory, and that what goes to servers is

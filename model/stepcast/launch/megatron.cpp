@@ -84,10 +84,11 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.flag("group-query-attention");
     out.option("num-query-groups", m.kv_heads);
   }
+  if (m.head_size * m.heads != m.hidden) out.option("kv-channels", m.head_size);
   const std::int64_t width = mlp_width(m);
   if (width > 0 && width != 4 * m.hidden) out.option("ffn-hidden-size", width);
+  if (!m.tied) out.flag("untie-embeddings-and-output-weights");
   if (m.name.starts_with("llama")) {
-    out.flag("untie-embeddings-and-output-weights");
     out.flag("swiglu");
     out.option("normalization", "RMSNorm");
     out.option("position-embedding-type", "rope");
@@ -103,6 +104,8 @@ void add_model(const LaunchInput& in, Arguments& out) {
   if (m.experts > 0) {
     out.option("num-experts", m.experts);
     out.option("moe-router-topk", m.experts_per_token);
+    out.option("moe-token-dispatcher-type", "alltoall");
+    out.flag("moe-grouped-gemm");
   }
 }
 

@@ -110,8 +110,8 @@ class DividedUnit {
   /// ring is a kernel that the host launches.
   void add_merges(UnitTimes& times) const {
     const double rows = split_.micro_batch * double(shape_.sequence) / double(split_.context) / tensor();
-    const double queries = rows * double(shape_.hidden);
-    const double keys = rows * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads);
+    const double queries = rows * double(shape_.heads * shape_.head_size);
+    const double keys = rows * double(shape_.kv_heads) * double(shape_.head_size);
     const double blocks = double(split_.context - 1), of_element = 4 + 4 + size_of(dtype_);
     const double copied = 2 * 2 * keys * size_of(dtype_);
     const auto add = [&](PassTime& pass, double elements, double exchanges) {
@@ -162,7 +162,7 @@ class DividedUnit {
     const double samples = split_.micro_batch / double(split_.context);
     if (split_.context > 1 && attends()) {
       // Keys and values of a block of the sequence go around the ring (Liu et al. 2023, arXiv 2310.01889).
-      const double elements = 2 * double(shape_.kv_heads) * double(shape_.hidden / shape_.heads) / tensor();
+      const double elements = 2 * double(shape_.kv_heads) * double(shape_.head_size) / tensor();
       const Bytes block(elements * double(shape_.sequence) * samples * size_of(dtype_));
       add_ring(c, split_.context, block);
     }

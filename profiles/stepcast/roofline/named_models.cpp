@@ -42,6 +42,22 @@ constexpr auto table = std::to_array<NamedModel>({
      "llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=32000,seq=4096,experts=8,topk=2,attention=flash,"
      "causal=yes",
      4.6703e10, "Jiang et al. 2024 (arXiv 2401.04088), table 1"},
+    {"mixtral-8x22b",
+     "llama:hidden=6144,layers=56,heads=48,kv_heads=8,ffn=16384,vocab=32768,seq=4096,experts=8,topk=2,attention=flash,"
+     "causal=yes",
+     1.4063e11, "mistralai/Mixtral-8x22B-v0.1 on Hugging Face"},
+    {"mistral-nemo-12b",
+     "llama:hidden=5120,layers=40,heads=32,kv_heads=8,head=128,ffn=14336,vocab=131072,seq=4096,attention=flash,"
+     "causal=yes",
+     1.2248e10, "mistralai/Mistral-Nemo-Base-2407 on Hugging Face"},
+    {"llama3.2-1b",
+     "llama:hidden=2048,layers=16,heads=32,kv_heads=8,ffn=8192,vocab=128256,seq=8192,tied=yes,attention=flash,"
+     "causal=yes",
+     1.2358e9, "meta-llama/Llama-3.2-1B on Hugging Face"},
+    {"llama3.2-3b",
+     "llama:hidden=3072,layers=28,heads=24,kv_heads=8,ffn=8192,vocab=128256,seq=8192,tied=yes,attention=flash,"
+     "causal=yes",
+     3.2128e9, "meta-llama/Llama-3.2-3B on Hugging Face"},
     {"qwen2.5-7b",
      "llama:hidden=3584,layers=28,heads=28,kv_heads=4,ffn=18944,vocab=152064,seq=4096,attention=flash,causal=yes",
      7.616e9, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
@@ -54,6 +70,21 @@ constexpr auto table = std::to_array<NamedModel>({
     {"qwen2.5-72b",
      "llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=29568,vocab=152064,seq=4096,attention=flash,causal=yes",
      7.2706e10, "Qwen2.5 technical report (arXiv 2412.15115), table 1"},
+    {"qwen3-8b",
+     "llama:hidden=4096,layers=36,heads=32,kv_heads=8,ffn=12288,vocab=151936,seq=4096,attention=flash,causal=yes",
+     8.1907e9, "Qwen3 technical report (arXiv 2505.09388), table 1"},
+    {"qwen3-32b",
+     "llama:hidden=5120,layers=64,heads=64,kv_heads=8,head=128,ffn=25600,vocab=151936,seq=4096,attention=flash,"
+     "causal=yes",
+     3.2762e10, "Qwen3 technical report (arXiv 2505.09388), table 1"},
+    {"qwen3-30b-a3b",
+     "llama:hidden=2048,layers=48,heads=32,kv_heads=4,head=128,ffn=768,experts=128,topk=8,vocab=151936,seq=4096,"
+     "attention=flash,causal=yes",
+     3.0532e10, "Qwen3 technical report (arXiv 2505.09388), table 2"},
+    {"qwen3-235b-a22b",
+     "llama:hidden=4096,layers=94,heads=64,kv_heads=4,head=128,ffn=1536,experts=128,topk=8,vocab=151936,seq=4096,"
+     "attention=flash,causal=yes",
+     2.35094e11, "Qwen3 technical report (arXiv 2505.09388), table 2"},
 });
 
 }  // namespace

@@ -4,7 +4,7 @@
 // "llama3-8b" stands for "llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=128256,seq=8192,...", and
 // "llama3-8b:seq=4096" for the same with other tokens a sample. Invariant: each name reads as a model whose number of
 // parameters is the published one, within a thousandth (biases and norms that a family leaves out). Not modelled:
-// sliding windows (Mistral's is as long as its samples here), heads of a size of their own (Qwen3-32B, Gemma).
+// sliding windows (Mistral's is as long as its samples here), norms of queries and keys (Qwen3).
 #include <span>
 #include <string_view>
 

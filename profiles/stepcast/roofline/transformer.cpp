@@ -1,6 +1,6 @@
 // Transformers: GPT (decoder with a pre-norm, Megatron-LM's kernels), BERT (encoder with a post-norm and its
 // pre-training heads) and LLaMA (root-mean-square norms, rotary positions, gated MLP, no biases), each optionally with
-// grouped keys and values and with a mixture of experts in place of every MLP.
+// grouped keys and values, heads of a size of their own and with a mixture of experts in place of every MLP.
 //
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
@@ -19,17 +19,17 @@ enum class Family { gpt, bert, llama };
 /// The description in numbers.
 struct Transformer {
   Family family = Family::gpt;
-  std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, ffn = 0;
+  std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0;
   std::int64_t sequence = 0, positions = 0, vocabulary = 0, experts = 0, experts_per_token = 0;
   DataType dtype = DataType::f16, gradient_dtype = DataType::f16;
   double dropout = 0;
-  bool flash = false, causal = false;
+  bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
   [[nodiscard]] bool gated() const { return family == Family::llama; }
   [[nodiscard]] bool drops() const { return dropout > 0; }
-  [[nodiscard]] std::int64_t head_size() const { return hidden / heads; }
-  [[nodiscard]] std::int64_t kv_hidden() const { return kv_heads * head_size(); }
+  [[nodiscard]] std::int64_t attention_hidden() const { return heads * head_size; }
+  [[nodiscard]] std::int64_t kv_hidden() const { return kv_heads * head_size; }
   [[nodiscard]] std::int64_t up_width() const { return gated() ? 2 * ffn : ffn; }
 
   [[nodiscard]] double s() const { return double(sequence); }
@@ -77,7 +77,7 @@ OperatorShape residual(const Transformer& t, std::string name) {
 
 /// Scores, softmax, dropout and the weighted sum of values, each a kernel that goes through memory.
 void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& out) {
-  const double a = double(t.heads), d = double(t.head_size()), s = t.s(), pairs = a * s * s;
+  const double a = double(t.heads), d = double(t.head_size), s = t.s(), pairs = a * s * s;
   OperatorShape scores, context;
   scores.name = "scores", scores.product = {a, s, s, d};
   context.name = "context", context.product = {a, s, d, s};
@@ -97,13 +97,14 @@ void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& ou
     out.push_back(memory_bound("attention dropout", Division::elements, Bytes((2 * t.e() + 1) * pairs), 1, 1));
   out.push_back(context);
   for (std::size_t i = first; i < out.size(); ++i) out[i].attention = true;
-  out.push_back(memory_bound("context layout", Division::elements, t.per_token(2 * t.h()), 1, 1));
+  out.push_back(
+      memory_bound("context layout", Division::elements, t.per_token(2 * double(t.attention_hidden())), 1, 1));
 }
 
 /// One kernel that keeps scores on the chip and does them again in its backward pass (Dao et al. 2022, arXiv
 /// 2205.14135); with `causal` it skips the tiles above the diagonal.
 void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) {
-  const double a = double(t.heads) * (t.causal ? 0.5 : 1), d = double(t.head_size()), s = t.s();
+  const double a = double(t.heads) * (t.causal ? 0.5 : 1), d = double(t.head_size), s = t.s();
   OperatorShape scores, context;
   scores.name = "flash scores", scores.product = {a, s, s, d, s * s};
   context.name = "flash context", context.product = {a, s, d, s, s * s};
@@ -117,12 +118,12 @@ void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) 
 }
 
 void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
-  const double h = t.h(), kv = double(t.kv_hidden());
-  out.push_back(weighted_product("qkv", Division::columns, t.s(), h + 2 * kv, h));
-  if (t.biased()) out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (h + 2 * kv)), 1, 0.5));
-  else out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(2 * (h + kv)), 2, 1));
+  const double h = t.h(), q = double(t.attention_hidden()), kv = double(t.kv_hidden());
+  out.push_back(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h));
+  if (t.biased()) out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (q + 2 * kv)), 1, 0.5));
+  else out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(2 * (q + kv)), 2, 1));
   t.flash ? add_flash_attention(t, out) : add_standard_attention(t, out);
-  out.push_back(weighted_product("projection", Division::rows, t.s(), h, h));
+  out.push_back(weighted_product("projection", Division::rows, t.s(), h, q));
 }
 
 OperatorShape activation(const Transformer& t, double copies) {
@@ -160,10 +161,10 @@ void add_norm(const Transformer& t, const std::string& name, std::vector<Paramet
 }
 
 void add_attention_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
-  const std::int64_t qkv = t.hidden + 2 * t.kv_hidden();
+  const std::int64_t qkv = t.attention_hidden() + 2 * t.kv_hidden();
   out.push_back({"qkv.weight", {qkv, t.hidden}, true});
   if (t.biased()) out.push_back({"qkv.bias", {qkv}, true});
-  out.push_back({"projection.weight", {t.hidden, t.hidden}, true, false, 1});
+  out.push_back({"projection.weight", {t.hidden, t.attention_hidden()}, true, false, 1});
   if (t.biased()) out.push_back({"projection.bias", {t.hidden}});
 }
 
@@ -191,7 +192,8 @@ KeptActivations kept_of_block(const Transformer& t) {
   KeptActivations kept;
   if (t.flash) kept.divided += Bytes(4 * a * t.s());  // the logarithm of the softmax' sum
   else kept.attention = Bytes(a * t.s() * t.s() * (t.drops() ? 2 * t.e() + 1 : t.e()));
-  kept.divided += kept.attention + t.per_token(2 * h + 2 * double(t.kv_hidden()));  // q, k, v and the context
+  kept.divided +=
+      kept.attention + t.per_token(2 * double(t.attention_hidden() + t.kv_hidden()));  // q, k, v and the context
   kept.divided += t.per_token(copies * (double(t.up_width()) + f));  // input and output of the activation
   // Inputs of two norms, of qkv and of the MLP; two masks.
   kept.sequence = t.per_token((3 + copies) * h) + Bytes(2 * t.s() * h * t.mask());
@@ -297,7 +299,7 @@ UnitShape head_of(const Transformer& t) {
     unit.kept.sequence = t.per_token(2 * t.h());
   }
   unit.operators.push_back(weighted_product("logits", Division::columns, t.s(), vocabulary, t.h()));
-  if (t.family == Family::llama) unit.parameters.push_back({"logits.weight", {t.vocabulary, t.hidden}, true});
+  if (!t.tied) unit.parameters.push_back({"logits.weight", {t.vocabulary, t.hidden}, true});
   else unit.tied_parameters = vocabulary * t.h();
   // Megatron-LM's cross entropy over a divided vocabulary: a copy in 4-byte numbers, maximum, difference, exponential,
   // sum and quotient forward; a copy with the difference of the right answer, its product and a cast backward.
@@ -319,11 +321,11 @@ std::int64_t rounded_up(double value, std::int64_t multiple) {
 }
 
 void check_heads(ModelDescriptionText& text, const Transformer& t) {
-  if (t.hidden % t.heads != 0) {
+  if (t.head_size == 0) {
     std::int64_t near = t.heads;
     while (t.hidden % near != 0) --near;
     text.refuse("heads", "a number of heads that divides hidden = " + std::to_string(t.hidden), std::to_string(t.heads),
-                std::to_string(near) + " does");
+                std::to_string(near) + " does; head=... gives heads a size of their own");
   }
   if (t.heads % t.kv_heads != 0)
     text.refuse("kv_heads", "a divisor of heads = " + std::to_string(t.heads), std::to_string(t.kv_heads));
@@ -340,6 +342,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.vocabulary = text.integer("vocab", bert ? 30528 : llama ? 32000 : 51200, 2, 100000000);
   t.ffn = text.integer("ffn", llama ? rounded_up(8 * t.h() / 3, 256) : 4 * t.hidden, 1, 1 << 24);
   t.kv_heads = text.integer("kv_heads", t.heads, 1, t.heads);
+  t.head_size = text.integer("head", t.hidden % t.heads == 0 ? t.hidden / t.heads : 0, 1, 1 << 16);
   if (!llama)
     t.positions =
         text.integer("positions", bert ? std::max<std::int64_t>(512, t.sequence) : t.sequence, t.sequence, 1 << 24);
@@ -347,6 +350,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.experts_per_token = text.integer("topk", std::min<std::int64_t>(2, t.experts), 0, 65536);
   t.flash = text.word("attention", "standard", {"standard", "flash"}) == "flash";
   t.causal = text.word("causal", "no", {"no", "yes"}) == "yes";
+  t.tied = bert || text.word("tied", llama ? "no" : "yes", {"no", "yes"}) == "yes";
   t.dropout = text.share("dropout", llama ? 0 : 0.1);
   t.dtype = text.data_type("dtype", llama ? DataType::bf16 : DataType::f16);
   // Megatron-LM (arguments.py: accumulate and all-reduce gradients in fp32 for bfloat16) and torchtitan (reduce_dtype).
@@ -372,7 +376,8 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.name = text.normalised();
   model.dtype = t.dtype;
   model.gradient_dtype = t.gradient_dtype;
-  model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads;
+  model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
+  model.tied = t.tied;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
   model.units = {embedding_of(t), block_of(t), head_of(t)};

@@ -57,6 +57,15 @@ TEST_CASE("a device is named by some of its words; the plain one stands before t
   CHECK(device_named("h100").name == "NVIDIA H100 80GB HBM3");
   CHECK(device_named("b200").name == "NVIDIA B200");
   CHECK_FALSE(shipped_device_like("nvidia"));  // which one?
+  CHECK(device_named("a100-sxm4-40gb").memory == Bytes(40.0 * (1 << 30)));
+  CHECK(device_named("mi300x").name == "AMD Instinct MI300X");
+  // On machines that name one of several it is theirs.
+  Cluster machines;
+  machines.device = "NVIDIA A100-SXM4-40GB";
+  CHECK(device_of_cluster(machines, "a100")->name == "NVIDIA A100-SXM4-40GB");
+  CHECK(device_of_cluster(machines, "")->name == "NVIDIA A100-SXM4-40GB");
+  CHECK_FALSE(device_of_cluster(machines, "h100"));
+  CHECK_FALSE(device_of_cluster(machines, "A100 Megatron-DeepSpeed"));
   CHECK_THROWS_AS(static_cast<void>(device_named("h900")), InputError);
 }
 

@@ -134,6 +134,13 @@ TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP
   CHECK(argument(text, "num-query-groups") == 8);
   CHECK(argument(text, "ffn-hidden-size") == 14336);
   CHECK(contains(text, "--swiglu"));
+  CHECK(argument(text, "kv-channels") == -1);
+  const auto of = [](const char* named) { return settings("Megatron-LM", prediction(layout(4, 2, 2), 4), named).text; };
+  CHECK(argument(of("qwen3-32b"), "kv-channels") == 128);
+  const std::string mixture = of("mixtral-8x7b");
+  CHECK(contains(mixture, "--moe-token-dispatcher-type alltoall"));
+  CHECK(contains(mixture, "--untie-embeddings-and-output-weights"));
+  CHECK(!contains(of("llama3.2-1b"), "--untie-embeddings"));
 }
 
 TEST_CASE("launch settings: Megatron-LM's programs by model, its buckets in elements") {

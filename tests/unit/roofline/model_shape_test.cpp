@@ -174,6 +174,20 @@ TEST_CASE("grouped keys and values, gated MLPs and experts change what they shou
   CHECK(full.parameters() - grouped.parameters() == 2.0 * 4096 * (4096 - 1024));
   CHECK((full.units[1].kept.divided - grouped.units[1].kept.divided).value() == 2 * 2.0 * 1024 * (4096 - 1024));
 
+  // Heads of twice the size: q, k, v and the projection are twice as wide, and so is what attention computes and keeps.
+  const ModelShape wide = model_shape_of("llama:hidden=4096,layers=1,heads=32,head=256,seq=1024");
+  CHECK(wide.head_size == 256);
+  CHECK(wide.parameters() - full.parameters() == 4.0 * 4096 * 4096);
+  const double pairs = 2 * 3 * 2.0 * 32 * 1024 * 1024 * 128;  // scores and context, forward and backward
+  CHECK(wide.operations() - full.operations() == doctest::Approx(2 * 3 * 1024 * 4.0 * 4096 * 4096 + pairs));
+  CHECK((wide.units[1].kept.divided - full.units[1].kept.divided).value() == 2 * 4.0 * 1024 * 4096);
+  CHECK(model_shape_of("llama:hidden=4096,layers=1,heads=24,head=128,seq=1024").head_size == 128);
+  // An embedding that is the weight of the logits is held once.
+  const ModelShape tied = model_shape_of("llama:hidden=4096,layers=1,heads=32,seq=1024,tied=yes");
+  CHECK(full.parameters() - tied.parameters() == 32000.0 * 4096);
+  CHECK(tied.units[2].tied_parameters == 32000.0 * 4096);
+  CHECK(tied.operations() == full.operations());
+
   const std::string base = "gpt:hidden=1024,layers=2,heads=16,seq=512";
   const ModelShape dense = model_shape_of(base), mixture = model_shape_of(base + ",experts=16,topk=2");
   const double mlp = 8.0 * 1024 * 1024 + 5 * 1024, router = 16 * 1024;
@@ -278,7 +292,8 @@ TEST_CASE("what is no description is refused with column and suggestion") {
         "model, column 34: expected 'seq=...', found the end of the text; 'gpt' needs it");
   CHECK(refusal("gpt:hidden=768,layers=12,heads=12,seq=1024,sequence=3").find("column 44") != std::string::npos);
   CHECK(refusal("gpt:hidden=768,layers=12,heads=7,seq=1024") ==
-        "model, column 32 (heads): expected a number of heads that divides hidden = 768, found 7; 6 does");
+        "model, column 32 (heads): expected a number of heads that divides hidden = 768, found 7; 6 does; head=... "
+        "gives heads a size of their own");
   CHECK(refusal("gpt:hidden=768,layers=12,heads=12,seq=1024,kv_heads=5") ==
         "model, column 53 (kv_heads): expected a divisor of heads = 12, found 5");
   CHECK(refusal("gpt:hidden=0,layers=12,heads=12,seq=1024") ==
