@@ -296,6 +296,8 @@ def operators_of(call: Call) -> list[Operator]:
 
 # ---- the step ----
 
+_next_node: Callable[[], int] = getattr(torch.autograd, "_get_sequence_nr")  # its number, in this thread
+
 class _Layer:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -334,7 +336,7 @@ class _Step(TorchDispatchMode):
         self.inside: list[str] = []  # modules with parameters, innermost last
         self.made_in: dict[int, _Layer] = {}  # nodes of autograd by their number
         self.numbers: list[int] = []
-        self.gradients: list[tuple[str, _Layer]] = []
+        self.gradients: list[tuple[str, Optional[_Layer]]] = []
         self.seen = 0
         self.unknown: set[str] = set()
         self.saved: dict[int, torch.Tensor] = {}  # storages that are counted, or not to be
@@ -391,7 +393,7 @@ class _Step(TorchDispatchMode):
         is_backward = node is not None
         if not is_backward or self.inside:  # a checkpoint runs modules forward again in the backward pass
             layer = self._forward_layer(call.inputs)
-            number = torch.autograd._get_sequence_nr() - 1  # of the node that was made for this operator, if one was
+            number = _next_node() - 1  # of the node that was made for this operator, if one was
             if layer is not None and number not in self.made_in:
                 self.made_in[number] = layer
                 bisect.insort(self.numbers, number)
@@ -414,6 +416,10 @@ class _Step(TorchDispatchMode):
             layer.ended = self.seen
         else:
             layer.forward += operators
+
+    def came(self, name: str) -> Callable[[torch.Tensor], None]:
+        """What to do when the gradient of a parameter is complete."""
+        return lambda _: self.gradients.append((name, self.current))
 
     def keep(self, tensor: torch.Tensor) -> torch.Tensor:
         """Counts what autograd holds for the backward pass, each storage once."""
@@ -622,14 +628,13 @@ def _run(model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any], l
             step.saved[tensor.untyped_storage()._cdata] = tensor  # is there anyway
         for name, parameter in made.items():
             if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(
-                    lambda _, name=name: step.gradients.append((name, step.current)))  # type: ignore[misc]
+                parameter.register_post_accumulate_grad_hook(step.came(name))
         attention = stack.enter_context(_FusedAttention())
         stack.enter_context(step)
         stack.enter_context(torch.enable_grad())
         with torch.autograd.graph.saved_tensors_hooks(step.keep, lambda tensor: tensor):
             with torch.autocast("cpu", dtype=autocast) if autocast is not None else contextlib.nullcontext():
-                output = torch.func.functional_call(model, {**made, **buffers}, inputs, keywords)
+                output = torch.func.functional_call(model, {**made, **buffers}, inputs, dict(keywords))
                 value = _loss_of(loss, output, notes)
         value.backward()
     if attention.dropped:

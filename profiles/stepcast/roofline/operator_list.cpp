@@ -1,4 +1,5 @@
 // Lists of operators: read from JSON, and timed by a roofline.
+#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/encodings/json_node.hpp>
 #include <stepcast/roofline/operator_list.hpp>
@@ -174,6 +175,9 @@ Profile listed_profile(const OperatorList& list, const Device& device) {
   profile.recognised = list.recognised;
   profile.assumed.push_back("nothing of this model was measured: all times are those of the roofline");
   profile.assumed.insert(profile.assumed.end(), list.assumed.begin(), list.assumed.end());
+  if (device.relative_error > 0)
+    profile.assumed.push_back(on + ": its roofline misses steps by " + percent(device.relative_error) +
+                              " rms, which the intervals of predictions from this profile leave out");
   for (const std::string& line : device.provenance) profile.assumed.push_back(on + ": " + line);
   return checked(std::move(profile), list.model);
 }
