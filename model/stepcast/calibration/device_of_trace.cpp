@@ -63,22 +63,8 @@ bool is_elementwise(std::string_view name) {
 class Samples {
  public:
   Samples(const Trace& trace, bool on_host) : index_(trace), trace_(trace) {
-    if (on_host) return add_operators();
-    const KernelTable& table = trace.kernels ? *trace.kernels : shipped_kernel_table();
-    for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
-      const Event& event = trace.events[e];
-      if (event.kind != EventKind::kernel || event.collective != no_index) continue;
-      const KernelRule* rule = table.rule_of(trace.text(event.name));
-      const KernelClass kind = rule != nullptr ? rule->kind : KernelClass::other;
-      if (kind == KernelClass::collective) continue;
-      durations_.push_back(double(event.duration_ns) * 1e-9);
-      if (const std::uint32_t host = shaped_operator(e); host != no_index) {
-        Launched& l = launched_[host];
-        (kind == KernelClass::gemm ? l.gemm : l.rest) += double(event.duration_ns) * 1e-9;
-        ++l.kernels;
-      }
-    }
-    for (const auto& [host, launched] : launched_) add(host, launched);
+    if (on_host) add_operators();
+    else add_kernels();
   }
 
   [[nodiscard]] const std::vector<ProductSample>& products() const { return products_; }
@@ -106,6 +92,24 @@ class Samples {
     while (at != no_index && (trace_.events[at].kind != EventKind::host_op || trace_.events[at].shapes == 0))
       at = index_.parent[at];
     return at;
+  }
+
+  void add_kernels() {
+    const KernelTable& table = trace_.kernels ? *trace_.kernels : shipped_kernel_table();
+    for (std::uint32_t e = 0; e < trace_.events.size(); ++e) {
+      const Event& event = trace_.events[e];
+      if (event.kind != EventKind::kernel || event.collective != no_index) continue;
+      const KernelRule* rule = table.rule_of(trace_.text(event.name));
+      const KernelClass kind = rule != nullptr ? rule->kind : KernelClass::other;
+      if (kind == KernelClass::collective) continue;
+      durations_.push_back(double(event.duration_ns) * 1e-9);
+      if (const std::uint32_t host = shaped_operator(e); host != no_index) {
+        Launched& l = launched_[host];
+        (kind == KernelClass::gemm ? l.gemm : l.rest) += double(event.duration_ns) * 1e-9;
+        ++l.kernels;
+      }
+    }
+    for (const auto& [host, launched] : launched_) add(host, launched);
   }
 
   /// Operators of a host that computes: each is its own kernel.
@@ -228,6 +232,10 @@ void note_what_is_thin(const Samples& samples, const std::vector<ProductSample>&
 }  // namespace
 
 Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
+  const bool has_kernels =
+      std::any_of(trace.events.begin(), trace.events.end(), [](const Event& e) { return e.kind == EventKind::kernel; });
+  if (start.on_host && has_kernels)
+    return Inapplicable{"its operators launch kernels of a device, and the start is the host's own processor"};
   const Samples samples(trace, start.on_host);
   std::vector<ProductSample> products = samples.products();
   DeviceFit fit;
