@@ -191,7 +191,7 @@ class Describe(unittest.TestCase):
         self.assertEqual(len(profile.tensors), 161)
         self.assertEqual(len(profile.layers), 107)  # 53 convolutions, their norms, the classifier
         self.assertEqual(profile.batch_samples, 2)
-        self.assertEqual(json.loads(profile.to_json())["bytes_of_state_per_parameter"], 12)
+        self.assertEqual(json.loads(profile.to_json())["bytes_of_state"], 12)
         self.assertEqual(listed.to_pandas()["flops"].sum() if installed("pandas") else listed.flops, listed.flops)
 
     def test_nano_gpt_counts_its_shared_weight_once_and_last(self):
@@ -246,7 +246,7 @@ class Describe(unittest.TestCase):
 
     def test_no_memory_is_needed(self):
         with torch.device("meta"):
-            model = Gpt(vocabulary=50257, length=1024, hidden=4096, heads=32, layers=2)
+            model = Gpt(vocabulary=50257, length=1024, hidden=4096, heads=32, layers=2).bfloat16()
         listed = stepcast.torch.operators(model, *[torch.empty(8, 1024, dtype=torch.long, device="meta")] * 2)
         self.assertEqual(listed.parameters, sum(p.numel() for p in model.parameters()))
         self.assertGreater(listed.on("H100").lone_step_s, listed.on("B200").lone_step_s)
@@ -312,6 +312,25 @@ class Describe(unittest.TestCase):
         self.assertEqual(profile.device, "")
         self.assertTrue(all(layer.forward_device_s == 0 for layer in profile.layers))
         self.assertGreater(profile.lone_step_s, 1e-3)
+
+    @unittest.skipUnless(installed("torchvision"), "torchvision is not installed: the laboratory's resnet18")
+    def test_steps_on_the_laboratorys_core_are_those_that_were_measured(self):
+        sys.path.insert(0, str(ROOT / "validation" / "lab"))
+        import matrix
+        import models as laboratory
+        cases = json.loads((ROOT / "validation/cases/lab_pytorch.json").read_text(encoding="utf-8"))["cases"]
+        measured = {case["inputs"]["profile"]: case["inputs"]["single_worker_s"] for case in cases
+                    if "single_worker_s" in case["inputs"]}
+        self.assertEqual(sorted(measured), ["gpt", "mlp", "recommender", "resnet18"])
+        for name, seconds in measured.items():
+            samples = matrix.BATCHES[name][0]
+            inputs, labels = laboratory.inputs(name, samples, 0)
+            profile = stepcast.torch.describe(
+                laboratory.made(name), inputs, device=ROOT / "profiles/examples/epyc-core.device.json", batch=samples,
+                loss=lambda output, labels=labels: laboratory.loss(output, labels),
+                optimizer=lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9))
+            with self.subTest(name):
+                self.assertAlmostEqual(profile.lone_step_s / seconds, 1, delta=0.15)
 
     def refuses(self, words, call):
         with self.assertRaises(stepcast.InputError) as refused:
@@ -390,7 +409,7 @@ class Record(unittest.TestCase):
         self.assertEqual(profile.gradient_bytes, described.gradient_bytes)
         self.assertEqual(len(profile.layers), len(described.layers))
         self.assertEqual(profile.batch_samples, 32)
-        self.assertEqual(len(profile.step_times_s), 4)
+        self.assertGreater(len(profile.step_times_s), 1)
         self.assertGreater(stepcast.predict(profile, stepcast.Cluster(workers=4, network="10GbE"), "ddp").iteration_s, 0)
 
     def test_the_file_is_kept_where_it_was_asked_for(self):
