@@ -368,15 +368,28 @@ class Describe(unittest.TestCase):
 
 def training_step():
     torch.manual_seed(1)
-    model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 8))
+    torch.set_num_threads(1)
+    model = nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    x, y = torch.randn(32, 64), torch.randint(0, 8, (32,))
+    x, y = torch.randn(256, 64), torch.randint(0, 8, (256,))
 
     def step():
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
     return model, x, y, step
+
+
+def recorded(step, *args, **options):
+    """The reader refuses steps that something else on the machine has disturbed; then once more, a few times."""
+    for left in reversed(range(4)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that the profiler's time is left in, where the machine is busy
+                return stepcast.torch.record(step, *args, **options)
+        except stepcast.InputError as error:
+            if not left or "as long as its parts" not in str(error):
+                raise
 
 
 RANK = """
@@ -386,9 +399,9 @@ from torch import nn
 import stepcast.torch
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[2] + "/meet", rank=rank, world_size=2)
-model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 64)))
+model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(64, 1024), nn.ReLU(), nn.Linear(1024, 64)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x = torch.randn(32, 64)
+x = torch.randn(256, 64)
 def step():
     optimizer.zero_grad()
     model(x).sum().backward()
@@ -401,33 +414,29 @@ dist.destroy_process_group()
 class Record(unittest.TestCase):
     def test_a_recorded_step_is_the_described_one(self):
         model, x, y, step = training_step()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that the profiler's time is left in, on a busy machine
-            profile = stepcast.torch.record(step, 4)
+        profile = recorded(step, 4)
         described = stepcast.torch.describe(model, x, loss=lambda output: F.cross_entropy(output, y), device="H100")
         self.assertEqual([t.shape for t in profile.tensors], [t.shape for t in described.tensors])
         self.assertEqual(profile.gradient_bytes, described.gradient_bytes)
         self.assertEqual(len(profile.layers), len(described.layers))
-        self.assertEqual(profile.batch_samples, 32)
+        self.assertEqual(profile.batch_samples, 256)
         self.assertGreater(len(profile.step_times_s), 1)
         self.assertGreater(stepcast.predict(profile, stepcast.Cluster(workers=4, network="10GbE"), "ddp").iteration_s, 0)
 
     def test_the_file_is_kept_where_it_was_asked_for(self):
         _, _, _, step = training_step()
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "run.pt.trace.json.gz")
-            profile = stepcast.torch.record(step, 3, warmup=1, file=file)
+            profile = recorded(step, 3, warmup=1, file=file)
             self.assertEqual([path.name for path in pathlib.Path(folder).iterdir()], [file.name])
             self.assertEqual([t.name for t in stepcast.read(file).tensors], [t.name for t in profile.tensors])
 
     def test_steps_are_counted(self):
         calls = []
         _, _, _, step = training_step()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            stepcast.torch.record(lambda: (calls.append(1), step()), 3, warmup=2)
-        self.assertEqual(len(calls), 2 + 3 + 1 + 3)
+        recorded(lambda: (calls.append(1), step()), 3, warmup=2)
+        self.assertEqual(len(calls) % (2 + 3 + 1 + 3), 0)
+        self.assertLessEqual(len(calls), 4 * (2 + 3 + 1 + 3))
 
     def test_a_step_that_does_not_train_says_so(self):
         model, x, _, step = training_step()
@@ -476,7 +485,13 @@ class Readme(unittest.TestCase):
             os.chdir(folder)
             try:
                 for block in blocks:
-                    exec(compile(block, "README.md", "exec"), names)
+                    for left in reversed(range(4)):  # as `recorded`
+                        try:
+                            exec(compile(block, "README.md", "exec"), names)
+                            break
+                        except stepcast.InputError as error:
+                            if not left or "as long as its parts" not in str(error):
+                                raise
             finally:
                 os.chdir(ROOT)
 

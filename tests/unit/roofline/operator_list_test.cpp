@@ -100,7 +100,7 @@ TEST_CASE("what is no list of operators is refused with its place") {
   CHECK(refusal_of(with_text(two_layers, "[1, 4096, 2048, 1024, 0]", "[1, 4096, 2048]")) ==
         "list#/layers/0/forward/0/products/0: expected five numbers: batch, m, n, k and repeated elements, found "
         "[1,4096,2048]");
-  CHECK(refusal_of(with_text(two_layers, "\"traffic_bytes\": 3e9", "\"traffic\": 3e9")).find("'traffic_bytes'") !=
+  CHECK(refusal_of(with_text(two_layers, "\"traffic_bytes\": 3e9", "\"traffic_byte\": 3e9")).find("'traffic_bytes'") !=
         std::string::npos);
   CHECK(refusal_of(with_text(two_layers, "\"traffic_bytes\": 3e9", "\"kernels\": 1")) != "accepted");
   CHECK(refusal_of(with_text(two_layers, "3e9", "-1")) ==
