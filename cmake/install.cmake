@@ -31,6 +31,7 @@ set(stepcast_public_headers
   profiles/stepcast/roofline/device.hpp
   profiles/stepcast/roofline/model_shape.hpp
   profiles/stepcast/roofline/named_models.hpp
+  profiles/stepcast/roofline/operator_list.hpp
   profiles/stepcast/roofline/shipped_models.hpp
   profiles/stepcast/trace/execution_trace.hpp
   profiles/stepcast/trace/steps.hpp

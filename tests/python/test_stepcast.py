@@ -401,16 +401,17 @@ def test_slow_workers_are_told(profile):
 def test_the_stubs_say_what_is_there(tmp_path):
     pytest.importorskip("mypy.stubtest")
     settings = tmp_path / "mypy.ini"
-    settings.write_text("[mypy]\n[mypy-numpy.*,pandas.*,distributed.*]\nfollow_imports = skip\n"
+    settings.write_text("[mypy]\n[mypy-numpy.*,pandas.*,distributed.*,torch.*]\nfollow_imports = skip\n"
                         "follow_imports_for_stubs = True\nignore_missing_imports = True\n"
-                        "[mypy-stepcast.distributed]\nignore_errors = True\n")
+                        "[mypy-stepcast.distributed,stepcast.operators,stepcast.torch]\nignore_errors = True\n")
     environment = {**os.environ, "MYPYPATH": str(pathlib.Path(stepcast.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "stepcast", "--ignore-missing-stub", "--concise",
                            "--mypy-config-file", str(settings)],
                           env=environment, cwd="/", capture_output=True, encoding="utf-8")
     assert "not checking stubs" not in done.stdout, done.stdout
     # Compiled classes have a metaclass and an __init__ of their own.
-    accepted = ("metaclass differs", "__init__ is inconsistent", "stepcast.distributed")
+    accepted = ("metaclass differs", "__init__ is inconsistent", "stepcast.distributed", "stepcast.operators",
+                "stepcast.torch")
     wrong = [line for line in done.stdout.splitlines() if line.startswith("stepcast.")
              and not any(text in line for text in accepted)]
     assert not wrong, "\n".join(wrong)

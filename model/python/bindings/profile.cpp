@@ -11,6 +11,7 @@
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/operator_list.hpp>
 
 #include <cmath>
 #include <span>
@@ -105,6 +106,14 @@ ProfilePtr describe(const std::string& model, const std::string& device, double 
                     {},
                     {},
                     model});
+}
+
+/// `device`: a shipped name, or what a file of that name holds.
+ProfilePtr listed(const std::string& operators, const std::string& device, const std::optional<std::string>& file) {
+  const OperatorList list = operator_list_of_json(operators, "operators");
+  return std::make_shared<TracedProfile>(
+      TracedProfile{listed_profile(list, file ? device_of_json(*file, device) : device_named(device)),
+                    {.ranks = {}, .missing = "the model is described, not traced"}});
 }
 
 ProfilePtr replaced(const TracedProfile& from, std::optional<double> batch, std::optional<std::string> model) {
@@ -270,6 +279,7 @@ void bind_profile(py::module_& module) {
   module.def("explain", &explain);
   module.def("replay", &replay);
   module.def("describe", &describe);
+  module.def("listed_profile", &listed);
 }
 
 }  // namespace stepcast::python

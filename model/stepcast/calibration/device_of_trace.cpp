@@ -62,22 +62,9 @@ bool is_elementwise(std::string_view name) {
 /// What the operators of a trace launched, by the innermost operator that says its shapes.
 class Samples {
  public:
-  explicit Samples(const Trace& trace) : index_(trace), trace_(trace) {
-    const KernelTable& table = trace.kernels ? *trace.kernels : shipped_kernel_table();
-    for (std::uint32_t e = 0; e < trace.events.size(); ++e) {
-      const Event& event = trace.events[e];
-      if (event.kind != EventKind::kernel || event.collective != no_index) continue;
-      const KernelRule* rule = table.rule_of(trace.text(event.name));
-      const KernelClass kind = rule != nullptr ? rule->kind : KernelClass::other;
-      if (kind == KernelClass::collective) continue;
-      durations_.push_back(double(event.duration_ns) * 1e-9);
-      if (const std::uint32_t host = shaped_operator(e); host != no_index) {
-        Launched& l = launched_[host];
-        (kind == KernelClass::gemm ? l.gemm : l.rest) += double(event.duration_ns) * 1e-9;
-        ++l.kernels;
-      }
-    }
-    for (const auto& [host, launched] : launched_) add(host, launched);
+  Samples(const Trace& trace, bool on_host) : index_(trace), trace_(trace) {
+    if (on_host) add_operators();
+    else add_kernels();
   }
 
   [[nodiscard]] const std::vector<ProductSample>& products() const { return products_; }
@@ -105,6 +92,35 @@ class Samples {
     while (at != no_index && (trace_.events[at].kind != EventKind::host_op || trace_.events[at].shapes == 0))
       at = index_.parent[at];
     return at;
+  }
+
+  void add_kernels() {
+    const KernelTable& table = trace_.kernels ? *trace_.kernels : shipped_kernel_table();
+    for (std::uint32_t e = 0; e < trace_.events.size(); ++e) {
+      const Event& event = trace_.events[e];
+      if (event.kind != EventKind::kernel || event.collective != no_index) continue;
+      const KernelRule* rule = table.rule_of(trace_.text(event.name));
+      const KernelClass kind = rule != nullptr ? rule->kind : KernelClass::other;
+      if (kind == KernelClass::collective) continue;
+      durations_.push_back(double(event.duration_ns) * 1e-9);
+      if (const std::uint32_t host = shaped_operator(e); host != no_index) {
+        Launched& l = launched_[host];
+        (kind == KernelClass::gemm ? l.gemm : l.rest) += double(event.duration_ns) * 1e-9;
+        ++l.kernels;
+      }
+    }
+    for (const auto& [host, launched] : launched_) add(host, launched);
+  }
+
+  /// Operators of a host that computes: each is its own kernel.
+  void add_operators() {
+    for (std::uint32_t e = 0; e < trace_.events.size(); ++e) {
+      const Event& event = trace_.events[e];
+      if (event.kind != EventKind::host_op || event.shapes == 0 || event.duration_ns <= 0) continue;
+      const double seconds = double(event.duration_ns) * 1e-9;
+      if (product_of(trace_.text(event.name), shapes_of(trace_.text(event.shapes)))) add(e, {seconds, 0, 1});
+      else if (is_elementwise(trace_.text(event.name))) add(e, {0, seconds, 1});
+    }
   }
 
   void add(std::uint32_t host, const Launched& launched) {
@@ -181,9 +197,12 @@ void fit_curve(Device& d, const std::vector<ProductSample>& products) {
 
 /// Why no product can be fitted to.
 std::string nothing_to_fit(const Samples& samples, const Device& d) {
+  if (d.on_host && samples.products().empty())
+    return "none of the trace's operators is a matrix product that names its shapes (record_shapes=True)";
   const std::size_t count = samples.products().size(), kernels = samples.durations().size();
-  if (kernels == 0) return "the trace has no kernels: it was recorded without the activities of the device";
-  if (count == 0)
+  if (!d.on_host && kernels == 0)
+    return "the trace has no kernels: it was recorded without the activities of the device";
+  if (!d.on_host && count == 0)
     return "none of the trace's " + std::to_string(kernels) +
            " kernels belongs to a matrix product that names its shapes (record_shapes=True)";
   std::string types;
@@ -206,13 +225,18 @@ void note_what_is_thin(const Samples& samples, const std::vector<ProductSample>&
   if (shapes.size() < enough)
     fit.notes.push_back("efficiency: " + counted(std::ssize(shapes), "shape", "different shapes") +
                         " of products cannot tell the peak's share from where small products lose it");
-  if (!samples.issue()) fit.notes.emplace_back("host issue: no operators that launched kernels; as in the start");
+  if (fit.device.on_host) fit.notes.emplace_back("host issue and attention: as in the start");
+  else if (!samples.issue()) fit.notes.emplace_back("host issue: no operators that launched kernels; as in the start");
 }
 
 }  // namespace
 
 Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
-  const Samples samples(trace);
+  const bool has_kernels =
+      std::any_of(trace.events.begin(), trace.events.end(), [](const Event& e) { return e.kind == EventKind::kernel; });
+  if (start.on_host && has_kernels)
+    return Inapplicable{"its operators launch kernels of a device, and the start is the host's own processor"};
+  const Samples samples(trace, start.on_host);
   std::vector<ProductSample> products = samples.products();
   DeviceFit fit;
   Device& d = fit.device = start;
@@ -226,7 +250,7 @@ Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
   if (const auto rate = bandwidth_of(samples.traffic(), d.kernel_floor.value()))
     d.memory_bandwidth = BytesPerSecond(*rate);
   else fit.notes.emplace_back("memory bandwidth: no large element-wise kernels with shapes; as in the start");
-  if (const auto issue = samples.issue()) d.issue = Seconds(*issue);
+  if (const auto issue = samples.issue(); issue && !d.on_host) d.issue = Seconds(*issue);
   note_what_is_thin(samples, products, fit);
   fit_curve(d, products);
   if (d.matrix_efficiency >= 0.999)
@@ -242,7 +266,8 @@ Answer<DeviceFit> device_of_trace(const Device& start, const Trace& trace) {
   d.provenance.push_back("efficiency, half output, half k: least absolute error over " +
                          std::to_string(products.size()) + " matrix products of " +
                          (trace.source.empty() ? "a trace" : trace.source) + ", rms " + percent(d.relative_error) +
-                         "; bandwidth, kernel floor and host issue from the same kernels");
+                         (d.on_host ? "; bandwidth from its element-wise operators"
+                                    : "; bandwidth, kernel floor and host issue from the same kernels"));
   fit.device = checked(std::move(d), "fitted device");
   return fit;
 }

@@ -3,7 +3,9 @@
 //
 // Products are told by the shapes of the operators that launched them (record_shapes), memory-bound kernels by the
 // bytes that their operators read and write, the floor by the shortest kernels, and the host's time by launches in a
-// row. Not modelled: kernels of several operators at once.
+// row. Of a processor that computes without an accelerator (a start that is `on_host`) the operators themselves are the
+// kernels; what each of them costs beside its work stays as in the start, since most of what a trace shows of that is
+// the profiler's. Not modelled: kernels of several operators at once; convolutions, of which a trace says too little.
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/trace/trace.hpp>
 

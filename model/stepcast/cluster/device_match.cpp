@@ -64,8 +64,9 @@ Device device_named(std::string_view name, std::string_view where) {
 
 Cluster with_device(Cluster cluster, const std::optional<Device>& device) {
   if (!device) return cluster;
-  if (cluster.device.empty()) cluster.device = device->name;
   if (cluster.device_memory == Bytes(0)) cluster.device_memory = device->memory;
+  if (device->on_host) return cluster;  // the host computes, which needs no name, and stages nothing
+  if (cluster.device.empty()) cluster.device = device->name;
   if (cluster.server_staging_rate == BytesPerSecond(0)) {
     cluster.server_staging_rate = BytesPerSecond(20e9);
     cluster.provenance.push_back("server_staging_rate: assumed 20 GB/s between device and host (PCIe 4.0 x16)");

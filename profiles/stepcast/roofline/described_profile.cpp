@@ -10,13 +10,6 @@
 namespace stepcast {
 namespace {
 
-PassCost cost_of(const PassTime& time, const Device& device) {
-  PassCost cost{time.host(device), time.device()};
-  cost.part[KernelClass::gemm] = time.matrix;
-  cost.part[KernelClass::memory] = time.memory;
-  return cost;
-}
-
 PassTime sum_of(const PassTime& a, const PassTime& b) {
   return {a.matrix + b.matrix, a.memory + b.memory, a.kernels + b.kernels};
 }
@@ -46,7 +39,8 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
     throw InputError("--batch", "a number of samples above zero", fixed(samples, 0));
   Profile profile;
   profile.model = model.name;
-  profile.device = device.name.empty() ? "described device" : device.name;
+  const std::string name = device.name.empty() ? "described device" : device.name;
+  if (!device.on_host) profile.device = name;
   profile.batch_samples = samples;
   const DataType dtype = model.gradient_dtype == DataType::tf32 ? DataType::f32 : model.gradient_dtype;
   std::vector<std::pair<const UnitShape*, std::string>> units;
@@ -68,15 +62,14 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
     add_tensors(*units[l].first, dtype, l, units[l].second, profile.tensors);
 
   const UpdateShape update = update_of(model);
-  profile.optimizer.device = profile.optimizer.part[KernelClass::memory] = memory_time(device, update.traffic);
-  profile.optimizer.host = device.issue;
+  profile.optimizer = cost_of({Seconds(), memory_time(device, update.traffic), 1}, device);
   profile.bytes_of_state = update.bytes_of_state;
-  profile.provenance = "described as " + model.name + ", on the roofline of " + profile.device;
+  profile.provenance = "described as " + model.name + ", on the roofline of " + name;
   profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +
                                std::to_string(profile.layers.size()) + " units");
   profile.assumed.push_back("nothing of this model was measured: all times are those of the roofline");
   profile.assumed.push_back("optimizer: " + update.optimizer + " in one fused kernel");
-  for (const std::string& line : device.provenance) profile.assumed.push_back(profile.device + ": " + line);
+  for (const std::string& line : device.provenance) profile.assumed.push_back(name + ": " + line);
   return checked(std::move(profile), model.name);
 }
 

@@ -116,6 +116,7 @@ std::string json_of(const Device& d) {
   if (d.attention_backward > 0) json["attention_backward"] = d.attention_backward;
   json["kernel_floor"] = exact_text_of(d.kernel_floor);
   json["issue"] = exact_text_of(d.issue);
+  if (d.on_host) json["on_host"] = true;
   if (d.relative_error > 0) json["relative_error"] = d.relative_error;
   json["provenance"] = d.provenance.empty() ? Json::array({"not stated"}) : Json(d.provenance);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -123,9 +124,9 @@ std::string json_of(const Device& d) {
 
 Device device_of_json(std::string_view text, std::string_view source) {
   static const std::vector<std::string> known{
-      "schema",       "name",   "memory",         "memory_bandwidth", "matrix_rate",       "matrix_efficiency",
-      "half_m",       "half_n", "half_k",         "half_output",      "attention_forward", "attention_backward",
-      "kernel_floor", "issue",  "relative_error", "provenance"};
+      "schema",       "name",   "memory",  "memory_bandwidth", "matrix_rate",       "matrix_efficiency",
+      "half_m",       "half_n", "half_k",  "half_output",      "attention_forward", "attention_backward",
+      "kernel_floor", "issue",  "on_host", "relative_error",   "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -148,6 +149,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
   if (top.has("attention_backward")) d.attention_backward = top.at("attention_backward").number();
   if (top.has("kernel_floor")) d.kernel_floor = top.at("kernel_floor").seconds();
   if (top.has("issue")) d.issue = top.at("issue").seconds();
+  d.on_host = top.boolean("on_host");
   if (top.has("relative_error")) d.relative_error = top.at("relative_error").number();
   for (const JsonNode& node : top.at("provenance").elements("an array of strings")) d.provenance.push_back(node.text());
   if (d.provenance.empty()) top.at("provenance").refuse("at least one line on where the numbers come from");

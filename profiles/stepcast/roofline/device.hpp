@@ -5,9 +5,11 @@
 // never less than its operands take to cross the memory; the products inside fused attention have efficiencies of their
 // own, since softmax stands between them; every other operator takes its bytes at the memory's bandwidth; each kernel
 // takes at least `kernel_floor`, and the host needs `issue` for it, so that a step of small kernels is launch-bound.
+// A processor that trains without an accelerator is a device `on_host`: the thread that issues an operator computes it,
+// so that both times add up and all of it is host time.
 // All numbers are calibrated, from a trace or from a few measured steps (device_fit.hpp), and say so in `provenance`.
 // Invariants (checked): rates > 0, 0 < efficiency <= 1, times >= 0. Not modelled: clocks that fall with temperature,
-// kernels that run beside one another, caches.
+// kernels that run beside one another, caches (also those of a processor).
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/profile/profile.hpp>
@@ -40,6 +42,7 @@ struct Device {
   double attention_forward = 0, attention_backward = 0;
   Seconds kernel_floor;       ///< the time of the shortest kernel, with the gap to the next one
   Seconds issue;              ///< host time per kernel
+  bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
   double relative_error = 0;  ///< rms residual of the calibration; widens intervals
   std::vector<std::string> provenance;
 };

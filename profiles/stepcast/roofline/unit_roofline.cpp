@@ -10,15 +10,6 @@ namespace {
 MatrixProduct left_gradient(const MatrixProduct& p) { return {p.batch, p.m, p.k, p.n, p.repeated}; }
 MatrixProduct right_gradient(const MatrixProduct& p) { return {p.batch, p.k, p.n, p.m, p.repeated}; }
 
-/// The gradient of a convolution's weight sums over samples. Its results are few and the sums long, so that its kernels
-/// give parts of each sum to different tiles of the device, as many as are fastest (split-k).
-Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixProduct& p, double samples) {
-  Seconds best = matrix_time(device, dtype, p);
-  for (double parts = 2; parts <= samples; parts *= 2)
-    best = std::min(best, matrix_time(device, dtype, {p.batch * parts, p.m, p.n, p.k / parts, p.repeated / parts}));
-  return best;
-}
-
 void add_products(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
                   const LocalWork& local) {
   const double kernels = o.kernels * local.steps;
@@ -64,6 +55,13 @@ void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o,
 }
 
 }  // namespace
+
+Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixProduct& p, double samples) {
+  Seconds best = matrix_time(device, dtype, p);
+  for (double parts = 2; parts <= samples; parts *= 2)
+    best = std::min(best, matrix_time(device, dtype, {p.batch * parts, p.m, p.n, p.k / parts, p.repeated / parts}));
+  return best;
+}
 
 void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o, const LocalWork& local) {
   if (local.product.m > 0) add_products(*this, device, dtype, o, local);

@@ -17,9 +17,23 @@ struct PassTime {
   double kernels = 0;
 
   [[nodiscard]] Seconds device() const { return matrix + memory; }
-  [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels; }
+  [[nodiscard]] Seconds host(const Device& d) const { return d.issue * kernels + (d.on_host ? device() : Seconds()); }
   [[nodiscard]] Seconds elapsed(const Device& d) const { return std::max(device(), host(d)); }
 };
+
+/// As a profile has it: on the device's stream, or all of it on the thread that computes.
+[[nodiscard]] inline PassCost cost_of(const PassTime& time, const Device& device) {
+  PassCost cost{time.host(device), {}};
+  if (device.on_host) return cost;
+  cost.device = time.device();
+  cost.part[KernelClass::gemm] = time.matrix;
+  cost.part[KernelClass::memory] = time.memory;
+  return cost;
+}
+
+/// The gradient of a convolution's weight sums over so many samples. Its results are few and the sums long, so that its
+/// kernels give parts of each sum to different tiles of the device, as many as are fastest (split-k).
+[[nodiscard]] Seconds weight_gradient_time(const Device&, DataType, const MatrixProduct&, double samples);
 
 /// The part of an operator that one device works on.
 struct LocalWork {

@@ -59,6 +59,8 @@ class KernelTrace {
   }
   void shortest() { add("aten::fill_", elementwise, "", device_.kernel_floor); }
 
+  /// The same computed by the host itself.
+  void on_host() { on_host_ = true; }
   [[nodiscard]] Trace trace() const {
     Trace t = hand_.trace();
     const auto string = [&](const std::string& text) {
@@ -89,8 +91,8 @@ class KernelTrace {
   }
   void add(std::string_view op, std::string_view kernel, std::string shapes, Seconds time) {
     const double duration = time.value() * 1e6;
-    hand_.op(0, op, at_, at_ + host_us);
-    hand_.kernel(0, at_ + 2, at_ + 6, 7, kernel, at_ + 7, at_ + 7 + duration);
+    hand_.op(0, op, at_, at_ + (on_host_ ? duration : host_us));
+    if (!on_host_) hand_.kernel(0, at_ + 2, at_ + 6, 7, kernel, at_ + 7, at_ + 7 + duration);
     shapes_.push_back(std::move(shapes));
     at_ += host_us + 10 + duration;
   }
@@ -99,10 +101,12 @@ class KernelTrace {
   test::HandTrace hand_;
   std::vector<std::string> shapes_;
   double at_ = 0;
+  bool on_host_ = false;
 };
 
-KernelTrace products_and_sums() {
+KernelTrace products_and_sums(bool on_host = false) {
   KernelTrace t(real_device());
+  if (on_host) t.on_host();
   for (const std::int64_t m : {512, 1024, 4096})
     for (const std::int64_t n : {256, 1024, 3072})
       for (const std::int64_t k : {128, 1024, 4096}) t.product(m, n, k);
@@ -158,4 +162,22 @@ TEST_CASE("a trace that shows too little of a device says what it lacks") {
   REQUIRE(thin->notes.size() == 2);
   CHECK(thin->notes[0].find("memory bandwidth: no large element-wise kernels") == 0);
   CHECK(thin->notes[1].find("efficiency: 1 shape of products cannot tell") == 0);
+}
+
+TEST_CASE("of a host that computes the operators are the kernels") {
+  Device start = data_sheet();
+  start.on_host = true;
+  const Answer<DeviceFit> fit = device_of_trace(start, products_and_sums(true).trace());
+  REQUIRE_MESSAGE(fit, (fit ? "" : fit.reason()));
+  CHECK(fit->device.on_host);
+  CHECK(fit->device.matrix_efficiency == doctest::Approx(0.75).epsilon(0.01));
+  CHECK(fit->device.memory_bandwidth.value() == doctest::Approx(1.5e12).epsilon(0.01));
+  CHECK(fit->device.issue == start.issue);
+  CHECK(fit->device.kernel_floor == start.kernel_floor);
+  // Its trace says nothing of a device, and says so.
+  CHECK_FALSE(device_of_trace(data_sheet(), products_and_sums(true).trace()));
+  const Answer<DeviceFit> without = device_of_trace(start, KernelTrace(real_device()).trace());
+  REQUIRE_FALSE(without);
+  CHECK(without.reason() ==
+        "none of the trace's operators is a matrix product that names its shapes (record_shapes=True)");
 }

@@ -83,6 +83,7 @@ TEST_CASE("a device reads back from its JSON") {
   d.memory = Bytes(80e9);
   d.half_output = 12.5;
   d.attention_forward = 0.5, d.attention_backward = 0.25;
+  d.on_host = true;
   d.relative_error = 0.08;
   const std::string json = json_of(d);
   const Device again = device_of_json(json, "device.json");
@@ -95,6 +96,7 @@ TEST_CASE("a device reads back from its JSON") {
   CHECK(again.attention_forward == d.attention_forward);
   CHECK(again.attention_backward == d.attention_backward);
   CHECK(again.issue == d.issue);
+  CHECK(again.on_host);
   CHECK(again.relative_error == d.relative_error);
   CHECK(again.provenance == d.provenance);
 }
