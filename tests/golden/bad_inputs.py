@@ -182,7 +182,7 @@ def bad_layouts() -> list[list[str]]:
         *(["recommend", *model, *CLUSTER, "--global-batch", "64", "--device", value] for value in values["--device"]),
         *([*predict, plan] for plan in plans),
         *(["profile", "--model", text, *device] for text in descriptions),
-        ["recommend", *model, *CLUSTER, "--global-batch", "64"], ["recommend", *GPT, *CLUSTER],
+        ["recommend", *model, *CLUSTER, "--global-batch", "64"],
         ["recommend", *GPT, "--global-batch", "64"], ["recommend", str(EXAMPLE), *GPT, *CLUSTER, "--global-batch", "64"],
         ["profile", str(EXAMPLE), *device], [*search, "--objective", "cost"], [*search, "--objective", "devices"],
         ["recommend", *GPT, *CLUSTER, "--global-batch", "64", "-o", str(DEVICE)],

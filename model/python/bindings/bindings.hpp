@@ -45,6 +45,7 @@ struct TracedProfile {
   std::vector<std::string> notes{};
   std::string assumed_device{};  ///< the caller said what to assume on a cluster with this device
   std::string described{};       ///< the description of the model, which layouts divide; empty: a trace
+  bool usual_batch = false;      ///< nobody said a described model's batch: layouts share out what is usual
 };
 using ProfilePtr = std::shared_ptr<TracedProfile>;
 using ClusterPtr = std::shared_ptr<Cluster>;

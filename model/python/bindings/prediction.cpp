@@ -8,6 +8,7 @@
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/usual_batch.hpp>
 
 #include <cmath>
 
@@ -19,6 +20,7 @@ Question question_of(const TracedProfile& traced, const Cluster& cluster, double
   if (!traced.described.empty()) {
     question.shape = model_shape_of(traced.described);
     question.device = device_named(traced.profile.device);
+    if (traced.usual_batch) question.usual_batch = usual_global_batch(*question.shape, cluster.workers());
   }
   question.global_batch = global_batch;
   return question;

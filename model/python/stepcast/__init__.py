@@ -45,10 +45,13 @@ def read(*files, model="", batch=0, parameters=0, step="", kernels=None, strict=
     return _files.read(files, model, batch, parameters, step, kernels, strict, check, recorded)
 
 
-def describe(model, device, *, batch=1):
-    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device."""
+def describe(model, device, *, batch=None):
+    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device.
+
+    Without `batch` it is of one sample, and layouts share out the batch that is usual for a model of its size.
+    """
     return _stepcast.describe(_files.text_of(model, "model"), _files.text_of(device, "device"),
-                              _files.number_of(batch, "batch", "a number of samples"))
+                              None if batch is None else _files.number_of(batch, "batch", "a number of samples"))
 
 
 def predict(profile, cluster, plan, *, whatif="", global_batch=0, iterations=0):

@@ -174,8 +174,9 @@ def read(*files: File, model: str = "", batch: float = 0, parameters: float = 0,
     `compare(read("rank0.json.gz", "rank1.json.gz", recorded=True), cluster, ["ddp(bucket=1 MiB)", "wfbp"])`.
     """
 
-def describe(model: str, device: str, *, batch: float = 1) -> Profile:
-    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device."""
+def describe(model: str, device: str, *, batch: float | None = None) -> Profile:
+    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device.
+    `batch`: samples of a worker; None: one, and layouts share out the batch that is usual for a model of its size."""
 
 class Cluster:
     """Machines, their links, and what is known of the collectives on them."""
@@ -418,7 +419,8 @@ def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: 
             iterations: float = 0) -> Prediction:
     """The step under a plan, which may have a layout in front ("layout(tp=2)/ddp"), after what-ifs ("amp+batch(to=64)",
     "input(dataset=146GB, samples=1281167, storage=530MB/s, prep=199, workers=24)").
-    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers.
+    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers, of
+    a described model without one what is usual for its size (512 samples of 8,192 tokens for 8 billion parameters).
     `iterations`: of a run whose duration is told, too (`run`), the plan's warm-up among them."""
 def compare(profile: Traced, cluster: Cluster, plans: str | CommPlan | Iterable[str | CommPlan] | None = None, *,
             all: bool = False, whatif: str = "", iterations: float = 0) -> Ranking:

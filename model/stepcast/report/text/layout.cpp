@@ -1,6 +1,7 @@
 // The text reports of one layout and of several side by side.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/report/text/layout.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -168,6 +169,8 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
   write_labelled(out, "cluster", cluster_text(subject.cluster));
   if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
   write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
+  if (subject.correction != nullptr)
+    for (const std::string& line : words_of(*subject.correction)) write_labelled(out, "measured", line);
   std::vector<std::string> assumed = workload.assumed;
   for (const std::string& text : also)
     if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
