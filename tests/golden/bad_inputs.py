@@ -181,6 +181,11 @@ def bad_layouts() -> list[list[str]]:
         *([*search, flag, value] for flag, texts in values.items() for value in texts if flag != "--device"),
         *(["recommend", *model, *CLUSTER, "--global-batch", "64", "--device", value] for value in values["--device"]),
         *([*predict, plan] for plan in plans),
+        *([*predict, "ddp", "--measured", text] for text in (
+            "layout(tp=2)/ddp", "layout(tpp=2)/ddp=1 s", "ddp=0 s", "ddp=1 ns", "ddp=fast", "ddp=", "=1 s", "layout(tp=3)/ddp=1 s",
+            "/nonexistent.csv", str(DEVICE))),
+        ["predict", str(EXAMPLE), *CLUSTER, "--plan", "ddp", "--measured", "ddp=1 s"],
+        ["predict", *GPT, *CLUSTER, "--plan", "fsdp", "--measured", "fsdp=1 s"], [*devices, "--measured", "ddp=1 s"],
         *(["profile", "--model", text, *device] for text in descriptions),
         ["recommend", *model, *CLUSTER, "--global-batch", "64"],
         ["recommend", *GPT, "--global-batch", "64"], ["recommend", str(EXAMPLE), *GPT, *CLUSTER, "--global-batch", "64"],
