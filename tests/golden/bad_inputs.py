@@ -171,7 +171,7 @@ def bad_layouts() -> list[list[str]]:
         "--faster-compute": ["2"], "--input": [str(DEVICE)], "--device": ["no-such-device", "/nonexistent.json"],
     }
     plans = ["layout", "layout()", "layout(tp=2)", "layout(tp=2/ddp", "layout(tp=0)/ddp", "layout(tp=two)/ddp",
-             "layout(tpp=2)/ddp", "layout(tp=2, tp=2)/ddp", "layout(order=tp-tp)/ddp", "layout(zero=4)/ddp",
+             "layout(tpp=2)/ddp", "layout(tp=2, tp=2)/ddp", "layout(order=tp-tp)/ddp", "layout(zero=4)/ddp", "layout(zero=3, shard=0)/ddp", "layout(zero=3, shard=node)/ddp",
              "layout(schedule=gpip)/ddp", "layout(scheme=4d)/ddp", "layout(recompute=some)/ddp", "layout(tp=2)/",
              "layout(tp=2)/daer", "layout(stages=0+4)/ddp", "layout(tp=99999999999999999999)/ddp", "layout(" * 10_000]
     descriptions = ["gpt:", "gpt:hidden=1024", "gpt:hidden=0,layers=8,heads=16,seq=512",

@@ -34,6 +34,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"chunks", l.chunks},
           {"micro_batch", l.micro_batch},
           {"zero", l.zero},
+          {"shard", l.shard},
           {"units_in_flight", l.units_in_flight},
           {"recomputation", name_of(l.recomputation)},
           {"sequence_parallel", l.sequence_parallel},

@@ -147,7 +147,8 @@ std::string words_of(const LayoutPrediction& p) {
       counted(l.pipeline, "pipeline stage") + " (" + schedule +
           (l.chunks > 1 ? ", " + std::to_string(l.chunks) + " chunks each" : "") + ")");
   add(parts, !chosen && l.data > 1,
-      counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : ""));
+      counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : "") +
+          (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : ""));
   add(parts, l.expert > 1, "experts spread" + over(l.expert));
   add(parts, parts.empty(), "one device");
   const std::string samples =
