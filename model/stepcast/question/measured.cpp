@@ -3,6 +3,7 @@
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -25,12 +26,14 @@ Question with_measured_steps(Question question, std::vector<MeasuredStep> steps)
   DeviceCorrection correction = corrected_device(*question.device, cluster, std::move(steps));
   question.device = correction.device;
   const double samples = question.profile.batch_samples;
-  std::vector<std::string> assumed = std::move(question.profile.assumed);
+  std::vector<std::string> before = std::move(question.profile.assumed);
   question.profile = described_profile(*question.shape, correction.device, samples);
-  for (std::string& line : assumed)
-    if (std::ranges::find(question.profile.assumed, line) == question.profile.assumed.end())
-      question.profile.assumed.push_back(std::move(line));
-  for (std::string& line : words_of(correction)) question.profile.assumed.push_back("measured: " + std::move(line));
+  std::vector<std::string>& assumed = question.profile.assumed;
+  for (std::string& line : before)
+    if (std::ranges::find(assumed, line) == assumed.end()) assumed.push_back(std::move(line));
+  std::vector<std::string> told = words_of(correction);
+  for (std::string& line : told) line = "measured: " + line;
+  assumed.insert(assumed.begin(), told.begin(), told.end());
   question.correction = std::make_shared<const DeviceCorrection>(std::move(correction));
   return question;
 }

@@ -11,7 +11,7 @@ TEST_CASE("the usual batch has the tokens that were published for models of the 
   CHECK(usual_global_batch(model_shape_of("llama2-70b"), 64) == 1024);  // 4 M tokens of 4,096
   CHECK(usual_global_batch(model_shape_of("llama3-8b"), 64) == 512);
   CHECK(usual_global_batch(model_shape_of("llama3-405b"), 16384) == 2048);  // 16 M tokens
-  CHECK(usual_global_batch(model_shape_of("resnet50"), 16) == 512);         // 32 images a device
+  CHECK(usual_global_batch(model_shape_of("resnet50:"), 16) == 512);        // 32 images a device
 }
 
 TEST_CASE("the devices, or their largest part that has samples enough, divide the usual batch") {
@@ -28,6 +28,6 @@ TEST_CASE("the devices, or their largest part that has samples enough, divide th
 TEST_CASE("the usual batch is said with its tokens") {
   CHECK(usual_batch_text(model_shape_of("llama3-8b"), 512) ==
         "global batch 512 (4.2 M tokens a step): usual for models of this size");
-  CHECK(usual_batch_text(model_shape_of("resnet50"), 512) ==
+  CHECK(usual_batch_text(model_shape_of("resnet50:"), 512) ==
         "global batch 512: usual for models of images, 32 a device");
 }
