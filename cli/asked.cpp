@@ -1,13 +1,17 @@
 #include "asked.hpp"
 
 #include "described.hpp"
+#include "files.hpp"
 
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
+#include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/question/measured.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/usual_batch.hpp>
 
 #include <algorithm>
 #include <string>
@@ -42,6 +46,20 @@ std::string names_of(std::span<const Plan> plans) {
   return names;
 }
 
+/// The steps of --measured, of a question that knows its model, devices and batch.
+std::vector<MeasuredStep> measured_steps_of(const std::vector<std::string>& said, const StepDefaults& defaults) {
+  std::vector<MeasuredStep> steps;
+  for (const std::string& text : said) {
+    if (is_measured_step(text)) {
+      steps.push_back(measured_step_of(text, "--measured", defaults));
+      continue;
+    }
+    const std::vector<MeasuredStep> table = measured_steps_of_csv(FileBytes(text).text(), shown_name(text), defaults);
+    steps.insert(steps.end(), table.begin(), table.end());
+  }
+  return steps;
+}
+
 [[noreturn]] void refuse_unknown_batch() {
   throw InputError("--global-batch", "samples a step on all devices", "nothing", "or give --batch on each worker");
 }
@@ -71,15 +89,24 @@ void refuse_unused_flags(const ClusterFlags& flags, std::span<const Plan> plans)
     throw InputError("--collective", "a plan that all-reduces and names no algorithm itself", names_of(plans));
 }
 
+std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& cluster, const LayoutFlags& layout) {
+  std::vector<std::string> files = files_of(input, cluster);
+  for (const std::string& text : layout.measured)
+    if (!is_measured_step(text)) files.push_back(text);
+  return files;
+}
+
 Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout,
                const AskedOptions& options) {
   const bool described = is_described(input);
+  if (!described && !layout.measured.empty())
+    throw InputError("--measured", "a described model, whose device it corrects", "a trace",
+                     "its own step is measured; --step says how long one takes without the profiler");
   if (input.recorded && options.layouts) throw recorded_refusal::of_layouts("--recorded");
   if (described && options.layouts) {
     refuse_flags_of_traces(flags);
     if (!layout.global_batch.empty() && !input.batch.empty())
       throw InputError("--batch", "either the samples of a worker, or --global-batch", "both");
-    if (layout.global_batch.empty() && input.batch.empty()) refuse_unknown_batch();
   }
   const Cluster cluster = options.cluster ? *options.cluster : cluster_for(input, flags);
   Input read = input_of(input, cluster, options.input);
@@ -105,9 +132,17 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   question.changes = changes_of(flags);
   question.iterations = iterations_of(flags);
   if (!layout.global_batch.empty()) question.global_batch = global_batch_of(layout);
+  else if (described && input.batch.empty())
+    question.usual_batch = usual_global_batch(*question.shape, question.cluster.workers());
   if (!layout.memory.empty()) question.memory_cap = memory_cap_of(layout, question.cluster.device_memory);
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
   if (options.layouts && !batch_known) refuse_unknown_batch();
+  if (!layout.measured.empty()) {
+    StepDefaults defaults = step_defaults_of(question, input.model, !input.batch.empty());
+    if (options.batch_is_searched) defaults.global_batch = 0;
+    std::vector<MeasuredStep> steps = measured_steps_of(layout.measured, defaults);
+    question = with_measured_steps(std::move(question), std::move(steps));
+  }
   return {std::move(question), std::move(read.check), std::move(read.recorded)};
 }
 

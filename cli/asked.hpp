@@ -11,6 +11,8 @@
 #include <stepcast/question/question.hpp>
 
 #include <span>
+#include <string>
+#include <vector>
 
 namespace stepcast::cli {
 
@@ -25,10 +27,14 @@ struct AskedOptions {
   InputOptions input{};              ///< what of a trace is needed
   bool across_devices = false;       ///< the compute times are varied anyway, whatever device they are of
   std::optional<Cluster> cluster{};  ///< in place of that of the flags
+  bool batch_is_searched = false;    ///< --global-batch stands for one of a range: no step was measured with it
 };
 /// Reads trace or description, cluster and pipeline. Throws InputError: also for flags that change a trace where a
 /// description is asked for layouts, and for layouts of a batch that nothing tells.
 [[nodiscard]] Asked asked_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&, const AskedOptions& = {});
+
+/// All files that a command with these flags reads.
+[[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&);
 
 /// Throws InputError for flags of the cluster that none of the named plans would notice: servers, a switch, or an
 /// all-reduce that no plan uses. Where no plan is named all are asked, and some notice.

@@ -51,6 +51,8 @@ void write_recorded_timeline(const PredictFlags& flags, const Asked& asked, cons
 }
 
 ExitCode predict(const PredictFlags& flags) {
+  if (has_placement(flags.plan) && !flags.layout.measured.empty())
+    throw InputError("--measured", "equal devices, whose description it corrects", in_quotes(flags.plan));
   if (has_placement(flags.plan))
     return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
   if (!flags.layout.devices.empty())
@@ -63,7 +65,7 @@ ExitCode predict(const PredictFlags& flags) {
   (void)iterations_of(flags.cluster);
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   refuse_unused_flags(flags.cluster, std::span(&plan, 1));
-  check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster));
+  check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster, flags.layout));
   const Asked asked = asked_of(
       flags.input, flags.cluster, flags.layout,
       {.layouts = divided && !flags.input.recorded, .input = {.draws_step = !flags.timeline.empty() && !divided}});
@@ -99,6 +101,7 @@ Action add_predict_flags(CLI::App& app) {
   add_change_flag(app, flags->cluster);
   add_iterations_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
+  add_measured_flag(app, flags->layout);
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline,

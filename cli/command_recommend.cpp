@@ -12,6 +12,7 @@ Action add_recommend_flags(CLI::App& app) {
   add_rank_flags(app, *flags);
   app.add_flag("--all", *all, "One list by step time, with plans that need other software than PyTorch, or servers");
   add_global_batch_flag(app, flags->layout);
+  add_measured_flag(app, flags->layout);
   add_layout_search_flags(app, flags->layout);
   add_placement_flags(app, flags->layout);
   return [flags, all] { return rank(*flags, {.advice = true, .tune = true, .by_step = *all}); };

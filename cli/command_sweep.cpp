@@ -13,6 +13,7 @@
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/report/sweep_report.hpp>
+#include <stepcast/roofline/usual_batch.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
@@ -148,6 +149,8 @@ ExitCode sweep(const SweepFlags& flags) {
                                 .across_devices = axis_of(question, SweepQuantity::compute) != nullptr,
                                 .cluster = question.cluster});
   static_cast<Question&>(question) = asked.question;
+  if (question.usual_batch > 0 && asks_for_layouts(question))
+    note(usual_batch_text(*question.shape, question.usual_batch) + "; --global-batch sets it");
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
   if (flags.input.recorded && !question.model) throw recorded_refusal::of_changed_job("--recorded");

@@ -143,8 +143,11 @@ namespace {
 /// One device's share of the described model, by its roofline.
 Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
   const double samples = profile_options_of(flags).batch_samples;
-  return described_profile(model_shape_of(flags.model), device_of_description(flags, cluster),
-                           samples > 0 ? samples : 1);
+  Profile profile =
+      described_profile(model_shape_of(flags.model), device_of_description(flags, cluster), samples > 0 ? samples : 1);
+  if (samples == 0)
+    profile.assumed.push_back("one sample a worker, where no layout shares out a batch; --batch says otherwise");
+  return profile;
 }
 
 /// Flags that say how a trace is read are refused where there is none, not ignored.

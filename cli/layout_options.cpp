@@ -99,7 +99,15 @@ std::optional<BatchRange> batch_range_of(const LayoutFlags& flags) {
 void add_global_batch_flag(CLI::App& app, LayoutFlags& flags) {
   app.add_option(
       "--global-batch", flags.global_batch,
-      "Samples a step on all devices, of layouts (default: --batch on each worker); recommend takes 1800..2300");
+      "Samples a step on all devices, of layouts (default: --batch on each worker, else what is usual for a described "
+      "model of its size); recommend takes 1800..2300");
+}
+
+void add_measured_flag(CLI::App& app, LayoutFlags& flags) {
+  app.add_option("--measured", flags.measured,
+                 "A step of the described model that was measured on these devices, which corrects the prediction: "
+                 "'layout(tp=8)/ddp=12.3 s', or a CSV file with columns layout and step; again: one more")
+      ->take_all();
 }
 
 void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {

@@ -20,11 +20,14 @@ struct LayoutFlags {
   std::string objective, target_step, price, memory, time_budget, framework;
   std::string tensor, pipeline, context, expert, micro_batch, chunks, schedule, scheme, recompute, zero,
       sequence_parallel;
-  std::string over;              ///< --unit-frontier: numbers of devices, "workers=4,8,16"
-  std::string devices, adatopk;  ///< a pipeline over unequal devices instead
+  std::vector<std::string> measured;  ///< steps of a described model: "layout(tp=8)/ddp=12.3 s", or a table's file
+  std::string over;                   ///< --unit-frontier: numbers of devices, "workers=4,8,16"
+  std::string devices, adatopk;       ///< a pipeline over unequal devices instead
 };
 /// --global-batch, for every verb that predicts layouts.
 void add_global_batch_flag(CLI::App&, LayoutFlags&);
+/// --measured, for verbs that predict described models one by one or rank them.
+void add_measured_flag(CLI::App&, LayoutFlags&);
 /// What --global-batch says, which must have been given. Throws InputError.
 [[nodiscard]] double global_batch_of(const LayoutFlags&);
 /// Two batches with ".." between them, of which a search takes the best; nothing for one batch. Throws InputError.

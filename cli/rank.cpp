@@ -43,7 +43,7 @@ void refuse_flags_of_comparison(const RankFlags& flags, const RankOptions& optio
 
 ExitCode compare_divided(const RankFlags& flags) {
   for (const std::string& plan : flags.plans) (void)layout_plan_of(plan);  // wrong plans are told first
-  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster, flags.layout));
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout, {.layouts = true});
   const PreparedQuestion question = with_recorded_rest(asked.check, PreparedQuestion(asked.question));
   return compare_layouts(question, asked.check, flags.plans, flags.output);
@@ -70,7 +70,7 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   } else {
     (void)space_of(flags.layout), (void)search_options_of(flags.layout);
   }
-  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster, flags.layout));
   ClusterFlags cluster = flags.cluster;
   if (!counts.empty()) cluster = flags_over_workers(cluster, counts.back());
   if (const std::optional<BatchRange> range = batch_range_of(flags.layout)) {
@@ -79,7 +79,7 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
                        "--unit-frontier takes one");
     LayoutFlags first = flags.layout;
     first.global_batch = std::to_string(range->least);
-    Asked asked = asked_of(flags.input, cluster, first, {.layouts = true});
+    Asked asked = asked_of(flags.input, cluster, first, {.layouts = true, .batch_is_searched = true});
     return recommend_batch(asked, flags.layout, *range, search_of(flags.search), flags.output);
   }
   const Asked asked = asked_of(flags.input, cluster, flags.layout, {.layouts = true});
@@ -164,7 +164,8 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     throw InputError("--all", "equal devices", "--devices");
   for (const auto& [flag, given] :
        {std::pair{"--allow", !flags.allow.empty()}, std::pair{"--search", !flags.search.empty()},
-        std::pair{"--layouts", flags.layout.layouts}, std::pair{"--memory", !flags.layout.memory.empty()}})
+        std::pair{"--layouts", flags.layout.layouts}, std::pair{"--memory", !flags.layout.memory.empty()},
+        std::pair{"--measured", !flags.layout.measured.empty()}})
     if (given && !flags.layout.devices.empty()) throw InputError(flag, "equal devices", "--devices");
   if (!flags.layout.devices.empty() && iterations_of(flags.cluster) > 0)
     throw InputError("--iterations", "equal devices", "--devices");
@@ -186,7 +187,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
   if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
   RecommendOptions how = recommend_options_of(flags, options);
-  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster));
+  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster, flags.layout));
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);

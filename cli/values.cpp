@@ -171,6 +171,7 @@ std::span<const Named> table() {
       {"points", range},
       // layouts
       {"global-batch", number},
+      {"measured", {.name = "PLAN=STEP", .words = plans, .files = true}},
       {"objective", one_of(+[] {
          return Words{"step", "memory", "devices", "cost"};
        })},

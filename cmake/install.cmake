@@ -33,6 +33,7 @@ set(stepcast_public_headers
   profiles/stepcast/roofline/named_models.hpp
   profiles/stepcast/roofline/operator_list.hpp
   profiles/stepcast/roofline/shipped_models.hpp
+  profiles/stepcast/roofline/usual_batch.hpp
   profiles/stepcast/trace/execution_trace.hpp
   profiles/stepcast/trace/steps.hpp
   profiles/stepcast/trace/trace.hpp
@@ -72,6 +73,7 @@ set(stepcast_public_headers
   model/stepcast/prediction/prediction.hpp
   model/stepcast/prediction/recommend.hpp
   model/stepcast/prediction/tuning.hpp
+  model/stepcast/question/measured.hpp
   model/stepcast/question/question.hpp
   model/stepcast/question/whatif_rows.hpp
   model/stepcast/baseline/as_traced.hpp

@@ -171,7 +171,7 @@ def bad_layouts() -> list[list[str]]:
         "--faster-compute": ["2"], "--input": [str(DEVICE)], "--device": ["no-such-device", "/nonexistent.json"],
     }
     plans = ["layout", "layout()", "layout(tp=2)", "layout(tp=2/ddp", "layout(tp=0)/ddp", "layout(tp=two)/ddp",
-             "layout(tpp=2)/ddp", "layout(tp=2, tp=2)/ddp", "layout(order=tp-tp)/ddp", "layout(zero=4)/ddp",
+             "layout(tpp=2)/ddp", "layout(tp=2, tp=2)/ddp", "layout(order=tp-tp)/ddp", "layout(zero=4)/ddp", "layout(zero=3, shard=0)/ddp", "layout(zero=3, shard=node)/ddp",
              "layout(schedule=gpip)/ddp", "layout(scheme=4d)/ddp", "layout(recompute=some)/ddp", "layout(tp=2)/",
              "layout(tp=2)/daer", "layout(stages=0+4)/ddp", "layout(tp=99999999999999999999)/ddp", "layout(" * 10_000]
     descriptions = ["gpt:", "gpt:hidden=1024", "gpt:hidden=0,layers=8,heads=16,seq=512",
@@ -181,8 +181,13 @@ def bad_layouts() -> list[list[str]]:
         *([*search, flag, value] for flag, texts in values.items() for value in texts if flag != "--device"),
         *(["recommend", *model, *CLUSTER, "--global-batch", "64", "--device", value] for value in values["--device"]),
         *([*predict, plan] for plan in plans),
+        *([*predict, "ddp", "--measured", text] for text in (
+            "layout(tp=2)/ddp", "layout(tpp=2)/ddp=1 s", "ddp=0 s", "ddp=1 ns", "ddp=fast", "ddp=", "=1 s", "layout(tp=3)/ddp=1 s",
+            "/nonexistent.csv", str(DEVICE))),
+        ["predict", str(EXAMPLE), *CLUSTER, "--plan", "ddp", "--measured", "ddp=1 s"],
+        ["predict", *GPT, *CLUSTER, "--plan", "fsdp", "--measured", "fsdp=1 s"], [*devices, "--measured", "ddp=1 s"],
         *(["profile", "--model", text, *device] for text in descriptions),
-        ["recommend", *model, *CLUSTER, "--global-batch", "64"], ["recommend", *GPT, *CLUSTER],
+        ["recommend", *model, *CLUSTER, "--global-batch", "64"],
         ["recommend", *GPT, "--global-batch", "64"], ["recommend", str(EXAMPLE), *GPT, *CLUSTER, "--global-batch", "64"],
         ["profile", str(EXAMPLE), *device], [*search, "--objective", "cost"], [*search, "--objective", "devices"],
         ["recommend", *GPT, *CLUSTER, "--global-batch", "64", "-o", str(DEVICE)],

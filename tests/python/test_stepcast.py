@@ -504,6 +504,33 @@ def test_searches_say_what_the_command_line_says():
     with pytest.raises(stepcast.InputError): stepcast.unit_frontier(profile, cluster, objective="cost", global_batch=8)
 
 
+def test_a_described_model_has_a_usual_batch_and_measured_steps_correct_it():
+    """As the command line says it, where neither global_batch nor a batch of the description is given."""
+    cluster, plan = stepcast.Cluster("1xdgx-h100"), "layout(zero=3, mb=1)/ddp"
+    flags = ["--model", "llama3-8b", "--device", "h100", "--cluster", "1xdgx-h100", "--plan", plan, "--json"]
+    unsaid, said_one = stepcast.describe("llama3-8b", "h100"), stepcast.describe("llama3-8b", "h100", batch=1)
+    usual = stepcast.predict(unsaid, cluster, plan)
+    assert usual.to_dict() == json.loads(said("predict", *flags))
+    assert usual.to_dict()["global_batch_samples"] == 512
+    assert any("usual" in line for line in usual.to_dict()["workload_assumed"])
+    assert stepcast.predict(said_one, cluster, plan).to_dict()["global_batch_samples"] == 8
+    assert stepcast.predict(unsaid.replace(batch_samples=1), cluster, plan).to_dict()["global_batch_samples"] == 8
+    assert pickle.loads(pickle.dumps(unsaid)) == unsaid != said_one
+    measured = stepcast.predict(unsaid, cluster, plan, global_batch=64, measured={"fsdp": 11})
+    told = json.loads(said("predict", *flags, "--global-batch", "64", "--measured", "fsdp=11 s"))["measured"]
+    ours = measured.to_dict()["measured"]
+    assert ours["changed"] == told["changed"] and ours["relative_error"] == told["relative_error"] < 0.13
+    assert measured.iteration_s > 1.3 * stepcast.predict(unsaid, cluster, plan, global_batch=64).iteration_s
+    assert pickle.loads(pickle.dumps(measured)).iteration_s == measured.iteration_s
+    layouts = stepcast.layouts(unsaid, cluster, global_batch=64, measured="fsdp=11 s")
+    assert layouts["measured"]["steps"][0]["plan"] == "layout(zero=3)/ddp"
+    alone = stepcast.predict(said_one, cluster, plan, measured=["fsdp(dp=4, mb=1) = 800 ms"])
+    assert alone.to_dict()["measured"]["steps"][0]["devices"] == 4
+    for odd in ("fsdp", "fsdp=1 us", "fspd=1 s", 7, {"fsdp": "soon"}):
+        with pytest.raises(stepcast.InputError): stepcast.predict(unsaid, cluster, plan, global_batch=64, measured=odd)
+    with pytest.raises(stepcast.InputError): stepcast.predict(unsaid, cluster, plan, measured="fsdp=11 s")
+
+
 def test_one_question_with_a_layout_a_whatif_and_a_strategy():
     """The command line and Python answer the same question to the last digit."""
     trace = str(ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz")

@@ -45,6 +45,7 @@ struct TracedProfile {
   std::vector<std::string> notes{};
   std::string assumed_device{};  ///< the caller said what to assume on a cluster with this device
   std::string described{};       ///< the description of the model, which layouts divide; empty: a trace
+  bool usual_batch = false;      ///< nobody said a described model's batch: layouts share out what is usual
 };
 using ProfilePtr = std::shared_ptr<TracedProfile>;
 using ClusterPtr = std::shared_ptr<Cluster>;
@@ -55,7 +56,8 @@ void refuse_other_device(const TracedProfile&, const Cluster&);
 /// Throws InputError where the profile's recorded step was asked for, which plans of one's own are not of.
 void refuse_own_plan(const TracedProfile&);
 /// The question that all functions ask. Throws InputError as above.
-[[nodiscard]] Question question_of(const TracedProfile&, const Cluster&, double global_batch);
+[[nodiscard]] Question question_of(const TracedProfile&, const Cluster&, double global_batch,
+                                   const std::vector<std::string>& measured = {});
 /// The profile after what-ifs of the step ("": none). Throws InputError where they cannot be made, or change the plan.
 [[nodiscard]] ProfilePtr changed_profile(const ProfilePtr&, const Cluster&, const std::string& whatif);
 /// A ranking over what runs today (self_check.hpp).
@@ -67,6 +69,7 @@ void rank_over_what_runs(RecommendOptions&, const TracedProfile&, const Cluster&
 struct AskedPlan {
   std::string plan, whatif;
   double global_batch = 0, iterations = 0;
+  std::vector<std::string> measured{};  ///< "plan=12.3 s" each
 };
 struct PredictionResult {
   Prediction prediction;

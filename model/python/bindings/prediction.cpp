@@ -6,22 +6,29 @@
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/question/measured.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
+#include <stepcast/roofline/usual_batch.hpp>
 
 #include <cmath>
 
 namespace stepcast::python {
 
-Question question_of(const TracedProfile& traced, const Cluster& cluster, double global_batch) {
+Question question_of(const TracedProfile& traced, const Cluster& cluster, double global_batch,
+                     const std::vector<std::string>& measured) {
   refuse_other_device(traced, cluster);
   Question question{.profile = traced.profile, .cluster = cluster};
   if (!traced.described.empty()) {
     question.shape = model_shape_of(traced.described);
     question.device = device_named(traced.profile.device);
+    if (traced.usual_batch) question.usual_batch = usual_global_batch(*question.shape, cluster.workers());
   }
   question.global_batch = global_batch;
-  return question;
+  std::vector<MeasuredStep> steps;
+  const StepDefaults defaults = step_defaults_of(question, traced.described, !traced.usual_batch);
+  for (const std::string& text : measured) steps.push_back(measured_step_of(text, "measured", defaults));
+  return with_measured_steps(std::move(question), std::move(steps));
 }
 
 ClusterPtr with_links(const TracedProfile& traced, const ClusterPtr& cluster) {
@@ -70,10 +77,10 @@ PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, co
 PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& given, const AskedPlan& asked) {
   const ClusterPtr cluster = with_links(*profile, given);
   const Plan plan = plan_of(asked.plan);
-  Question question = question_of(*profile, *cluster, asked.global_batch);
+  Question question = question_of(*profile, *cluster, asked.global_batch, asked.measured);
   if (!asked.whatif.empty()) question.changes = scenario_of(asked.whatif);
   question.iterations = run_iterations(asked.iterations);
-  const bool changed = !question.changes.empty();
+  const bool changed = !question.changes.empty() || !asked.measured.empty();
   const PreparedQuestion prepared(std::move(question));
   Answer<Prediction> answer = checked_answer(profile->check, prepared, plan);
   const bool divides = prepared.divides(plan) && !(answer && answer->of_recorded_step);
@@ -101,8 +108,9 @@ void write_json(std::ostream& out, const PredictionResult& r) {
 }
 
 PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan,
-                      const std::string& whatif, double global_batch, double iterations) {
-  return prediction_of(profile, cluster, {plan, whatif, global_batch, iterations});
+                      const std::string& whatif, double global_batch, double iterations,
+                      const std::vector<std::string>& measured) {
+  return prediction_of(profile, cluster, {plan, whatif, global_batch, iterations, measured});
 }
 PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& given, const OwnPlan& own) {
   refuse_other_device(*profile, *given);
@@ -148,7 +156,8 @@ void def_result(py::module_& module, const char* name, const char* summary) {
 /// A plan with a layout is asked again, of the same values; all else is kept as it is.
 py::tuple state_of(const PredictionResult& r) {
   if (r.question)
-    return py::make_tuple(r.before, r.cluster, r.asked.plan, r.asked.whatif, r.asked.global_batch, r.asked.iterations);
+    return py::make_tuple(r.before, r.cluster, r.asked.plan, r.asked.whatif, r.asked.global_batch, r.asked.iterations,
+                          r.asked.measured);
   return py::make_tuple(r.profile, r.cluster, packed(r.prediction));
 }
 /// The same text for the same answer to the same question.
@@ -156,13 +165,13 @@ std::string identity_of(const PredictionResult& r) {
   return json_of(r.profile->profile) + json_of(*r.cluster) + r.asked.plan + std::string(py::repr(packed(r.prediction)));
 }
 PredictionPtr result_of_state(const py::tuple& state) {
-  if (state.size() != 3 && state.size() != 6) refuse_pickle();
+  if (state.size() != 3 && state.size() != 7) refuse_pickle();
   const auto profile = state[0].cast<ProfilePtr>();
   const auto cluster = state[1].cast<ClusterPtr>();
-  if (state.size() == 6)
-    return prediction_of(
-        profile, cluster,
-        {state[2].cast<std::string>(), state[3].cast<std::string>(), state[4].cast<double>(), state[5].cast<double>()});
+  if (state.size() == 7)
+    return prediction_of(profile, cluster,
+                         {state[2].cast<std::string>(), state[3].cast<std::string>(), state[4].cast<double>(),
+                          state[5].cast<double>(), state[6].cast<std::vector<std::string>>()});
   return std::make_shared<PredictionResult>(
       PredictionResult{unpacked<Prediction>(py::object(state[2])), profile, cluster});
 }

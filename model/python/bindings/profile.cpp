@@ -98,14 +98,17 @@ std::string explain(const Files& files, double parameters, bool strict) {
   return written([&](std::ostream& out) { report_named("json")->explanation(out, explanation); });
 }
 
-ProfilePtr describe(const std::string& model, const std::string& device, double batch) {
-  if (!(batch > 0) || !(batch <= 1e12)) throw InputError("batch", "a number of samples above 0", std::to_string(batch));
+ProfilePtr describe(const std::string& model, const std::string& device, std::optional<double> batch) {
+  const double samples = batch.value_or(1);
+  if (!(samples > 0) || !(samples <= 1e12))
+    throw InputError("batch", "a number of samples above 0", std::to_string(samples));
   return std::make_shared<TracedProfile>(
-      TracedProfile{described_profile(model_shape_of(model), device_named(device), batch),
+      TracedProfile{described_profile(model_shape_of(model), device_named(device), samples),
                     {.ranks = {}, .missing = "the model is described, not traced"},
                     {},
                     {},
-                    model});
+                    model,
+                    !batch});
 }
 
 /// `device`: a shipped name, or what a file of that name holds.
@@ -122,6 +125,7 @@ ProfilePtr replaced(const TracedProfile& from, std::optional<double> batch, std:
     if (!(*batch >= 0) || !std::isfinite(*batch))
       throw InputError("batch_samples", "a number of samples", std::to_string(*batch));
     out->profile.batch_samples = *batch;
+    out->usual_batch = false;
   }
   if (model) out->profile.model = *model;
   return out;
@@ -207,19 +211,21 @@ void bind_check(py::module_& module) {
 }
 
 py::tuple state_of(const TracedProfile& t) {
-  return py::make_tuple(json_of(t.profile), packed(t.check), packed(t.notes), t.assumed_device, t.described);
+  return py::make_tuple(json_of(t.profile), packed(t.check), packed(t.notes), t.assumed_device, t.described,
+                        t.usual_batch);
 }
 /// The same text for the same profile.
 std::string identity_of(const TracedProfile& t) {
   const auto text = [](const py::object& part) { return std::string(py::repr(part)); };
-  return json_of(t.profile) + text(packed(t.check)) + text(packed(t.notes)) + t.assumed_device + t.described;
+  return json_of(t.profile) + text(packed(t.check)) + text(packed(t.notes)) + t.assumed_device + t.described +
+         (t.usual_batch ? " usual" : "");
 }
 ProfilePtr profile_of_state(const py::tuple& given) {
-  const py::tuple& state = parts_of(given, 5);
-  return std::make_shared<TracedProfile>(TracedProfile{profile_of_json(state[0].cast<std::string>(), "pickle"),
-                                                       whole(unpacked<SelfCheck>(py::object(state[1]))),
-                                                       unpacked<std::vector<std::string>>(py::object(state[2])),
-                                                       state[3].cast<std::string>(), state[4].cast<std::string>()});
+  const py::tuple& state = parts_of(given, 6);
+  return std::make_shared<TracedProfile>(TracedProfile{
+      profile_of_json(state[0].cast<std::string>(), "pickle"), whole(unpacked<SelfCheck>(py::object(state[1]))),
+      unpacked<std::vector<std::string>>(py::object(state[2])), state[3].cast<std::string>(),
+      state[4].cast<std::string>(), state[5].cast<bool>()});
 }
 
 }  // namespace

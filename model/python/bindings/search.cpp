@@ -29,9 +29,9 @@ Seconds step_of(double seconds) {
 }
 
 PreparedQuestion question_about(const ProfilePtr& profile, const ClusterPtr& cluster, double global_batch,
-                                double memory) {
+                                double memory, const std::vector<std::string>& measured = {}) {
   if (const std::string& asked = profile->check.by_request; !asked.empty()) throw recorded_refusal::of_layouts(asked);
-  Question question = question_of(*profile, *cluster, global_batch);
+  Question question = question_of(*profile, *cluster, global_batch, measured);
   if (!(memory >= 0 && memory < 1e18))
     throw InputError("memory", "bytes, 0 for those of the device", exact_text_of(memory));
   question.memory_cap = Bytes(memory);
@@ -52,7 +52,7 @@ std::string unit_frontier_json(const ProfilePtr& profile, const ClusterPtr& clus
 
 std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, double memory,
                          const std::string& objective, double target_step, double price, bool frontier,
-                         double global_batch, const std::string& framework) {
+                         double global_batch, const std::string& framework, const std::vector<std::string>& measured) {
   LayoutAdviceOptions options;
   options.search.objective = objective_of(objective);
   options.search.target_step = step_of(target_step);
@@ -65,7 +65,7 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
     throw InputError("target_step", "the step that the fewest devices have to reach", "none");
   LayoutSpace space;
   space.framework = launch_framework_of(framework, "framework");
-  const PreparedQuestion question = question_about(profile, cluster, global_batch, memory);
+  const PreparedQuestion question = question_about(profile, cluster, global_batch, memory, measured);
   const Workload& workload = answered(question.workload());
   options.search.layout = question.search_options();
   const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), space, options));

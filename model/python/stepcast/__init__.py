@@ -45,20 +45,23 @@ def read(*files, model="", batch=0, parameters=0, step="", kernels=None, strict=
     return _files.read(files, model, batch, parameters, step, kernels, strict, check, recorded)
 
 
-def describe(model, device, *, batch=1):
-    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device."""
+def describe(model, device, *, batch=None):
+    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device.
+
+    Without `batch` it is of one sample, and layouts share out the batch that is usual for a model of its size.
+    """
     return _stepcast.describe(_files.text_of(model, "model"), _files.text_of(device, "device"),
-                              _files.number_of(batch, "batch", "a number of samples"))
+                              None if batch is None else _files.number_of(batch, "batch", "a number of samples"))
 
 
-def predict(profile, cluster, plan, *, whatif="", global_batch=0, iterations=0):
+def predict(profile, cluster, plan, *, whatif="", global_batch=0, iterations=0, measured=()):
     """The step time of one plan. Raises Inapplicable where it cannot run on the cluster."""
     if isinstance(plan, CommPlan):
-        _results.refuse_beside_own_plan(whatif, global_batch, iterations)
+        _results.refuse_beside_own_plan(whatif, global_batch, iterations, measured)
         return _stepcast.predict(_files.profile_of(profile), cluster, plan)
     return _stepcast.predict(_files.profile_of(profile), cluster, _files.text_of(plan, "plan"),
                              _files.text_of(whatif, "whatif"), _files.number_of(global_batch, "global_batch"),
-                             _files.number_of(iterations, "iterations"))
+                             _files.number_of(iterations, "iterations"), _files.measured_of(measured))
 
 
 def compare(profile, cluster, plans=None, *, all=False, whatif="", iterations=0):
@@ -89,12 +92,13 @@ def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0,
 
 
 def layouts(profile, cluster, *, objective="step", target_step=0, price=0, memory=0, frontier=False, global_batch=0,
-            framework=""):
+            framework="", measured=()):
     """The best ways to divide a model and its batch over the devices, as `stepcast recommend --layouts --json` says."""
     return _results.document(_stepcast.layouts(
         _files.profile_of(profile), cluster, _files.size_of(memory, "memory"), _files.text_of(objective, "objective"),
         _files.number_of(target_step, "target_step"), _files.number_of(price, "price"), _files.flag_of(frontier, "frontier"),
-        _files.number_of(global_batch, "global_batch"), _files.text_of(framework, "framework")))
+        _files.number_of(global_batch, "global_batch"), _files.text_of(framework, "framework"),
+        _files.measured_of(measured)))
 
 
 def unit_frontier(profile, cluster, *, workers=(), objective="step", target_step=0, memory=0, global_batch=0):

@@ -174,8 +174,9 @@ def read(*files: File, model: str = "", batch: float = 0, parameters: float = 0,
     `compare(read("rank0.json.gz", "rank1.json.gz", recorded=True), cluster, ["ddp(bucket=1 MiB)", "wfbp"])`.
     """
 
-def describe(model: str, device: str, *, batch: float = 1) -> Profile:
-    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device."""
+def describe(model: str, device: str, *, batch: float | None = None) -> Profile:
+    """The profile of a model that nobody traced: "gpt:hidden=4096,layers=32,heads=32,seq=2048" on a shipped device.
+    `batch`: samples of a worker; None: one, and layouts share out the batch that is usual for a model of its size."""
 
 class Cluster:
     """Machines, their links, and what is known of the collectives on them."""
@@ -415,11 +416,14 @@ Traced = Profile | File
 _Objective = Literal["step", "memory", "devices", "cost"]
 
 def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0,
-            iterations: float = 0) -> Prediction:
+            iterations: float = 0, measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> Prediction:
     """The step under a plan, which may have a layout in front ("layout(tp=2)/ddp"), after what-ifs ("amp+batch(to=64)",
     "input(dataset=146GB, samples=1281167, storage=530MB/s, prep=199, workers=24)").
-    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers.
-    `iterations`: of a run whose duration is told, too (`run`), the plan's warm-up among them."""
+    `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers, of
+    a described model without one what is usual for its size (512 samples of 8,192 tokens for 8 billion parameters).
+    `iterations`: of a run whose duration is told, too (`run`), the plan's warm-up among them.
+    `measured`: steps of the described model on such devices, which correct its device: {"fsdp": "12.3 s"}, or texts
+    "layout(tp=8)/ddp=12.3 s", all of the same batch; `to_dict()["measured"]` says what they changed."""
 def compare(profile: Traced, cluster: Cluster, plans: str | CommPlan | Iterable[str | CommPlan] | None = None, *,
             all: bool = False, whatif: str = "", iterations: float = 0) -> Ranking:
     """`whatif`: of the step, before anything is predicted; `iterations`: rank by the duration of so many."""
@@ -434,11 +438,11 @@ def sweep(profile: Traced, cluster: Cluster, plans: Iterable[str] | None = None,
           global_batch: float = 0) -> Sweep:
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
 def layouts(profile: Traced, cluster: Cluster, *, objective: _Objective = "step", target_step: float = 0, price: float = 0,
-            memory: Quantity = 0, frontier: bool = False, global_batch: float = 0,
-            framework: str = "") -> dict[str, Any]:
+            memory: Quantity = 0, frontier: bool = False, global_batch: float = 0, framework: str = "",
+            measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> dict[str, Any]:
     """The best ways to divide a model and its batch over the devices: the document of `stepcast recommend --layouts`.
     `memory`: of a device; 0: 90 % of it. `frontier`: with the proved frontier of time and memory. `framework`: that has
-    to run them, "megatron", "torchtitan", "deepspeed", "pytorch" or "horovod"; empty: any."""
+    to run them, "megatron", "torchtitan", "deepspeed", "pytorch" or "horovod"; empty: any. `measured`: as of predict."""
 def unit_frontier(profile: Traced, cluster: Cluster, *, workers: int | Iterable[int] = (),
                   objective: Literal["step", "memory", "devices"] = "step", target_step: float = 0,
                   memory: Quantity = 0, global_batch: float = 0) -> dict[str, Any]:

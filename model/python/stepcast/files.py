@@ -94,6 +94,14 @@ def texts_of(texts: Any, where: str) -> list[str]:
     return [text_of(text, where) for text in texts]
 
 
+def measured_of(measured: Any) -> list[str]:
+    """Measured steps as texts, "plan=12.3 s"; of a mapping from plans to times."""
+    if not isinstance(measured, collections.abc.Mapping):
+        return texts_of(measured, "measured")
+    return [text_of(plan, "measured") + "=" + (time if isinstance(time, str) else f"{number_of(time, 'measured')!r} s")
+            for plan, time in measured.items()]
+
+
 def axes_of(over: Any) -> list[tuple[str, Any]]:
     """Names of axes, and their values: a text, or numbers in SI units."""
     try:

@@ -14,8 +14,8 @@ import numpy as np
 from . import _stepcast
 from .errors import InputError
 from .files import (  # noqa: F401: methods of compiled classes are looked up here
-    count_of, flag_of, number_of, plans_of, profile_on, replaced_cluster, replaced_profile, shown, size_of, text_of,
-    texts_of)
+    count_of, flag_of, measured_of, number_of, plans_of, profile_on, replaced_cluster, replaced_profile, shown, size_of,
+    text_of, texts_of)
 
 _time, _size, _rate = _stepcast.time_text, _stepcast.size_text, _stepcast.rate_text
 
@@ -311,7 +311,7 @@ def predict_by(model: Any, plan: Any, *, whatif: str = "", global_batch: float =
                           number_of(iterations, "iterations"))
 
 
-def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any) -> None:
+def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any, measured: Any = ()) -> None:
     """A plan of one's own names the layers and tensors of one profile, which what-ifs and layouts change."""
     if text_of(whatif, "whatif"):
         raise InputError("whatif", "nothing beside a CommPlan", shown(whatif), "ask of the profile after the what-ifs")
@@ -319,6 +319,8 @@ def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any) -> N
         raise InputError("global_batch", "nothing beside a CommPlan", shown(global_batch))
     if number_of(iterations, "iterations"):
         raise InputError("iterations", "nothing beside a CommPlan", shown(iterations), "it has no warm-up")
+    if measured_of(measured):
+        raise InputError("measured", "nothing beside a CommPlan", shown(measured))
 
 
 # ---- plans of one's own, and lists ----

@@ -6,8 +6,11 @@
 // floor, host issue; where rows have fused attention, the share that this reaches, backward in the start's proportion),
 // by Levenberg-Marquardt with bounds, on the very predictions that layouts get (layout_prediction.hpp). Large residuals
 // count linearly (Huber), so that a few odd rows do not bend the device. Rows that calibrate are named so and never
-// counted as evidence; leave-one-out residuals are the device's relative error. Not modelled: rows of different
-// devices.
+// counted as evidence; leave-one-out residuals are the device's relative error.
+//
+// Fewer steps than numbers correct a device that is known beforehand (corrected_device): each number stays near its
+// start, as firmly as it is known without them, and the error is what so few steps leave. Not modelled: rows of
+// different devices, and links that differ from those of the cluster.
 #include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/roofline/device.hpp>
@@ -34,4 +37,26 @@ struct DeviceFit {
 /// half_k and half_output stay as they are). Inapplicable with fewer rows than free numbers.
 [[nodiscard]] Answer<DeviceFit> device_of_steps(const Device& start, const Cluster&, std::span<const MeasuredStep>,
                                                 bool leave_one_out = false);
+
+/// A number of a device that measured steps moved.
+struct ChangedNumber {
+  std::string name;   ///< "matrix efficiency"
+  std::string words;  ///< "matrix efficiency 0.644 -> 0.552"
+  double before = 0, after = 0;
+};
+/// A device as measured steps correct it, and what they say of it before and after.
+struct DeviceCorrection {
+  Device device;
+  double error_before = 0;  ///< relative_error of the device before
+  std::vector<MeasuredStep> steps;
+  std::vector<double> before, after;      ///< predicted / measured - 1 of each step
+  std::vector<ChangedNumber> changed;     ///< by more than a hundredth
+  [[nodiscard]] double residual() const;  ///< root mean square of `after`
+};
+/// By one step or more. Throws InputError, which names the step's source, where a step cannot be predicted, or is
+/// shorter than its operations take at the peak of all devices.
+[[nodiscard]] DeviceCorrection corrected_device(const Device& start, const Cluster&, std::vector<MeasuredStep>);
+/// In words: each step before and after, what changed, and the interval of the compute before and after.
+[[nodiscard]] std::vector<std::string> words_of(const DeviceCorrection&);
+
 }  // namespace stepcast

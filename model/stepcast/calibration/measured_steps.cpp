@@ -61,29 +61,56 @@ std::vector<std::uint32_t> equal_blocks(const std::string& model, std::int64_t s
   return units;
 }
 
+/// Of a plan, or the same refusal with where it stands.
+LayoutPlan plan_at(std::string_view text, const std::string& where) {
+  try {
+    return layout_plan_of(text);
+  } catch (const InputError& error) {
+    throw InputError(where + (error.where.empty() ? "" : ": " + error.where), error.expected, error.found, error.hint);
+  }
+}
+
+/// The devices of a layout that says all its degrees; 0: it leaves some to be filled in.
+std::int64_t devices_said_by(const Layout& l) { return l.unit_choices.empty() ? l.devices() : 0; }
+
+/// Devices and batch of a step whose plan is known, where they are not said.
+void fill_from(const StepDefaults& defaults, MeasuredStep& step, bool devices_said, bool batch_said) {
+  if (!devices_said) {
+    const std::int64_t own = devices_said_by(step.plan.layout);
+    step.devices = own > 0 ? own : defaults.devices;
+  }
+  if (batch_said) return;
+  step.global_batch =
+      defaults.global_batch > 0 ? defaults.global_batch : defaults.batch_of_device * static_cast<double>(step.devices);
+}
+
 class Table {
  public:
-  Table(std::string_view header, std::string_view source, const LayoutPlan& defaults)
+  Table(std::string_view header, std::string_view source, const StepDefaults& defaults)
       : source_(source), defaults_(defaults) {
     separator_ = separator_of(header);
     names_ = cells_of(header, separator_);
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const std::vector<std::string> words = title_words(names_[i]);
       const std::optional<double> unit = step_time_unit(words);
-      const std::optional<Meaning> meaning = unit ? Meaning::time : meaning_of(words);
+      // Without a unit in the title the cells have theirs.
+      const bool time = unit || (words.size() == 1 && (words[0] == "step" || words[0] == "measured"));
+      const std::optional<Meaning> meaning = time ? Meaning::time : meaning_of(words);
       if (!meaning || column(*meaning)) continue;
       columns_[static_cast<std::size_t>(*meaning)] = i;
-      if (unit) time_unit_ = *unit;
+      if (time) time_unit_ = unit;
     }
     const auto require = [&](bool there, const char* what) {
       if (!there) throw InputError(place(1), what, "the columns '" + std::string(header) + "'");
     };
     require(column(Meaning::time).has_value(), "a column of step times with its unit, such as 'iteration time (ms)'");
-    require(column(Meaning::global_batch).has_value(), "a column 'global batch'");
-    require(column(Meaning::devices).has_value(), "a column 'devices'");
+    require(column(Meaning::global_batch) || defaults.global_batch > 0 || defaults.batch_of_device > 0,
+            "a column 'global batch'");
+    require(column(Meaning::devices) || defaults.devices > 0, "a column 'devices'");
     const bool shape =
         column(Meaning::hidden) && column(Meaning::heads) && column(Meaning::layers) && column(Meaning::sequence);
-    require(column(Meaning::model) || shape, "a column 'model', or 'hidden', 'heads', 'layers' and 'seq'");
+    require(column(Meaning::model) || shape || !defaults.model.empty(),
+            "a column 'model', or 'hidden', 'heads', 'layers' and 'seq'");
   }
 
   [[nodiscard]] MeasuredStep row(std::string_view line, std::size_t number) {
@@ -96,13 +123,14 @@ class Table {
     step.model = model_of(row);
     step.plan = plan_of(row);
     if (!row.has(Meaning::plan)) step.plan.layout.stage_units = equal_blocks(step.model, step.plan.layout.pipeline);
-    step.devices = row.integer(Meaning::devices);
-    step.global_batch = static_cast<double>(row.integer(Meaning::global_batch));
+    if (row.has(Meaning::devices)) step.devices = row.integer(Meaning::devices);
+    if (row.has(Meaning::global_batch)) step.global_batch = static_cast<double>(row.integer(Meaning::global_batch));
+    fill_from(defaults_, step, row.has(Meaning::devices), row.has(Meaning::global_batch));
     step.source = place(number);
-    const double time = number_of(row.text(Meaning::time), row.where(Meaning::time));
-    if (!(time > 0))
-      throw InputError(row.where(Meaning::time), "a time above zero", std::string(row.text(Meaning::time)));
-    step.time = Seconds(time * time_unit_);
+    const std::string_view text = row.text(Meaning::time);
+    step.time = time_unit_ ? Seconds(number_of(text, row.where(Meaning::time)) * *time_unit_)
+                           : seconds_of(text, row.where(Meaning::time));
+    if (!(step.time > Seconds(0))) throw InputError(row.where(Meaning::time), "a time above zero", std::string(text));
     return step;
   }
 
@@ -123,8 +151,9 @@ class Table {
   [[nodiscard]] std::optional<std::size_t> column(Meaning m) const { return columns_[static_cast<std::size_t>(m)]; }
   [[nodiscard]] std::string place(std::size_t line) const { return source_ + ":" + std::to_string(line); }
 
-  [[nodiscard]] static std::string model_of(const Row& row) {
+  [[nodiscard]] std::string model_of(const Row& row) const {
     if (row.has(Meaning::model)) return std::string(row.text(Meaning::model));
+    if (!row.has(Meaning::hidden)) return defaults_.model;
     const auto part = [&](const char* key, Meaning m) { return key + std::to_string(row.integer(m)); };
     std::string model = part("gpt:hidden=", Meaning::hidden) + part(",layers=", Meaning::layers) +
                         part(",heads=", Meaning::heads) + part(",seq=", Meaning::sequence);
@@ -132,7 +161,8 @@ class Table {
     return model;
   }
   [[nodiscard]] LayoutPlan plan_of(const Row& row) const {
-    LayoutPlan plan = row.has(Meaning::plan) ? layout_plan_of(row.text(Meaning::plan)) : defaults_;
+    LayoutPlan plan =
+        row.has(Meaning::plan) ? plan_at(row.text(Meaning::plan), row.where(Meaning::plan)) : defaults_.plan;
     const auto set = [&](Meaning m, std::int64_t& number) {
       if (row.has(m)) number = row.integer(m);
     };
@@ -144,11 +174,11 @@ class Table {
   }
 
   std::string source_;
-  const LayoutPlan& defaults_;
+  const StepDefaults& defaults_;
   char separator_ = ',';
   std::vector<std::string> names_;
   std::array<std::optional<std::size_t>, meaning_count> columns_;
-  double time_unit_ = 1;
+  std::optional<double> time_unit_;
 };
 
 // ---- rows that fill the space ----
@@ -218,8 +248,42 @@ std::vector<std::size_t> spread_rows(std::span<const MeasuredStep> steps, std::s
   return taken;
 }
 
+bool is_measured_step(std::string_view text) {
+  int open = 0;
+  std::size_t equals = std::string_view::npos;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(') ++open;
+    if (text[i] == ')') --open;
+    if (text[i] == '=' && open <= 0) equals = i;
+  }
+  return equals != std::string_view::npos || has_layout(text);
+}
+
+MeasuredStep measured_step_of(std::string_view text, std::string_view source, const StepDefaults& defaults) {
+  const std::string where(source);
+  const std::size_t equals = text.rfind('='), closing = text.rfind(')');
+  if (equals == std::string_view::npos || (closing != std::string_view::npos && closing > equals))
+    throw InputError(where, "a plan and its measured step, such as 'layout(tp=8)/ddp=12.3 s'", in_quotes(text));
+  MeasuredStep step;
+  step.model = defaults.model;
+  step.plan = plan_at(trimmed(text.substr(0, equals)), where);
+  step.time = seconds_of(trimmed(text.substr(equals + 1)), where);
+  step.source = where + " " + in_quotes(text);
+  if (!(step.time > Seconds(0))) throw InputError(where, "a step above zero", in_quotes(text));
+  fill_from(defaults, step, false, false);
+  if (!(step.global_batch > 0))
+    throw InputError(where, "the samples of the measured step: --global-batch, --batch or a table with 'global batch'",
+                     "nothing");
+  return step;
+}
+
 std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
                                                 const LayoutPlan& defaults) {
+  return measured_steps_of_csv(text, source, StepDefaults{.plan = defaults});
+}
+
+std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
+                                                const StepDefaults& defaults) {
   std::optional<Table> table;
   std::vector<MeasuredStep> steps;
   for (const CsvLine& line : lines_of_csv(text))

@@ -139,6 +139,7 @@ void add_state(const LaunchInput& in, Arguments& out) {
     out.option("ckpt-format", "fsdp_dtensor");
     out.option("data-parallel-sharding-strategy", l.zero == 2 ? "optim_grads" : "optim_grads_params");
   }
+  if (l.shard > 0) out.option("num-distributed-optimizer-instances", l.data / l.shard);
   if (l.overlap_gradients) {
     out.flag("overlap-grad-reduce");
     if (l.zero > 0) out.flag("overlap-param-gather");

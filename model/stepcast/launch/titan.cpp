@@ -26,8 +26,9 @@ class TitanArguments {
 void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   const Layout& l = in.layout;
   const std::string p = "parallelism.";
-  out.option(p + "data_parallel_replicate_degree", l.zero == 0 ? l.data : 1);
-  out.option(p + "data_parallel_shard_degree", l.zero == 0 ? 1 : l.data);
+  const std::int64_t shard = l.zero == 0 ? 1 : l.shard > 0 ? l.shard : l.data;
+  out.option(p + "data_parallel_replicate_degree", l.data / shard);
+  out.option(p + "data_parallel_shard_degree", shard);
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
   if (l.overlap_tensor && l.tensor > 1) {  // which the compiler makes of the products

@@ -67,6 +67,8 @@ std::string accumulation_lines(const LaunchInput& in, bool casts) {
             " else model.no_sync():\n";
     margin += "    ";
   }
+  if (in.layout.shard > 0)  // HSDP: gradients are summed across the groups behind the last one
+    text += margin + "model.set_requires_all_reduce(i == " + std::to_string(in.micro_batches - 1) + ")\n";
   if (casts) text += margin + autocast(in.workload) + "\n    ";
   text += margin + "loss = loss_of(model, batch)\n" + margin + loss + " / " + count + backward;
   return text + (divided ? "  # reduced every time: whole gradients would be held otherwise" : "") + overlap + last;
@@ -121,6 +123,7 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = units_differ(in.layout); !why.empty()) return why;
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
+  if (in.layout.shard > 0) return "ZeroRedundancyOptimizer divides the state over all replicas";
   return {};
 }
 
@@ -155,8 +158,10 @@ std::string fsdp_text(const LaunchInput& in) {
   if (!in.layout.unit_choices.empty()) return text_of_units(in);
   const Layout& l = in.layout;
   std::string arguments = "mesh=mesh";
-  std::string text =
-      "mesh = init_device_mesh(\"cuda\", (" + std::to_string(l.data) + ",), mesh_dim_names=(\"shard\",))\n";
+  const std::string shape = l.shard > 0 ? std::to_string(l.data / l.shard) + ", " + std::to_string(l.shard) + ")"
+                                        : std::to_string(l.data) + ",)";
+  const std::string names = l.shard > 0 ? "(\"replicate\", \"shard\")" : "(\"shard\",)";
+  std::string text = "mesh = init_device_mesh(\"cuda\", (" + shape + ", mesh_dim_names=" + names + ")\n";
   if (mixed_precision(in.workload)) arguments += ", mp_policy=policy";
   arguments += l.zero == 3 ? ", reshard_after_forward=True" : ", reshard_after_forward=False";
   text += policy_line(in.workload) + recomputation_lines(l) +

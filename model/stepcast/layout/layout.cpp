@@ -35,10 +35,10 @@ std::string number_flaw(const Layout& l) {
     std::string_view name;
     std::int64_t value, low;
   };
-  for (const Number n :
-       {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0}, Number{"pp", l.pipeline, 1},
-        Number{"ep", l.expert, 1}, Number{"chunks", l.chunks, 1}, Number{"mb", l.micro_batch, 0},
-        Number{"in_flight", l.units_in_flight, 1}, Number{"depth", l.depth, 1}})
+  for (const Number n : {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0},
+                         Number{"pp", l.pipeline, 1}, Number{"ep", l.expert, 1}, Number{"chunks", l.chunks, 1},
+                         Number{"mb", l.micro_batch, 0}, Number{"shard", l.shard, shard_of_machine},
+                         Number{"in_flight", l.units_in_flight, 1}, Number{"depth", l.depth, 1}})
     if (n.value < n.low || n.value > most_devices)
       return std::string(n.name) + "=" + text(n.value) + " is no such number";
   if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
@@ -62,11 +62,11 @@ std::string fill_choices(Layout& l, std::int64_t devices) {
   if (l.zero != 0 || l.recomputation != Recomputation::none || (l.tensor != 1 && l.tensor != least))
     return "units= says tp, zero and recompute of every unit; leave them out beside it";
   const bool alone = l.pipeline == 1 && l.context == 1 && l.expert == 1 && l.chunks == 1 && l.depth == 1 &&
-                     !l.sequence_parallel && l.stage_units.empty() && l.order == Layout{}.order &&
+                     l.shard == 0 && !l.sequence_parallel && l.stage_units.empty() && l.order == Layout{}.order &&
                      (l.scheme == nullptr || l.scheme->name == "1d");
   if (!alone)
     return "units that choose for themselves are divided by data and 1-D tensor parallelism alone, in the standard "
-           "order; leave pp, cp, ep, chunks, sp, scheme, stages and order out beside units=";
+           "order; leave pp, cp, ep, chunks, shard, sp, scheme, stages and order out beside units=";
   l.tensor = least;
   return {};
 }
@@ -107,6 +107,19 @@ std::string fill_degrees(Layout& l, std::int64_t devices) {
   if (l.data % l.expert != 0)
     return "ep " + text(l.expert) + " does not divide dp " + text(l.data) +
            ": experts are spread over the data dimension";
+  return {};
+}
+
+// Empty, or why ZeRO cannot divide within groups. A group of all is none.
+std::string fill_shard(Layout& l) {
+  if (l.shard == 0) return {};
+  if (l.zero == 0) return "shard= says over how many ranks ZeRO divides, and zero=0 divides nothing";
+  if (l.shard == shard_of_machine) return "shard=machine is known on a cluster only";
+  if (l.expert > 1) return "ZeRO within groups (shard=) goes with experts on every device only (ep=1)";
+  if (l.data % l.shard != 0) return "shard " + text(l.shard) + " does not divide dp " + text(l.data);
+  if (l.shard == 1 && l.data > 1)
+    return "shard=1 divides nothing: a group has one data-parallel rank; leave zero and shard out";
+  if (l.shard == l.data) l.shard = 0;
   return {};
 }
 
@@ -161,6 +174,7 @@ Answer<Layout> resolved(Layout layout, std::int64_t devices, double global_batch
   std::string why = number_flaw(layout);
   if (why.empty()) why = fill_choices(layout, devices);
   if (why.empty()) why = fill_degrees(layout, devices);
+  if (why.empty()) why = fill_shard(layout);
   if (why.empty()) why = fill_micro_batch(layout, global_batch);
   if (why.empty()) why = division_of_samples(layout);
   if (why.empty()) why = fill_scheme(layout);

@@ -10,9 +10,11 @@
 // Written in front of a plan: `layout(tp=8, pp=4, mb=2, zero=1, order=tp-dp-pp)/ddp(bucket=25 MiB)`. The plan's
 // strategy is how each stage's gradients travel in the data-parallel dimension. The data degree follows from the number
 // of devices, the number of micro-batches from the global batch, unless they are stated. Experts are spread over the
-// data dimension (`ep` divides dp). Invariants (checked by `flaw_of`): degrees >= 1 and multiply to the number of
-// devices; the global batch divides into whole micro-batches. Not modelled: layouts that differ from stage to stage,
-// except for the number of units, and, without a pipeline, for what each unit chooses (UnitChoice).
+// data dimension (`ep` divides dp). ZeRO divides over all data-parallel ranks of a replica's shards, or with `shard`
+// over so many neighbours of them and replicates across these groups (HSDP, ZeRO within a machine). Invariants (checked
+// by `flaw_of`): degrees >= 1 and multiply to the number of devices; the global batch divides into whole micro-batches.
+// Not modelled: layouts that differ from stage to stage, except for the number of units, and, without a pipeline, for
+// what each unit chooses (UnitChoice).
 //
 // Layouts as text are read and written in text.cpp.
 #include <stepcast/base/error.hpp>
@@ -48,12 +50,16 @@ struct UnitChoice {
 /// "tp1-zero3-full": the choice of a unit, without how many.
 [[nodiscard]] std::string text_of(const UnitChoice&);
 
+/// Layout::shard of "shard=machine": those data-parallel ranks that share a machine (with_machine_shard).
+inline constexpr std::int64_t shard_of_machine = -1;
+
 struct Layout {
   std::int64_t tensor = 1, context = 1, data = 0, pipeline = 1;  ///< data 0: what is left of the devices
   std::int64_t expert = 1;                                       ///< divides `data`
-  std::int64_t chunks = 1;           ///< parts of the model that a stage holds, apart from one another (interleaving)
-  std::int64_t micro_batch = 0;      ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
-  int zero = 0;                      ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
+  std::int64_t chunks = 1;       ///< parts of the model that a stage holds, apart from one another (interleaving)
+  std::int64_t micro_batch = 0;  ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
+  int zero = 0;                  ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
+  std::int64_t shard = 0;        ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
   Recomputation recomputation = Recomputation::none;
   bool sequence_parallel = false;
@@ -73,6 +79,8 @@ struct Layout {
 
   [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
   [[nodiscard]] std::int64_t degree(Dimension) const;
+  /// Ranks over which ZeRO divides: those of the context dimension, too. Of a resolved layout.
+  [[nodiscard]] std::int64_t sharding() const { return (shard > 0 ? shard : data) * context; }
   bool operator==(const Layout&) const = default;
 };
 
@@ -82,7 +90,7 @@ struct LayoutPlan {
   PlanSpec gradients;
 };
 /// Reads "layout(tp=8, pp=4)/ddp", a plan without a layout, or what frameworks call sharded data parallelism ("fsdp",
-/// "zero1(mb=4)/ddp(bucket=5 MiB)"); throws InputError with column and suggestion.
+/// "hsdp(mb=1)", "zero1(mb=4)/ddp(bucket=5 MiB)"); throws InputError with column and suggestion.
 [[nodiscard]] LayoutPlan layout_plan_of(std::string_view text);
 /// True when the text has a layout in front, or is such a name.
 [[nodiscard]] bool has_layout(std::string_view text);

@@ -151,6 +151,16 @@ GroupShape group_shape(const Cluster& cluster, const Layout& layout, Dimension d
   return group_shape(cluster, layout.devices(), std::span(&axis, 1));
 }
 
+Layout with_machine_shard(Layout layout, const Cluster& cluster) {
+  if (layout.shard != shard_of_machine) return layout;
+  const std::int64_t stride = rank_axis(layout, Dimension::data).stride;
+  const std::int64_t machine = machine_size(cluster, cluster.workers());
+  const std::int64_t ranks = cluster.workers() / (layout.tensor * layout.context * layout.pipeline);
+  layout.shard = std::max<std::int64_t>(1, machine / stride);
+  if (layout.shard >= ranks) layout.shard = 0;
+  return layout;
+}
+
 namespace {
 
 /// The levels as a group sees them: its own units, each with its part of the uplinks of theirs.

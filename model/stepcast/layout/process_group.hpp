@@ -39,6 +39,9 @@ struct RankAxis {
 [[nodiscard]] GroupShape group_shape(const Cluster&, std::int64_t devices, std::span<const RankAxis>);
 /// Of a resolved layout on a cluster whose machines it fills.
 [[nodiscard]] GroupShape group_shape(const Cluster&, const Layout&, Dimension);
+/// With "shard=machine" as the number of data-parallel ranks that share a machine; 0 where those are all. Any other
+/// layout as it is.
+[[nodiscard]] Layout with_machine_shard(Layout, const Cluster&);
 /// The cluster that the members of such a group see; tables of other group sizes are left out.
 [[nodiscard]] Cluster group_cluster(const Cluster&, const GroupShape&);
 /// The link from one stage to the next: whether neighbours in the pipeline share a machine, and how many pairs of

@@ -1,12 +1,13 @@
 // The text form of a layout before a plan:
 //
 //   layout plan = [ "layout" [ "(" field { "," field } ")" ] "/" ] plan
-//               | ( "fsdp" | "zero1" | "zero2" | "zero3" ) [ "(" field { "," field } ")" ] [ "/" plan ]
+//               | ( "fsdp" | "hsdp" | "zero1" | "zero2" | "zero3" ) [ "(" field { "," field } ")" ] [ "/" plan ]
 //   field       = "tp=8" | "order=tp-dp-pp" | "stages=3+4+4+3" | "sp=on" | "units=tp4+16*tp1-zero3-full" | ...
 //
 // A dimension that `order` leaves out stays right of its left neighbour in the standard order. What is written as the
 // default ("scheme=1d") reads as nothing, so that a value has one text. What frameworks call sharded data parallelism
-// stands for a layout of that ZeRO stage, and for DDP's buckets where no plan follows: "fsdp" is "layout(zero=3)/ddp".
+// stands for a layout of that ZeRO stage, and for DDP's buckets where no plan follows: "fsdp" is "layout(zero=3)/ddp",
+// "hsdp" is "layout(zero=3, shard=machine)/ddp".
 #include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -21,7 +22,7 @@
 namespace stepcast {
 namespace {
 
-constexpr std::string_view keyword = "layout";
+constexpr std::string_view keyword = "layout", machine = "machine";
 constexpr std::int64_t most = 1'000'000'000;
 using Names = std::vector<std::string>;
 
@@ -162,7 +163,7 @@ std::string choices_text(const Layout& l) {
   return out;
 }
 
-constexpr std::array<Field, 20> fields{{
+constexpr std::array<Field, 21> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
@@ -182,6 +183,18 @@ constexpr std::array<Field, 20> fields{{
        l.zero = static_cast<int>(integer_of(value, place.where(), 0, 3));
      },
      [](const Layout& l) { return l.zero == 0 ? std::string() : std::to_string(l.zero); }, true},
+    {"shard",
+     "neighbouring data-parallel ranks over which ZeRO divides, replicated across these groups (HSDP): 8, or machine "
+     "for those that share one; all",
+     [](Layout& l, std::string_view value, const SpecPlace& place) {
+       l.shard = value == machine ? shard_of_machine : integer_of(value, place.where(), 1, most);
+     },
+     [](const Layout& l) {
+       return l.shard == 0                  ? std::string()
+              : l.shard == shard_of_machine ? std::string(machine)
+                                            : std::to_string(l.shard);
+     },
+     true},
     count<&Layout::units_in_flight, 2>("in_flight", "zero=3: gathered units that are held at a time; 2"),
     {"recompute", "activations that the backward pass computes again: none, selective, full; none",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
@@ -221,8 +234,10 @@ constexpr std::array<Field, 20> fields{{
 struct ShardedName {
   std::string_view word;
   int zero;
+  std::int64_t shard = 0;
 };
-constexpr ShardedName sharded_names[] = {{"fsdp", 3}, {"fsdp2", 3}, {"zero1", 1}, {"zero2", 2}, {"zero3", 3}};
+constexpr ShardedName sharded_names[] = {{"fsdp", 3},  {"fsdp2", 3}, {"hsdp", 3, shard_of_machine},
+                                         {"zero1", 1}, {"zero2", 2}, {"zero3", 3}};
 
 const ShardedName* sharded_name_of(std::string_view text) {
   const std::string_view word = SpecReader("plan", text).word();
@@ -235,7 +250,7 @@ Layout layout_of(std::string_view text, std::size_t& end) {
   SpecReader in("plan", text);
   Layout layout;
   const ShardedName* sharded = sharded_name_of(text);
-  if (sharded != nullptr) layout.zero = sharded->zero;
+  if (sharded != nullptr) layout.zero = sharded->zero, layout.shard = sharded->shard;
   const auto read = [&](std::size_t i, std::string_view value, const SpecPlace& place) {
     fields[i].read(layout, value, place);
   };

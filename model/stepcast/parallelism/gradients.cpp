@@ -188,13 +188,55 @@ Buckets buckets_of(const Profile& profile, Bytes bucket) {
   return out;
 }
 
-/// Reduce-scatter of buckets under the backward pass of the last micro-batch.
-Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, const Layout& l, const PlanSpec& spec) {
+/// Sums a shard of so many bytes over the groups that hold it.
+Seconds summed_over(const PricedGroup& replicas, Bytes shard, bool hidden) {
+  Transfer t;
+  t.operation = Operation::all_reduce;
+  t.size = shard;
+  return exchange(replicas, Operation::all_reduce, shard, hidden) + arrival_wait(t, replicas.cost);
+}
+
+/// What the last backward pass leaves of reductions within groups and sums across them, one a bucket: beside each other
+/// where groups do not leave their machines, else one after the other.
+struct TwoSteps {
+  Seconds compute, within, across;
+};
+Seconds exposed_of(const std::vector<TwoSteps>& buckets, bool own_links) {
+  Seconds computed, within, across;
+  for (const TwoSteps& b : buckets) {
+    computed += b.compute;
+    within = std::max(within, computed) + b.within;
+    if (own_links) across = std::max(across, within) + b.across;
+    else within += b.across;
+  }
+  return std::max({computed, within, across}) - computed;
+}
+
+/// Sums over the replicas of each shard, behind what was reduced within the groups in every micro-batch.
+Seconds summed_across(const Profile& profile, const PricedSplit& split, const Layout& l, const PlanSpec& spec) {
+  const Buckets buckets = buckets_of(profile, bucket_of(spec));
+  const double part = 1 / static_cast<double>(split.shard->members);
+  std::vector<TwoSteps> steps;
+  Seconds in_a_row;
+  for (std::size_t b = 0; b < buckets.runs.size(); ++b) {
+    const Seconds sum = summed_over(*split.replicas, buckets.runs[b].size * part, l.overlap_gradients);
+    steps.push_back({buckets.compute[b], {}, sum});
+    in_a_row += sum;
+  }
+  // Beside gathers and reductions on the same links nothing is hidden.
+  return l.overlap_gradients && split.shard->cluster.nodes == 1 ? exposed_of(steps, true) : in_a_row;
+}
+
+/// Reduce-scatter of buckets under the backward pass of the last micro-batch; `replicas`: of the shards, which are
+/// summed over them.
+Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, const Layout& l, const PlanSpec& spec,
+                          const PricedGroup* replicas = nullptr) {
   const Buckets buckets = buckets_of(profile, bucket_of(spec));
   const Answer<std::vector<ModifiedMessage>> messages =
       modified_messages(spec, profile, group, Operation::reduce_scatter, buckets.runs);
   if (!messages) return Inapplicable{messages.reason()};
   std::vector<ShardedUnit> passes;
+  std::vector<TwoSteps> steps;
   Seconds compute, in_a_row;
   for (std::size_t b = 0; b < buckets.runs.size(); ++b) {
     const ModifiedMessage& m = (*messages)[b];
@@ -207,8 +249,16 @@ Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, cons
     passes.push_back({{}, buckets.compute[b] + packing + m.codec, reduce});
     compute += buckets.compute[b];
     in_a_row += packing + m.codec + reduce;
+    if (replicas == nullptr) continue;
+    const Bytes shard = buckets.runs[b].size * (m.share / static_cast<double>(group.members));
+    steps.push_back({passes.back().compute, reduce, summed_over(*replicas, shard, l.overlap_gradients)});
+    in_a_row += steps.back().across;
   }
-  return l.overlap_gradients ? sharded_pass(passes, 1) - compute : in_a_row;
+  if (!l.overlap_gradients) return in_a_row;
+  if (replicas == nullptr) return sharded_pass(passes, 1) - compute;
+  Seconds beside;  // packing and codecs are no part of the passes
+  for (const TwoSteps& s : steps) beside += s.compute;
+  return exposed_of(steps, group.cluster.nodes == 1) + beside - compute;
 }
 
 /// All-gather of the updated parameters of the `units` whose gradients travel over `split`, as large as the gradients
@@ -223,11 +273,12 @@ Answer<Seconds> gathered(const Workload& w, const PricedSplit& of, const PricedS
   const TensorRun all{0, static_cast<std::uint32_t>(profile.tensors.size()),
                       Bytes((dense + expert) * w.bytes_of_weight)};
   const Answer<std::vector<ModifiedMessage>> message =
-      modified_messages(spec, profile, split.data, Operation::all_gather, {&all, 1});
+      modified_messages(spec, profile, split.sharding(), Operation::all_gather, {&all, 1});
   if (!message) return Inapplicable{message.reason()};
   const double bytes = w.bytes_of_weight * message->front().share;
-  return exchange(split.data, Operation::all_gather, Bytes(dense * bytes), false) +
-         exchange(split.expert_data, Operation::all_gather, Bytes(expert * bytes), false) + message->front().overhead;
+  return exchange(split.sharding(), Operation::all_gather, Bytes(dense * bytes), false) +
+         exchange(split.expert_sharding(), Operation::all_gather, Bytes(expert * bytes), false) +
+         message->front().overhead;
 }
 
 /// What ZeRO takes the place of: all-reduces of every step's gradients.
@@ -240,11 +291,16 @@ std::string unsuitable_for_zero(const PlanSpec& spec) {
 Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                         std::span<const std::uint32_t> units, const Profile& profile) {
   if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
+  if (split.shard && !spec.modifiers.empty())
+    return Inapplicable{"gradients are encoded once, and ZeRO within groups (shard=) sums them in two steps"};
   Seconds time;
   if (l.zero == 1) {
-    const Answer<Seconds> reduced = scattered(profile, split.data, l, spec);
+    const Answer<Seconds> reduced =
+        scattered(profile, split.sharding(), l, spec, split.replicas ? &*split.replicas : nullptr);
     if (!reduced) return reduced;
     time = *reduced;
+  } else if (split.shard) {
+    time = summed_across(profile, split, l, spec);
   }
   if (l.zero == 3) return time;
   const Answer<Seconds> spread = gathered(w, split, split, spec, units, profile);

@@ -12,7 +12,7 @@ struct Held {
   [[nodiscard]] double at(bool sharded) const { return sharded ? divided : whole; }
 };
 Held held_of(const Layout& l, const StageMemoryInput& in) {
-  const double replicas = static_cast<double>(l.data * l.context);
+  const double replicas = static_cast<double>(l.sharding());
   // An expert has fewer replicas: its copies are `expert` times as few.
   const double dense = in.parameters - in.expert_parameters;
   return {in.parameters, dense / replicas + in.expert_parameters * static_cast<double>(l.expert) / replicas};

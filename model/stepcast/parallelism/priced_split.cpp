@@ -144,6 +144,16 @@ PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const
   return out;
 }
 
+PricedSplit with_shards(PricedSplit split, const Cluster& cluster, const Layout& l) {
+  if (!split.unsuitable.empty()) return split;
+  const GroupPrices prices(cluster, l);
+  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
+  const RankAxis part{data.stride, l.shard}, across{data.stride * l.shard, l.data / l.shard};
+  split.shard = context.stride < data.stride ? prices.group({context, part}) : prices.group({part, context});
+  split.replicas = prices.group({across});
+  return split;
+}
+
 std::span<const std::uint32_t> PricedSplit::sequence(const Workload& w) const {
   return variants.empty() ? w.units : variant_of;
 }

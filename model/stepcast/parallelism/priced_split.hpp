@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,8 +61,13 @@ struct PricedSplit {
   PricedGroup data;                       ///< context x data: what sums gradients
   PricedGroup expert_data;                ///< replicas of an expert
   PricedGroup ends;                       ///< first and last stage: tied parameters
+  std::optional<PricedGroup> shard;       ///< context x a group's part of data, where ZeRO divides within groups
+  std::optional<PricedGroup> replicas;    ///< beside it: the ranks that hold the same shard
   PricedGroup mirror;                     ///< two copies of a stage on the devices of one pipeline
 
+  /// What ZeRO divides over: all that sum gradients, or their group; the same of experts.
+  [[nodiscard]] const PricedGroup& sharding() const { return shard ? *shard : data; }
+  [[nodiscard]] const PricedGroup& expert_sharding() const { return shard ? *shard : expert_data; }
   /// For each unit of the workload its index in `units`.
   [[nodiscard]] std::span<const std::uint32_t> sequence(const Workload&) const;
   [[nodiscard]] std::uint32_t kind(std::uint32_t unit) const { return variants.empty() ? unit : variants[unit].kind; }
@@ -75,6 +81,8 @@ struct PricedSplit {
 };
 /// Of a resolved layout.
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
+/// The split of the same layout without `shard`, with the groups that this makes.
+[[nodiscard]] PricedSplit with_shards(PricedSplit, const Cluster&, const Layout& resolved);
 
 /// The layout that all units would have if they chose as `choice`, of a resolved one.
 [[nodiscard]] Layout layout_of_choice(const Layout& resolved, const UnitChoice& choice);

@@ -32,6 +32,7 @@ std::string hint_for_memory(const Layout& l, const MemoryUse& m) {
     if (l.recomputation != Recomputation::full) return "recompute=full keeps fewer activations";
     return "a smaller micro-batch or more tensor parallelism with sp=on keeps fewer activations";
   }
+  if (l.shard > 0) return "without shard= ZeRO divides the state over all data-parallel ranks";
   if (l.zero < 3 && l.data * l.context > 1)
     return "zero=" + std::to_string(l.zero + 1) + " divides more of the state over the data dimension";
   return "more stages or tensor parallelism divide the parameters";
@@ -104,6 +105,10 @@ std::vector<std::string> assumptions_of(const Workload& w, const Layout& l, cons
   if (l.zero >= 2)
     out.push_back("zero=" + std::to_string(l.zero) +
                   " reduces gradients unit by unit in every micro-batch; the plan's buckets play no part");
+  if (l.shard > 0)
+    out.push_back("ZeRO divides within groups of " + std::to_string(l.shard) +
+                  " data-parallel ranks; shards of gradients are summed across the " +
+                  std::to_string(l.data / l.shard) + " groups once a step");
   if (l.zero >= 2 && w.on_host && l.overlap_gradients)
     out.push_back("computed on the host: zero=" + std::to_string(l.zero) +
                   " hides nothing, since the thread that computes waits for each of its collectives");

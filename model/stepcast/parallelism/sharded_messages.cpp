@@ -75,7 +75,7 @@ Answer<std::vector<ModifiedMessage>> modified_messages(const PlanSpec& spec, con
 
 Answer<ShardedMessages> sharded_messages(const Workload& w, const PricedSplit& split, const Layout& l,
                                          const PlanSpec& spec) {
-  const Transport& network = split.data.cost.transport();
+  const Transport& network = split.sharding().cost.transport();
   if (spec.modifiers.empty() && network.loss == 0 && network.stalls == 0) return ShardedMessages{};
   std::vector<std::uint32_t> layers_to;  // of each unit
   const Profile profile = stage_profile(w, split, l, split.sequence(w), &layers_to);
@@ -92,7 +92,7 @@ Answer<ShardedMessages> sharded_messages(const Workload& w, const PricedSplit& s
   }
   ShardedMessages out;
   for (const Operation operation : {Operation::reduce_scatter, Operation::all_gather}) {
-    Answer<std::vector<ModifiedMessage>> found = modified_messages(spec, profile, split.data, operation, runs);
+    Answer<std::vector<ModifiedMessage>> found = modified_messages(spec, profile, split.sharding(), operation, runs);
     if (!found) return Inapplicable{found.reason()};
     (operation == Operation::reduce_scatter ? out.reduce : out.gather) = *std::move(found);
   }

@@ -56,7 +56,8 @@ class Sharding {
     const PricedUnit& u = split_.units[unit];
     const Layout& l = split_.layout(unit, layout_);
     const PricedSplit& own = split_.own(unit);
-    const bool gathers = l.zero == 3 && own.data.members > 1, reduces = l.zero >= 2 && own.data.members > 1;
+    const PricedGroup &group = own.sharding(), &experts = own.expert_sharding();
+    const bool gathers = l.zero == 3 && group.members > 1, reduces = l.zero >= 2 && group.members > 1;
     const bool hidden = overlaps() && (l.units_in_flight > 1 || !gathers);
     const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
       if (u.parameters == 0) return {};
@@ -66,9 +67,9 @@ class Sharding {
                             : workload_.on_host         ? workload_.copy_in + workload_.copy_out
                                                         : workload_.copy_out;
       const double copied = (workload_.sharding + copies) * bytes;
-      return exchange(own.data, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
-             exchange(own.expert_data, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead +
-             Seconds((own.expert_data.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * copied);
+      return exchange(group, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
+             exchange(experts, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead +
+             Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * copied);
     };
     const UnitPasses passes = unit_passes(u, l.recomputation);
     const ModifiedMessage up = messages_.reduce.empty() ? ModifiedMessage{} : messages_.reduce[number];
@@ -152,7 +153,7 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
 
 bool divides_gradients(const PricedSplit& split, const Layout& l) {
   for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
-    if (split.layout(unit, l).zero >= 2 && split.own(unit).data.members > 1) return true;
+    if (split.layout(unit, l).zero >= 2 && split.own(unit).sharding().members > 1) return true;
   return false;
 }
 

@@ -67,7 +67,7 @@ LayoutTables::LayoutTables(const Workload& w, const Cluster& c, const LayoutOpti
 Bytes LayoutTables::memory_cap() const { return memory_cap_of(options, cluster); }
 
 Answer<Layout> LayoutTables::resolved(const Layout& l) const {
-  Answer<Layout> out = stepcast::resolved(l, cluster.workers(), global_batch);
+  Answer<Layout> out = stepcast::resolved(with_machine_shard(l, cluster), cluster.workers(), global_batch);
   if (!out) return out;
   if (std::string why = division_flaw(*out, workload.units.size()); !why.empty()) return Inapplicable{std::move(why)};
   return out;
@@ -114,8 +114,12 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
                      static_cast<std::uint64_t>(l.micro_batch),
                      word(l.scheme),
                      order_word(l) << 2 | static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
-                         static_cast<std::uint64_t>(l.sequence_parallel)};
-  return splits_(key, [&] { return priced_split(workload, cluster, l); });
+                         static_cast<std::uint64_t>(l.sequence_parallel),
+                     static_cast<std::uint64_t>(l.shard)};
+  if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, cluster, l); });
+  Layout whole = l;
+  whole.shard = 0;
+  return splits_(key, [&] { return with_shards(split_entry(whole).value, cluster, l); });
 }
 
 PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, const PipelineShape& shape,
@@ -303,7 +307,7 @@ LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) 
 
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
   if (!l.unit_choices.empty()) return workload.update * device.update_share;
-  const double replicas = l.zero > 0 ? static_cast<double>(l.data * l.context) : 1;
+  const double replicas = l.zero > 0 ? static_cast<double>(l.sharding()) : 1;
   return workload.update * (device.update_share / replicas);
 }
 

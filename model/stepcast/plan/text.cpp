@@ -26,15 +26,12 @@ void refuse_sharded(const SpecReader& in) {
   const std::string word(ahead.word());
   std::string zero;
   if (word == "fsdp" || word == "fsdp2") zero = "3";
+  else if (word == "hsdp") zero = "3, shard=machine";
   else if (word == "zero1" || word == "zero2" || word == "zero3") zero = word.back();
   if (!zero.empty())
     in.refuse(
         at, std::string(strategy_names.name), "'" + word + "', which divides the model's state",
         "'layout(zero=" + zero + ")/ddp' is its layout, for whatever takes one; here plans divide the batch only");
-  if (word == "hsdp")
-    in.refuse(
-        at, std::string(strategy_names.name), "'hsdp', sharded inside machines and replicated between them",
-        "that is not modelled; 'layout(zero=3)/ddp' shards over all devices, 'layout(zero=1)/ddp' the update only");
 }
 
 }  // namespace

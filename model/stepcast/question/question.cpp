@@ -5,6 +5,7 @@
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/prediction/training_run.hpp>
+#include <stepcast/roofline/usual_batch.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,8 +20,9 @@ namespace {
 
 /// The question with its device, and the cluster with what that device tells.
 Question completed(Question q) {
-  if (!(q.global_batch >= 0) || !std::isfinite(q.global_batch))
-    throw InputError("global_batch", "samples a step on all devices", std::to_string(q.global_batch));
+  for (const auto& [name, samples] : {std::pair{"global_batch", q.global_batch}, {"usual_batch", q.usual_batch}})
+    if (!(samples >= 0) || !std::isfinite(samples))
+      throw InputError(name, "samples a step on all devices", std::to_string(samples));
   if (!q.device) q.device = shipped_device_like(q.shape ? q.cluster.device : q.profile.device);
   q.cluster = with_links_of(with_device(std::move(q.cluster), q.device), q.profile, "");
   if (q.cluster.workers() != 1) q.cluster = checked(std::move(q.cluster), "cluster");  // one worker asks no link
@@ -81,7 +83,12 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
     return Inapplicable{
         "what-ifs change a trace, and the model that a layout divides is described; describe another one"};
   if (q.shape && !q.device) return Inapplicable{"a described model takes its times from a device, and none is named"};
-  if (q.shape) return workload_of(*q.shape, *q.device);
+  if (q.shape) {
+    Workload units = workload_of(*q.shape, *q.device);
+    if (q.usual_batch > 0 && !(q.global_batch > 0))
+      units.assumed.push_back(usual_batch_text(*q.shape, q.usual_batch) + "; --global-batch sets it");
+    return units;
+  }
   if (!profile) return Inapplicable{profile.reason()};
   const Device* device = q.device ? &*q.device : nullptr;
   const auto with_what_is_beside = [&](Answer<Workload> units) {
@@ -194,6 +201,8 @@ PlanSpec PreparedQuestion::after_changes(const PlanSpec& strategy) const {
   return plan_after(state_->question.changes, strategy);
 }
 
+const DeviceCorrection* PreparedQuestion::correction() const { return state_->question.correction.get(); }
+
 double PreparedQuestion::iterations() const { return state_->question.iterations; }
 
 LayoutOptions PreparedQuestion::layout_options() const {
@@ -201,7 +210,8 @@ LayoutOptions PreparedQuestion::layout_options() const {
   LayoutOptions options;
   const Answer<Profile>& profile = state_->fed.profile;
   const double batch = profile ? profile->batch_samples : 0;
-  options.global_batch = q.global_batch > 0 ? q.global_batch : batch * static_cast<double>(q.cluster.workers());
+  const double unsaid = q.usual_batch > 0 ? q.usual_batch : batch * static_cast<double>(q.cluster.workers());
+  options.global_batch = q.global_batch > 0 ? q.global_batch : unsaid;
   options.memory_cap = q.memory_cap > Bytes(0) ? q.memory_cap : q.cluster.device_memory;
   return options;
 }

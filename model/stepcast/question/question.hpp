@@ -1,7 +1,8 @@
 #pragma once
 // Room question: what everybody asks, with layouts and what-ifs, and the one way in which it is answered.
 //
-// It may include base, profile, roofline, cluster, plan, whatif, prediction, workload, layout and parallelism.
+// It may include base, profile, roofline, cluster, plan, whatif, prediction, workload, layout, parallelism and
+// calibration.
 //
 // A question is a job (a traced profile, or a described model on a device), the cluster that it is to run on, and the
 // changes that somebody considers making to it (what-ifs). Its answer for a plan is a `Prediction`, whether the plan
@@ -31,6 +32,8 @@
 
 namespace [[gnu::visibility("default")]] stepcast {
 
+struct DeviceCorrection;  // calibration/device_fit.hpp
+
 /// A plan as it is written, "layout(tp=8)/dear(bucket=25 MiB)+fp16@ring": how gradients travel, and how the model is
 /// divided. A plan without a layout divides the batch only.
 struct Plan {
@@ -57,8 +60,13 @@ struct Question {
   std::optional<Profile> other_batch{};     ///< the same job at another batch, which `batch(to=...)` is fitted to
   std::optional<InputPipeline> pipeline{};  ///< what feeds the steps of the profile, which is as traced
   double global_batch = 0;                  ///< samples a step on all devices; 0: the profile's batch times the workers
-  Bytes memory_cap{};                       ///< of a device, for layouts; 0: the cluster's device memory
-  Seconds beside_layers{};       ///< of every step of a traced job, that the layers of its profile do not contain
+  /// What layouts share out where there is no `global_batch`, and nobody said the profile's either
+  /// (usual_batch.hpp); 0: the profile's batch is said.
+  double usual_batch = 0;
+  Bytes memory_cap{};       ///< of a device, for layouts; 0: the cluster's device memory
+  Seconds beside_layers{};  ///< of every step of a traced job, that the layers of its profile do not contain
+  /// What measured steps changed of `device` (measured.hpp); null: none were told.
+  std::shared_ptr<const DeviceCorrection> correction{};
   std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
 };
 
@@ -77,6 +85,8 @@ class PreparedQuestion {
   [[nodiscard]] const Cluster& cluster() const;
   /// The model as units that a layout can divide. Inapplicable where it cannot be taken apart.
   [[nodiscard]] const Answer<Workload>& workload() const;
+  /// Question::correction.
+  [[nodiscard]] const DeviceCorrection* correction() const;
   /// Question::iterations.
   [[nodiscard]] double iterations() const;
   /// Batch and memory of layouts that are searched: `layout_options()`, of a device's memory `planned_memory_share`

@@ -9,7 +9,8 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
   const LayoutOptions options = question.layout_options();
   const Bytes searched = question.search_options().memory_cap;
   return {*question.workload(), question.cluster(), check,
-          options.global_batch, options.memory_cap, searched < options.memory_cap ? searched : Bytes(0)};
+          options.global_batch, options.memory_cap, searched < options.memory_cap ? searched : Bytes(0),
+          question.correction()};
 }
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,

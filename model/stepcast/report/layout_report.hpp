@@ -28,6 +28,7 @@ struct LayoutSubject {
   double global_batch = 0;
   Bytes memory_cap;        ///< 0: none
   Bytes planned_memory{};  ///< up to which a search goes where nobody said how much; 0: `memory_cap`
+  const DeviceCorrection* correction = nullptr;  ///< by measured steps; null: none were told
 };
 
 struct LayoutReport {

@@ -85,7 +85,7 @@ PipelineShape LayoutBounds::shape_of(const LayoutFamily& f) const {
 
 Seconds LayoutBounds::update_of(const Layout& l, double parameters) const {
   if (tables_.parameters <= 0) return {};
-  const double replicas = l.zero > 0 ? static_cast<double>(l.data * l.context) : 1;
+  const double replicas = l.zero > 0 ? static_cast<double>(l.sharding()) : 1;
   return tables_.workload.update * (parameters / tables_.parameters / replicas);
 }
 
@@ -129,7 +129,7 @@ void LayoutBounds::enter(const LayoutFamily& family) {
 }
 
 const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
-  const PricedSplit*& split = splits_[switches.overlap_tensor ? 1 : 0];
+  const PricedSplit*& split = splits_[(switches.overlap_tensor ? 1u : 0u) + (switches.in_machine ? 2u : 0u)];
   if (split == nullptr) split = &tables_.split_of(layout_of(family, switches));
   return *split;
 }
@@ -138,7 +138,8 @@ const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, con
   enter(family);
   const std::size_t r = static_cast<std::size_t>(switches.recomputation) + (switches.overlap_tensor ? 3u : 0u);
   std::optional<Staged>& slot =
-      staged_[r * 8 + static_cast<std::size_t>(switches.zero) * 2 + (switches.overlap_gradients ? 1u : 0u)];
+      staged_[(switches.in_machine ? 48u : 0u) + r * 8 + static_cast<std::size_t>(switches.zero) * 2 +
+              (switches.overlap_gradients ? 1u : 0u)];
   if (slot) return *slot;
   Layout layout = layout_of(family, switches);
   layout.stage_units = divisions_[r];  // sharding does not move units

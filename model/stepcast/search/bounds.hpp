@@ -61,10 +61,11 @@ class LayoutBounds {
   const LayoutFamilies& families_;
   LayoutTables& tables_;
   std::uint64_t entered_;  ///< first member of the family that is held
-  /// The priced splits of that family, by whether sums of input gradients are hidden; made when first asked for.
-  std::array<const PricedSplit*, 2> splits_{};
+  /// The priced splits of that family, by whether sums of input gradients are hidden, and whether ZeRO divides within
+  /// machines; made when first asked for.
+  std::array<const PricedSplit*, 4> splits_{};
   std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;          ///< units of each stage, by that and recomputation
-  std::array<std::optional<Staged>, 2 * 3 * 8> staged_;              ///< and by ZeRO stage and overlap
+  std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;          ///< and by ZeRO stage, its groups and overlap
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
   HotLoop loop_;
 };

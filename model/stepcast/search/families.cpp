@@ -56,6 +56,7 @@ class Families {
       : space_(space), devices_(cluster.workers()), batch_(std::llround(global_batch)) {
     units_ = static_cast<std::int64_t>(workload.units.size());
     blocks_ = blocks(workload);
+    machine_ = cluster.devices_per_node;
     most_tensor_ = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
     sequence_ = std::llround(workload.sequence);
     experts_ = std::llround(experts(workload));
@@ -101,6 +102,9 @@ class Families {
         const std::int64_t expert = experts_ > 0 ? std::gcd(family_.data, experts_) : 1;
         for (const std::int64_t e : degrees(space_.expert, expert, expert)) {
           family_.expert = e;
+          const std::int64_t share = machine_ / (family_.tensor * c);
+          const bool several = share > 1 && family_.data > share && family_.data % share == 0 && e == 1;
+          family_.machine_shard = several ? share : 0;
           with_degrees();
         }
       }
@@ -161,7 +165,7 @@ class Families {
   }
 
   const LayoutSpace& space_;
-  std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
+  std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, machine_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
 };
@@ -177,12 +181,12 @@ bool has_attention(const Workload& workload) {
 
 /// What a switch of a family depends on.
 struct SwitchesOf {
-  bool sums, replicas, pipeline;
+  bool machines, sums, replicas, pipeline;
 };
 
 std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
                                         std::size_t gradients, SwitchesOf of) {
-  const auto [sums, replicas, pipeline] = of;
+  const auto [machines, sums, replicas, pipeline] = of;
   std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
   // Where compute is not slowed by what runs beside it, waiting never wins.
   const Contention& c = cluster.contention;
@@ -203,7 +207,9 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
       for (const int g : overlap_gradients)
         for (const int p : overlap_pipeline)
           for (const int t : overlap_tensor)
-            for (std::uint32_t i = 0; i < gradients; ++i) all.push_back({r, z, g != 0, p != 0, t != 0, i});
+            for (std::uint32_t i = 0; i < gradients; ++i)
+              for (const bool in_machine : {false, true})
+                if (!in_machine || (machines && z > 0)) all.push_back({r, z, g != 0, p != 0, t != 0, i, in_machine});
   return all;
 }
 
@@ -217,7 +223,8 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
   for (const PipelineSchedule& s : pipeline_schedules())
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
   for (std::size_t i = 0; i < switches_.size(); ++i)
-    switches_[i] = switches_of(space, workload, cluster, gradients_.size(), {i >= 4, i % 4 >= 2, i % 2 == 1});
+    switches_[i] =
+        switches_of(space, workload, cluster, gradients_.size(), {i >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
   for (LayoutFamily& f : families_) {
     f.first = size_;
     size_ += switches(f).size();
@@ -230,7 +237,8 @@ bool LayoutFamilies::hides_sums(const LayoutFamily& family) const {
 }
 
 const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
-  return switches_[(hides_sums(family) ? 4u : 0u) + (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
+  return switches_[(family.machine_shard > 0 ? 8u : 0u) + (hides_sums(family) ? 4u : 0u) + (family.data > 1 ? 2u : 0u) +
+                   (family.pipeline > 1 ? 1u : 0u)];
 }
 
 Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
@@ -243,6 +251,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
   layout.chunks = family.chunks;
   layout.micro_batch = family.micro_batch;
   layout.zero = switches.zero;
+  layout.shard = switches.in_machine ? family.machine_shard : 0;
   layout.recomputation = switches.recomputation;
   layout.sequence_parallel = family.sequence_parallel;
   layout.overlap_pipeline = switches.overlap_pipeline;

@@ -25,6 +25,7 @@ struct LayoutFamily {
   const TensorScheme* scheme = nullptr;
   const PipelineSchedule* schedule = nullptr;
   bool sequence_parallel = false;
+  std::int64_t machine_shard = 0;  ///< data-parallel ranks that share a machine, where there are others; 0: none
 };
 
 struct LayoutSwitches {
@@ -32,6 +33,7 @@ struct LayoutSwitches {
   int zero = 0;
   bool overlap_gradients = true, overlap_pipeline = true, overlap_tensor = false;
   std::uint32_t gradients = 0;  ///< index into the space's strategies
+  bool in_machine = false;      ///< ZeRO divides within machines: over the family's `machine_shard`
 };
 
 class LayoutFamilies {
@@ -48,7 +50,7 @@ class LayoutFamilies {
   /// Whether sums of input gradients can run beside weight gradients.
   [[nodiscard]] bool hides_sums(const LayoutFamily&) const;
   std::vector<LayoutFamily> families_;
-  std::array<std::vector<LayoutSwitches>, 8> switches_;
+  std::array<std::vector<LayoutSwitches>, 16> switches_;
   std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
   bool described_ = false;
   std::vector<PlanSpec> gradients_;

@@ -57,6 +57,11 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
   std::vector<std::string> names;
   for (const std::string_view name : schedules_of(all)) names.emplace_back(name);
   if (!names.empty()) add_to_list(text, "schedules " + listed(names, [](const std::string& s) { return s; }));
+  const bool in_machines = std::ranges::any_of(all, [](const LayoutFamilies* families) {
+    return std::ranges::any_of(families->families(), [](const LayoutFamily& f) { return f.machine_shard > 0; });
+  });
+  const bool shards = space.zero.empty() || std::ranges::any_of(space.zero, [](int zero) { return zero > 0; });
+  if (in_machines && shards) add_to_list(text, "ZeRO over all replicas and within machines");
   if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
   return text.empty() ? "one device" : text;
 }

@@ -177,6 +177,7 @@ Answer<SweepPlace> SweepGrid::place_at(std::span<const double> values) const {
       if (question_.axes[i].quantity == SweepQuantity::change) set_change(here.changes, question_.axes[i], values[i]);
     here.profile = **profile;
     here.cluster = *cluster;
+    if (value_of(SweepQuantity::batch, values) != nullptr) here.usual_batch = 0;
     return SweepPlace{std::move(*profile), std::move(*cluster), PreparedQuestion(std::move(here))};
   }
   if (question_.pipeline)

@@ -95,6 +95,99 @@ TEST_CASE("tables of steps say what is wrong with them, and where") {
   CHECK(message(head).find("header only") != std::string::npos);
 }
 
+TEST_CASE("a plan and its step are one text, and a table may leave out what is known") {
+  CHECK(is_measured_step("layout(tp=2)/ddp=12.3 s"));
+  CHECK(is_measured_step("fsdp=1 s"));
+  CHECK(is_measured_step("layout(tp=2)/ddp"));  // a plan whose step was forgotten
+  CHECK_FALSE(is_measured_step("steps.csv"));
+  CHECK_FALSE(is_measured_step("/home/me/layout/steps"));
+  StepDefaults known{.plan = layout_plan_of("ddp"),
+                     .model = "gpt:hidden=64,layers=2,heads=2,seq=8",
+                     .devices = 16,
+                     .global_batch = 32};
+  const MeasuredStep step = measured_step_of("layout(tp=2, mb=4)/ddp(bucket=5 MiB) = 12.3 ms", "--measured", known);
+  CHECK(step.model == known.model);
+  CHECK(step.devices == 16);
+  CHECK(step.global_batch == 32);
+  CHECK(step.time.value() == doctest::Approx(0.0123));
+  CHECK(text_of(step.plan) == "layout(tp=2, mb=4)/ddp(bucket=5 MiB)");
+  CHECK(measured_step_of("layout(tp=2, dp=2, pp=2)/ddp=1 s", "", known).devices == 8);
+  known.global_batch = 0, known.batch_of_device = 4;
+  CHECK(measured_step_of("layout(dp=8)/ddp=1 s", "", known).global_batch == 32);
+  CHECK(measured_step_of("ddp=1 s", "", known).global_batch == 64);
+  known.batch_of_device = 0;
+  CHECK_THROWS_WITH_AS((void)measured_step_of("ddp=1 s", "", known), doctest::Contains("--global-batch"), InputError);
+
+  known.global_batch = 32;
+  const std::vector<MeasuredStep> rows = measured_steps_of_csv(
+      "layout,step,devices\n\"layout(zero=3, mb=1)/ddp\",12.3 s,16\nfsdp,400 ms,8\n", "t.csv", known);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].time == Seconds(12.3));
+  CHECK(rows[1].devices == 8);
+  CHECK(rows[1].global_batch == 32);
+  CHECK(rows[1].source == "t.csv:3");
+  CHECK_THROWS_WITH_AS((void)measured_steps_of_csv("layout,step\nfspd,1 s\n", "t.csv", known),
+                       doctest::Contains("t.csv:2 column layout"), InputError);
+  CHECK_THROWS_WITH_AS((void)measured_steps_of_csv("layout,step\nfsdp,1\n", "t.csv", known),
+                       doctest::Contains("t.csv:2 column step"), InputError);
+}
+
+TEST_CASE("a few measured steps correct a device, first of all the level that products sustain") {
+  const Cluster cluster = cluster_of_flags(4, 4, "100 Gb/s");
+  Device sheet = data_sheet(), real = data_sheet();
+  sheet.relative_error = 0.26;
+  real.matrix_efficiency = 0.5;
+  std::vector<MeasuredStep> steps = synthetic_steps(real, cluster);
+  // A large model, which products bound.
+  const std::vector<MeasuredStep> one{steps[9]};
+  const DeviceCorrection corrected = corrected_device(sheet, cluster, one);
+  CHECK(corrected.before[0] < -0.2);
+  CHECK(std::abs(corrected.after[0]) < 0.04);
+  CHECK(corrected.device.matrix_efficiency == doctest::Approx(0.5).epsilon(0.12));
+  CHECK(corrected.device.issue.value() == doctest::Approx(sheet.issue.value()).epsilon(0.1));
+  REQUIRE_FALSE(corrected.changed.empty());
+  CHECK(corrected.changed.front().name == "matrix efficiency");
+  // Others of the same device are nearer than they were.
+  for (const std::size_t i : {10, 11, 12, 15}) {
+    const double before = std::abs(std::log(*predicted_step(sheet, cluster, steps[i]) / steps[i].time));
+    const double after = std::abs(std::log(*predicted_step(corrected.device, cluster, steps[i]) / steps[i].time));
+    CHECK(after < 0.3 * before);
+  }
+
+  SUBCASE("what is not known shrinks with the number of steps, and nothing is known better than one row from another") {
+    double before = sheet.relative_error;
+    for (const std::size_t count : {1, 2, 3, 8}) {
+      const double now =
+          corrected_device(sheet, cluster,
+                           {steps.begin() + 9, steps.begin() + 9 + std::min<std::ptrdiff_t>(std::ptrdiff_t(count), 9)})
+              .device.relative_error;
+      CHECK(now < before);
+      CHECK(now > 0.086);
+      before = now;
+    }
+    sheet.relative_error = 0.04;  // known better than by such steps
+    CHECK(corrected_device(sheet, cluster, one).device.relative_error >= 0.04);
+  }
+  SUBCASE("steps that agree with the device leave it alone") {
+    steps[9].time = *predicted_step(sheet, cluster, steps[9]);
+    const DeviceCorrection none = corrected_device(sheet, cluster, {steps[9]});
+    CHECK(none.changed.empty());
+    CHECK(none.device.matrix_efficiency == doctest::Approx(sheet.matrix_efficiency));
+  }
+  SUBCASE("a step beyond the peak of the devices is refused, and one that none makes is told") {
+    MeasuredStep odd = steps[9];
+    odd.time = odd.time * 1e-3;
+    CHECK_THROWS_WITH_AS((void)corrected_device(sheet, cluster, {odd}), doctest::Contains("at the peak of 4 devices"),
+                         InputError);
+    odd.time = odd.time * 1e6;
+    CHECK(words_of(corrected_device(sheet, cluster, {odd})).back().starts_with("CAUTION"));
+    odd = steps[9];
+    odd.plan = layout_plan_of("layout(tp=3)/ddp");
+    CHECK_THROWS_WITH_AS((void)corrected_device(sheet, cluster, {odd}), doctest::Contains("does not make 4 devices"),
+                         InputError);
+  }
+}
+
 TEST_CASE("rows that fill the space are the same whatever their times") {
   std::vector<MeasuredStep> steps = synthetic_steps(real_device(), cluster_of_flags(4, 4, "100 Gb/s"));
   const std::vector<std::size_t> chosen = spread_rows(steps, 6);

@@ -269,3 +269,25 @@ TEST_CASE("launch settings: a framework that is asked for answers alone, and say
   }
   CHECK(why_not_launched(w, p.plan, p.micro_batches).empty());  // Megatron-LM does
 }
+
+TEST_CASE("ZeRO within groups is what frameworks call hybrid sharding, and refused where theirs is another one") {
+  const std::string llama = "llama:hidden=1024,layers=24,heads=16,seq=1024,vocab=32000,attention=flash,causal=yes";
+  Layout l = layout(1, 32, 1);
+  l.zero = 3, l.shard = 8;
+  const std::string titan = settings("torchtitan", prediction(l, 4), llama).text;
+  CHECK(argument(titan, "parallelism.data_parallel_replicate_degree") == 4);
+  CHECK(argument(titan, "parallelism.data_parallel_shard_degree") == 8);
+  const std::string fsdp = settings("PyTorch FSDP", prediction(l, 4), llama).text;
+  CHECK(contains(fsdp, "init_device_mesh(\"cuda\", (4, 8), mesh_dim_names=(\"replicate\", \"shard\"))"));
+  CHECK(contains(fsdp, "set_requires_all_reduce(i == 3)"));
+  CHECK_FALSE(contains(settings("PyTorch FSDP", prediction(l, 1), llama).text, "set_requires_all_reduce"));
+  CHECK(contains(settings("DeepSpeed", prediction(l, 4), llama).cannot, "MiCS"));
+  for (const int zero : {1, 2, 3}) {
+    l.zero = zero;
+    CHECK(argument(settings("Megatron-LM", prediction(l, 4), llama).text, "num-distributed-optimizer-instances") == 4);
+  }
+  l.zero = 1;
+  CHECK(contains(settings("PyTorch DDP", prediction(l, 4), llama).cannot, "over all replicas"));
+  l.shard = 0;
+  CHECK_FALSE(contains(settings("Megatron-LM", prediction(l, 4), llama).text, "num-distributed-optimizer-instances"));
+}

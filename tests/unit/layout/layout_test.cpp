@@ -84,7 +84,9 @@ TEST_CASE("What frameworks call sharded data parallelism is a layout of that sta
   CHECK(refusal("fsdp/").find("the name of a strategy") != std::string::npos);
   CHECK(refusal("layout(tp=2)/").find("the name of a strategy") != std::string::npos);
   CHECK(refusal("fsdp ddp").find("column 6") != std::string::npos);
-  CHECK(refusal("hsdp").find("'layout(zero=3)/ddp' shards over all devices") != std::string::npos);
+  CHECK(round_trip("hsdp") == "layout(zero=3, shard=machine)/ddp");
+  CHECK_THROWS_WITH_AS((void)plan_spec_of("hsdp"), doctest::Contains("'layout(zero=3, shard=machine)/ddp' is its"),
+                       InputError);
   CHECK_THROWS_WITH_AS((void)plan_spec_of("zero2"), doctest::Contains("'layout(zero=2)/ddp' is its layout"),
                        InputError);
 }

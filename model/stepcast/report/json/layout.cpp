@@ -2,9 +2,10 @@
 //
 // Example: {"schema": "stepcast.layout/1", "iteration_s": 0.4123, ...}.
 //
-// It may include base, documents, pipeline, search, sweep and report.
+// It may include base, documents, pipeline, calibration, search, sweep and report.
 //
 // The JSON reports of layouts; SI numbers with the unit in the key, null for what is not known.
+#include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 #include <stepcast/report/json_fields.hpp>
 #include <stepcast/report/layout_report.hpp>
@@ -33,6 +34,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"chunks", l.chunks},
           {"micro_batch", l.micro_batch},
           {"zero", l.zero},
+          {"shard", l.shard},
           {"units_in_flight", l.units_in_flight},
           {"recomputation", name_of(l.recomputation)},
           {"sequence_parallel", l.sequence_parallel},
@@ -56,6 +58,25 @@ void write(std::ostream& out, const Json& json) {
   out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
+Json correction_json(const DeviceCorrection& c) {
+  Json json = {{"steps", Json::array()},
+               {"changed", Json::array()},
+               {"residual", c.residual()},
+               {"relative_error_before", c.error_before},
+               {"relative_error", c.device.relative_error}};
+  for (std::size_t i = 0; i < c.steps.size(); ++i)
+    json["steps"].push_back({{"plan", text_of(c.steps[i].plan)},
+                             {"devices", c.steps[i].devices},
+                             {"global_batch_samples", c.steps[i].global_batch},
+                             {"measured_s", c.steps[i].time.value()},
+                             {"error_before", c.before[i]},
+                             {"error", c.after[i]},
+                             {"source", c.steps[i].source}});
+  for (const ChangedNumber& n : c.changed)
+    json["changed"].push_back({{"name", n.name}, {"before", n.before}, {"after", n.after}});
+  return json;
+}
+
 /// What every document says of its subject, behind its schema.
 void add_subject(Json& json, const LayoutSubject& subject) {
   const Workload& workload = subject.workload;
@@ -72,6 +93,7 @@ void add_subject(Json& json, const LayoutSubject& subject) {
   json["trusted"] = workload.shape ? Json(nullptr) : Json(subject.check.trusted());
   if (const std::string caution = subject.check.caution(); !caution.empty()) json["caution"] = caution;
   json["workload_assumed"] = workload.assumed;
+  if (subject.correction != nullptr) json["measured"] = correction_json(*subject.correction);
 }
 
 std::string_view key_of(Objective objective) {

@@ -1,6 +1,7 @@
 // The text reports of one layout and of several side by side.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/report/text/layout.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -146,7 +147,8 @@ std::string words_of(const LayoutPrediction& p) {
       counted(l.pipeline, "pipeline stage") + " (" + schedule +
           (l.chunks > 1 ? ", " + std::to_string(l.chunks) + " chunks each" : "") + ")");
   add(parts, !chosen && l.data > 1,
-      counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : ""));
+      counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : "") +
+          (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : ""));
   add(parts, l.expert > 1, "experts spread" + over(l.expert));
   add(parts, parts.empty(), "one device");
   const std::string samples =
@@ -168,6 +170,8 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
   write_labelled(out, "cluster", cluster_text(subject.cluster));
   if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
   write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
+  if (subject.correction != nullptr)
+    for (const std::string& line : words_of(*subject.correction)) write_labelled(out, "measured", line);
   std::vector<std::string> assumed = workload.assumed;
   for (const std::string& text : also)
     if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);

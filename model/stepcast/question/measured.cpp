@@ -1,0 +1,41 @@
+#include <stepcast/question/measured.hpp>
+
+#include <stepcast/cluster/device_match.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace stepcast {
+
+StepDefaults step_defaults_of(const Question& question, std::string model, bool batch_said) {
+  return {.plan = layout_plan_of("ddp"),
+          .model = std::move(model),
+          .devices = question.cluster.workers(),
+          .global_batch = question.global_batch,
+          .batch_of_device = batch_said ? question.profile.batch_samples : 0};
+}
+
+Question with_measured_steps(Question question, std::vector<MeasuredStep> steps) {
+  if (steps.empty()) return question;
+  if (!question.shape || !question.device)
+    throw InputError(steps.front().source, "a described model on a device, which the step corrects", "a trace",
+                     "its own step is measured; --step says how long it takes without the profiler");
+  const Cluster cluster = with_links_of(with_device(question.cluster, question.device), question.profile, "");
+  DeviceCorrection correction = corrected_device(*question.device, cluster, std::move(steps));
+  question.device = correction.device;
+  const double samples = question.profile.batch_samples;
+  std::vector<std::string> before = std::move(question.profile.assumed);
+  question.profile = described_profile(*question.shape, correction.device, samples);
+  std::vector<std::string>& assumed = question.profile.assumed;
+  for (std::string& line : before)
+    if (std::ranges::find(assumed, line) == assumed.end()) assumed.push_back(std::move(line));
+  std::vector<std::string> told = words_of(correction);
+  for (std::string& line : told) line = "measured: " + line;
+  assumed.insert(assumed.begin(), told.begin(), told.end());
+  question.correction = std::make_shared<const DeviceCorrection>(std::move(correction));
+  return question;
+}
+
+}  // namespace stepcast

@@ -1,0 +1,44 @@
+#include <stepcast/roofline/usual_batch.hpp>
+
+#include <stepcast/base/text.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+/// Tokens of a step of a language model with so many parameters.
+double usual_tokens(double parameters) {
+  if (parameters < 1e9) return std::exp2(19);
+  if (parameters < 6e9) return std::exp2(20);
+  if (parameters < 2e11) return std::exp2(22);
+  return std::exp2(24);
+}
+
+/// The largest divisor of `devices` that is at most `samples`.
+double shared_by(std::int64_t devices, double samples) {
+  auto parts = static_cast<std::int64_t>(std::min(samples, static_cast<double>(devices)));
+  while (devices % parts != 0) --parts;
+  return static_cast<double>(parts);
+}
+
+}  // namespace
+
+double usual_global_batch(const ModelShape& model, std::int64_t devices) {
+  constexpr double images_of_a_device = 32;
+  if (model.sequence <= 0) return images_of_a_device * static_cast<double>(devices);
+  const double samples =
+      std::max(1.0, std::round(usual_tokens(model.parameters()) / static_cast<double>(model.sequence)));
+  const double parts = shared_by(devices, samples);
+  return std::round(samples / parts) * parts;
+}
+
+std::string usual_batch_text(const ModelShape& model, double samples) {
+  const std::string batch = "global batch " + fixed(samples, 0);
+  if (model.sequence <= 0) return batch + ": usual for models of images, 32 a device";
+  return batch + " (" + fixed(samples * static_cast<double>(model.sequence) / 1e6, 1) +
+         " M tokens a step): usual for models of this size";
+}
+
+}  // namespace stepcast
