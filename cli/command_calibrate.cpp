@@ -64,7 +64,7 @@ struct Measurements {
   bool nccl_tests = true;
 };
 
-Measurements measured_in(const std::vector<std::string>& files, const std::string& operation) {
+Measurements measured_in(const std::vector<std::string>& files, const std::string& operation, std::int64_t workers) {
   Measurements found_in_all;
   std::vector<MeasuredCollective>& all = found_in_all.tables;
   bool used = false;                // whether --operation was
@@ -79,10 +79,13 @@ Measurements measured_in(const std::vector<std::string>& files, const std::strin
     const std::string name = shown_name(path);
     const bool csv = is_csv(file.text());
     std::vector<MeasuredCollective> found =
-        csv ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name, operation);
-    (csv ? found_in_all.nccl_tests : used) = !csv;
-    for (const MeasuredCollective& table : found)
-      if (!table.provenance.starts_with("nccl-tests") && table.operation != "send") found_in_all.nccl_tests = false;
+        csv ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name, operation, workers);
+    if (csv) found_in_all.nccl_tests = false;
+    for (const MeasuredCollective& table : found) {
+      const bool by_nccl = table.provenance.starts_with("nccl-tests");
+      used = used || by_nccl;
+      if (!by_nccl && table.operation != "send") found_in_all.nccl_tests = false;
+    }
     std::move(found.begin(), found.end(), std::back_inserter(all));
   }
   if (!operation.empty() && !used) throw InputError("--operation", "a log of nccl-tests, whose test it names", "none");
@@ -259,7 +262,9 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   if (!flags.operation.empty() && !operation_of(flags.operation))
     throw InputError("--operation", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send",
                      in_quotes(flags.operation));
-  auto [measured, nccl_tests] = measured_in(flags.files, flags.operation);
+  const std::string& count = flags.cluster.workers;
+  const std::int64_t workers = count.empty() ? 0 : integer_of(count, "--workers", 1, 100'000'000);
+  auto [measured, nccl_tests] = measured_in(flags.files, flags.operation, workers);
   std::int64_t most = 0, per_node = 0, nodes = 0;
   for (const MeasuredCollective& table : measured) {
     most = std::max(most, table.workers);

@@ -123,7 +123,8 @@ std::string operation_of_cell(const std::string& cell) {
 
 class NcclTestsReader {
  public:
-  NcclTestsReader(std::string_view source, std::string_view assumed) : source_(source), assumed_(assumed) {}
+  NcclTestsReader(std::string_view source, std::string_view assumed, std::int64_t workers)
+      : source_(source), assumed_(assumed), workers_(workers) {}
 
   std::vector<MeasuredCollective> read(std::string_view text) {
     for (Lines lines(text); lines.next();) {
@@ -203,7 +204,7 @@ class NcclTestsReader {
     operation_ = operation;
     ranks_ = operation == "send" ? 2 : 0;
     hosts_.clear();
-    per_process_ = 1;
+    per_process_ = parts_ = 1;
   }
   /// "OSU MPI-CUDA Allreduce Latency Test v7.3"; without a collective's name two ranks send to one another.
   void begin_osu(const std::vector<std::string_view>& words) {
@@ -215,9 +216,14 @@ class NcclTestsReader {
     if (names("allreduce")) return begin_other("OSU", "all_reduce");
     if (names("reduce_scatter")) return begin_other("OSU", "reduce_scatter");
     if (names("bcast") || names("broadcast")) return begin_other("OSU", "broadcast");
-    if (names("allgather") || names("alltoall"))
-      throw InputError(std::string(source_), "sizes of the whole buffer", "OSU's size of one rank's part",
-                       "write them times the ranks to a CSV with the columns operation, workers, bytes, time_us");
+    if (names("allgather") || names("alltoall") || names("all-to-all")) {
+      if (workers_ < 2)
+        throw InputError(std::string(source_), "the number of ranks, of which OSU's sizes are one's part", "nothing",
+                         "say it by --workers N");
+      begin_other("OSU", names("allgather") ? "all_gather" : "all_to_all");
+      ranks_ = parts_ = workers_;
+      return;
+    }
     begin_other("OSU", "send");
   }
 
@@ -230,7 +236,7 @@ class NcclTestsReader {
     if (points_.empty() && rates_.empty()) first_row_ = where, sums_ = words.size() > 3 && words[3] != "none";
     if (*time_column_ + 2 < words.size()) rate_ = words[*time_column_ + 1], bus_rate_ = words[*time_column_ + 2];
     if (program_ == "OSU" && words[0] == "0") return;  // of a message without bytes
-    const double size = positive_number(words[0], where + " column size");
+    const double size = positive_number(words[0], where + " column size") * static_cast<double>(parts_);
     const double value = positive_number(words[*time_column_], column);
     if (bytes_per_second_ > 0) rates_.emplace_back(size, value * bytes_per_second_);
     else points_.add(size, value * seconds_per_unit_);
@@ -287,13 +293,14 @@ class NcclTestsReader {
 
   static constexpr std::string_view source_of_head = "the head of the log";
   std::string_view source_, assumed_;
+  std::int64_t workers_ = 0;  ///< that somebody said
   std::string operation_, first_row_;
   std::string rate_{"0"}, bus_rate_{"0"};  ///< of the last row
   bool sums_ = true;
   std::string_view program_ = "nccl-tests";
   double seconds_per_unit_ = 1e-6, bytes_per_second_ = 0;  ///< bytes_per_second_: 0 where the column is one of times
   std::vector<std::pair<double, double>> rates_;           ///< size and bytes a second
-  std::int64_t ranks_ = 0, per_process_ = 1;
+  std::int64_t ranks_ = 0, per_process_ = 1, parts_ = 1;   ///< parts_: of the buffer, of which a size is one
   std::set<std::string, std::less<>> hosts_;
   std::size_t columns_ = 0;
   std::optional<std::size_t> time_column_;  ///< set while inside a table
@@ -370,8 +377,8 @@ Columns columns_of(std::string_view header, const std::string& where) {
 }  // namespace
 
 std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
-                                                          std::string_view assumed) {
-  return NcclTestsReader(source, assumed).read(text);
+                                                          std::string_view assumed, std::int64_t workers) {
+  return NcclTestsReader(source, assumed, workers).read(text);
 }
 
 std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source) {

@@ -5,6 +5,7 @@
 // 210.5 us. Every table keeps its source for `provenance`. Not modelled: in-place times.
 #include <stepcast/cluster/cluster.hpp>
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -12,12 +13,14 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 /// All tables of an nccl-tests or rccl-tests log (out-of-place times; lines may carry the prefixes of launchers and
 /// have messages between them), one a table, with ranks, hosts and devices of a process where the log lists them. Also
-/// of OSU's benchmarks (all-reduce, reduce-scatter, broadcast; latency and bandwidth as `send` between two machines)
-/// and of ib_write_bw, of whose rates those count that reach half of the largest; they tell no ranks (0 workers).
-/// `assumed`: the operation of a log that names no test. Throws InputError when there is no table, naming the line of a
-/// bad one.
+/// of OSU's benchmarks (all-reduce, reduce-scatter, broadcast; all-gather and all-to-all among `workers`, as their
+/// sizes are one rank's part; latency and bandwidth as `send` between two machines) and of ib_write_bw, of whose rates
+/// those count that reach half of the largest; they tell no ranks (0 workers). `assumed`: the operation of a log that
+/// names no test. Throws InputError when there is no table, naming the line of a bad one, and for parts of an unknown
+/// number of workers.
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
-                                                                        std::string_view assumed = {});
+                                                                        std::string_view assumed = {},
+                                                                        std::int64_t workers = 0);
 /// CSV with the columns size/bytes and time (unit in the header: time_s, ms_median, time_us, ...), and optionally op,
 /// world/workers, nodes. Throws InputError naming line and column.
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source);

@@ -293,7 +293,20 @@ TEST_CASE("benchmark logs: the first nccl-tests, OSU and ib_write_bw") {
   CHECK(ib[0].operation == "send");
   CHECK(ib[0].times[0].value() == Approx(65536 / (22000.0 * 1048576)));
 
-  CHECK_THROWS_AS((void)collectives_of_nccl_tests("# OSU MPI Allgather Latency Test v7.3\n", "log"), InputError);
+  // Sizes are one rank's part of what all of them gather.
+  const std::string gather =
+      "# OSU MPI-CUDA Allgather Latency Test v7.3\n# Size       Avg Latency(us)\n8  9.0\n1024  30.0\n";
+  CHECK_THROWS_AS((void)collectives_of_nccl_tests(gather, "log"), InputError);
+  const auto gathered = collectives_of_nccl_tests(gather, "log", {}, 16);
+  REQUIRE(gathered.size() == 1);
+  CHECK(gathered[0].operation == "all_gather");
+  CHECK(gathered[0].workers == 16);
+  CHECK(gathered[0].sizes == std::vector<Bytes>{Bytes(128), Bytes(16384)});
+  CHECK(gathered[0].times[1].value() == Approx(30e-6));
+  CHECK(
+      collectives_of_nccl_tests("# OSU MPI All-to-All Latency Test v7.3\n# Size  Avg Latency(us)\n8  9\n", "log", {}, 4)
+          .front()
+          .operation == "all_to_all");
 }
 
 TEST_CASE("CSV: columns by name and unit; one table per operation, world and link; medians of repeats") {
