@@ -678,7 +678,8 @@ def _run(model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any], l
         attention = stack.enter_context(_FusedAttention())
         stack.enter_context(step)
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(torch.backends.mkldnn.flags(enabled=False))  # recurrent layers in one, of unknown products
+        stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
+        torch._C._set_mkldnn_enabled(False)  # it makes one operator of recurrent layers, which hides their products
         with torch.autograd.graph.saved_tensors_hooks(step.keep, lambda tensor: tensor):
             with torch.autocast("cpu", dtype=autocast) if autocast is not None else contextlib.nullcontext():
                 output = torch.func.functional_call(model, {**made, **buffers}, inputs, dict(keywords))
