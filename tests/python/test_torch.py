@@ -214,6 +214,36 @@ class Describe(unittest.TestCase):
         listed = stepcast.torch.operators(model, torch.randn(2, 32, 10, 10, requires_grad=True))
         self.assertEqual(listed.flops, 3 * 2 * 2 * 100 * 64 * 4 * 9)
 
+    def test_recurrent_layers_and_experts_are_counted(self):
+        class Recurrent(nn.LSTM):
+            def forward(self, x):
+                return super().forward(x)[0]
+        x = torch.randn(2, 32, 64, requires_grad=True)
+        listed = stepcast.torch.operators(Recurrent(64, 128, batch_first=True), x)
+        self.assertAlmostEqual(listed.flops / (3 * 2 * 64 * 4 * 128 * (64 + 128)), 1, delta=0.03)
+        self.assertEqual(listed.on("H100").layers[0].name, "Recurrent")
+        if hasattr(F, "grouped_mm"):
+            class Experts(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.weight = nn.Parameter(torch.randn(4, 64, 128, dtype=torch.bfloat16))
+
+                def forward(self, x):
+                    return F.grouped_mm(x, self.weight, offs=torch.tensor([8, 8, 20, 32], dtype=torch.int32))
+            x = torch.randn(32, 64, dtype=torch.bfloat16, requires_grad=True)
+            listed = stepcast.torch.operators(Experts(), x, loss=lambda output: output.square().sum())
+            self.assertEqual(listed.flops, 3 * 2 * 32 * 64 * 128)
+
+    def test_optimizers_are_seen_by_their_own_steps(self):
+        x = torch.randn(2, 64)
+        held = {name: stepcast.torch.describe(nn.Linear(64, 64), x, device="H100", optimizer=optimizer).to_json()
+                for name, optimizer in (("sgd", torch.optim.SGD), ("adamw", torch.optim.AdamW),
+                                        ("fused", lambda p: torch.optim.AdamW(p, fused=True)))}
+        self.assertEqual({name: json.loads(text)["bytes_of_state"] for name, text in held.items()},
+                         {"sgd": 8, "adamw": 16, "fused": 16})
+        self.refuses("neither values nor a closure", lambda: stepcast.torch.describe(
+            nn.Linear(4, 4), torch.randn(2, 4), device="H100", optimizer=torch.optim.LBFGS))
+
     def test_gradients_come_in_the_order_of_a_real_backward_pass(self):
         model, x, order = Gpt(), tokens(), []
         for name, p in model.named_parameters():
@@ -421,7 +451,8 @@ class Record(unittest.TestCase):
         self.assertEqual(len(profile.layers), len(described.layers))
         self.assertEqual(profile.batch_samples, 256)
         self.assertGreater(len(profile.step_times_s), 1)
-        self.assertGreater(stepcast.predict(profile, stepcast.Cluster(workers=4, network="10GbE"), "ddp").iteration_s, 0)
+        cluster = stepcast.Cluster(workers=4, network="10GbE")
+        self.assertGreater(stepcast.predict(profile, cluster, "ddp").iteration_s, 0)
 
     def test_the_file_is_kept_where_it_was_asked_for(self):
         _, _, _, step = training_step()

@@ -20,6 +20,7 @@ import bisect
 import contextlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -98,10 +99,11 @@ class Call:
 
 
 _NOTHING = {"_unsafe_view", "_reshape_alias", "lift_fresh", "empty", "empty_like", "empty_strided", "new_empty",
-            "new_empty_strided", "set_", "resize_", "_local_scalar_dense", "is_same_size", "_has_compatible_shallow_copy_type"}
+            "new_empty_strided", "set_", "resize_", "_local_scalar_dense", "is_same_size",
+            "_has_compatible_shallow_copy_type"}
 # In place, without a look at what was there.
-_OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "_foreach_zero_",
-               "_foreach_copy_"}
+_OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_",
+               "_foreach_zero_", "_foreach_copy_"}
 
 
 def _rows_read(call: Call) -> int:
@@ -198,6 +200,24 @@ def _multiplied(call: Call, a: str, b: str) -> list[Operator]:
              "flops": _flops_of(products)}]
 
 
+def _grouped(call: Call) -> list[Operator]:
+    """Products of experts, each with an even share of the rows: which of them gets how many is in the values."""
+    left, right, ends = call.args["self"], call.args["mat2"], call.args["offs"]
+    if ends is None:
+        return _multiplied(call, "self", "mat2")
+    groups = max(1, ends.shape[0])
+    m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
+    if left.dim() == 2 and right.dim() == 2:
+        k /= groups
+    elif left.dim() == 2:
+        m /= groups
+    else:
+        n /= groups
+    products = [_product(groups, m, n, k)]
+    return [{"name": call.name, "dtype": _product_type(left, False), "products": products,
+             "flops": _flops_of(products)}]
+
+
 def _window(call: Call, output: torch.Tensor) -> tuple[list[float], bool]:
     """A convolution as an implicit product of each group: a row per output pixel, a column per output channel, a term
     per input channel and position of the window; and whether that has so few terms that its bytes decide."""
@@ -271,10 +291,15 @@ _PRODUCTS: dict[str, Callable[[Call], list[Operator]]] = {
     "addmm": lambda call: _multiplied(call, "mat1", "mat2"),
     "baddbmm": lambda call: _multiplied(call, "batch1", "batch2"),
     "_scaled_mm": lambda call: _multiplied(call, "self", "mat2"),
+    "_grouped_mm": _grouped,
     "convolution": _convolved,
     "convolution_backward": _convolved_backward,
     **dict.fromkeys([*_ATTENTION, *(name + "_backward" for name in _ATTENTION)], _attended),
 }
+
+
+# Operators that multiply, by their names.
+_MULTIPLIES = re.compile(r"mm(_|$)|conv|matmul|linear(_|$)|attention|lstm|gru_|rnn")
 
 
 def _is_empty(product: list[float]) -> bool:
@@ -287,7 +312,8 @@ def operators_of(call: Call) -> list[Operator]:
         return []
     if call.short in _PRODUCTS:
         operators = _PRODUCTS[call.short](call)
-        return [o for o in operators if "products" not in o or (o["dtype"] and not any(map(_is_empty, o["products"])))]
+        if all(operator.get("dtype", "f32") for operator in operators):  # else of a type that profiles do not know
+            return [o for o in operators if not any(map(_is_empty, o.get("products", ())))]
     traffic, kernels = _TRAFFIC.get(call.short, (Call.traffic, 1))
     if call.short.startswith("_foreach_") or call.short.startswith("_fused_"):
         kernels = -(-len(_tensors_in(call.args.get("self"))) // _TENSORS_OF_A_LAUNCH)
@@ -341,7 +367,7 @@ class _Step(TorchDispatchMode):
         self.unknown: set[str] = set()
         self.saved: dict[int, torch.Tensor] = {}  # storages that are counted, or not to be
         self.handles = [handle for name, module in model.named_modules() if self._is_layer(module)
-                        for handle in (module.register_forward_pre_hook(self._entered(name)),
+                        for handle in (module.register_forward_pre_hook(self._entered(name or type(module).__name__)),
                                        module.register_forward_hook(self._left, always_call=True))]
 
     @staticmethod
@@ -407,7 +433,7 @@ class _Step(TorchDispatchMode):
     def _add(self, call: Call, layer: Optional[_Layer], is_backward: bool) -> None:
         operators = operators_of(call)
         self.seen += 1
-        if _counted_elsewhere(call, operators):
+        if _is_uncounted(call, operators):
             self.unknown.add(call.name)
         if layer is None:
             self.before += operators
@@ -435,14 +461,17 @@ class _Step(TorchDispatchMode):
             handle.remove()
 
 
-def _counted_elsewhere(call: Call, operators: list[Operator]) -> bool:
-    """Whether PyTorch counts operations of this operator, and we do not."""
-    from torch.utils.flop_counter import flop_registry
-    packet = getattr(getattr(torch.ops, call.name.split(".")[0]), call.short, None)
-    return packet in flop_registry and not any("flops" in operator for operator in operators)
+def _is_uncounted(call: Call, operators: list[Operator]) -> bool:
+    """Whether this operator multiplies, and we do not count it: a kernel that is not known, or its type is not."""
+    is_empty = any(tensor.numel() == 0 for tensor in call.inputs)
+    return _MULTIPLIES.search(call.short) is not None and not is_empty and not call.is_view() \
+        and not any("flops" in operator for operator in operators)
 
 
 # ---- what stands around it ----
+
+_OPTIMIZERS = "a function of the parameters that returns an optimizer, such as torch.optim.AdamW"
+
 
 class Operators:
     """What one training step computes, operator by operator, for any device. Immutable.
@@ -471,7 +500,8 @@ class Operators:
 
     @property
     def flops(self) -> float:
-        """Of the products of forward and backward pass, as PyTorch's FlopCounterMode counts them."""
+        """Of all products, forward and backward, as PyTorch's FlopCounterMode counts them; also those of experts, which
+        that leaves out; of convolutions in groups each group's own channels alone."""
         return sum(operator.get("flops", 0.0) for _, _, operator in self._each())
 
     @property
@@ -579,13 +609,29 @@ def _empty(tensor: torch.Tensor) -> torch.Tensor:
 
 def _update(optimizer: Any, parameters: Sequence[torch.Tensor]) -> tuple[str, list[Operator], float]:
     """The optimizer's name, what its second step does (the first one makes its state), and its state's bytes."""
-    shapes = [nn.Parameter(torch.empty(p.shape, dtype=p.dtype, device="meta")) for p in parameters]
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    # Most optimizers compute with the number of the step, which has a value beside tensors on "meta"; fused ones take
+    # no such tensors.
+    try:
+        return _update_on("meta", optimizer, parameters)
+    except (RuntimeError, TypeError, NotImplementedError):
+        pass
+    try:
+        with FakeTensorMode():
+            return _update_on("cpu", optimizer, parameters)
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()
+        raise InputError("optimizer", "one whose step needs neither values nor a closure", reason[0] if reason else "",
+                         "describe the model with one that is like it: torch.optim.AdamW") from error
+
+
+def _update_on(device: str, optimizer: Any, parameters: Sequence[torch.Tensor]) -> tuple[str, list[Operator], float]:
+    shapes = [nn.Parameter(torch.empty(p.shape, dtype=p.dtype, device=device)) for p in parameters]
     for parameter in shapes:
         parameter.grad = torch.empty_like(parameter)
     made = optimizer(shapes)
     if not isinstance(made, torch.optim.Optimizer):
-        raise InputError("optimizer", "a function of the parameters that returns an optimizer, such as torch.optim.AdamW",
-                         shown(made))
+        raise InputError("optimizer", _OPTIMIZERS, shown(made))
     for group in made.param_groups:
         if "foreach" in group and group["foreach"] is None and not group.get("fused"):
             group["foreach"] = True  # what PyTorch takes on an accelerator
@@ -596,7 +642,7 @@ def _update(optimizer: Any, parameters: Sequence[torch.Tensor]) -> tuple[str, li
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             call = Call(func, args, kwargs or {}, out)
-            if func.namespace != "prim" and any(tensor.is_meta for tensor in [*call.inputs, *call.outputs]):
+            if func.namespace != "prim" and any(tensor.dim() > 0 for tensor in [*call.inputs, *call.outputs]):
                 operators.extend(operators_of(call))
             return out
 
@@ -632,6 +678,8 @@ def _run(model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any], l
         attention = stack.enter_context(_FusedAttention())
         stack.enter_context(step)
         stack.enter_context(torch.enable_grad())
+        stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
+        torch._C._set_mkldnn_enabled(False)  # it makes one operator of recurrent layers, which hides their products
         with torch.autograd.graph.saved_tensors_hooks(step.keep, lambda tensor: tensor):
             with torch.autocast("cpu", dtype=autocast) if autocast is not None else contextlib.nullcontext():
                 output = torch.func.functional_call(model, {**made, **buffers}, inputs, dict(keywords))
@@ -651,8 +699,7 @@ def traced_operators(model: Any, inputs: Sequence[Any], loss: Any, optimizer: An
     if loss is not None and not callable(loss):
         raise InputError("loss", "a function of the model's output", shown(loss))
     if not callable(optimizer):
-        raise InputError("optimizer", "a function of the parameters that returns an optimizer, such as torch.optim.AdamW",
-                         shown(optimizer))
+        raise InputError("optimizer", _OPTIMIZERS, shown(optimizer))
     if not any(p.requires_grad for p in model.parameters()):
         raise InputError("model", "parameters that are trained", "none that require gradients",
                          "a step of inference has no gradients to communicate")
