@@ -146,7 +146,8 @@ Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
   Profile profile =
       described_profile(model_shape_of(flags.model), device_of_description(flags, cluster), samples > 0 ? samples : 1);
   if (samples == 0)
-    profile.assumed.push_back("one sample a worker, where no layout shares out a batch; --batch says otherwise");
+    profile.assumed.insert(profile.assumed.begin(),
+                           "one sample a worker, where no layout shares out a batch; --batch says otherwise");
   return profile;
 }
 

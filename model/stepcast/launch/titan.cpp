@@ -83,7 +83,10 @@ std::string titan_text(const LaunchInput& in) {
     out.option("training.mixed_precision_reduce", in.workload.bytes_of_gradient > 2 ? "float32" : "bfloat16");
   }
   out.option("activation_checkpoint.mode", l.recomputation == Recomputation::full ? "full" : "none");
+  const bool sums_often = l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1;
   return "# torchtitan 0.2 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
+         (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
+                     : "") +
          "./run_train.sh" + out.text();
 }
 

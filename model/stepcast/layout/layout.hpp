@@ -10,8 +10,8 @@
 // Written in front of a plan: `layout(tp=8, pp=4, mb=2, zero=1, order=tp-dp-pp)/ddp(bucket=25 MiB)`. The plan's
 // strategy is how each stage's gradients travel in the data-parallel dimension. The data degree follows from the number
 // of devices, the number of micro-batches from the global batch, unless they are stated. Experts are spread over the
-// data dimension (`ep` divides dp). ZeRO divides over all data-parallel ranks of a replica's shards, or with `shard`
-// over so many neighbours of them and replicates across these groups (HSDP, ZeRO within a machine). Invariants (checked
+// data dimension (`ep` divides dp). ZeRO divides over all data-parallel ranks, or with `shard` over groups of so
+// many neighbours among them, and replicates across these groups (HSDP, ZeRO within a machine). Invariants (checked
 // by `flaw_of`): degrees >= 1 and multiply to the number of devices; the global batch divides into whole micro-batches.
 // Not modelled: layouts that differ from stage to stage, except for the number of units, and, without a pipeline, for
 // what each unit chooses (UnitChoice).

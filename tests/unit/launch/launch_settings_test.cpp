@@ -277,6 +277,8 @@ TEST_CASE("ZeRO within groups is what frameworks call hybrid sharding, and refus
   const std::string titan = settings("torchtitan", prediction(l, 4), llama).text;
   CHECK(argument(titan, "parallelism.data_parallel_replicate_degree") == 4);
   CHECK(argument(titan, "parallelism.data_parallel_shard_degree") == 8);
+  CHECK(contains(titan, "# it sums gradients across the groups in every micro-batch"));
+  CHECK_FALSE(contains(settings("torchtitan", prediction(l, 1), llama).text, "# it sums"));
   const std::string fsdp = settings("PyTorch FSDP", prediction(l, 4), llama).text;
   CHECK(contains(fsdp, "init_device_mesh(\"cuda\", (4, 8), mesh_dim_names=(\"replicate\", \"shard\"))"));
   CHECK(contains(fsdp, "set_requires_all_reduce(i == 3)"));
