@@ -142,7 +142,7 @@ inline void InOrderPeriod::add_to_run(std::uint32_t p) {
 
 /// Where everything lies that a task waits for.
 void InOrderPeriod::tie(const TaskGraph& graph) {
-  places_.assign(n_, {}), more_.assign(1, {}), others_.clear(), lagged_.clear(), runs_.clear();
+  places_.assign(n_, {}), more_.assign(1, {}), others_.clear(), lagged_.clear(), runs_.clear(), alone_.clear();
   work_.resize(n_), priority_.resize(n_), runs_ahead_.resize(n_);
   queues_ = 0;
   for (std::uint32_t r = 0; r < graph.resources.size(); ++r) {
@@ -180,6 +180,7 @@ void InOrderPeriod::tie(const TaskGraph& graph) {
       more_[place.more].is_first = chained_after_[t] == none;
     }
     if (place.second == 0) place.second = place.first;
+    if (place.first == 0 || place.chain == 0) alone_.push_back(p);
     add_to_run(p);
   }
   marker_ = place_of_[graph.marker];
@@ -187,8 +188,9 @@ void InOrderPeriod::tie(const TaskGraph& graph) {
 
 /// The ends of one more iteration; false where a queue would have served in another order.
 bool InOrderPeriod::evaluate(std::uint32_t row) {
-  ends_.resize(std::size_t{row + pad_ + 1} * n_);
+  if (ends_.size() < std::size_t{row + pad_ + 1} * n_) ends_.resize(std::size_t{row + pad_ + 1} * n_);
   Picoseconds* const ends = row_at(row);
+  for (const std::uint32_t p : alone_) ends[p] = 0;
   for (const Run& run : runs_) {
     if (run.is_line) {
       if (!evaluate_line(run, ends, row)) return false;
@@ -236,7 +238,8 @@ bool InOrderPeriod::is_next(Served& last, const Served& now) const {
 
 std::optional<Picoseconds> InOrderPeriod::operator()(const TaskGraph& graph) {
   for (std::uint32_t p = 0; p < n_; ++p) work_[p] = graph.tasks[task_at_[p]].work;
-  ends_.assign(std::size_t{pad_} * n_, 0);
+  if (ends_.size() < std::size_t{pad_} * n_) ends_.resize(std::size_t{pad_} * n_);
+  std::fill_n(ends_.begin(), std::size_t{pad_} * n_, 0);
   served_.assign(queues_ + 1, {});
   first_ready_.assign(queues_ + 1, 0);
   for (std::uint32_t row = 0; row < most_rows; ++row) {

@@ -30,7 +30,7 @@ class InOrderPeriod {
 
  private:
   /// A task in its place of the order: how far away among the ends of all iterations those lie that it waits for. 0
-  /// stands for nobody: its own end, which is 0 until it is known.
+  /// stands for nobody: its own end, which is set to 0 before it is known (`alone_`).
   struct Place {
     std::int32_t first = 0, second = 0;  ///< of two that it waits for
     std::int32_t chain = 0;              ///< of what its queue, or its program, has before it
@@ -93,6 +93,7 @@ class InOrderPeriod {
   std::vector<Lagged> lagged_;
   std::vector<std::pair<std::uint32_t, std::int32_t>> others_;  // what places wait for beyond two, by place
   std::vector<std::int32_t> before_;                            // offsets, all below 0
+  std::vector<std::uint32_t> alone_;                            // places with an offset of 0
   std::vector<std::uint32_t> task_at_;                          // by place
   std::vector<std::uint8_t> runs_ahead_;                        // by place: of a host, which may get earlier
   std::vector<Picoseconds> work_;                               // by place
