@@ -11,8 +11,22 @@
 namespace stepcast {
 namespace {
 
-/// The parts of the step of one device; they sum to it.
-LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std::uint32_t d, Seconds gradients) {
+/// Compute and collectives of one micro-batch.
+Seconds working(const PassParts& p) {
+  return p.compute + p.recomputation + p.tensor + p.context + p.expert + p.sharding;
+}
+/// The device that has most to do, which the others wait for; of equals the one that ends last.
+std::uint32_t busiest_device(const EvaluatedLayout& e) {
+  std::uint32_t busiest = e.last_device;
+  for (std::uint32_t d = 0; d < e.pipeline->devices.size(); ++d)
+    if (working(e.pipeline->devices[d].parts) > working(e.pipeline->devices[busiest].parts)) busiest = d;
+  return busiest;
+}
+
+/// The parts of the step of one device; they sum to it. `gradients` is what it exposes of them itself; where it ends
+/// first it waits for those of the device that ends last.
+LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std::uint32_t d, Seconds gradients,
+                             Seconds gradients_of_last) {
   const PipelineDevice& device = e.pipeline->devices[d];
   const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   LayoutBreakdown b;
@@ -25,17 +39,20 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std:
   b.update = state.update(e.layout, device);
   b.input = e.input;
   b.other = state.workload.step_overhead + state.delay;
+  const Seconds end = e.pipeline->last_backward[d] + gradients + b.update + b.input + b.other;
+  const Seconds waits = std::max(Seconds(0), e.iteration - end);
+  const Seconds for_gradients = std::min(waits, gradients_of_last);
+  b.gradients += for_gradients;
   // What the stage waits for: the same pipeline with free transfers tells bubble from sends.
-  const Seconds last = e.pipeline->last_backward[d];
-  const Seconds working =
-      b.compute + b.recomputation + b.tensor + b.context + b.expert + device.parts.sharding * passes;
+  const Seconds last = e.pipeline->last_backward[d] + (waits - for_gradients);
+  const Seconds works = working(device.parts) * passes;
   std::vector<ChunkTimes> free = e.staged->chunks;
   for (ChunkTimes& c : free) c.send_forward = c.send_backward = Seconds(0);
   std::string why;
   PipelineEvaluator& pipeline = *state.evaluator(*e.layout.schedule, e.pipeline->shape, why);
   const Seconds without_sends = pipeline(free, e.layout.overlap_pipeline).last_backward[d];
-  b.pipeline = std::clamp(last - without_sends, Seconds(0), std::max(Seconds(0), last - working));
-  b.bubble = last - working - b.pipeline;
+  b.pipeline = std::clamp(e.pipeline->last_backward[d] - without_sends, Seconds(0), std::max(Seconds(0), last - works));
+  b.bubble = last - works - b.pipeline;
   if (b.bubble < last * 1e-12) b.bubble = Seconds(0);  // sums in another order may differ in the last digit
   return b;
 }
@@ -104,8 +121,10 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   const Bytes cap = state.memory_cap();
   if (cap > Bytes(0) && e.memory.total() > cap)
     return Inapplicable{too_large_text(e.layout, e.memory, cap, e.fullest_device)};
-  const Seconds gradients = *state.gradients(e, plan.gradients, e.pipeline->devices[e.last_device]);
-  p.breakdown = breakdown_of(state, e, e.last_device, gradients);
+  const std::uint32_t shown = busiest_device(e);
+  const Seconds gradients = *state.gradients(e, plan.gradients, e.pipeline->devices[shown]);
+  const Seconds gradients_of_last = *state.gradients(e, plan.gradients, e.pipeline->devices[e.last_device]);
+  p.breakdown = breakdown_of(state, e, shown, gradients, gradients_of_last);
   p.throughput_samples_per_s = state.global_batch / p.iteration.value();
   p.model_flops_utilization = flops_utilization(state, p);
   const Seconds half = half_interval(state, p);
@@ -113,7 +132,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.interval_high = p.iteration + half;
   p.bound = bound_of(p, state.cluster);
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
-  const PassParts& parts = e.pipeline->devices[e.last_device].parts;
+  const PassParts& parts = e.pipeline->devices[shown].parts;
   const double passes = static_cast<double>(e.micro_batches) / e.layout.schedule->copies;
   for (const std::string& text :
        {ring_text(e.layout, parts.ring * passes, p.breakdown.context), micro_batch_text(state, e)})

@@ -14,8 +14,8 @@
 // group's cluster; what it exposes is added to the end of that stage's last backward pass. ZeRO adds its gathers. The
 // step ends when the last stage's gradients and update do. It takes no less than the input pipeline of a machine takes
 // for the samples of the replicas that it feeds; the first device of a replica loads for all of them. The parts of the
-// breakdown sum to the step, said of the device that ends last. Not modelled: compute that is slowed by pipeline sends;
-// jitter between stages.
+// breakdown sum to the step, said of the device that has most to do. Not modelled: compute that is slowed by pipeline
+// sends; jitter between stages.
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/layout_memory.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
