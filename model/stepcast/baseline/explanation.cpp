@@ -372,7 +372,7 @@ class Explainer {
     if (!out_.now.empty()) {
       const Lever& first = out_.now.front();
       out_.verdict = Verdict::change;
-      out_.answer = first.action + ": " + first.why;
+      out_.answer = first.action + ": " + first.why + larger_than(first);
       if (first.what == "communication") out_.settings = settings_;
       return;
     }
@@ -384,6 +384,16 @@ class Explainer {
     }
     out_.verdict = Verdict::leave;
     out_.answer = computes + ", and nothing beside it is worth a change; for compute itself see 'stepcast whatif'";
+  }
+
+  /// What could win far more, if somebody could tell how much of it: the largest of these, in words; empty: none.
+  [[nodiscard]] std::string larger_than(const Lever& first) const {
+    constexpr double far_more = 2;
+    for (const Lever& lever : out_.next)
+      if (lever.verdict == Verdict::cannot_tell && lever.most > far_more * first.worth())
+        return ". The larger part is " + std::string(lever.what) + ", up to " + percent(lever.most) +
+               " of the step, of which nothing can be told (next)";
+    return {};
   }
 
   void say_what_to_record() {

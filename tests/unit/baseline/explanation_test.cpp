@@ -96,6 +96,15 @@ TEST_CASE("explanation: the rank that the others wait for comes first, and its l
   CHECK(e.answer.find("rank 2 is late") != std::string::npos);
 }
 
+TEST_CASE("explanation: a headline names a far larger part of which nothing can be told") {
+  const Explanation e = explained(shipped_ranks("gpt-cpu-fsdp2"));
+  REQUIRE(e.now.size() == 1);
+  CHECK(e.now.front().what == "late ranks");
+  CHECK(e.answer.find("The larger part is communication, up to ") != std::string::npos);
+  const Explanation small = explained({with(300, 100)});
+  CHECK(small.answer.find("The larger part") == std::string::npos);
+}
+
 TEST_CASE("explanation: stages of a pipeline wait for one another, and none of them is late") {
   const Explanation e = explained(shipped_ranks("gpt-cpu-1f1b"));
   CHECK(e.now.empty());
