@@ -607,7 +607,7 @@ def test_all_ways_to_ask_of_the_recorded_step_agree_and_so_do_copies(recorded):
     (lambda p, c: stepcast.recommend(p, c, whatif="batch(to=8)"), "the job as it was recorded"),
     (lambda p, c: stepcast.Model(p.replace(batch_samples=8), c), "the job as it was recorded"),
     (lambda p, c: stepcast.whatif(p, "batch(to=8)"), "whatif --recorded"),
-    (lambda p, c: stepcast.timeline(p, c, "ddp"), "replay --timeline"),
+    (lambda p, c: stepcast.timeline(p, c, "ddp"), "predict TRACE --recorded --timeline"),
     (lambda p, c: stepcast.predict(p, c, stepcast.CommPlan("mine", p)), "plans by their names"),
     (lambda p, c: stepcast.read(RANKS[0], recorded=True, step="400ms"), "the step as it was recorded"),
     (lambda p, c: stepcast.read(RANKS[0], recorded=True, check=False), "the self-check"),
@@ -639,7 +639,7 @@ def test_messages_of_a_job_that_no_plan_stands_for_are_exchanged_in_its_recorded
     steps = stepcast.sweep(profile, slow, ["wfbp"], over={"bandwidth": [5e9, 200e9]}).to_numpy()
     assert steps.ravel() == pytest.approx([one.iteration_s, stepcast.predict(profile, fast, "wfbp").iteration_s])
     assert stepcast.Model(profile, slow).iteration_s("wfbp") == one.iteration_s
-    with pytest.raises(stepcast.InputError, match="replay --timeline"):
+    with pytest.raises(stepcast.InputError, match="predict TRACE --recorded --timeline"):
         stepcast.timeline(profile, slow, "wfbp")
     assert "CAUTION" in stepcast.whatif(profile, "faster_device(by=2)").to_text()  # by layers
     with pytest.raises(stepcast.Inapplicable, match="in the recorded step"):

@@ -392,8 +392,8 @@ class Describe(unittest.TestCase):
         for module in (Chooses(4, 4), Branches(4, 4)):
             self.refuses("stepcast.torch.record", lambda: describe(module, x, device="H100"))
         self.refuses("known are f32", lambda: describe(model.double(), x.double(), device="H100"))
-        with self.assertRaises(RuntimeError):  # the model's own error stays its own
-            describe(nn.Linear(4, 4), torch.randn(2, 5), device="H100")
+        self.refuses("torch.bfloat16", lambda: describe(model, x, device="H100", autocast=torch.int8))
+        self.refuses("a step that runs", lambda: describe(nn.Linear(4, 4), torch.randn(2, 5), device="H100"))  # its own error is the cause
 
 
 def training_step():
@@ -461,6 +461,32 @@ class Record(unittest.TestCase):
             profile = recorded(step, 3, warmup=1, file=file)
             self.assertEqual([path.name for path in pathlib.Path(folder).iterdir()], [file.name])
             self.assertEqual([t.name for t in stepcast.read(file).tensors], [t.name for t in profile.tensors])
+
+    def test_nothing_is_lost_where_a_step_or_a_file_is_wrong(self):
+        _, _, _, step = training_step()
+        record = stepcast.torch.record
+
+        def refuses(words, call):
+            with self.assertRaises(stepcast.InputError) as refused:
+                call()
+            self.assertIn(words, str(refused.exception))
+
+        refuses("no other profiler", lambda: record(lambda: record(step, 1, warmup=0), 1, warmup=0))
+        with tempfile.TemporaryDirectory() as folder:
+            made = os.path.join(folder, "made.json")
+            os.mkdir(made)
+            refuses("a folder", lambda: record(step, 1, warmup=0, file=made))
+            count = []
+
+            def fails():
+                count.append(step())
+                if len(count) == 4:
+                    raise ValueError("at a profiled step")
+
+            with self.assertRaises(ValueError):
+                record(fails, 2, warmup=0, file=os.path.join(folder, "run.json"))
+            self.assertEqual(os.listdir(folder), ["made.json"])
+            refuses("a number of samples", lambda: record(step, batch=-1))
 
     def test_steps_are_counted(self):
         calls = []

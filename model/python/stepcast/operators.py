@@ -594,9 +594,17 @@ def _shapes_only(model: nn.Module) -> Iterator[Any]:
         raise InputError(type(model).__name__, "operators whose shapes do not depend on values",
                          str(getattr(error, "func", error)),
                          "describe the parts around it, or record a step that runs: stepcast.torch.record") from error
+    except InputError:
+        raise
     except fake_tensor.UnsupportedOperatorException as error:
         raise InputError(type(model).__name__, "operators that say their shapes without values",
                          str(getattr(error, "func", error)), "register a fake implementation: torch.library") from error
+    except (RuntimeError, TypeError, ValueError, AssertionError) as error:
+        said = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise InputError(type(model).__name__, "a step that runs on tensors without values",
+                         said[0] if said else type(error).__name__,
+                         "what its loss holds besides the output has to lie on the CPU, not on 'meta'"
+                         if "meta" in str(error) else "does it run with values?") from error
 
 
 def _empty(tensor: torch.Tensor) -> torch.Tensor:
@@ -696,6 +704,10 @@ def traced_operators(model: Any, inputs: Sequence[Any], loss: Any, optimizer: An
     model = _unwrapped(model)
     if autocast is not None and not isinstance(autocast, torch.dtype):
         raise InputError("autocast", "a data type such as torch.bfloat16", shown(autocast))
+    if autocast is not None and autocast not in (torch.bfloat16, torch.float16):
+        raise InputError("autocast", "torch.bfloat16 or torch.float16", str(autocast))
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise InputError("kwargs", "a dictionary of arguments", shown(kwargs))
     if loss is not None and not callable(loss):
         raise InputError("loss", "a function of the model's output", shown(loss))
     if not callable(optimizer):

@@ -86,14 +86,31 @@ def record(step: Callable[[], Any], steps: int = 6, *, warmup: int = 3,
     """
     if not callable(step):
         raise InputError("step", "a function that trains one step", _files.shown(step))
+    if _recording or torch.autograd.profiler._is_profiler_enabled:  # PyTorch ends one of two, or itself
+        raise InputError("record", "no other profiler around it", "one that is recording", "end it first")
     steps, warmup = _files.count_of(steps, "steps", 1), _files.count_of(warmup, "warmup")
     batch = _files.number_of(batch, "batch", "a number of samples")
-    with _trace_file(file) as path:
+    if not 0 <= batch < 1e15:
+        raise InputError("batch", "a number of samples", _files.shown(batch))
+    with _trace_file(file) as path, _one_at_a_time():
         for _ in range(warmup):
             step()
         plain_s = _timed(step, steps)
         _profiled(step, steps, path)
         return _read(path, plain_s, batch)
+
+
+_recording = False
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    global _recording
+    _recording = True
+    try:
+        yield
+    finally:
+        _recording = False
 
 
 def _rank() -> Optional[int]:
@@ -122,7 +139,13 @@ def _trace_file(file: Union[str, os.PathLike[str], None]) -> Iterator[str]:
     if not os.path.isdir(folder or "."):  # before the steps, not after them
         raise InputError("file", "a path in a folder that exists", f"'{path}'")
     rank = _rank()
-    yield path if rank is None else f"{path[:-len(suffix)]}-rank{rank}{suffix}"
+    path = path if rank is None else f"{path[:-len(suffix)]}-rank{rank}{suffix}"
+    if os.path.isdir(path):
+        raise InputError("file", "a file", f"'{path}', a folder")
+    with tempfile.TemporaryDirectory(prefix=".stepcast-", dir=folder or ".") as beside:
+        made = os.path.join(beside, os.path.basename(path))
+        yield made
+        os.replace(made, path)  # only what was read is kept
 
 
 def _finish() -> None:

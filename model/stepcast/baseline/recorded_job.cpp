@@ -229,7 +229,7 @@ std::string doubt_about_links(const RecordedJob& job, const Cluster& cluster) {
 void add_notes(const RecordedJob& job, const Cluster& cluster, const RecordedPrices& prices, Prediction& out) {
   out.warnings.push_back("the job as it was recorded on " + counted(job.workers, "worker") + ", " +
                          text_of(job.step()) +
-                         " a step there: only the time of its collectives is that of the cluster");
+                         " a step there as rebuilt: only the time of its collectives is that of the cluster");
   for (const auto& [why, count] : prices.kept)
     out.warnings.push_back(counted(count, "of its collectives takes", "of its collectives take") +
                            " as long as recorded: " + why);

@@ -175,6 +175,9 @@ class NcclTestsReader {
       begin_osu(words);
     } else if (words[0] == "Size" && program_ == "OSU") {
       const bool rates = words.size() > 1 && words[1] == "Bandwidth";
+      if (!rates && words.size() > 1 && !words[1].starts_with("Avg") && !words[1].starts_with("Latency"))
+        throw InputError(std::string(source_), "a column 'Latency', 'Avg Latency' or 'Bandwidth' behind the size",
+                         in_quotes(words[1]), "of tests that overlap compute give those of the plain collective");
       if (rates) begin_rates(1, 1e6, 2);
       else begin_times({"Size", "time"}, 1e-6);
     } else if (words[0] == "Out" || words[0] == "Avg") {
@@ -224,6 +227,22 @@ class NcclTestsReader {
       ranks_ = parts_ = workers_;
       return;
     }
+    // What else two ranks or many do is told in other quantities.
+    std::string title;
+    bool of_pair = true;
+    for (const std::string_view given : words) {
+      const std::string word = lower_case(given);
+      const bool version = word.size() > 1 && word[0] == 'v' && is_digit(word[1]);
+      const bool known = word == "osu" || word.starts_with("mpi") || word == "nccl" || word == "rccl" ||
+                         word == "latency" || word == "bandwidth" || word == "test";
+      of_pair = of_pair && (known || version);
+      title += (title.empty() ? "" : " ") + std::string(given);
+    }
+    if (!of_pair)
+      throw InputError(std::string(source_),
+                       "OSU's test of allreduce, reduce_scatter, bcast, allgather or alltoall, or of latency or "
+                       "bandwidth of two ranks in one direction",
+                       in_quotes(title));
     begin_other("OSU", "send");
   }
 

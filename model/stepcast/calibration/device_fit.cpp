@@ -380,6 +380,11 @@ double DeviceCorrection::residual() const { return root_mean_square(after, after
 DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, std::vector<MeasuredStep> steps) {
   DeviceCorrection out;
   out.steps = std::move(steps);
+  constexpr std::size_t most = 48;  // a few seconds of fitting
+  if (out.steps.size() > most)
+    throw InputError(out.steps[most].source, "at most " + std::to_string(most) + " measured steps",
+                     std::to_string(out.steps.size()),
+                     "give the median of repeats; 'stepcast calibrate --steps' fits a device to tables of any length");
   for (const MeasuredStep& step : out.steps) {
     refuse_beyond_peak(start, step);
     if (const Answer<Seconds> time = predicted_step(start, cluster, step); !time)
@@ -395,6 +400,13 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
     throw InputError(out.steps.front().source, "a measured step that can be predicted",
                      before ? best.reason() : before.reason());
   out.before = relative(*before), out.after = relative(best->errors);
+  constexpr double nowhere_near = 0.75;
+  for (std::size_t i = 0; i < out.steps.size(); ++i)
+    if (std::abs(out.after[i]) > nowhere_near)
+      throw InputError(out.steps[i].source, "a step that a device like this can take",
+                       text_of(out.steps[i].time) + " where it is predicted to take " +
+                           text_of(*predicted_step(start, cluster, out.steps[i])),
+                       "look for another unit, batch, layout or number of devices");
   out.device = problem.device(best->x);
   out.error_before = start.relative_error > 0 ? start.relative_error : of_data_sheet;
   out.device.relative_error = std::max(error_after(out.error_before, out.steps.size()), out.residual());

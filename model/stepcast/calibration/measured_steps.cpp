@@ -36,13 +36,14 @@ constexpr std::size_t meaning_count = 14;
 std::optional<Meaning> meaning_of(const std::vector<std::string>& words) {
   // The first word that decides; the more particular names come first ("micro batch" before "batch").
   static constexpr std::pair<std::string_view, Meaning> names[] = {
-      {"plan", Meaning::plan},         {"layout", Meaning::plan},       {"model", Meaning::model},
-      {"hidden", Meaning::hidden},     {"heads", Meaning::heads},       {"layers", Meaning::layers},
-      {"seq", Meaning::sequence},      {"sequence", Meaning::sequence}, {"vocab", Meaning::vocabulary},
-      {"tp", Meaning::tensor},         {"tensor", Meaning::tensor},     {"dp", Meaning::data},
-      {"data", Meaning::data},         {"pp", Meaning::pipeline},       {"pipeline", Meaning::pipeline},
-      {"micro", Meaning::micro_batch}, {"mb", Meaning::micro_batch},    {"global", Meaning::global_batch},
-      {"devices", Meaning::devices},   {"gpus", Meaning::devices},      {"workers", Meaning::devices}};
+      {"plan", Meaning::plan},          {"layout", Meaning::plan},       {"model", Meaning::model},
+      {"hidden", Meaning::hidden},      {"heads", Meaning::heads},       {"layers", Meaning::layers},
+      {"seq", Meaning::sequence},       {"sequence", Meaning::sequence}, {"vocab", Meaning::vocabulary},
+      {"tp", Meaning::tensor},          {"tensor", Meaning::tensor},     {"dp", Meaning::data},
+      {"data", Meaning::data},          {"pp", Meaning::pipeline},       {"pipeline", Meaning::pipeline},
+      {"micro", Meaning::micro_batch},  {"mb", Meaning::micro_batch},    {"global", Meaning::global_batch},
+      {"batch", Meaning::global_batch}, {"devices", Meaning::devices},   {"gpus", Meaning::devices},
+      {"workers", Meaning::devices}};
   for (const auto& [name, meaning] : names)
     if (std::find(words.begin(), words.end(), name) != words.end()) return meaning;
   return {};
@@ -96,7 +97,10 @@ class Table {
       // Without a unit in the title the cells have theirs.
       const bool time = unit || (words.size() == 1 && (words[0] == "step" || words[0] == "measured"));
       const std::optional<Meaning> meaning = time ? Meaning::time : meaning_of(words);
-      if (!meaning || column(*meaning)) continue;
+      if (!meaning) continue;
+      if (column(*meaning))
+        throw InputError(place(1), "one column of each meaning",
+                         in_quotes(names_[*column(*meaning)]) + " and " + in_quotes(names_[i]));
       columns_[static_cast<std::size_t>(*meaning)] = i;
       if (time) time_unit_ = unit;
     }

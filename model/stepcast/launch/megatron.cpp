@@ -87,6 +87,10 @@ void add_model(const LaunchInput& in, Arguments& out) {
   if (m.head_size * m.heads != m.hidden) out.option("kv-channels", m.head_size);
   const std::int64_t width = mlp_width(m);
   if (width > 0 && width != 4 * m.hidden) out.option("ffn-hidden-size", width);
+  if (m.name.starts_with("llama") && m.name.find("dropout=") == std::string::npos) {  // Megatron-LM's is 0.1
+    out.option("attention-dropout", "0");
+    out.option("hidden-dropout", "0");
+  }
   if (!m.tied) out.flag("untie-embeddings-and-output-weights");
   if (m.name.starts_with("llama")) {
     out.flag("swiglu");

@@ -32,7 +32,7 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
   if (l.overlap_tensor && l.tensor > 1) {  // which the compiler makes of the products
-    out.option(p + "enable_async_tensor_parallel", "true");
+    out.flag(p + "enable_async_tensor_parallel");
     out.flag("compile.enable");
   }
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);

@@ -1,3 +1,4 @@
+// The device is corrected first; the profile is described anew with it.
 #include <stepcast/question/measured.hpp>
 
 #include <stepcast/cluster/device_match.hpp>
@@ -29,8 +30,12 @@ Question with_measured_steps(Question question, std::vector<MeasuredStep> steps)
   std::vector<std::string> before = std::move(question.profile.assumed);
   question.profile = described_profile(*question.shape, correction.device, samples);
   std::vector<std::string>& assumed = question.profile.assumed;
+  // What was said of a device without measurements is no longer so.
+  constexpr std::string_view unmeasured = "nothing of this model was measured";
+  std::erase_if(assumed, [&](const std::string& line) { return line.starts_with(unmeasured); });
   for (std::string& line : before)
-    if (std::ranges::find(assumed, line) == assumed.end()) assumed.push_back(std::move(line));
+    if (!line.starts_with(unmeasured) && std::ranges::find(assumed, line) == assumed.end())
+      assumed.push_back(std::move(line));
   std::vector<std::string> told = words_of(correction);
   for (std::string& line : told) line = "measured: " + line;
   assumed.insert(assumed.begin(), told.begin(), told.end());

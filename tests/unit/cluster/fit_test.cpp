@@ -293,6 +293,16 @@ TEST_CASE("benchmark logs: the first nccl-tests, OSU and ib_write_bw") {
   CHECK(ib[0].operation == "send");
   CHECK(ib[0].times[0].value() == Approx(65536 / (22000.0 * 1048576)));
 
+  for (const char* title : {"OSU MPI Allgatherv Latency Test v7.3", "OSU MPI Bi-Directional Bandwidth Test v7.3",
+                            "OSU MPI Multiple Bandwidth / Message Rate Test v7.3", "OSU MPI Barrier Latency Test v7.3",
+                            "OSU MPI Neighbor_allgather Latency Test v7.3"})
+    CHECK_THROWS_AS(
+        (void)collectives_of_nccl_tests("# " + std::string(title) + "\n# Size  Latency (us)\n8  5.0\n", "log"),
+        InputError);
+  CHECK_THROWS_AS((void)collectives_of_nccl_tests("# OSU MPI Iallreduce Latency Test v7.3\n"
+                                                  "# Size  Overall(us)  Compute(us)  Pure Comm.(us)\n8  9  5  4\n",
+                                                  "log"),
+                  InputError);
   // Sizes are one rank's part of what all of them gather.
   const std::string gather =
       "# OSU MPI-CUDA Allgather Latency Test v7.3\n# Size       Avg Latency(us)\n8  9.0\n1024  30.0\n";
