@@ -266,6 +266,12 @@ Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view 
     cluster.network = shown->link;
     cluster.provenance.push_back("network: " + link_in_words(cluster.network) + ", " + std::string(links_from_trace) +
                                  " (" + shown->source + ")");
+  } else if (const std::optional<ShownLink> anywhere = shown_anywhere(profile);
+             anywhere && cluster.devices_per_node == 1 && !profile.has_device()) {
+    forget_line(cluster, unsaid_network);
+    cluster.network = anywhere->link;
+    cluster.provenance.push_back("network: as if each worker were a machine, " + std::string(links_from_trace) + " (" +
+                                 anywhere->source + ")");
   } else {
     refuse_unsaid_network(cluster, prefix);
   }

@@ -62,6 +62,28 @@ TEST_CASE("links of a trace: whoever waited does not make the link of one rank s
   }
 }
 
+TEST_CASE("links of a trace: hosts of an unknown place are machines, devices are not") {
+  Profile hosts;
+  hosts.layers.resize(1);
+  hosts.layers[0].forward.host = Seconds(0.1);
+  TransferTimes t;
+  t.operation = "all_reduce";
+  t.workers = 2;
+  t.sizes = {mebibytes(1), mebibytes(20)};
+  t.times = {Seconds(0.01), Seconds(0.18)};
+  hosts.transfers = {t};
+  hosts.ranks.resize(2);
+  REQUIRE(shown_anywhere(hosts));
+  REQUIRE_FALSE(shown_network(hosts));
+  ClusterDescription four{.workers = "4"};
+  const Cluster linked = with_links_of(cluster_of(four), hosts);
+  CHECK(linked.network.bandwidth.value() == doctest::Approx(shown_anywhere(hosts)->link.bandwidth.value()));
+  CHECK(told_of(linked, "network: ").starts_with("from this trace"));
+  Profile devices = hosts;
+  devices.device = "NVIDIA A100-SXM4-80GB";
+  CHECK_THROWS_AS((void)with_links_of(cluster_of(four), devices), InputError);
+}
+
 TEST_CASE("links of a trace: small messages, unknown places and traces without sizes tell nothing") {
   TransferTimes small = ring_times_on(nvlink, "all_reduce", 8, 8);
   small.sizes.resize(1), small.times.resize(1);  // 64 kB: nothing but latency
