@@ -100,7 +100,7 @@ struct ModelShape {
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0, head_size = 0;
-  bool tied = false;  ///< the embedding is the weight of the logits, too
+  bool tied = false;             ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;  ///< in forward order
 
   [[nodiscard]] double parameters() const;
@@ -113,9 +113,9 @@ struct ModelShape {
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
-/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16][,gradients=f32][,tied=yes]", the usual CNNs ("resnet50:image=224"),
-/// and public models by name ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column
-/// and a suggestion.
+/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16][,gradients=f32][,tied=yes]", the usual CNNs
+/// ("resnet50:image=224"), and public models by name ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws
+/// InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.
