@@ -204,7 +204,7 @@ ExitCode calibrate_from_steps(const CalibrateFlags& flags) {
   // The links that nobody said are those that predictions take for such devices.
   const Cluster cluster = with_links_of(with_device(cluster_of(flags.cluster), start), Profile{});
   const std::vector<MeasuredStep> all = measured_steps_of_csv(
-      table.text(), shown_name(flags.steps), layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan));
+      table.text(), shown_name(flags.steps), {.plan = layout_plan_of(flags.plan.empty() ? standard_plan : flags.plan)});
   const std::vector<std::size_t> chosen = spread_rows(all, flags.rows > 0 ? flags.rows : all.size());
   std::vector<MeasuredStep> rows, held_out;
   for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
@@ -262,8 +262,8 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   if (!flags.operation.empty() && !operation_of(flags.operation))
     throw InputError("--operation", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send",
                      in_quotes(flags.operation));
-  const std::string& count = flags.cluster.workers;
-  const std::int64_t workers = count.empty() ? 0 : integer_of(count, "--workers", 1, 100'000'000);
+  const bool says_workers = !flags.cluster.workers.empty() || !flags.cluster.cluster.empty();
+  const std::int64_t workers = says_workers ? base_of(flags, 0).workers() : 0;
   auto [measured, nccl_tests] = measured_in(flags.files, flags.operation, workers);
   std::int64_t most = 0, per_node = 0, nodes = 0;
   for (const MeasuredCollective& table : measured) {

@@ -55,13 +55,8 @@ Answer<Cluster> traced_cluster(const Trace& trace, std::int64_t workers, const P
     description.per_node = std::to_string(std::min(devices, workers));
   try {
     Cluster cluster = cluster_of(description);
-    const std::optional<ShownLink> anywhere = shown_anywhere(profile);
-    if (devices <= 0 && anywhere && cluster.nodes > 1) {  // nobody knows which of them share a machine
-      std::erase(cluster.provenance, std::string(unsaid_network));
-      cluster.network = anywhere->link;
-      cluster.provenance.push_back("network: as if each worker were a machine, " + std::string(links_from_trace) +
-                                   " (" + anywhere->source + ")");
-    }
+    // Nobody knows which of them share a machine.
+    if (devices <= 0 && cluster.nodes > 1) cluster = with_workers_as_machines(std::move(cluster), profile);
     return with_links_of(std::move(cluster), profile);
   } catch (const InputError&) { return Inapplicable{"the trace does not show the links between its workers"}; }
 }
@@ -388,7 +383,7 @@ class Explainer {
 
   /// What could win far more, if somebody could tell how much of it: the largest of these, in words; empty: none.
   [[nodiscard]] std::string larger_than(const Lever& first) const {
-    constexpr double far_more = 2;
+    constexpr double far_more = 2;  // judgement
     for (const Lever& lever : out_.next)
       if (lever.verdict == Verdict::cannot_tell && lever.most > far_more * first.worth())
         return ". The larger part is " + std::string(lever.what) + ", up to " + percent(lever.most) +

@@ -221,8 +221,11 @@ class NcclTestsReader {
     if (names("bcast") || names("broadcast")) return begin_other("OSU", "broadcast");
     if (names("allgather") || names("alltoall") || names("all-to-all")) {
       if (workers_ < 2)
-        throw InputError(std::string(source_), "the number of ranks, of which OSU's sizes are one's part", "nothing",
-                         "say it by --workers N");
+        throw InputError(std::string(source_),
+                         "the number of ranks (2 or more), of whose buffer OSU's sizes are a part",
+                         workers_ > 0 ? std::to_string(workers_) : "nothing",
+                         "say it by --workers N, or write them times the ranks to a CSV with the columns operation, "
+                         "workers, bytes, time_us");
       begin_other("OSU", names("allgather") ? "all_gather" : "all_to_all");
       ranks_ = parts_ = workers_;
       return;

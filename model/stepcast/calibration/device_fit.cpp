@@ -16,8 +16,8 @@ namespace stepcast {
 namespace {
 
 /// One free number of a device: within `low` and `high`, `otherwise` where the start does not say it. `spread`: by how
-/// much, as a logarithm, it differs from what is known without measured steps: data sheets tell the level that products
-/// sustain least of all (public steps of H100 and B200 came out 26 to 43 % too fast).
+/// much, as a logarithm, it differs from what is known without measured steps: judgement, but for the level that
+/// products sustain, which data sheets tell least of all (public steps of H100 and B200 came out 26 to 43 % too fast).
 struct FreeNumber {
   const char* name;
   double low, high, otherwise, spread;
@@ -400,7 +400,7 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
     throw InputError(out.steps.front().source, "a measured step that can be predicted",
                      before ? best.reason() : before.reason());
   out.before = relative(*before), out.after = relative(best->errors);
-  constexpr double nowhere_near = 0.75;
+  constexpr double nowhere_near = 0.75;  // judgement: far beyond what words_of doubts
   for (std::size_t i = 0; i < out.steps.size(); ++i)
     if (std::abs(out.after[i]) > nowhere_near)
       throw InputError(out.steps[i].source, "a step that a device like this can take",
@@ -416,6 +416,7 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
     if (!problem.is_free(i) || std::abs(is / was - 1) < 0.01) continue;
     out.changed.push_back({f.name, std::string(f.name) + " " + f.text(was) + " -> " + f.text(is), was, is});
   }
+  out.device.corrected_by = out.steps.size();
   out.device.provenance.push_back("corrected by " +
                                   counted(static_cast<std::int64_t>(out.steps.size()), "measured step") +
                                   ", residual " + percent(out.residual()));

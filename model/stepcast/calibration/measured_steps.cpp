@@ -282,11 +282,6 @@ MeasuredStep measured_step_of(std::string_view text, std::string_view source, co
 }
 
 std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
-                                                const LayoutPlan& defaults) {
-  return measured_steps_of_csv(text, source, StepDefaults{.plan = defaults});
-}
-
-std::vector<MeasuredStep> measured_steps_of_csv(std::string_view text, std::string_view source,
                                                 const StepDefaults& defaults) {
   std::optional<Table> table;
   std::vector<MeasuredStep> steps;

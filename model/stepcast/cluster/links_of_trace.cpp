@@ -246,6 +246,16 @@ void refuse_unsaid_network(const Cluster& cluster, std::string_view prefix) {
     throw InputError(std::string(prefix) + "network", "a bandwidth such as '25GbE'", "nothing");
 }
 
+Cluster with_workers_as_machines(Cluster cluster, const Profile& profile) {
+  const std::optional<ShownLink> shown = shown_anywhere(profile);
+  if (!shown) return cluster;
+  forget_line(cluster, unsaid_network);
+  cluster.network = shown->link;
+  cluster.provenance.push_back("network: as if each worker were a machine, " + std::string(links_from_trace) + " (" +
+                               shown->source + ")");
+  return cluster;
+}
+
 Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view prefix) {
   const bool same = cluster.device.empty() || !profile.has_device() || same_device(cluster.device, profile.device);
   if (is_unsaid(cluster, unsaid_inside)) {
@@ -266,15 +276,11 @@ Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view 
     cluster.network = shown->link;
     cluster.provenance.push_back("network: " + link_in_words(cluster.network) + ", " + std::string(links_from_trace) +
                                  " (" + shown->source + ")");
-  } else if (const std::optional<ShownLink> anywhere = shown_anywhere(profile);
-             anywhere && cluster.devices_per_node == 1 && !profile.has_device()) {
-    forget_line(cluster, unsaid_network);
-    cluster.network = anywhere->link;
-    cluster.provenance.push_back("network: as if each worker were a machine, " + std::string(links_from_trace) + " (" +
-                                 anywhere->source + ")");
-  } else {
-    refuse_unsaid_network(cluster, prefix);
+    return cluster;
   }
+  if (cluster.devices_per_node == 1 && !profile.has_device())
+    cluster = with_workers_as_machines(std::move(cluster), profile);
+  refuse_unsaid_network(cluster, prefix);
   return cluster;
 }
 

@@ -1,4 +1,5 @@
 // Megatron-LM: degrees, schedule, recomputation and the shape of the model as arguments of pretrain_gpt.py.
+#include <stepcast/base/text.hpp>
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/pipeline/pipeline.hpp>
 
@@ -87,9 +88,10 @@ void add_model(const LaunchInput& in, Arguments& out) {
   if (m.head_size * m.heads != m.hidden) out.option("kv-channels", m.head_size);
   const std::int64_t width = mlp_width(m);
   if (width > 0 && width != 4 * m.hidden) out.option("ffn-hidden-size", width);
-  if (m.name.starts_with("llama") && m.name.find("dropout=") == std::string::npos) {  // Megatron-LM's is 0.1
-    out.option("attention-dropout", "0");
-    out.option("hidden-dropout", "0");
+  constexpr double its_own_dropout = 0.1;  // where nobody says
+  if (m.dropout != its_own_dropout) {
+    out.option("attention-dropout", exact_text_of(m.dropout));
+    out.option("hidden-dropout", exact_text_of(m.dropout));
   }
   if (!m.tied) out.flag("untie-embeddings-and-output-weights");
   if (m.name.starts_with("llama")) {

@@ -25,17 +25,15 @@ Question with_measured_steps(Question question, std::vector<MeasuredStep> steps)
                      "its own step is measured; --step says how long it takes without the profiler");
   const Cluster cluster = with_links_of(with_device(question.cluster, question.device), question.profile, "");
   DeviceCorrection correction = corrected_device(*question.device, cluster, std::move(steps));
-  question.device = correction.device;
   const double samples = question.profile.batch_samples;
-  std::vector<std::string> before = std::move(question.profile.assumed);
+  // What was said beside the description stays.
+  const std::vector<std::string> described = described_profile(*question.shape, *question.device, samples).assumed;
+  std::vector<std::string> beside = std::move(question.profile.assumed);
+  std::erase_if(beside, [&](const std::string& line) { return std::ranges::find(described, line) != described.end(); });
+  question.device = correction.device;
   question.profile = described_profile(*question.shape, correction.device, samples);
   std::vector<std::string>& assumed = question.profile.assumed;
-  // What was said of a device without measurements is no longer so.
-  constexpr std::string_view unmeasured = "nothing of this model was measured";
-  std::erase_if(assumed, [&](const std::string& line) { return line.starts_with(unmeasured); });
-  for (std::string& line : before)
-    if (!line.starts_with(unmeasured) && std::ranges::find(assumed, line) == assumed.end())
-      assumed.push_back(std::move(line));
+  assumed.insert(assumed.end(), beside.begin(), beside.end());
   std::vector<std::string> told = words_of(correction);
   for (std::string& line : told) line = "measured: " + line;
   assumed.insert(assumed.begin(), told.begin(), told.end());

@@ -297,7 +297,7 @@ const EmbeddedFile& shipped_file(std::string_view name) {
 std::string_view name_of(CaseSplit split) { return split == CaseSplit::calibration ? "calibration" : "held_out"; }
 
 void add_rows(ValidationSuite& suite, const MeasuredStepTable& table, std::string_view csv, std::string_view source) {
-  const LayoutPlan defaults{table.common.inputs.layout.value_or(Layout{}), table.common.inputs.plan};
+  const StepDefaults defaults{.plan = {table.common.inputs.layout.value_or(Layout{}), table.common.inputs.plan}};
   std::set<std::string> known;
   for (const ValidationCase& c : suite.cases) known.insert(c.id);
   for (const MeasuredStep& step : measured_steps_of_csv(csv, source, defaults)) {

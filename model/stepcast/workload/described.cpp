@@ -301,11 +301,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.update = memory_time(device, update.traffic);
   w.relative_error = device.relative_error;
   w.activations_known = true;
-  const bool corrected =
-      !device.provenance.empty() && device.provenance.back().starts_with("corrected by ");  // DeviceCorrection
-  w.assumed.push_back((corrected
-                           ? "times are those of a roofline of " + device.name + ", " + device.provenance.back()
-                           : "nothing of this model was measured: times are those of a roofline of " + device.name));
+  w.assumed.push_back(source_of_times(device));
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
                       " bytes a parameter" +
                       (size_of(shape.gradient_dtype) == size_of(shape.dtype)

@@ -67,7 +67,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   profile.provenance = "described as " + model.name + ", on the roofline of " + name;
   profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +
                                std::to_string(profile.layers.size()) + " units");
-  profile.assumed.push_back("nothing of this model was measured: all times are those of the roofline");
+  profile.assumed.push_back(source_of_times(device));
   profile.assumed.push_back("optimizer: " + update.optimizer + " in one fused kernel");
   for (const std::string& line : device.provenance) profile.assumed.push_back(name + ": " + line);
   return checked(std::move(profile), model.name);

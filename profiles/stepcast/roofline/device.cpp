@@ -100,6 +100,12 @@ Seconds memory_time(const Device& device, Bytes traffic, double kernels) {
   return std::max(traffic / device.memory_bandwidth, device.kernel_floor * kernels);
 }
 
+std::string source_of_times(const Device& d) {
+  const std::string roofline = "times are those of the roofline of " + (d.name.empty() ? "the device" : d.name);
+  if (d.corrected_by == 0) return "nothing of this model was measured: all " + roofline;
+  return roofline + ", corrected by " + counted(static_cast<std::int64_t>(d.corrected_by), "measured step");
+}
+
 std::string json_of(const Device& d) {
   Json json{{"schema", schema}, {"name", d.name}};
   if (d.memory.value() > 0) json["memory"] = exact_text_of(d.memory);

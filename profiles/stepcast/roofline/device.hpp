@@ -15,6 +15,7 @@
 #include <stepcast/profile/profile.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -44,6 +45,8 @@ struct Device {
   Seconds issue;              ///< host time per kernel
   bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
   double relative_error = 0;  ///< rms residual of the calibration; widens intervals
+  /// How many measured steps of the job that is asked about corrected it (device_fit.hpp); of no device in a file.
+  std::size_t corrected_by = 0;
   std::vector<std::string> provenance;
 };
 
@@ -59,6 +62,10 @@ struct Device {
 [[nodiscard]] Seconds attention_time(const Device&, DataType dtype, const MatrixProduct&, double share);
 /// Device time of `kernels` memory-bound kernels that move `traffic` between them.
 [[nodiscard]] Seconds memory_time(const Device&, Bytes traffic, double kernels = 1);
+
+/// What an answer assumes whose times are this device's: "nothing of this model was measured: all times are those of
+/// the roofline of NVIDIA H200", or of one that measured steps corrected.
+[[nodiscard]] std::string source_of_times(const Device&);
 
 /// JSON with schema "stepcast.device/1"; quantities are unit strings. Reads back to the same value.
 [[nodiscard]] std::string json_of(const Device&);

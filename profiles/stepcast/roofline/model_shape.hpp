@@ -100,6 +100,7 @@ struct ModelShape {
   std::int64_t hidden = 0, heads = 0, kv_heads = 0, sequence = 0, layers = 0,
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0, head_size = 0;
+  double dropout = 0;
   bool tied = false;             ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;  ///< in forward order
 

@@ -173,7 +173,7 @@ Profile listed_profile(const OperatorList& list, const Device& device) {
   profile.transient_memory = list.transient;
   profile.provenance = "operators of " + list.model + ", on the roofline of " + on;
   profile.recognised = list.recognised;
-  profile.assumed.push_back("nothing of this model was measured: all times are those of the roofline");
+  profile.assumed.push_back(source_of_times(device));
   profile.assumed.insert(profile.assumed.end(), list.assumed.begin(), list.assumed.end());
   if (device.relative_error > 0)
     profile.assumed.push_back(on + ": its roofline misses steps by " + percent(device.relative_error) +

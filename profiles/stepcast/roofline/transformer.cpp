@@ -377,7 +377,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.dtype = t.dtype;
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
-  model.tied = t.tied;
+  model.dropout = t.dropout, model.tied = t.tied;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
   model.units = {embedding_of(t), block_of(t), head_of(t)};

@@ -1,3 +1,4 @@
+// Tokens by the size of the model, shared out over the devices.
 #include <stepcast/roofline/usual_batch.hpp>
 
 #include <stepcast/base/text.hpp>

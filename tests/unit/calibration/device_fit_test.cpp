@@ -43,7 +43,7 @@ constexpr std::string_view table =
     "2,16,8,1024,16,24,1024,1,1,2,372.160408\n"
     "8,32,4,1024,16,24,1024,2,2,2,219.732754\n";
 
-const LayoutPlan defaults = layout_plan_of("layout(overlap_pp=off, overlap_dp=off)/bsp");
+const StepDefaults defaults{.plan = layout_plan_of("layout(overlap_pp=off, overlap_dp=off)/bsp")};
 
 std::vector<MeasuredStep> synthetic_steps(const Device& device, const Cluster& cluster) {
   std::string csv = "model,plan,global batch,devices,step_s\n";
@@ -100,7 +100,7 @@ TEST_CASE("a plan and its step are one text, and a table may leave out what is k
   CHECK(is_measured_step("fsdp=1 s"));
   CHECK(is_measured_step("layout(tp=2)/ddp"));  // a plan whose step was forgotten
   CHECK_FALSE(is_measured_step("steps.csv"));
-  CHECK_FALSE(is_measured_step("/home/me/layout/steps"));
+  CHECK_FALSE(is_measured_step("tables/layout/steps"));
   StepDefaults known{.plan = layout_plan_of("ddp"),
                      .model = "gpt:hidden=64,layers=2,heads=2,seq=8",
                      .devices = 16,
@@ -263,7 +263,7 @@ TEST_CASE(
   const auto folder = test::shared_folder("data/vtrain-a100");
   if (!folder) return;
   const auto steps_of = [&](const char* file, const char* plan) {
-    return measured_steps_of_csv(test::text_of_file(*folder / file), file, layout_plan_of(plan));
+    return measured_steps_of_csv(test::text_of_file(*folder / file), file, {.plan = layout_plan_of(plan)});
   };
   const auto one = steps_of("iteration_times_one_node.csv", "layout(overlap_pp=off, overlap_dp=off)/bsp");
   const auto many =

@@ -307,6 +307,7 @@ TEST_CASE("benchmark logs: the first nccl-tests, OSU and ib_write_bw") {
   const std::string gather =
       "# OSU MPI-CUDA Allgather Latency Test v7.3\n# Size       Avg Latency(us)\n8  9.0\n1024  30.0\n";
   CHECK_THROWS_AS((void)collectives_of_nccl_tests(gather, "log"), InputError);
+  CHECK_THROWS_AS((void)collectives_of_nccl_tests(gather, "log", {}, 1), InputError);
   const auto gathered = collectives_of_nccl_tests(gather, "log", {}, 16);
   REQUIRE(gathered.size() == 1);
   CHECK(gathered[0].operation == "all_gather");

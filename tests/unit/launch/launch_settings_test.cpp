@@ -143,6 +143,20 @@ TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP
   CHECK(!contains(of("llama3.2-1b"), "--untie-embeddings"));
 }
 
+TEST_CASE("launch settings: torchtitan's switches take no value, and Megatron-LM drops what the model does") {
+  Layout l = layout(2, 4, 1);
+  l.zero = 3, l.sequence_parallel = l.overlap_tensor = true;
+  const std::string titan = settings("torchtitan", prediction(l, 4), "llama3-8b").text;
+  CHECK(contains(titan, "--parallelism.enable_async_tensor_parallel"));
+  CHECK(!contains(titan, "enable_async_tensor_parallel true"));
+  const auto megatron = [](const std::string& model) {
+    return settings("Megatron-LM", prediction(layout(4, 2, 2), 4), model).text;
+  };
+  CHECK(contains(megatron("llama3-8b"), "--hidden-dropout 0 "));
+  CHECK(contains(megatron("llama3-8b:dropout=0.2"), "--attention-dropout 0.2 "));
+  CHECK(!contains(megatron("gpt:hidden=1024,layers=24,heads=16,seq=512"), "dropout"));  // its own
+}
+
 TEST_CASE("launch settings: Megatron-LM's programs by model, its buckets in elements") {
   const LayoutPrediction p = prediction(layout(1, 8, 1), 1);
   CHECK(contains(settings("Megatron-LM", p).text, "pretrain_gpt.py \\\n--num-layers"));

@@ -1,4 +1,5 @@
 // Layout predictions: parts that sum, bounds that hold, and agreement with what is known of simple layouts.
+#include "helpers/layout_machines.hpp"
 #include "helpers/random_input.hpp"
 
 #include <stepcast/base/embedded.hpp>
@@ -17,27 +18,11 @@ using doctest::Approx;
 namespace {
 
 Device device() {
-  Device d;
-  d.name = "test device";
-  d.memory = Bytes(80e9);
-  d.memory_bandwidth = BytesPerSecond(1.6e12);
-  d.matrix_rate[static_cast<std::size_t>(DataType::f16)] = 3.12e14;
-  d.matrix_efficiency = 0.7;
+  Device d = test::layout_device(DataType::f16);
   d.half_m = d.half_n = d.half_k = 40;
-  d.kernel_floor = microseconds(3);
-  d.issue = microseconds(4);
   return d;
 }
-Cluster machines(std::int64_t nodes, std::int64_t per_node) {
-  Cluster c;
-  c.name = "test";
-  c.nodes = nodes;
-  c.devices_per_node = per_node;
-  c.nics_per_node = 4;
-  c.inside = {microseconds(3), BytesPerSecond(2.4e11)};
-  c.network = {microseconds(8), BytesPerSecond(2.2e10)};
-  return c;
-}
+Cluster machines(std::int64_t nodes, std::int64_t per_node) { return test::layout_machines(nodes, per_node, 4); }
 Workload gpt(const std::string& fields = "hidden=1024,layers=14,heads=16,seq=1024,vocab=51200") {
   return workload_of(model_shape_of("gpt:" + fields), device());
 }

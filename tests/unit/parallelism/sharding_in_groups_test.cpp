@@ -1,4 +1,6 @@
 // ZeRO within groups of data-parallel ranks (HSDP): what is divided, what travels where, and what is refused.
+#include "helpers/layout_machines.hpp"
+
 #include <stepcast/base/text.hpp>
 #include <stepcast/layout/process_group.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
@@ -13,31 +15,15 @@ using doctest::Approx;
 
 namespace {
 
-Device device() {
-  Device d;
-  d.name = "test device";
-  d.memory = Bytes(80e9);
-  d.memory_bandwidth = BytesPerSecond(1.6e12);
-  d.matrix_rate[static_cast<std::size_t>(DataType::bf16)] = 3.12e14;
-  d.matrix_efficiency = 0.7;
-  d.kernel_floor = microseconds(3);
-  d.issue = microseconds(4);
-  return d;
-}
 Cluster machines(std::int64_t nodes, double network = 2.2e10) {
-  Cluster c;
-  c.name = "test";
-  c.nodes = nodes;
-  c.devices_per_node = 8;
-  c.nics_per_node = 8;
-  c.inside = {microseconds(3), BytesPerSecond(2.4e11)};
-  c.network = {microseconds(8), BytesPerSecond(network)};
+  Cluster c = test::layout_machines(nodes, 8, 8);
+  c.network.bandwidth = BytesPerSecond(network);
   return c;
 }
 Workload llama() {
   return workload_of(
       model_shape_of("llama:hidden=2048,layers=8,heads=16,ffn=5632,vocab=32000,seq=1024,attention=flash,causal=yes"),
-      device());
+      test::layout_device(DataType::bf16));
 }
 Answer<LayoutPrediction> predict(const Cluster& c, const std::string& plan, double batch) {
   LayoutOptions options;

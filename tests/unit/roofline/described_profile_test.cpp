@@ -45,7 +45,7 @@ TEST_CASE("it says that nothing was measured, and what the device's numbers are"
   const Profile p = profile_of("resnet50:", 32);
   CHECK(p.provenance == "described as resnet50:, on the roofline of roofline");
   REQUIRE(p.assumed.size() == 3);
-  CHECK(p.assumed[0] == "nothing of this model was measured: all times are those of the roofline");
+  CHECK(p.assumed[0] == "nothing of this model was measured: all times are those of the roofline of " + p.device);
   CHECK(p.assumed[1] == "optimizer: SGD with momentum in one fused kernel");
   CHECK(p.assumed[2] == "roofline: round numbers");
 }
