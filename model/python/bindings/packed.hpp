@@ -28,7 +28,7 @@ void fields(A& a, TracedRank& r) {
 }
 template <class A>
 void fields(A& a, AsTraced& t) {
-  a(t.plan, t.predicted, t.measured, t.missing, t.left_out);
+  a(t.plan, t.predicted, t.measured, t.missing, t.left_out, t.on_links);
 }
 template <class A>
 void fields(A& a, StepBlocks::Term& t) {

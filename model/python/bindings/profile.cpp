@@ -189,6 +189,7 @@ void bind_check(py::module_& module) {
       .def_property_readonly("predicted_s", [](const AsTraced& t) { return t.predicted.value(); })
       .def_property_readonly("measured_s", [](const AsTraced& t) { return t.measured.value(); })
       .def_property_readonly("relative_error", &AsTraced::relative_error)
+      .def_property_readonly("on_links_s", [](const AsTraced& t) { return t.on_links.value(); })
       .def_readonly("missing", &AsTraced::missing)
       .def_readonly("left_out", &AsTraced::left_out)
       .def_property_readonly("caution", &AsTraced::caution)

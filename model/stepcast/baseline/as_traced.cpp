@@ -2,6 +2,8 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/as_traced.hpp>
+#include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/question/question.hpp>
 #include <stepcast/strategies/shared/plan_writing.hpp>
 
@@ -270,6 +272,42 @@ std::string AsTraced::caution() const {
   return "the model of the job as it was traced is " + percent(std::abs(error)) +
          (error < 0 ? " too fast" : " too slow") + ": it does not know what takes " +
          text_of(Seconds(std::abs((predicted - measured).value()))) + (error < 0 ? " of" : " less in") + " the step";
+}
+
+double AsTraced::error_on_links() const {
+  return on_links > Seconds(0) && measured > Seconds(0) ? on_links / measured - 1 : 0;
+}
+
+std::string AsTraced::caution_of_links() const {
+  const double error = error_on_links();
+  if (std::abs(error) <= telling_error) return {};
+  return "what ran is predicted to take " + text_of(on_links) + " on the links that the trace shows, " +
+         percent(error, true) + ", since its messages took other times than these links tell";
+}
+
+Answer<Cluster> traced_cluster(const Profile& profile, std::int64_t workers, std::int64_t machine_devices) {
+  ClusterDescription description;
+  description.workers = std::to_string(workers);
+  if (machine_devices > 0 && workers % std::min(machine_devices, workers) == 0)
+    description.per_node = std::to_string(std::min(machine_devices, workers));
+  try {
+    Cluster cluster = cluster_of(description);
+    // Nobody knows which of them share a machine.
+    if (machine_devices <= 0 && cluster.nodes > 1) cluster = with_workers_as_machines(std::move(cluster), profile);
+    return with_links_of(std::move(cluster), profile);
+  } catch (const InputError&) { return Inapplicable{"the trace does not show the links between its workers"}; }
+}
+
+AsTraced with_links(AsTraced job, const Profile& profile, std::int64_t machine_devices) {
+  const std::optional<Plan> plan = job.as_plan();
+  if (!plan) return job;
+  const Answer<Cluster> cluster = traced_cluster(profile, workers_of(profile), machine_devices);
+  if (!cluster) return job;
+  Question question{.profile = profile, .cluster = *cluster};
+  if (!(question.profile.batch_samples > 0)) question.profile.batch_samples = 1;
+  const Answer<Prediction> there = PreparedQuestion(std::move(question)).answer(*plan);
+  if (there) job.on_links = there->iteration;
+  return job;
 }
 
 AsTraced as_traced(const Profile& profile) {

@@ -27,24 +27,36 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct AsTraced {
   std::string plan;        ///< "ddp(bucket=25 MiB)", "layout(zero=3)/ddp", "one worker"
-  Seconds predicted;       ///< of that plan on the links that the trace shows
+  Seconds predicted;       ///< of that plan, each of its messages as long as it was recorded
   Seconds measured;        ///< median of the steps
   std::string missing{};   ///< why nothing is predicted; empty: it is
   std::string left_out{};  ///< what the model of the job does not contain, so that `predicted` is a replay; or empty
+  /// The same plan where no message has a time of its own, but all have that of the links that the trace shows (which
+  /// other plans have, too); 0: not known.
+  Seconds on_links{};
 
   [[nodiscard]] bool known() const { return missing.empty(); }
   /// The plan, where it is one that may be asked for elsewhere: what gains are over.
   [[nodiscard]] std::optional<Plan> as_plan() const;
   /// predicted / measured - 1; 0 where nothing is predicted.
   [[nodiscard]] double relative_error() const;
+  /// on_links / measured - 1; 0 where that is not known.
+  [[nodiscard]] double error_on_links() const;
   /// What a large error means for other plans; empty where it is small or not known.
   [[nodiscard]] std::string caution() const;
+  /// The same of the error on the links that the trace shows.
+  [[nodiscard]] std::string caution_of_links() const;
   /// A plan is told from another where they are further apart than this; a model of the job that is further off than
   /// the second tells nothing of them.
   static constexpr double telling_error = 0.05, largest_trusted_error = 0.15;
 };
 
 [[nodiscard]] AsTraced as_traced(const Profile&);
+/// The machines that the job was traced on, with the links that it shows: `workers` of them, of which `machine_devices`
+/// share a machine (-1: nobody knows, so that each is taken for one). Inapplicable where these links are not known.
+[[nodiscard]] Answer<Cluster> traced_cluster(const Profile&, std::int64_t workers, std::int64_t machine_devices);
+/// With AsTraced::on_links, where a plan stands for the job and the links are known.
+[[nodiscard]] AsTraced with_links(AsTraced, const Profile&, std::int64_t machine_devices);
 /// Which of its collectives no plan of gradients takes the place of, in words; empty: none.
 [[nodiscard]] std::string beyond_plans(const Profile&);
 /// The same job; where no plan stands for it its rebuilt step (a replay of the trace), with the reason in `left_out`.

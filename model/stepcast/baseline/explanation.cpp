@@ -46,21 +46,6 @@ std::int64_t workers_of(const Documents& documents, const std::optional<Profile>
   return workers;
 }
 
-/// The cluster on which the job was traced, with the links that it shows. Inapplicable where these are not known.
-Answer<Cluster> traced_cluster(const Trace& trace, std::int64_t workers, const Profile& profile) {
-  ClusterDescription description;
-  description.workers = std::to_string(workers);
-  const std::int64_t devices = trace.machine_devices;
-  if (devices > 0 && workers % std::min(devices, workers) == 0)
-    description.per_node = std::to_string(std::min(devices, workers));
-  try {
-    Cluster cluster = cluster_of(description);
-    // Nobody knows which of them share a machine.
-    if (devices <= 0 && cluster.nodes > 1) cluster = with_workers_as_machines(std::move(cluster), profile);
-    return with_links_of(std::move(cluster), profile);
-  } catch (const InputError&) { return Inapplicable{"the trace does not show the links between its workers"}; }
-}
-
 /// What the steps of a rank leave open, as a share of a step.
 double doubt_of(const StepSplit& split) {
   std::vector<double> values;
@@ -122,7 +107,7 @@ class Explainer {
   /// The question of the job on its own cluster, where that can be asked.
   void prepare() {
     if (!profile_ || !split().of_steps) return;
-    Answer<Cluster> cluster = traced_cluster(documents_.traces[out_.shown], out_.workers, *profile_);
+    Answer<Cluster> cluster = traced_cluster(*profile_, out_.workers, documents_.traces[out_.shown].machine_devices);
     if (!cluster) {
       why_no_question_ = cluster.reason();
       return;

@@ -27,13 +27,17 @@ bool SelfCheck::trusted() const {
   const Replay* replay = worst();
   const bool lossy = std::ranges::any_of(ranks, &Replay::doubtful);
   return replay && !lossy && cautions.empty() && std::abs(replay->relative_error) <= largest_trusted_error &&
-         !models_another_job();
+         !models_another_job() && !has_other_links();
 }
 
 bool SelfCheck::models_another_job() const {
   return as_traced && !of_recorded_step &&
          (!as_traced->known() || !as_traced->left_out.empty() ||
           std::abs(as_traced->relative_error()) > AsTraced::largest_trusted_error);
+}
+
+bool SelfCheck::has_other_links() const {
+  return as_traced && !of_recorded_step && std::abs(as_traced->error_on_links()) > AsTraced::largest_trusted_error;
 }
 
 std::string SelfCheck::caution() const {
@@ -44,6 +48,7 @@ std::string SelfCheck::caution() const {
   else if (std::ranges::any_of(ranks, &Replay::doubtful))
     reasons.emplace_back("the recording lost events ('stepcast replay' says which)");
   if (models_another_job()) reasons.push_back(as_traced->caution());
+  else if (has_other_links()) reasons.push_back(as_traced->caution_of_links());
   reasons.insert(reasons.end(), cautions.begin(), cautions.end());
   std::string text;
   for (const std::string& reason : reasons) text += (text.empty() ? "" : "; ") + reason;
@@ -51,7 +56,9 @@ std::string SelfCheck::caution() const {
 }
 
 std::string SelfCheck::reserve() const {
-  return as_traced && !of_recorded_step && !models_another_job() ? as_traced->caution() : std::string();
+  if (!as_traced || of_recorded_step || models_another_job()) return {};
+  const std::string mild = as_traced->caution();
+  return mild.empty() && !has_other_links() ? as_traced->caution_of_links() : mild;
 }
 
 bool SelfCheck::exchanges(const PreparedQuestion& question) const {
@@ -219,6 +226,8 @@ SelfCheck checked(const Documents& documents, const Profile& profile, bool recor
   }
   const Replay* replay = telling_replay(check);
   check.as_traced = replay ? rebuilt(as_traced(profile), *replay) : as_traced(profile);
+  const std::int64_t devices = documents.traces.empty() ? -1 : documents.traces.front().machine_devices;
+  check.as_traced = with_links(*std::move(check.as_traced), profile, devices);
   add_recorded(check, documents, &profile, recorded);
   if (check.recorded) {
     check.recorded->batch_samples = profile.batch_samples;

@@ -57,6 +57,9 @@ struct SelfCheck {
   [[nodiscard]] bool is_recorded(const PlanSpec&) const;
   /// The model that gives advice is too far off the job that was traced.
   [[nodiscard]] bool models_another_job() const;
+  /// The plan that was traced is predicted too far off on the links that the trace shows, so that plans that send
+  /// other messages than it did cannot be compared with it.
+  [[nodiscard]] bool has_other_links() const;
   /// Why not to trust it, for people; empty when it is trusted or nothing is known.
   [[nodiscard]] std::string caution() const;
   /// What else to know of the model that gives advice, where that is no reason not to trust it.

@@ -198,6 +198,20 @@ void check_table(const Place& place, const MeasuredCollective& table) {
   }
 }
 
+void check_library(const Place& place, const std::vector<LibraryOperation>& library) {
+  for (std::size_t i = 0; i < library.size(); ++i) {
+    const std::string& operation = library[i].operation;
+    if (!operation_of(operation))
+      place.at(i).at("operation").refuse("an operation such as 'reduce_scatter'", in_quotes(operation));
+    for (std::size_t k = 0; k < i; ++k)
+      if (library[k].operation == operation)
+        place.at(i).at("operation").refuse("each operation once", in_quotes(operation) + " again");
+    const double factor = library[i].times_as_long;
+    if (!(factor >= 1e-3 && factor <= 1e3))
+      place.at(i).at("times_as_long").refuse("a factor from 0.001 to 1000", std::to_string(factor));
+  }
+}
+
 void check_algorithm(const Place& place, const std::string& name) {
   if (name == "table" || collective_algorithm(name)) return;
   std::vector<std::string> known{"table"};
@@ -227,6 +241,7 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_not_negative(top.at("message_overhead"), cluster.message_overhead, "a time");
   check_algorithm(top.at("all_reduce"), cluster.all_reduce);
   for (std::size_t i = 0; i < cluster.tables.size(); ++i) check_table(top.at("tables").at(i), cluster.tables[i]);
+  check_library(top.at("library"), cluster.library);
   check_nccl(top.at("nccl"), cluster.nccl);
   const Place contention = top.at("contention");
   check_factor(contention.at("inside_under_compute"), cluster.contention.inside_under_compute);

@@ -69,6 +69,15 @@ struct MeasuredCollective {
   std::int64_t devices_per_process = 1;  ///< of the benchmark: several are launched on one after the other
 };
 
+/// An operation that a communication library carries out in another time than the form of an algorithm says, on the
+/// same links: gloo reduces and scatters by an all-reduce. It holds for all sizes, and not where the operation was
+/// measured.
+struct LibraryOperation {
+  std::string operation;     ///< "reduce_scatter"
+  double times_as_long = 1;  ///< as the form says
+  std::string provenance;
+};
+
 /// How much tasks slow one another down while they overlap; 1 = not at all. Calibrated, not universal.
 struct Contention {
   double inside_under_compute = 1;         ///< factor on the time per byte of links inside a machine while it computes
@@ -154,7 +163,8 @@ struct Cluster {
   Seconds message_overhead;            ///< host cost of launching (and negotiating) one collective or message
   std::string all_reduce = "ring";     ///< where no table fits: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;
-  NcclTuning nccl;  ///< what the algorithm `nccl` reaches of its links
+  std::vector<LibraryOperation> library;  ///< what differs from the forms of `all_reduce`; no operation twice
+  NcclTuning nccl;                        ///< what the algorithm `nccl` reaches of its links
   Contention contention;
   std::optional<Aggregation> aggregation;  ///< nothing: the switches only forward
   std::optional<OverlayNetwork> overlay;   ///< who mixes models with whom, over which network (strategy overlay)

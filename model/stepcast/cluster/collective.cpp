@@ -217,11 +217,24 @@ std::array<LineOf, operation_count> forms_of(const CollectiveAlgorithm& a) {
 /// An operation that moves nothing here (push with one machine) is not launched either.
 CostLine launched(CostLine line, Seconds overhead) { return line == CostLine{} ? line : line + CostLine{overhead, 0}; }
 
-/// Everything that may run for an operation, launched: the algorithm's choices, else its one `line`.
+/// How many times as long as its form an operation takes in the library.
+double library_factor(const Cluster& c, Operation op) {
+  const auto said = std::find_if(c.library.begin(), c.library.end(),
+                                 [&](const LibraryOperation& l) { return l.operation == name_of(op); });
+  return said == c.library.end() ? 1 : said->times_as_long;
+}
+
+CostLine in_library(CostLine line, const Cluster& c, Operation op) {
+  const double factor = library_factor(c, op);
+  return {line.start_up * factor, line.seconds_per_byte * factor};
+}
+
+/// Everything that may run for an operation, as the library carries it out, launched: the algorithm's choices, else its
+/// one `line`.
 CostLines lines_of(const CollectiveAlgorithm& a, CostLine line, const Cluster& c, Operation op, Seconds overhead) {
   CostLines lines = a.choices ? a.choices(c, op) : CostLines::none();
   if (lines.count == 0) lines.add(line);
-  for (std::size_t i = 0; i < lines.count; ++i) lines.line[i] = launched(lines.line[i], overhead);
+  for (std::size_t i = 0; i < lines.count; ++i) lines.line[i] = launched(in_library(lines.line[i], c, op), overhead);
   return lines;
 }
 
@@ -279,7 +292,7 @@ ScaledTable scaled_table_for(const Cluster& c, Operation op) {
   const MeasuredCollective* table = table_for(c, op);
   // A ring all-reduce is a reduce-scatter and an all-gather of the same duration.
   const bool half = op == Operation::reduce_scatter || op == Operation::all_gather;
-  if (!table && half) return {table_for(c, Operation::all_reduce), 0.5};
+  if (!table && half) return {table_for(c, Operation::all_reduce), 0.5 * library_factor(c, op)};
   return {table, 1};
 }
 
@@ -371,7 +384,8 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     const CostLines all = lines_of(*forms, line, cluster, op, cost.overhead_);
     // A pair of devices has no algorithm of its own, unless the library does.
     const bool of_library = op == Operation::send && forms->choices;
-    cost.lines_[i] = of_library ? all.line[all.least_at(mebibytes(4))] : launched(line, cost.overhead_);
+    cost.lines_[i] =
+        of_library ? all.line[all.least_at(mebibytes(4))] : launched(in_library(line, cluster, op), cost.overhead_);
     if (all.count == 1 && !slow) {
       cost.add_forms(i, all);
       continue;

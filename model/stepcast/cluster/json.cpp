@@ -61,6 +61,12 @@ MeasuredCollective table_of(const JsonNode& node) {
   return table;
 }
 
+LibraryOperation library_operation_of(const JsonNode& node) {
+  static const std::vector<std::string> known{"operation", "times_as_long", "provenance"};
+  node.require_keys(known);
+  return {node.at("operation").text(), node.at("times_as_long").number(), node.at("provenance").text()};
+}
+
 constexpr std::pair<const char*, double NcclTuning::*> nccl_factors[] = {{"launch", &NcclTuning::launch},
                                                                          {"simple_hop", &NcclTuning::simple_hop},
                                                                          {"ll", &NcclTuning::ll},
@@ -318,6 +324,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "message_overhead",
                                               "all_reduce",
                                               "tables",
+                                              "library",
                                               "nccl",
                                               "contention",
                                               "aggregation",
@@ -352,6 +359,10 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("tables")) {
     for (const JsonNode& node : top.at("tables").elements("an array of tables")) c.tables.push_back(table_of(node));
   }
+  if (top.has("library")) {
+    for (const JsonNode& node : top.at("library").elements("an array of operations"))
+      c.library.push_back(library_operation_of(node));
+  }
   if (top.has("nccl")) c.nccl = nccl_tuning_of(top.at("nccl"));
   if (top.has("contention")) c.contention = contention_of(top.at("contention"));
   if (top.has("aggregation")) c.aggregation = aggregation_of(top.at("aggregation"));
@@ -384,6 +395,9 @@ std::string json_of(const Cluster& c) {
     json["tables"] = Json::array();
     for (const MeasuredCollective& table : c.tables) json["tables"].push_back(json_of(table));
   }
+  for (const LibraryOperation& l : c.library)
+    json["library"].push_back(
+        {{"operation", l.operation}, {"times_as_long", l.times_as_long}, {"provenance", l.provenance}});
   if (c.nccl != NcclTuning{}) json["nccl"] = json_of(c.nccl);
   json["contention"] = {{"inside_under_compute", c.contention.inside_under_compute},
                         {"network_under_compute", c.contention.network_under_compute},

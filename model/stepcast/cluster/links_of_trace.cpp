@@ -3,6 +3,7 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/cluster/device_match.hpp>
+#include <stepcast/cluster/library_of_trace.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 
 #include <algorithm>
@@ -139,9 +140,11 @@ std::optional<Link> link_of_rings(std::vector<TimedRing> times, bool together, c
 
 std::optional<ShownLink> shown_link(const Profile& p, const LinkPlace& place) {
   const bool together = !p.ranks.empty();
-  // What every rank sends as much of as any other tells most.
-  constexpr std::string_view even[] = {"all_reduce", "reduce_scatter", "all_gather"}, uneven[] = {"all_to_all"};
-  for (const auto operations : {std::span<const std::string_view>(even), std::span<const std::string_view>(uneven)}) {
+  // What every rank sends as much of as any other tells most, and no library slows an all-reduce down.
+  using Names = std::span<const std::string_view>;
+  constexpr std::string_view sums[] = {"all_reduce"}, even[] = {"all_reduce", "reduce_scatter", "all_gather"},
+                             uneven[] = {"all_to_all"};
+  for (const Names operations : {Names(sums), Names(even), Names(uneven)}) {
     const std::vector<TimedRing> times = ring_times(p, place, operations);
     if (times.empty()) continue;
     const std::optional<Link> link = link_of_rings(times, together, place);
@@ -257,6 +260,7 @@ Cluster with_workers_as_machines(Cluster cluster, const Profile& profile) {
 }
 
 Cluster with_links_of(Cluster cluster, const Profile& profile, std::string_view prefix) {
+  cluster = with_library_of(std::move(cluster), profile);
   const bool same = cluster.device.empty() || !profile.has_device() || same_device(cluster.device, profile.device);
   if (is_unsaid(cluster, unsaid_inside)) {
     const std::string& device = cluster.device.empty() ? profile.device : cluster.device;

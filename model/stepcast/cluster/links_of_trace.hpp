@@ -46,9 +46,10 @@ inline constexpr std::string_view links_from_trace = "from this trace", links_as
 /// The cluster with the network that collectives show of which nobody knows where they lie, as if each worker were a
 /// machine; unchanged where they show none.
 [[nodiscard]] Cluster with_workers_as_machines(Cluster, const Profile&);
-/// The cluster with the links that nobody said as far as the profile's trace, or its device's name, tells them. Workers
-/// that computed on hosts, of which nobody knows where they lay, are taken for machines. Throws InputError as above
-/// where nothing tells the links between several machines.
+/// The cluster with the links that nobody said as far as the profile's trace, or its device's name, tells them, and
+/// with what its library takes for operations (library_of_trace.hpp). Workers that computed on hosts, of which nobody
+/// knows where they lay, are taken for machines. Throws InputError as above where nothing tells the links between
+/// several machines.
 [[nodiscard]] Cluster with_links_of(Cluster, const Profile&, std::string_view prefix = "--");
 
 }  // namespace stepcast

@@ -2,6 +2,7 @@
 // come from.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/cluster/library_of_trace.hpp>
 #include <stepcast/page/sections.hpp>
 #include <stepcast/report/text/phrases.hpp>
 
@@ -109,6 +110,7 @@ Terms link_terms(const Cluster& c) {
   terms.emplace_back(
       "all-reduce",
       html(c.all_reduce) + (c.tables.empty() ? "" : ", and " + counted(std::ssize(c.tables), "measured table")));
+  if (const std::string library = library_in_words(c); !library.empty()) terms.emplace_back("library", html(library));
   if (c.message_overhead > Seconds(0))
     terms.emplace_back("each message", html(text_of(c.message_overhead)) + " on the host");
   if (c.relative_error > 0) terms.emplace_back("fit", percent(c.relative_error) + " rms residual");

@@ -17,11 +17,13 @@ namespace {
 
 enum class Level : std::uint8_t { kernels, annotations, calls, arguments };
 
-bool is_backend_annotation(std::string_view name) {
-  for (const std::string_view backend : {"nccl:", "gloo:", "mpi:", "ucc:", "xccl:", "hccl:", "ccl:"})
-    if (name.starts_with(backend)) return true;
-  return false;
+/// "gloo" of "gloo:all_reduce"; empty for other names.
+std::string_view backend_of_annotation(std::string_view name) {
+  for (const std::string_view backend : {"nccl", "gloo", "mpi", "ucc", "xccl", "hccl", "ccl"})
+    if (name.size() > backend.size() && name.starts_with(backend) && name[backend.size()] == ':') return backend;
+  return {};
 }
+bool is_backend_annotation(std::string_view name) { return !backend_of_annotation(name).empty(); }
 
 /// "wait", "init", "startCoalescing" are recorded like collectives and move nothing.
 bool moves_data(std::string_view collective) {
@@ -209,23 +211,25 @@ class Reader {
   /// annotation has only what goes in. Where nothing else is around, as on a thread of the library, each of the group
   /// gives as much.
   bool size_by_shapes(TracedCollective& c) const {
+    const std::int64_t group = c.group_size > 0 ? c.group_size : trace_.world_size;
     double most = 0;
     std::uint32_t sized = no_index;
     for (std::uint32_t at = c.event; at != no_index; at = around(at)) {
       if (at != c.event && index_.facts(at).role != naming::Role::communication) continue;
       if (is_device_work(trace_.events[at].kind)) continue;
       double elements = 0;
-      for (const double argument : elements_of_arguments(trace_.text(trace_.events[at].shapes)))
-        elements = std::max(elements, argument);
+      const std::vector<double> arguments = elements_of_arguments(trace_.text(trace_.events[at].shapes));
+      for (const double argument : arguments) elements = std::max(elements, argument);
       if (elements <= most) continue;
       most = elements;
       sized = at;
+      c.whole = std::ranges::any_of(arguments, [&](double argument) { return argument * double(group) == elements; });
       if (c.operation != "allgather") break;
     }
     if (sized == no_index) return false;
-    const std::int64_t group = c.group_size > 0 ? c.group_size : trace_.world_size;
     const bool goes_in = c.operation == "allgather" && trace_.events[sized].kind == EventKind::annotation;
     if (goes_in && group > 1) most *= static_cast<double>(group);
+    c.whole = c.whole || goes_in || c.operation != "allgather";
     c.size = Bytes(most * size_of(type_around(c.event, sized)));
     c.source = BytesSource::shapes;
     return true;
@@ -296,6 +300,14 @@ void issue_by_calls(std::vector<TracedCollective>& collectives, const TraceIndex
 }
 
 }  // namespace
+
+std::string_view library_of(const TraceIndex& index, const TracedCollective& c) {
+  const Trace& trace = index.trace;
+  if (const std::string_view backend = backend_of_annotation(trace.text(trace.events[c.event].name)); !backend.empty())
+    return backend;
+  // "cpu:gloo,cuda:nccl" names several.
+  return trace.backend.find_first_of(":,") == trace.backend.npos ? std::string_view(trace.backend) : std::string_view();
+}
 
 std::vector<TracedCollective> collectives_of(const TraceIndex& index) {
   std::vector<TracedCollective> out;

@@ -12,6 +12,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stepcast {
@@ -22,6 +23,7 @@ struct TracedCollective {
   std::string operation;                           ///< naming::collective_operation, else "unknown"
   Bytes size;                                      ///< the larger of what goes in and comes out; 0 when unknown
   BytesSource source = BytesSource::unknown;
+  bool whole = true;  ///< false: of a gather whose shapes tell the size, what goes in may be all that is known
   std::int64_t start_ns = 0;
   Seconds duration;
   Seconds waiting;  ///< not part of `duration`; known only when several ranks are read together (ranks.hpp)
@@ -30,6 +32,9 @@ struct TracedCollective {
   std::uint32_t issuer = no_index;  ///< that host event, or the call that asked a library for it
   CollectiveRole role = CollectiveRole::unknown;  ///< what it is for (collective_roles.hpp)
 };
+
+/// The library that ran it, as PyTorch names its backends: "gloo", "nccl"; empty: nobody says.
+[[nodiscard]] std::string_view library_of(const TraceIndex&, const TracedCollective&);
 
 /// All collectives of the trace, in order.
 [[nodiscard]] std::vector<TracedCollective> collectives_of(const TraceIndex&);

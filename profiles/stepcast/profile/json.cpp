@@ -58,6 +58,7 @@ Json json_of_collective(const ObservedCollective& c) {
 Json json_of_transfers(const TransferTimes& t) {
   Json out{{"operation", t.operation}, {"workers", t.workers}};
   if (t.per_machine != -1) out["per_machine"] = t.per_machine;
+  if (!t.library.empty()) out["library"] = t.library;
   for (const Bytes size : t.sizes) out["sizes_bytes"].push_back(json_of_number(size.value()));
   for (const Seconds time : t.times) out["times_s"].push_back(json_of_number(time.value()));
   return out;
@@ -279,10 +280,11 @@ TransferTimes transfers_of_json(const JsonNode& node) {
                   .workers = node.integer("workers", 0),
                   .per_machine = node.integer("per_machine", -1),
                   .sizes = {},
-                  .times = {}};
+                  .times = {},
+                  .library = node.text("library")};
   for (const JsonNode& size : node.elements("sizes_bytes", "a list of sizes")) t.sizes.emplace_back(size.number());
   for (const JsonNode& time : node.elements("times_s", "a list of times")) t.times.emplace_back(time.number());
-  node.require_keys({"operation", "workers", "per_machine", "sizes_bytes", "times_s"});
+  node.require_keys({"operation", "workers", "per_machine", "library", "sizes_bytes", "times_s"});
   return t;
 }
 

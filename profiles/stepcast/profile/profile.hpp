@@ -116,6 +116,7 @@ struct TransferTimes {
   std::int64_t per_machine = -1;  ///< of them on each machine; -1: not known
   std::vector<Bytes> sizes;       ///< of the whole buffer on each worker; strictly increasing
   std::vector<Seconds> times;     ///< one for each size
+  std::string library{};          ///< that ran them: "nccl", "gloo"; empty: not known
   [[nodiscard]] bool within_machine() const { return per_machine == workers; }
 };
 

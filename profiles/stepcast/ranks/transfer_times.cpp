@@ -21,11 +21,7 @@ std::string_view table_name_of(std::string_view operation) {
   return {};
 }
 
-/// Of a gather whose size comes from the shapes around it, what goes in may be all that is known.
-bool is_sized(const TracedCollective& c) {
-  if (c.source == BytesSource::unknown || !(c.size > Bytes(0))) return false;
-  return c.operation != "allgather" || c.source != BytesSource::shapes;
-}
+bool is_sized(const TracedCollective& c) { return c.source != BytesSource::unknown && c.size > Bytes(0) && c.whole; }
 
 }  // namespace
 
@@ -60,7 +56,8 @@ void RunTransfers::add(const TraceIndex& index, std::int64_t world,
     }
     if (!(transfer > Seconds(0))) continue;
     const std::int64_t per_machine = per_machine_of(index.trace, c, world);
-    seconds_[{std::string(table), workers, per_machine}][c.size.value()].push_back(transfer.value());
+    const Kind kind{std::string(table), workers, per_machine, std::string(library_of(index, c))};
+    seconds_[kind][c.size.value()].push_back(transfer.value());
   }
 }
 
@@ -85,7 +82,7 @@ std::vector<TransferTimes> transfer_times_of(std::span<const Trace> ranks) {
 std::vector<TransferTimes> RunTransfers::times() const {
   std::vector<TransferTimes> all;
   for (const auto& [kind, by_size] : seconds_) {
-    TransferTimes t{std::get<0>(kind), std::get<1>(kind), std::get<2>(kind), {}, {}};
+    TransferTimes t{std::get<0>(kind), std::get<1>(kind), std::get<2>(kind), {}, {}, std::get<3>(kind)};
     for (const auto& [bytes, seconds] : by_size) {
       t.sizes.emplace_back(bytes);
       t.times.emplace_back(together_ ? median(seconds) : *std::ranges::min_element(seconds));

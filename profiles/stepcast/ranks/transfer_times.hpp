@@ -33,14 +33,16 @@ class RunTransfers {
   void add_alone(const TraceIndex&);
   /// `rank`: its place among those of the run.
   void add(const TraceIndex&, const RunOfRanks&, std::size_t rank);
-  /// One for each operation and kind of group (workers, then how many on a machine) whose sizes are known, in order.
+  /// One for each operation, kind of group (workers, then how many on a machine) and library whose sizes are known, in
+  /// order.
   [[nodiscard]] std::vector<TransferTimes> times() const;
 
  private:
   void add(const TraceIndex&, std::int64_t world, const std::unordered_map<std::uint32_t, Seconds>* waiting);
 
-  using Kind = std::tuple<std::string, std::int64_t, std::int64_t>;  // operation, workers, per machine
-  std::map<Kind, std::map<double, std::vector<double>>> seconds_;    // by bytes
+  using Kind =
+      std::tuple<std::string, std::int64_t, std::int64_t, std::string>;  // operation, workers, per machine, library
+  std::map<Kind, std::map<double, std::vector<double>>> seconds_;        // by bytes
   bool together_ = false;
 };
 

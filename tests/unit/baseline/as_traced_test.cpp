@@ -92,6 +92,41 @@ TEST_CASE("as traced: parameters that are gathered in every pass are ZeRO-3, of 
   CHECK(as_traced(p).plan == "layout(zero=2)/ddp");
 }
 
+TEST_CASE("as traced: on the links that it shows a job takes what they tell, and says where that is another time") {
+  // Two hosts over 1 GB/s: 20 MiB either way take 21 ms; what the messages were recorded to take is another matter.
+  Profile p = four_layers();
+  const auto at_rate = [](const char* operation, double rounds) {
+    TransferTimes t{operation, 2, -1, {Bytes(10 * mebi), Bytes(40 * mebi)}, {}, "mpi"};
+    for (const Bytes size : t.sizes) t.times.push_back(Seconds(rounds * size.value() / 2 / 1e9));
+    return t;
+  };
+  p.transfers = {at_rate("all_reduce", 2), at_rate("reduce_scatter", 1), at_rate("all_gather", 1)};
+  p.ranks.resize(2);
+  const auto job = [&](double late) {
+    p.collectives = {seen("allgather", 8, 80 * mebi, milliseconds(42 + late)),
+                     seen("reducescatter", 4, 40 * mebi, milliseconds(21))};
+    p.step_times = {milliseconds(4 + 8 + 63 + late + 0.5)};
+    return with_links(as_traced(p), p, -1);
+  };
+  const AsTraced undisturbed = job(0), late = job(10), very_late = job(30);
+  CHECK(undisturbed.predicted / undisturbed.on_links == doctest::Approx(1).epsilon(0.01));
+  CHECK(undisturbed.caution_of_links().empty());
+  CHECK(late.on_links == undisturbed.on_links);
+  CHECK(std::abs(late.relative_error()) < 0.01);
+  CHECK(late.caution_of_links().find("on the links that the trace shows, -11.") != std::string::npos);
+  for (const AsTraced& traced : {late, very_late}) {
+    SelfCheck check;
+    check.as_traced = traced;
+    CHECK(check.has_other_links() == (traced.measured == very_late.measured));
+    CHECK((check.has_other_links() ? check.caution() : check.reserve()) == traced.caution_of_links());
+    CHECK((check.has_other_links() ? check.reserve() : check.caution()).empty());
+    CHECK(check.for_recorded_step().reserve().empty());  // whose messages keep their own times
+  }
+  Profile unknown = p;
+  unknown.transfers.clear();
+  CHECK(with_links(as_traced(unknown), unknown, -1).on_links == Seconds(0));
+}
+
 TEST_CASE("as traced: roles tell what operations do not") {
   const auto with_role = [](ObservedCollective c, CollectiveRole role) {
     c.role = role;
@@ -228,6 +263,9 @@ TEST_CASE("as traced: the shipped jobs of several ranks") {
     const AsTraced found = as_traced(profile_of(ranks));
     CHECK(found.plan == job.plan);
     CHECK(std::abs(found.relative_error()) < job.most);
+    const AsTraced linked = with_links(found, profile_of(ranks), -1);
+    CHECK(linked.on_links > Seconds(0));
+    CHECK(std::abs(linked.error_on_links()) < job.most);
   }
 }
 

@@ -63,7 +63,7 @@ bool equal(const TracedRank& a, const TracedRank& b) {
 }
 bool equal(const TransferTimes& a, const TransferTimes& b) {
   return a.operation == b.operation && a.workers == b.workers && a.per_machine == b.per_machine && a.sizes == b.sizes &&
-         a.times == b.times;
+         a.times == b.times && a.library == b.library;
 }
 template <class T>
 bool all_equal(const std::vector<T>& a, const std::vector<T>& b) {

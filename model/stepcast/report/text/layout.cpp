@@ -2,6 +2,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>
+#include <stepcast/cluster/library_of_trace.hpp>
 #include <stepcast/report/text/layout.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>
@@ -169,6 +170,8 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
   if (workload.device) write_labelled(out, "device", workload.device->name);
   write_labelled(out, "cluster", cluster_text(subject.cluster));
   if (subject.cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(subject.cluster));
+  if (const std::string library = library_in_words(subject.cluster); !library.empty())
+    write_labelled(out, "library", library);
   write_labelled(out, "batch", fixed(subject.global_batch, 0) + " samples a step on all devices");
   if (subject.correction != nullptr)
     for (const std::string& line : words_of(*subject.correction)) write_labelled(out, "measured", line);

@@ -1,6 +1,7 @@
 // Headings, intervals and lists that the text reports share.
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
+#include <stepcast/cluster/library_of_trace.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/report/text/phrases.hpp>
@@ -236,6 +237,7 @@ void write_heading(std::ostream& out, const Profile& profile, const Cluster& clu
   write_labelled(out, "gradients", gradients_text(profile));
   write_labelled(out, "cluster", cluster_text(cluster));
   if (cluster.devices_per_node > 1) write_labelled(out, "machine", inside_text(cluster));
+  if (const std::string library = library_in_words(cluster); !library.empty()) write_labelled(out, "library", library);
   if (cluster.overlay) write_overlay(out, *cluster.overlay, profile.gradient_size());
   write_assumed(out, profile.assumed, "'stepcast profile' says all");
   write_caution(out, check);
