@@ -49,7 +49,6 @@ set(stepcast_public_headers
   model/stepcast/cluster/collective.hpp
   model/stepcast/cluster/device_match.hpp
   model/stepcast/cluster/fit.hpp
-  model/stepcast/cluster/library_of_trace.hpp
   model/stepcast/cluster/links_of_trace.hpp
   model/stepcast/cluster/nccl_tuning.hpp
   model/stepcast/overlay/overlay.hpp

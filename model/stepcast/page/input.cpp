@@ -2,7 +2,7 @@
 // come from.
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
-#include <stepcast/cluster/library_of_trace.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/page/sections.hpp>
 #include <stepcast/report/text/phrases.hpp>
 

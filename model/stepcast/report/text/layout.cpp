@@ -2,7 +2,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/device_fit.hpp>
-#include <stepcast/cluster/library_of_trace.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/text/layout.hpp>
 #include <stepcast/report/text/phrases.hpp>
 #include <stepcast/report/text/table.hpp>

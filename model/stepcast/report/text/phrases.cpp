@@ -1,7 +1,6 @@
 // Headings, intervals and lists that the text reports share.
 #include <stepcast/base/printable.hpp>
 #include <stepcast/base/text.hpp>
-#include <stepcast/cluster/library_of_trace.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/report/text/phrases.hpp>

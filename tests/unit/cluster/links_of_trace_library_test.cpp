@@ -2,7 +2,6 @@
 #include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
-#include <stepcast/cluster/library_of_trace.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
 
 #include <doctest/doctest.h>
