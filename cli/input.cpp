@@ -54,7 +54,8 @@ DeviceAssumption assumption_of(const ClusterFlags& flags) {
   DeviceAssumption assumed{.same_device = flags.same_device};
   if (flags.faster_compute.empty()) return assumed;
   assumed.faster_compute = number_of(flags.faster_compute, "--faster-compute");
-  if (assumed.faster_compute <= 0) throw InputError("--faster-compute", "a positive factor", flags.faster_compute);
+  if (!(assumed.faster_compute >= 1e-3 && assumed.faster_compute <= 1e3))
+    throw InputError("--faster-compute", "a factor from 0.001 to 1000", flags.faster_compute);
   return assumed;
 }
 
@@ -178,7 +179,9 @@ Profile profile_or_refusal(const Documents& documents, const ProfileOptions& opt
                      (refusal.hint.empty() ? "" : refusal.hint + "; ") +
                          "'stepcast replay' rebuilds the recorded step: " + text_of(recorded.predicted) +
                          ", measured " + text_of(recorded.measured) +
-                         (check.recorded ? "; 'stepcast recommend' tells what it is on another cluster" : ""));
+                         (check.recorded && check.recorded->knows_a_size()
+                              ? "; 'stepcast recommend' tells what it is on another cluster"
+                              : ""));
   }
 }
 

@@ -42,9 +42,15 @@ ExitCode compare_layouts(const PreparedQuestion& question, const SelfCheck& chec
                          const std::vector<std::string>& plans, const OutputFlags& output) {
   const Answer<Workload>& workload = question.workload();
   if (!workload) return refuse_layout(plans.front(), workload.reason(), output);
-  LayoutComparisonReport report{layout_subject_of(question, check), {}};
+  LayoutComparisonReport report{layout_subject_of(question, check), {}, {}};
+  std::vector<std::string> compared = plans;
+  if (const std::optional<Plan> traced = check.as_traced ? check.as_traced->as_plan() : std::nullopt) {
+    const auto is_traced = [&](const std::string& text) { return text_of(plan_of(text)) == text_of(*traced); };
+    if (std::ranges::none_of(plans, is_traced)) compared.insert(compared.begin(), check.as_traced->plan);
+    report.traced = *std::ranges::find_if(compared, is_traced);
+  }
   bool any = false;
-  for (const std::string& text : plans) {
+  for (const std::string& text : compared) {
     Plan plan = plan_of(text);
     if (!plan.layout) plan.layout = Layout{};  // beside layouts, data parallelism is the one of degree one
     const Answer<Prediction> prediction = question.answer(plan);

@@ -197,7 +197,11 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     if (const std::string reason = misfit_of(question); !reason.empty())
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
   if (described) rank_described(how, question);
-  else rank_over_what_runs(how, asked.check, question);
+  else {
+    const bool all_asked = options.advice ? options.by_step : options.all;
+    rank_over_what_runs(how, asked.check, question,
+                        all_asked ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
+  }
   if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran
     const PlanSpec& used = how.baseline->plan;
     const auto is_used = [&](const PlanSpec& plan) { return text_of(plan) == text_of(used); };

@@ -61,7 +61,7 @@ void refuse_own_plan(const TracedProfile&);
 /// The profile after what-ifs of the step ("": none). Throws InputError where they cannot be made, or change the plan.
 [[nodiscard]] ProfilePtr changed_profile(const ProfilePtr&, const Cluster&, const std::string& whatif);
 /// A ranking over what runs today (self_check.hpp).
-void rank_over_what_runs(RecommendOptions&, const TracedProfile&, const Cluster&);
+void rank_over_what_runs(RecommendOptions&, const TracedProfile&, const Cluster&, bool all);
 /// `iterations` of a run, 0 for none. Throws InputError for what is no such number.
 [[nodiscard]] double run_iterations(double iterations);
 

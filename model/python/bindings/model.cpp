@@ -229,7 +229,7 @@ RankingPtr recommendation(const PreparedModel& model, const std::vector<std::str
   RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
                                                sensitivity, by_step, iterations);
   options.heed = [&] { released.heed_signals(); };
-  rank_over_what_runs(options, *model.profile, *model.cluster);
+  rank_over_what_runs(options, *model.profile, *model.cluster, by_step);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   return result_of(model.model.recommendation(options), model.profile, model.cluster, true);
 }

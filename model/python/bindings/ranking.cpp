@@ -41,8 +41,9 @@ std::shared_ptr<RankedResult> result_of(const RankedPlan& plan, const ProfilePtr
 
 }  // namespace
 
-void rank_over_what_runs(RecommendOptions& options, const TracedProfile& traced, const Cluster& cluster) {
-  stepcast::rank_over_what_runs(options, traced.check, PreparedQuestion(question_of(traced, cluster, 0)));
+void rank_over_what_runs(RecommendOptions& options, const TracedProfile& traced, const Cluster& cluster, bool all) {
+  stepcast::rank_over_what_runs(options, traced.check, PreparedQuestion(question_of(traced, cluster, 0)),
+                                all ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
 }
 
 RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
@@ -68,7 +69,7 @@ RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& given, const s
   const ClusterPtr cluster = with_links(*profile, given);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
-  rank_over_what_runs(options, *after, *cluster);
+  rank_over_what_runs(options, *after, *cluster, by_step);
   return result_of(recommended(after->profile, *cluster, options), after, cluster, true);
 }
 
@@ -106,7 +107,7 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& asked,
   const ClusterPtr cluster = with_links(*profile, asked);
   if (!own.empty()) refuse_own_plan(*profile);
   const ProfilePtr after = changed_profile(profile, *cluster, whatif);
-  rank_over_what_runs(options, *after, *cluster);
+  rank_over_what_runs(options, *after, *cluster, all);
   Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();
   for (const OwnPlan& plan : own) add_own(ranking, after->profile, *cluster, plan, options.iterations);

@@ -281,8 +281,11 @@ double AsTraced::error_on_links() const {
 std::string AsTraced::caution_of_links() const {
   const double error = error_on_links();
   if (std::abs(error) <= telling_error) return {};
+  const Seconds beyond = predicted - on_links;
   return "what ran is predicted to take " + text_of(on_links) + " on the links that the trace shows, " +
-         percent(error, true) + ", since its messages took other times than these links tell";
+         percent(error, true) + ": its messages took " + text_of(Seconds(std::abs(beyond.value()))) +
+         (beyond > Seconds(0) ? " more than these links tell (ranks that came late, say)"
+                              : " less than these links tell");
 }
 
 Answer<Cluster> traced_cluster(const Profile& profile, std::int64_t workers, std::int64_t machine_devices) {

@@ -117,6 +117,7 @@ class Explainer {
           cluster->nodes > 1
               ? text_of(cluster->network.bandwidth) + " between machines, " + told_of(*cluster, "network: ")
               : text_of(cluster->inside.bandwidth) + " a device inside the machine, " + told_of(*cluster, "inside: ");
+    out_.library = library_in_words(*cluster);
     question_.emplace(Question{.profile = *profile_, .cluster = std::move(*cluster)});
   }
 
@@ -288,7 +289,8 @@ class Explainer {
       if (graphs && before > Seconds(0)) {
         lever.gain = std::max(0.0, (before - lone_step_time(*graphs)) / split().step);
         lever.verdict = Verdict::change;
-        lever.why += "; with CUDA graphs " + percent(std::min(*lever.gain, lever.most)) + " less is predicted";
+        lever.why += "; with CUDA graphs " + std::string(*lever.gain < lever.most ? "" : "at most ") +
+                     percent(std::min(*lever.gain, lever.most)) + " less is predicted";
       }
     }
     add(std::move(lever));

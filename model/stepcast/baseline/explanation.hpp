@@ -49,8 +49,9 @@ struct Explanation {
   std::vector<StepSplit> ranks;  ///< in the order of the traces
   std::size_t shown = 0;         ///< the rank whose step is taken apart: the one that waits least for others
   std::int64_t workers = 1;
-  std::string plan;   ///< as traced; empty: not known
-  std::string links;  ///< that the trace shows, in words; empty: none
+  std::string plan;     ///< as traced; empty: not known
+  std::string links;    ///< that the trace shows, in words; empty: none
+  std::string library;  ///< what its operations take beyond them, in words; empty: nothing
   SelfCheck check;
   /// The step if its collectives took no time, rebuilt from its tasks; nothing where it cannot be rebuilt.
   std::optional<Seconds> without_communication{};

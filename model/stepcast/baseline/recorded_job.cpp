@@ -364,6 +364,12 @@ Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
   });
 }
 
+bool RecordedJob::knows_a_size() const {
+  const auto sized = [](const RecordedCollective& c) { return c.size > Bytes(0); };
+  return std::ranges::any_of(ranks,
+                             [&](const RecordedRank& rank) { return std::ranges::any_of(rank.collectives, sized); });
+}
+
 std::string RecordedJob::fixed() const {
   for (const RecordedRank& rank : ranks)
     if (!rank.exchange) return rank.fixed;
@@ -464,7 +470,8 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
   }
   if (job.ranks.empty()) return Inapplicable{"no trace"};
   if (run) let_meet(job, *run);
-  Profile timed;  // what tells the links
+  Profile timed;
+  timed.device = profile != nullptr ? profile->device : traces.front().device_name;
   timed.transfers = profile != nullptr ? profile->transfers : transfer_times_of(traces);
   if (traces.size() > 1) timed.ranks.resize(traces.size());
   const auto link_in = [](const std::optional<ShownLink>& shown) {
@@ -472,6 +479,7 @@ Answer<RecordedJob> recorded_job_of(std::span<const Trace> traces, const Profile
   };
   job.inside = link_in(shown_inside(timed)), job.network = link_in(shown_network(timed));
   job.anywhere = link_in(shown_anywhere(timed));
+  job.timed = std::move(timed);
   return job;
 }
 

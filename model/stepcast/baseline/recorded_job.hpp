@@ -88,6 +88,7 @@ struct RecordedJob {
   double work = 0;  ///< `fingerprint_of` its profile
   /// The links that its collectives show inside a machine, between machines, and where nobody knows which these are.
   std::optional<Link> inside{}, network{}, anywhere{};
+  Profile timed{};  ///< what tells them, and what its library takes beyond them: times of transfers alone
 
   /// The name under which it stands among plans.
   static constexpr const char* name = "recorded";
@@ -101,6 +102,8 @@ struct RecordedJob {
   [[nodiscard]] bool is_of(const Profile& profile) const;
   /// The job on another cluster. Inapplicable where that knows no collective.
   [[nodiscard]] Answer<Prediction> on(const Cluster&) const;
+  /// Whether the bytes of any of its collectives are known, without which nothing is known of them elsewhere.
+  [[nodiscard]] bool knows_a_size() const;
   /// Why the messages of its gradients cannot be exchanged; empty: they can.
   [[nodiscard]] std::string fixed() const;
   /// The job on another cluster, its gradients sent by another plan. `profile` is the one that it was made with.

@@ -1,5 +1,6 @@
 // A collective finds its group on the cluster, and that group's closed form or table prices it.
 #include <stepcast/baseline/recorded_prices.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -133,6 +134,8 @@ Cluster RecordedPrices::traced(std::int64_t devices_per_node, const Link& inside
   cluster.levels.clear();
   cluster.tables.clear();
   if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
+  cluster.library.clear();
+  cluster = with_library_of(std::move(cluster), job_.timed);
   cluster.stragglers = {}, cluster.transport = {};
   return cluster;
 }

@@ -285,7 +285,9 @@ std::vector<AnsweredPlan> sharded_plans(const SelfCheck& check, const PreparedQu
 
 }  // namespace
 
-void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question) {
+void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question,
+                         PlansOfAnotherJob others) {
+  const bool ranked = others == PlansOfAnotherJob::ranked || !options.plans.empty();
   const SelfCheck::Model model = check.recorded_model(question);
   options.baseline = check.in_use(question);
   if (takes_traced_plan_only(check) && options.plans.empty() && options.baseline) {
@@ -298,10 +300,15 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
     };
     return;
   }
+  if (!ranked && !check.recorded && check.as_traced && !check.as_traced->left_out.empty())
+    throw InputError("the traced job", "one that a plan describes, or whose recorded step is known elsewhere",
+                     check.as_traced->left_out,
+                     "'stepcast TRACE' says where its step goes; recommend --all, or plans that are named, are of its "
+                     "layers alone");
   if (options.plans.empty() && options.baseline && !check.recorded)
     options.beside = sharded_plans(check, question, *options.baseline);
   if (!options.baseline || !check.is_recorded(options.baseline->plan)) return;
-  if (options.plans.empty() && !options.by_step)
+  if (!ranked)
     options.only_baseline = check.as_traced->left_out + "; messages of gradients stay: " + check.recorded->fixed();
   else options.baseline.reset();  // of another job than the plans are
 }

@@ -17,6 +17,7 @@
 #include <stepcast/baseline/recorded_job.hpp>
 #include <stepcast/replay/replay.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -101,12 +102,17 @@ struct SelfCheck {
 /// asked for.
 [[nodiscard]] Answer<Prediction> checked_answer(const SelfCheck&, const PreparedQuestion&, const Plan&);
 
+/// What becomes of plans whose profile is that of another job than was traced.
+enum class PlansOfAnotherJob : std::uint8_t { left_out, ranked };
+
 /// A ranking over what runs today, with the other ZeRO stages beside a job that shards its state. Where what runs is a
 /// recorded job for which no plan stands, plans exchange the messages of its gradients; where these cannot be exchanged
-/// it is ranked alone, or, if plans are named or all are asked for, left out, and they are compared with one another:
-/// what the profile says of them is said of another job. The check has to outlive the ranking. Throws InputError where
-/// the recorded step is asked for, and the question changes the job.
-void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&);
+/// it is ranked alone, or, if plans are named or are to be `ranked` all the same, left out, and they are compared with
+/// one another: what the profile says of them is said of another job. The check has to outlive the ranking. Throws
+/// InputError where the recorded step is asked for, and the question changes the job, and where nothing is known of a
+/// job for which no plan stands, not even its recorded step.
+void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&,
+                         PlansOfAnotherJob = PlansOfAnotherJob::left_out);
 
 /// Of traces that give no profile, so that no plan can be predicted: the replays, and the job as it was traced, rebuilt
 /// by them, with the reason, `refusal`, as what is left out. Nothing is known of it where no step can be rebuilt

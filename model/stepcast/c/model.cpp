@@ -360,7 +360,8 @@ stepcast_status stepcast_model_recommendation_json(const stepcast_model* model, 
     const stepcast_model& asked = c_needed(model, "model");
     stepcast_text*& place = c_needed(json, "json");
     RecommendOptions options = recommend_options_of(CSettings(settings, recommendation_keys, "plan"));
-    rank_over_what_runs(options, *asked.check, asked.question);
+    rank_over_what_runs(options, *asked.check, asked.question,
+                        options.by_step ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
     refuse_ranking(asked.question);
     const Ranking ranking = asked.model.recommendation(options);
     const RankingReport report{asked.model.profile(), asked.model.cluster(), *asked.check, ranking};

@@ -65,6 +65,8 @@ void check_link(const Place& place, const Link& link, bool optional) {
         .refuse("a bandwidth above zero", rate == 0 ? "0 B/s" : std::to_string(rate) + " B/s",
                 "nothing ever arrives over such a link");
   }
+  constexpr double most = 1e18;  // no link of a thousand years is faster, and sums of such times stay numbers
+  if (rate > most) place.at("bandwidth").refuse("a bandwidth of at most 1 EB/s", "more");
 }
 
 void check_factor(const Place& place, double factor) {

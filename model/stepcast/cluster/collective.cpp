@@ -360,6 +360,11 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     if (!from_table) return Inapplicable{std::string(forms->name) + ": " + why};
     forms = collective_algorithm("ring");
   }
+  if (!by_default && algorithm != cluster.all_reduce && !cluster.library.empty()) {
+    Cluster another = cluster;
+    another.library.clear();  // it is said of the cluster's own algorithm
+    return communication_cost(another, algorithm);
+  }
   CommunicationCost cost;
   cost.forms_.reserve(2 * operation_count);
   cost.algorithm_ = from_table ? std::string_view("table") : forms->name;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -92,6 +93,12 @@ struct LinkPlace {
 };
 constexpr LinkPlace inside_a_machine{}, between_machines{LinkPlace::Where::between, 100e-6, 10e-6, 1e12},
     unknown_place{LinkPlace::Where::anywhere, 1e-3, 10e-6, 4e12};
+/// Hosts that compute send by TCP, whose steps took 110 to 140 us in the laboratory (gloo, 300 to 3000 Mb/s).
+constexpr double usual_latency_of_hosts = 120e-6, most_latency_of_hosts = 1e-3;
+LinkPlace as_of(const Profile& p, LinkPlace place) {
+  if (!p.has_device()) place.usual_latency = usual_latency_of_hosts, place.most_latency = most_latency_of_hosts;
+  return place;
+}
 
 bool lies_in(const TransferTimes& t, const LinkPlace& place) {
   if (t.per_machine < 1) return place.where == LinkPlace::Where::anywhere;
@@ -115,7 +122,12 @@ std::vector<TimedRing> ring_times(const Profile& p, const LinkPlace& place,
   return times;
 }
 
-std::optional<Link> link_of_rings(std::vector<TimedRing> times, bool together, const LinkPlace& place) {
+struct FittedLink {
+  Link link;
+  bool latency_assumed = false;  ///< large messages alone do not tell it
+};
+
+std::optional<FittedLink> link_of_rings(std::vector<TimedRing> times, bool together, const LinkPlace& place) {
   // All pairs are looked at; the largest messages tell most.
   constexpr std::size_t most_times = 100;
   std::ranges::stable_sort(times, {}, [](const TimedRing& t) { return -t.bytes; });
@@ -123,24 +135,22 @@ std::optional<Link> link_of_rings(std::vector<TimedRing> times, bool together, c
   RingLine line = together ? nearest_ring(times) : ring_below_all(times, place.most_latency);
   const auto mostly_bytes = [&](const TimedRing& t) { return 2 * t.bytes * line.seconds_per_byte > t.seconds; };
   const auto tells_latency = [&](const TimedRing& t) { return 5 * t.steps * line.latency > t.seconds; };
-  if (line.latency > place.most_latency || std::ranges::none_of(times, tells_latency)) {
-    // Large messages alone do not tell a latency.
+  const bool assumed = line.latency > place.most_latency || std::ranges::none_of(times, tells_latency);
+  if (assumed) {
     line.latency = place.usual_latency;
-    double rate = 0, sum = 0;
-    std::size_t large = 0;
+    double rate = 0, seconds = 0, bytes = 0;
     for (const TimedRing& t : times) {
       const double left = t.seconds - t.steps * line.latency;
       if (2 * left < t.seconds) continue;
       rate = std::max(rate, t.bytes / left);
-      sum += left / t.bytes;
-      ++large;
+      seconds += left, bytes += t.bytes;
     }
-    if (large == 0) return std::nullopt;
-    line.seconds_per_byte = together ? sum / static_cast<double>(large) : 1 / rate;
+    if (!(bytes > 0)) return std::nullopt;
+    line.seconds_per_byte = together ? seconds / bytes : 1 / rate;
   }
   if (std::ranges::none_of(times, mostly_bytes) || !(line.seconds_per_byte * place.most_bandwidth > 1))
     return std::nullopt;
-  return Link{Seconds(line.latency), BytesPerSecond(1 / line.seconds_per_byte)};
+  return FittedLink{{Seconds(line.latency), BytesPerSecond(1 / line.seconds_per_byte)}, assumed};
 }
 
 std::optional<ShownLink> shown_link(const Profile& p, const LinkPlace& place) {
@@ -152,15 +162,16 @@ std::optional<ShownLink> shown_link(const Profile& p, const LinkPlace& place) {
   for (const Names operations : {Names(sums), Names(even), Names(uneven)}) {
     const std::vector<TimedRing> times = ring_times(p, place, operations);
     if (times.empty()) continue;
-    const std::optional<Link> link = link_of_rings(times, together, place);
+    const std::optional<FittedLink> link = link_of_rings(times, together, place);
     if (!link) continue;
     std::string names;
     for (const TransferTimes& t : p.transfers)
       if (lies_in(t, place) && std::ranges::find(operations, t.operation) != operations.end() &&
           names.find(t.operation) == names.npos)
         add_to_list(names, t.operation);
-    return ShownLink{*link, counted(std::ssize(times), "size") + " of " + names +
-                                (together ? ", waiting left out" : ", one rank: or faster")};
+    return ShownLink{link->link, counted(std::ssize(times), "size") + " of " + names +
+                                     (together ? ", waiting left out" : ", one rank: or faster") +
+                                     (link->latency_assumed ? "; latency assumed" : "")};
   }
   return std::nullopt;
 }
@@ -224,8 +235,12 @@ bool is_unsaid(const Cluster& cluster, std::string_view line) {
 }
 
 std::optional<ShownLink> shown_inside(const Profile& profile) { return shown_link(profile, inside_a_machine); }
-std::optional<ShownLink> shown_network(const Profile& profile) { return shown_link(profile, between_machines); }
-std::optional<ShownLink> shown_anywhere(const Profile& profile) { return shown_link(profile, unknown_place); }
+std::optional<ShownLink> shown_network(const Profile& profile) {
+  return shown_link(profile, as_of(profile, between_machines));
+}
+std::optional<ShownLink> shown_anywhere(const Profile& profile) {
+  return shown_link(profile, as_of(profile, unknown_place));
+}
 
 std::optional<ShownLink> usual_inside(std::string_view device) {
   const std::vector<std::string> name = lower_words(device);
@@ -258,8 +273,10 @@ void refuse_unsaid_network(const Cluster& cluster, std::string_view prefix) {
 
 namespace {
 
-/// Factors nearer to 1 are within what times of one trace vary by, and what a fit of its links misses.
-constexpr double told_apart = 1.1;
+/// Factors nearer to 1 are within what times of one trace vary by, and what a fit of its links misses. Below 1 no
+/// library is, since forms are the least that links allow, and none is as slow as beyond the second: there links or
+/// sizes are something else than they are taken for.
+constexpr double told_apart = 1.1, most_plausible = 10;
 
 /// PyTorch's ProcessGroupGloo all-reduces the whole buffer and keeps its part: twice the bytes of a reduce-scatter.
 constexpr std::string_view without_scatter = "gloo";
@@ -272,9 +289,10 @@ std::optional<Link> traced_link(const Profile& profile, bool between) {
   return shown ? std::optional(shown->link) : std::nullopt;
 }
 
-/// Traced and predicted seconds of the messages whose bytes govern.
+/// Traced and predicted seconds of the messages whose bytes govern; and their least ratio, which counts for a rank
+/// alone, because whoever waited for others took longer than its library.
 struct Compared {
-  double traced = 0, by_form = 0;
+  double traced = 0, by_form = 0, least = std::numeric_limits<double>::infinity();
 };
 
 /// By operation, for the groups that lie between machines, or inside one, on links like `link`.
@@ -295,13 +313,17 @@ std::map<std::string, Compared> compared(const Cluster& cluster, const Profile& 
       if (2 * cost->line(*operation).start_up > by_form) continue;
       Compared& sum = all[t.operation];
       sum.traced += t.times[i].value(), sum.by_form += by_form.value();
+      sum.least = std::min(sum.least, t.times[i] / by_form);
     }
   }
   return all;
 }
 
+/// By tables that the cluster reads for so many workers.
 bool is_measured(const Cluster& cluster, std::string_view operation) {
-  return std::ranges::any_of(cluster.tables, [&](const MeasuredCollective& t) { return t.operation == operation; });
+  return std::ranges::any_of(cluster.tables, [&](const MeasuredCollective& t) {
+    return t.operation == operation && t.workers == cluster.workers();
+  });
 }
 
 bool runs(const Profile& profile, std::string_view library) {
@@ -313,34 +335,47 @@ bool runs(const Profile& profile, std::string_view library) {
 Cluster with_library_of(Cluster cluster, const Profile& profile) {
   const bool same = cluster.device.empty() ? true : profile.has_device() && same_device(cluster.device, profile.device);
   const CollectiveAlgorithm* algorithm = collective_algorithm(cluster.all_reduce);
-  if (!same || !cluster.library.empty() || !algorithm || algorithm->carries) return cluster;
+  if (!same || !algorithm || algorithm->carries) return cluster;
+  const auto is_said = [&](const std::string& operation) {
+    return std::ranges::find(cluster.library, operation, &LibraryOperation::operation) != cluster.library.end();
+  };
   const bool between = cluster.nodes > 1;
-  const std::optional<Link> link = profile.ranks.empty() ? std::nullopt : traced_link(profile, between);
+  const std::optional<Link> link = traced_link(profile, between);
   std::map<std::string, Compared> all;
   if (link) all = compared(cluster, profile, *link, between);
   const auto factor_of = [&](const std::string& operation) {
     const auto found = all.find(operation);
-    return found == all.end() ? 1 : found->second.traced / found->second.by_form;
+    if (found == all.end()) return 1.0;
+    return profile.ranks.empty() ? found->second.least : found->second.traced / found->second.by_form;
   };
   std::map<std::string, double> factors;
   for (const auto& [operation, times] : all) factors[operation] = factor_of(operation);
   const bool scatters = !runs(profile, without_scatter) || factors.contains("reduce_scatter");
   if (!scatters) factors["reduce_scatter"] = all_reduce_over_scatter * factor_of("all_reduce");
-  std::string name;
-  for (const TransferTimes& t : profile.transfers)
-    if (name.empty()) name = t.library;
+  std::string as_traced = profile.ranks.empty() ? "as one rank shows, or less" : "as traced";
+  for (const TransferTimes& t : profile.transfers) {
+    if (t.library.empty()) continue;
+    as_traced = t.library + ", " + as_traced;
+    break;
+  }
   for (const auto& [operation, factor] : factors) {
-    if (is_measured(cluster, operation) || (factor < told_apart && factor * told_apart > 1)) continue;
-    cluster.library.push_back({operation, factor, (name.empty() ? "" : name + ", ") + "as traced"});
+    if (is_measured(cluster, operation) || is_said(operation)) continue;
+    if (!(factor >= told_apart && factor <= most_plausible)) continue;
+    const bool known = !scatters && operation == "reduce_scatter";
+    cluster.library.push_back(
+        {operation, factor, known ? std::string(without_scatter) + " does it as an all-reduce" : as_traced});
   }
   return cluster;
 }
 
 std::string library_in_words(const Cluster& cluster) {
-  if (cluster.library.empty()) return {};
-  const auto text = [](const LibraryOperation& l) { return l.operation + " " + fixed(l.times_as_long, 2); };
-  return cluster.library.front().provenance + ": " + listed(cluster.library, text) + " times as long as by " +
-         cluster.all_reduce;
+  std::vector<LibraryOperation> library = cluster.library;
+  std::erase_if(library, [&](const LibraryOperation& l) { return is_measured(cluster, l.operation); });
+  if (library.empty() || cluster.workers() == 1) return {};
+  const auto text = [](const LibraryOperation& l) {
+    return l.operation + " " + fixed(l.times_as_long, 2) + " (" + l.provenance + ")";
+  };
+  return listed(library, text) + " times as long as by " + cluster.all_reduce;
 }
 
 Cluster with_workers_as_machines(Cluster cluster, const Profile& profile) {

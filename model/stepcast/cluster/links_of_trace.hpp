@@ -19,7 +19,7 @@
 //
 // A library that is slower at an operation stays so on other links and on more workers, so that the factor goes with
 // the job to whatever cluster it is asked about: those that lie as the traced groups did (between machines, or inside
-// one), of the same kind of device, whose own collectives nobody measured. Only several ranks tell it: of one alone
+// one), of the same kind of device, whose own collectives nobody measured. Of one rank alone the least counts, because
 // nobody knows what it waited for. Invariant: times are those of sizes that the links' bandwidth governs, not their
 // latency. Not modelled: that the factor changes with the size, or with the number of workers.
 #include <stepcast/cluster/cluster.hpp>
@@ -55,9 +55,10 @@ void refuse_unsaid_network(const Cluster&, std::string_view prefix = "--");
 /// where it was given.
 [[nodiscard]] std::string told_of(const Cluster&, std::string_view link);
 inline constexpr std::string_view links_from_trace = "from this trace", links_assumed_of = "assumed of ";
-/// The cluster with Cluster::library as the trace tells it; with what is said of it already where there is something.
+/// The cluster with what Cluster::library does not say of an operation already, as the trace tells it.
 [[nodiscard]] Cluster with_library_of(Cluster, const Profile&);
-/// "gloo, as traced: all_gather 1.22 and reduce_scatter 2.00 times as long as by ring"; empty where nothing is said.
+/// "all_gather 1.22 (gloo, as traced), reduce_scatter 2.00 (gloo does it as an all-reduce) times as long as by ring";
+/// empty where nothing is said, or nothing is sent.
 [[nodiscard]] std::string library_in_words(const Cluster&);
 /// The cluster with the network that collectives show of which nobody knows where they lie, as if each worker were a
 /// machine; unchanged where they show none.

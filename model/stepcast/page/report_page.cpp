@@ -146,7 +146,7 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
     if (options.progress) options.progress(share);
   };
   RecommendOptions how = options.recommend;
-  rank_over_what_runs(how, page.check, question);
+  rank_over_what_runs(how, page.check, question, how.by_step ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
   page.ranking = recommended(page.profile, page.cluster, how);
   for (const Plan& plan : options.asked) add_asked(page, plan, question);
   page.check = check_of(RankingReport{page.profile, page.cluster, page.check, page.ranking});

@@ -51,6 +51,7 @@ struct LayoutRow {
 struct LayoutComparisonReport {
   LayoutSubject subject;
   std::vector<LayoutRow> rows;  ///< in the order in which they were named
+  std::string traced{};         ///< the row that gains are over; empty: they are over the slowest
 };
 
 struct LayoutSearchReport {

@@ -1,6 +1,7 @@
 // The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
 //
 // Keys are written in a fixed order; a number that is not known is null, never zero.
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/difference_report.hpp>
 #include <stepcast/report/explanation_report.hpp>
 #include <stepcast/report/json_fields.hpp>
@@ -50,6 +51,7 @@ Json as_traced_json(const AsTraced& a) {
             {"predicted_s", known(a.predicted.value())},
             {"measured_s", known(a.measured.value())},
             {"relative_error", a.known() ? Json(a.relative_error()) : Json(nullptr)}};
+  if (a.on_links > Seconds(0)) json["on_links_s"] = a.on_links.value();
   if (!a.known()) json["reason"] = a.missing;
   if (!a.left_out.empty()) json["left_out"] = a.left_out;
   return json;
@@ -65,7 +67,8 @@ Json check_json(const SelfCheck& check) {
   if (const std::string caution = check.caution(); !caution.empty()) json["caution"] = caution;
   if (check.as_traced) {
     json["as_traced"] = as_traced_json(*check.as_traced);
-    if (const std::string caution = check.as_traced->caution(); !caution.empty() && !check.of_recorded_step)
+    if (const std::string caution = check.models_another_job() ? check.as_traced->caution() : check.reserve();
+        !caution.empty())
       json["as_traced"]["caution"] = caution;
   }
   if (check.recorded)
@@ -157,6 +160,8 @@ void write_ranking_json(std::ostream& out, const RankingReport& report) {
                  {"nodes", report.cluster.nodes},
                  {"devices_per_node", report.cluster.devices_per_node}}},
                {"replay", check_json(check_of(report))}};
+  if (const std::string library = library_in_words(report.cluster); !library.empty())
+    json["cluster"]["library"] = library;
   Json fields = json_value(report.ranking);
   for (auto&& field : fields.items()) {
     if (field.key() == "inapplicable" && !report.profile.ranks.empty())

@@ -228,8 +228,9 @@ class Reader {
     }
     if (sized == no_index) return false;
     const bool goes_in = c.operation == "allgather" && trace_.events[sized].kind == EventKind::annotation;
-    if (goes_in && group > 1) most *= static_cast<double>(group);
-    c.whole = c.whole || goes_in || c.operation != "allgather";
+    const bool group_known = group > 1;
+    if (goes_in && group_known) most *= static_cast<double>(group);
+    c.whole = c.operation != "allgather" || (group_known && (c.whole || goes_in));
     c.size = Bytes(most * size_of(type_around(c.event, sized)));
     c.source = BytesSource::shapes;
     return true;

@@ -289,7 +289,7 @@ TEST_CASE("recorded job: where no plan stands for a job it is ranked alone, unle
   REQUIRE(alone.inapplicable.size() == 1);
   CHECK(alone.inapplicable.front().reason.starts_with(check.as_traced->left_out + "; "));
   RecommendOptions all{.by_step = true};
-  rank_over_what_runs(all, check, question);
+  rank_over_what_runs(all, check, question, PlansOfAnotherJob::ranked);
   CHECK_FALSE(all.baseline);  // nothing is compared with another job
   CHECK(recommended(profile, cluster, all).exact.size() > 5);
   // Where the sizes of its gradients are known their messages are exchanged in the recorded step.

@@ -51,7 +51,8 @@ TEST_CASE("library of a trace: a slower gather is slower on other links and othe
     CHECK(time_of(slower, Operation::all_reduce) == time_of(ring, Operation::all_reduce));
     CHECK(time_of(slower, Operation::reduce_scatter) == time_of(ring, Operation::reduce_scatter));
   }
-  CHECK(library_in_words(linked(profile)) == "mpi, as traced: all_gather 1.50 times as long as by ring");
+  CHECK(library_in_words(linked(profile)) ==
+        "all_gather 1.50 (mpi, as traced) times as long as by " + linked(profile).all_reduce);
 }
 
 TEST_CASE("library of a trace: gloo reduces and scatters by an all-reduce") {
@@ -60,7 +61,12 @@ TEST_CASE("library of a trace: gloo reduces and scatters by an all-reduce") {
         doctest::Approx(time_of(gloo, Operation::all_reduce).value()));
   Profile alone = traced({ring_times("all_reduce", 1)});
   alone.ranks.clear();  // whom it waited for is not known, what its library does is
-  CHECK(linked(alone).library.size() == 1);
+  REQUIRE(linked(alone).library.size() == 1);
+  CHECK(linked(alone).library.front().provenance == "gloo does it as an all-reduce");
+  alone.transfers.push_back(ring_times("all_gather", 1.5));
+  alone.transfers.back().times.back() *= 3;  // somebody was late
+  REQUIRE(linked(alone).library.size() == 2);
+  CHECK(linked(alone).library.front().times_as_long == doctest::Approx(1.5));
   const Cluster told = linked(traced({ring_times("all_reduce", 1), ring_times("reduce_scatter", 1)}));
   CHECK(told.library.empty());
 }
@@ -81,6 +87,25 @@ TEST_CASE("library of a trace: nothing is said of what was measured, of other de
   CHECK(with_library_of(cluster_of({.workers = "4", .network = "10 Gb/s"}),
                         traced({ring_times("all_reduce", 1, "mpi"), small}))
             .library.empty());
+}
+
+TEST_CASE("library of a trace: what is not plausible is not taken for the library, and what was said comes first") {
+  for (const double times : {1e-3, 0.5, 20.0, 1e6})
+    CHECK(linked(traced({ring_times("all_reduce", 1, "mpi"), ring_times("all_gather", times, "mpi")})).library.empty());
+  const Profile profile = traced({ring_times("all_reduce", 1), ring_times("all_gather", 1.5)});
+  Cluster said = cluster_of({.workers = "4", .network = "10 Gb/s"});
+  said.library = {{"all_gather", 3, "measured by hand"}};
+  said = with_library_of(said, profile);
+  REQUIRE(said.library.size() == 2);
+  CHECK(said.library.front().times_as_long == 3);
+  // It is said of the cluster's own algorithm, not of one that a plan names.
+  Cluster plain = said;
+  plain.library.clear();
+  const auto gather = [](const Cluster& cluster, std::string_view algorithm) {
+    return (*communication_cost(cluster, algorithm))(Operation::all_gather, mebibytes(20)).value();
+  };
+  CHECK(gather(said, "recursive_doubling") == gather(plain, "recursive_doubling"));
+  CHECK(gather(said, said.all_reduce) == doctest::Approx(3 * gather(plain, said.all_reduce)));
 }
 
 TEST_CASE("library of a trace: a cluster keeps it as JSON, and is asked once") {

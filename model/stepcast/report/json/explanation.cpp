@@ -82,6 +82,7 @@ void write_explanation_json(std::ostream& out, const Explanation& e) {
       {"workers", e.workers},
       {"plan", e.plan.empty() ? Json(nullptr) : Json(e.plan)},
       {"links", e.links.empty() ? Json(nullptr) : Json(e.links)},
+      {"library", e.library.empty() ? Json(nullptr) : Json(e.library)},
       {"step_s", e.split().step.value()},
       {"without_communication_s", e.without_communication ? Json(e.without_communication->value()) : Json(nullptr)},
       {"worth_share", e.worth},

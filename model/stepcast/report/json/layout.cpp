@@ -123,6 +123,7 @@ void write_layout_json(std::ostream& out, const LayoutReport& report) {
 void write_layout_comparison_json(std::ostream& out, const LayoutComparisonReport& report) {
   Json json = {{"schema", "stepcast.layout_comparison/1"}};
   add_subject(json, report.subject);
+  json["traced"] = report.traced.empty() ? Json(nullptr) : Json(report.traced);
   json["predictions"] = json["inapplicable"] = Json::array();
   for (const LayoutRow& row : report.rows)
     if (row.prediction) json["predictions"].push_back(json_value(*row.prediction));

@@ -99,10 +99,12 @@ void write_explanation_text(std::ostream& out, const Explanation& e) {
   write_labelled(out, "ran", ran_text(e));
   write_labelled(out, "step", step_text(e.split()));
   if (!e.links.empty()) write_labelled(out, "links", e.links);
+  if (!e.library.empty()) write_labelled(out, "library", e.library);
   if (!e.check.ranks.empty()) write_labelled(out, "replay", replay_text(e.check));
   if (e.without_communication)
     write_labelled(out, "without", text_of(*e.without_communication) + " if its collectives took no time, as rebuilt");
   if (!e.check.lateness.empty()) write_labelled(out, "ranks", e.check.lateness);
+  if (!e.settings.empty() && !e.check.reserve().empty()) write_labelled(out, "CAUTION", e.check.reserve());
   out << '\n';
   write_parts(out, e.split());
   write_communication(out, e.split());

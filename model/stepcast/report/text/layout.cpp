@@ -265,25 +265,27 @@ void write_layout_text(std::ostream& out, const LayoutReport& report) {
 void write_layout_comparison_text(std::ostream& out, const LayoutComparisonReport& report) {
   write_layout_heading(out, report.subject);
   const auto works = [](const LayoutRow& row) { return row.prediction.has_value(); };
-  const auto slowest = std::max_element(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
+  auto baseline = std::max_element(report.rows.begin(), report.rows.end(), [](const auto& a, const auto& b) {
     return (a.prediction ? a.prediction->iteration : Seconds(0)) <
            (b.prediction ? b.prediction->iteration : Seconds(0));
   });
+  const auto is_traced = [&](const LayoutRow& row) { return row.prediction && row.plan == report.traced; };
+  if (const auto traced = std::ranges::find_if(report.rows, is_traced); traced != report.rows.end()) baseline = traced;
   if (std::none_of(report.rows.begin(), report.rows.end(), works)) {
     out << "No plan can run on this cluster.\n";
   } else {
     std::vector<TextTable::Column> columns{
         {"plan", Align::flexible}, {"step", Align::right},      {"gain", Align::right},  {"compute", Align::right},
         {"bubble", Align::right},  {"gradients", Align::right}, {"memory", Align::right}};
-    const bool runs = slowest->prediction->run.has_value();
+    const bool runs = baseline->prediction->run.has_value();
     if (runs) columns.push_back({"run", Align::right});
     TextTable table(std::move(columns));
     for (const LayoutRow& row : report.rows) {
       if (!row.prediction) continue;
       const LayoutPrediction& p = *row.prediction;
-      std::vector<std::string> cells{row.plan,
+      std::vector<std::string> cells{row.plan + (is_traced(row) ? ", as traced" : ""),
                                      text_of(p.iteration),
-                                     fixed(slowest->prediction->iteration / p.iteration, 2) + "x",
+                                     fixed(baseline->prediction->iteration / p.iteration, 2) + "x",
                                      text_of(p.breakdown.compute + p.breakdown.recomputation),
                                      text_of(p.breakdown.bubble),
                                      text_of(p.breakdown.gradients),
