@@ -1,5 +1,5 @@
 // DeepSpeed: its configuration as JSON. Batches keep its identity: train_batch_size = train_micro_batch_size_per_gpu *
-// gradient_accumulation_steps * data-parallel degree.
+// gradient_accumulation_steps * data-parallel degree; the first is left out where its tensor parallelism is used.
 #include <stepcast/launch/frameworks.hpp>
 
 #include <nlohmann/json.hpp>
@@ -60,9 +60,11 @@ std::string why_not_deepspeed(const LaunchInput& in) {
 
 std::string deepspeed_text(const LaunchInput& in) {
   const Layout& l = in.layout;
-  Json config{{"train_batch_size", in.global_batch()},
-              {"train_micro_batch_size_per_gpu", l.micro_batch},
-              {"gradient_accumulation_steps", in.micro_batches}};
+  Json config;
+  // With autotp_size it counts all devices as replicas, unless the caller brings a grid, and refuses what it is told.
+  if (l.tensor == 1) config["train_batch_size"] = in.global_batch();
+  config["train_micro_batch_size_per_gpu"] = l.micro_batch;
+  config["gradient_accumulation_steps"] = in.micro_batches;
   const bool whole_gradients = in.workload.bytes_of_gradient > 2;
   if (in.workload.shape && (in.workload.dtype == DataType::bf16 || in.workload.dtype == DataType::f16)) {
     const std::string half = in.workload.dtype == DataType::bf16 ? "bf16" : "fp16";
