@@ -2,6 +2,7 @@
 """What the frameworks' own parsers say of settings. Runs in the environment that `run` makes, for one framework:
 
     parsers.py FRAMEWORK SOURCES < settings.json > refusals.json
+    parsers.py Megatron-LM SOURCES --flags > flags.json
 
 SOURCES is the folder where what cannot be installed lies unpacked. A refusal is the place in the list and the words.
 """
@@ -48,8 +49,16 @@ class Megatron:
         arguments.torch.cuda.get_device_capability = lambda *_: (9, 0)
         self.arguments = arguments
 
-    def parser(self):
-        return self.arguments.add_megatron_arguments(argparse.ArgumentParser(allow_abbrev=False))
+    def flags(self):
+        """Every flag, and what it takes."""
+        parser = self.arguments.add_megatron_arguments(argparse.ArgumentParser(allow_abbrev=False))
+        lines = set()
+        for action in parser._actions:
+            takes = "" if action.nargs == 0 else "VALUE"
+            if action.choices is not None and action.nargs is None:
+                takes = "{" + ",".join(str(getattr(choice, "name", choice)) for choice in action.choices) + "}"
+            lines.update(f"{name} {takes}".strip() for name in action.option_strings if name.startswith("--"))
+        return sorted(lines)
 
     def check(self, text, settings):
         os.environ.update(WORLD_SIZE=str(settings["devices"]), RANK="0")
@@ -215,10 +224,13 @@ FRAMEWORKS = {"Megatron-LM": Megatron, "DeepSpeed": DeepSpeed, "torchtitan": Tit
 
 def main():
     framework, sources = sys.argv[1], Path(sys.argv[2])
-    settings = json.load(sys.stdin)
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the parsers print is no answer
     parser = FRAMEWORKS[framework](sources)
+    if "--flags" in sys.argv:
+        json.dump(parser.flags(), out)
+        return
+    settings = json.load(sys.stdin)
     refusals = []
     for place, one in enumerate(settings):
         try:

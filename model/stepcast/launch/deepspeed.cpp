@@ -47,8 +47,8 @@ std::string why_not_deepspeed(const LaunchInput& in) {
     return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations and "
            "hides no sums";
   if (l.shard > 0)
-    return "its groups of ZeRO divide otherwise: MiCS (mics_shard_size) gathers in two steps, ZeRO++ "
-           "(zero_hpz_partition_size) divides the optimizer over all";
+    return "it has no ZeRO within groups: MiCS was removed from it, and ZeRO++ (zero_hpz_partition_size) divides the "
+           "optimizer over all";
   if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
