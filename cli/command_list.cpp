@@ -4,6 +4,7 @@
 #include "input.hpp"
 #include "values.hpp"
 
+#include <stepcast/base/embedded.hpp>
 #include <stepcast/base/spec_reader.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
@@ -228,20 +229,32 @@ std::vector<Item> device_items() {
   return items;
 }
 
+/// What --json writes, by the name that stands in its "schema".
+std::vector<Item> schema_items() {
+  std::vector<Item> items;
+  for (const EmbeddedFile& file : shipped_schema_texts()) {
+    const Json schema = Json::parse(file.text);
+    std::string fields;
+    for (const auto& [name, value] : schema["properties"].items()) add_to_list(fields, name);
+    items.push_back(
+        {schema["title"], schema["description"], {{"fields", fields}, {"document", std::string(file.text)}}});
+  }
+  return items;
+}
+
 struct Topic {
   std::string_view name;
   std::vector<Item> (*items)();
 };
-constexpr Topic topics[] = {{"strategies", strategy_items}, {"modifiers", modifier_items},
-                            {"whatifs", whatif_items},      {"collectives", collective_items},
-                            {"formats", format_items},      {"clusters", cluster_items},
-                            {"models", model_items},        {"layouts", layout_items},
-                            {"schedules", schedule_items},  {"schemes", scheme_items},
-                            {"devices", device_items},      {"searches", search_items},
-                            {"caches", cache_items}};
+constexpr Topic topics[] = {
+    {"strategies", strategy_items},    {"modifiers", modifier_items}, {"whatifs", whatif_items},
+    {"collectives", collective_items}, {"formats", format_items},     {"clusters", cluster_items},
+    {"models", model_items},           {"layouts", layout_items},     {"schedules", schedule_items},
+    {"schemes", scheme_items},         {"devices", device_items},     {"searches", search_items},
+    {"caches", cache_items},           {"schemas", schema_items}};
 constexpr const char* topic_names =
     "strategies, modifiers, whatifs, collectives, formats, clusters, models, layouts, schedules, schemes, devices, "
-    "searches or caches";
+    "searches, caches or schemas";
 
 const Topic& topic_named(const std::string& name) {
   for (const Topic& topic : topics)
@@ -271,7 +284,8 @@ void write_text(std::ostream& out, const std::vector<Item>& items, bool in_full)
   for (const Item& item : items) {
     write_labelled(out, item.name, item.summary, width + 2);
     if (!in_full) continue;
-    for (const auto& [key, value] : item.facts) write_labelled(out, "  " + key, value, 14);
+    for (const auto& [key, value] : item.facts)
+      if (key != "document") write_labelled(out, "  " + key, value, 14);  // which --json has
     if (&item != &items.back()) out << '\n';
   }
 }
@@ -310,7 +324,7 @@ std::vector<std::string> list_topics() {
 }
 
 const Verb list_verb = {"list",
-                        "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, searches, ...",
+                        "List strategies, modifiers, layouts, schedules, collectives, formats, clusters, schemas, ...",
                         "stepcast list strategies --long", add_list_flags};
 
 }  // namespace stepcast::cli

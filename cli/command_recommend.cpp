@@ -11,6 +11,7 @@ Action add_recommend_flags(CLI::App& app) {
   auto all = std::make_shared<bool>(false);
   add_rank_flags(app, *flags);
   app.add_flag("--all", *all, "One list by step time, with plans that need other software than PyTorch, or servers");
+  app.add_option("--plot", flags->plot, "Draw a step of the job and one of the best plan: a file for an SVG");
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);
   add_layout_search_flags(app, flags->layout);

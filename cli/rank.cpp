@@ -8,6 +8,7 @@
 
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/page/steps_svg.hpp>
 #include <stepcast/prediction/recommend.hpp>
 
 #include <algorithm>
@@ -31,6 +32,22 @@ bool names_layouts(const RankFlags& flags) {
          (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout));
 }
 
+/// Steps are drawn of plans that only divide the batch.
+void refuse_plot(const RankFlags& flags, const char* found) {
+  if (!flags.plot.empty())
+    throw InputError("--plot", "a ranking without layouts", found, "'stepcast predict --timeline' shows their steps");
+}
+
+/// Where the picture goes; before any work.
+void check_plot(const RankFlags& flags, const std::vector<std::string>& inputs) {
+  if (flags.plot.empty()) return;
+  if (flags.plot == "-") throw InputError("--plot", "a file, since the answer goes to standard output", "-");
+  refuse_overwriting(flags.plot, inputs);
+  check_writable(flags.plot);
+  if (is_same_file(flags.plot, flags.output.path))
+    throw InputError("--plot", "another file than that of the answer", "'" + flags.plot + "' for both");
+}
+
 /// Flags that a comparison of plans without layouts would ignore.
 void refuse_flags_of_comparison(const RankFlags& flags, const RankOptions& options) {
   if (!flags.search.empty() && !options.tune)
@@ -50,6 +67,7 @@ ExitCode compare_divided(const RankFlags& flags) {
 }
 
 ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
+  refuse_plot(flags, "a search over layouts");
   if (by_step)
     throw InputError("--all", "a ranking without layouts", "a search over layouts", "whose list is by step time");
   if (!flags.allow.empty())
@@ -91,7 +109,8 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
 /// The recorded job alone: its traces do not say enough for a plan.
 ExitCode rank_recorded(const Asked& asked, const RankFlags& flags) {
   for (const auto& [flag, given] :
-       {std::pair{"--allow", !flags.allow.empty()}, std::pair{"--search", !flags.search.empty()}})
+       {std::pair{"--allow", !flags.allow.empty()}, std::pair{"--search", !flags.search.empty()},
+        std::pair{"--plot", !flags.plot.empty()}})
     if (given)
       throw InputError(flag, "a trace that gives a profile, for which there are plans", "one that does not",
                        asked.refusal);
@@ -165,7 +184,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   for (const auto& [flag, given] :
        {std::pair{"--allow", !flags.allow.empty()}, std::pair{"--search", !flags.search.empty()},
         std::pair{"--layouts", flags.layout.layouts}, std::pair{"--memory", !flags.layout.memory.empty()},
-        std::pair{"--measured", !flags.layout.measured.empty()}})
+        std::pair{"--measured", !flags.layout.measured.empty()}, std::pair{"--plot", !flags.plot.empty()}})
     if (given && !flags.layout.devices.empty()) throw InputError(flag, "equal devices", "--devices");
   if (!flags.layout.devices.empty() && iterations_of(flags.cluster) > 0)
     throw InputError("--iterations", "equal devices", "--devices");
@@ -187,15 +206,19 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (options.advice && (described || asks_for_layouts(flags.layout))) return recommend_divided(flags, options.by_step);
   if (options.by_step && !options.advice) refuse_flags_of_comparison(flags, options);
   RecommendOptions how = recommend_options_of(flags, options);
-  refuse_overwriting(flags.output.path, files_of(flags.input, flags.cluster, flags.layout));
+  const std::vector<std::string> inputs = files_of(flags.input, flags.cluster, flags.layout);
+  refuse_overwriting(flags.output.path, inputs);
+  check_plot(flags, inputs);
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
   const Profile profile = changed_profile(question, asked.question.changes);
   if (options.advice && !flags.input.recorded)
-    if (const std::string reason = misfit_of(question); !reason.empty())
+    if (const std::string reason = misfit_of(question); !reason.empty()) {
+      refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");
       return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
+    }
   if (described) rank_described(how, question);
   else {
     const bool all_asked = options.advice ? options.by_step : options.all;
@@ -208,9 +231,10 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     if (std::ranges::none_of(how.plans, is_used)) how.plans.insert(how.plans.begin(), used);
   }
   const Ranking ranking = recommended(profile, question.cluster(), how);
-  write_output(flags.output.path, [&](std::ostream& out) {
-    report_of(flags.output).ranking(out, {profile, question.cluster(), asked.check, ranking, options.advice});
-  });
+  const RankingReport report{profile, question.cluster(), asked.check, ranking, options.advice};
+  if (!flags.plot.empty() && !ranking.exact.empty())
+    write_output(flags.plot, [&](std::ostream& out) { write_steps_svg(out, report); });
+  write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).ranking(out, report); });
   return ranking.exact.empty() && ranking.others.empty() ? answer_is_no : answered;
 }
 

@@ -19,6 +19,7 @@ struct RankFlags {
   LayoutFlags layout;
   std::string allow;
   std::string search;
+  std::string plot;  ///< a file for the picture of the steps; empty: none
   std::vector<std::string> plans;
 };
 void add_rank_flags(CLI::App&, RankFlags&);

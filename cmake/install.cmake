@@ -58,6 +58,7 @@ set(stepcast_public_headers
   model/stepcast/layout/process_group.hpp
   model/stepcast/layout/tensor_scheme.hpp
   model/stepcast/page/report_page.hpp
+  model/stepcast/page/steps_svg.hpp
   model/stepcast/page/sweep_svg.hpp
   model/stepcast/page/validation_html.hpp
   model/stepcast/parallelism/layout_memory.hpp

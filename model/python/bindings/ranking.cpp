@@ -4,6 +4,7 @@
 #include "properties.hpp"
 
 #include <stepcast/base/words.hpp>
+#include <stepcast/page/steps_svg.hpp>
 #include <stepcast/report/report.hpp>
 
 #include <algorithm>
@@ -169,6 +170,14 @@ void bind_ranking(py::module_& module) {
                                              {r.profile->profile, *r.cluster, r.profile->check, r.ranking, r.advice});
              });
            })
+      .def(
+          "to_svg",
+          [](const RankingResult& r) {
+            return written([&](std::ostream& out) {
+              write_steps_svg(out, {r.profile->profile, *r.cluster, r.profile->check, r.ranking, r.advice});
+            });
+          },
+          "A step of the job and one of the best plan, one below the other.", Free())
       .def("to_pandas", in_python("ranking_frame"))
       .def("__repr__", in_python("ranking_repr"))
       .def("_repr_html_", in_python("ranking_html"))

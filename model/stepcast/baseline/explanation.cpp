@@ -138,7 +138,9 @@ class Explainer {
     } else if (lever.most <= out_.worth) {
       lever.verdict = Verdict::cannot_tell;
       lever.why += (lever.why.empty() ? "it could win at most " + percent(lever.most) + " of " + whole() : "") +
-                   "; the steps vary too much to tell less than " + percent(out_.worth) + " of one";
+                   "; the " + counted(std::int64_t(split().durations.size()), "step") + " of the trace differ " +
+                   (out_.worth < 1 ? "too much to tell less than " + percent(out_.worth) + " of one"
+                                   : std::string("by more than a whole one, so that nothing can be told of a part"));
       lever.gain.reset();
     } else if (lever.verdict == Verdict::change && lever.worth() <= out_.worth) {
       lever.verdict = Verdict::leave;
@@ -358,14 +360,26 @@ class Explainer {
       if (first.what == "communication") out_.settings = settings_;
       return;
     }
-    if (!out_.next.empty()) {
-      const Lever& first = out_.next.front();
-      out_.verdict = Verdict::cannot_tell;
-      out_.answer = std::string(first.what) + ": " + first.why;
-      return;
-    }
+    if (!out_.next.empty()) return decide_open(out_.next.front());
     out_.verdict = Verdict::leave;
     out_.answer = computes + ", and nothing beside it is worth a change; for compute itself see 'stepcast whatif'";
+  }
+
+  /// Nothing is to be changed now; `first` is the most that could be.
+  void decide_open(const Lever& first) {
+    constexpr double little = 0.05;  // judgement: nobody looks for a change that wins less at best
+    if (first.verdict == Verdict::cannot_tell && first.most < little && first.most > left_alone() && enough_steps()) {
+      out_.verdict = Verdict::leave;
+      out_.answer = percent(share(split().compute())) + " of the step computes; the most beside it is " +
+                    percent(first.most) + ", " + std::string(first.what) + ": " + first.why;
+      return;
+    }
+    out_.verdict = Verdict::cannot_tell;
+    out_.answer = std::string(first.what) + ": " + first.why;
+    const std::string_view what = first.what;
+    if (!first.gain && first.most > out_.worth &&
+        (what == "host" || what == "copies" || what == "pipeline" || what == "late ranks"))
+      out_.answer += "; how much of that can be won, the trace does not say";
   }
 
   /// What could win far more, if somebody could tell how much of it: the largest of these, in words; empty: none.

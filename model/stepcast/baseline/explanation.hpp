@@ -12,7 +12,8 @@
 //   cannot tell   the part is large, and nothing predicts how much of it can be won; or too few steps say how large
 //
 // Invariant: a lever that is worth at most `worth` is left alone, unless it is over a tenth of the step, of which
-// nothing can be told then; nothing is changed on the word of one step. Works by degrees: a trace without shapes, marks
+// nothing can be told then; nothing is changed on the word of one step. The job is left alone where the largest of the
+// levers of which nothing can be told is under a twentieth of a step. Works by degrees: a trace without shapes, marks
 // or backward pass has a split, and `record` says what recording more would add. Not modelled: making compute itself
 // faster (whatif); levers that only win together.
 #include <stepcast/baseline/self_check.hpp>

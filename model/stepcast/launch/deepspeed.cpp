@@ -1,5 +1,5 @@
 // DeepSpeed: its configuration as JSON. Batches keep its identity: train_batch_size = train_micro_batch_size_per_gpu *
-// gradient_accumulation_steps * data-parallel degree.
+// gradient_accumulation_steps * data-parallel degree; the first is left out where its tensor parallelism is used.
 #include <stepcast/launch/frameworks.hpp>
 
 #include <nlohmann/json.hpp>
@@ -47,8 +47,8 @@ std::string why_not_deepspeed(const LaunchInput& in) {
     return "its tensor parallelism (autotp_size) is 1-D, goes with ZeRO stages 0 to 2 and divides no activations and "
            "hides no sums";
   if (l.shard > 0)
-    return "its groups of ZeRO divide otherwise: MiCS (mics_shard_size) gathers in two steps, ZeRO++ "
-           "(zero_hpz_partition_size) divides the optimizer over all";
+    return "it has no ZeRO within groups: MiCS was removed from it, and ZeRO++ (zero_hpz_partition_size) divides the "
+           "optimizer over all";
   if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
@@ -60,9 +60,11 @@ std::string why_not_deepspeed(const LaunchInput& in) {
 
 std::string deepspeed_text(const LaunchInput& in) {
   const Layout& l = in.layout;
-  Json config{{"train_batch_size", in.global_batch()},
-              {"train_micro_batch_size_per_gpu", l.micro_batch},
-              {"gradient_accumulation_steps", in.micro_batches}};
+  Json config;
+  // With autotp_size it counts all devices as replicas, unless the caller brings a grid, and refuses what it is told.
+  if (l.tensor == 1) config["train_batch_size"] = in.global_batch();
+  config["train_micro_batch_size_per_gpu"] = l.micro_batch;
+  config["gradient_accumulation_steps"] = in.micro_batches;
   const bool whole_gradients = in.workload.bytes_of_gradient > 2;
   if (in.workload.shape && (in.workload.dtype == DataType::bf16 || in.workload.dtype == DataType::f16)) {
     const std::string half = in.workload.dtype == DataType::bf16 ? "bf16" : "fp16";

@@ -102,17 +102,21 @@ void add_model(const LaunchInput& in, Arguments& out) {
   }
   out.option("seq-length", m.sequence);
   out.option("max-position-embeddings", m.sequence);
-  if (m.dtype == DataType::bf16) {
-    out.flag("bf16");
-    if (in.workload.bytes_of_gradient <= 2) out.flag("grad-reduce-in-bf16");
-  }
-  if (m.dtype == DataType::f16) out.flag("fp16");
   if (m.experts > 0) {
     out.option("num-experts", m.experts);
     out.option("moe-router-topk", m.experts_per_token);
     out.option("moe-token-dispatcher-type", "alltoall");
     out.flag("moe-grouped-gemm");
   }
+}
+
+/// Of a traced job the type of its activations says it: Megatron-LM keeps whole weights beside them as autocast does.
+void add_precision(const Workload& workload, Arguments& out) {
+  if (workload.dtype == DataType::bf16) {
+    out.flag("bf16");
+    if (workload.bytes_of_gradient <= 2) out.flag("grad-reduce-in-bf16");
+  }
+  if (workload.dtype == DataType::f16) out.flag("fp16");
 }
 
 void add_degrees(const LaunchInput& in, Arguments& out) {
@@ -183,6 +187,7 @@ std::string why_not_megatron(const LaunchInput& in) {
 std::string megatron_text(const LaunchInput& in) {
   Arguments arguments;
   add_model(in, arguments);
+  add_precision(in.workload, arguments);
   add_degrees(in, arguments);
   add_state(in, arguments);
   // Its sums of input gradients run beside weight gradients only where kernels start in the order of their launches.

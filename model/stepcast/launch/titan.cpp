@@ -1,4 +1,4 @@
-// torchtitan: degrees, schedule, recomputation and precision as arguments of its configuration.
+// torchtitan 0.3: degrees, schedule, recomputation and precision as arguments of its configuration.
 #include <stepcast/launch/frameworks.hpp>
 
 #include <string>
@@ -17,6 +17,8 @@ class TitanArguments {
   void option(const std::string& name, const std::string& value) { text_ += " \\\n--" + name + " " + value; }
   void option(const std::string& name, std::int64_t value) { option(name, std::to_string(value)); }
   void flag(const std::string& name) { text_ += " \\\n--" + name; }
+  /// One of a union of configurations, which stands behind all options.
+  void choice(const std::string& name, const std::string& value) { text_ += " \\\n" + name + ":" + value; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
@@ -32,11 +34,13 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
   if (l.zero > 0) out.option(p + "fsdp_reshard_after_forward", l.zero == 3 ? "always" : "never");
   if (l.tensor > 1) out.option(p + "tensor_parallel_degree", l.tensor);
   if (l.overlap_tensor && l.tensor > 1) {  // which the compiler makes of the products
-    out.flag(p + "enable_async_tensor_parallel");
     out.flag("compile.enable");
+    out.flag("compile.enable_async_tensor_parallel");
   }
   if (l.context > 1) out.option(p + "context_parallel_degree", l.context);
   if (l.expert > 1) out.option(p + "expert_parallel_degree", l.expert);
+  // It captures a step in a CUDA graph, but refuses to with pipelines and with most ways of sending tokens to experts.
+  if (l.pipeline > 1 || l.expert > 1) out.flag("training.disable_cuda_graphs");
   if (l.pipeline == 1) return;
   out.option(p + "pipeline_parallel_degree", l.pipeline);
   out.option(p + "pipeline_parallel_schedule", in.schedule() == "gpipe"  ? "GPipe"
@@ -54,7 +58,8 @@ std::string why_not_titan(const LaunchInput& in) {
   if (in.workload.shape ? in.workload.shape->heads == 0 || in.workload.shape->name.starts_with("bert")
                         : in.workload.hidden == 0)
     return "it trains decoders";
-  if (in.workload.shape && in.workload.dtype == DataType::f16) return "it trains in bfloat16 or float32";
+  if (in.workload.dtype == DataType::f16) return "it trains in bfloat16 or float32";
+  if (in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient <= 2) return "it sums gradients in float32";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (l.tensor > 1 && !l.sequence_parallel) return "its tensor parallelism divides the sequence, too (sp=on)";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone";
@@ -78,16 +83,14 @@ std::string titan_text(const LaunchInput& in) {
   out.option("training.local_batch_size", l.pipeline > 1 ? l.micro_batch * in.micro_batches : l.micro_batch);
   out.option("training.global_batch_size", in.global_batch());
   if (in.workload.sequence > 0) out.option("training.seq_len", std::int64_t(in.workload.sequence));
-  if (in.workload.shape && in.workload.dtype == DataType::bf16) {
-    out.option("training.mixed_precision_param", "bfloat16");
-    out.option("training.mixed_precision_reduce", in.workload.bytes_of_gradient > 2 ? "float32" : "bfloat16");
-  }
-  out.option("activation_checkpoint.mode", l.recomputation == Recomputation::full ? "full" : "none");
+  out.option("training.mixed_precision_param", in.workload.dtype == DataType::bf16 ? "bfloat16" : "float32");
+  out.option("training.mixed_precision_reduce", "float32");
+  out.choice("activation_checkpoint", l.recomputation == Recomputation::full ? "full" : "none");
   const bool sums_often = l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1;
-  return "# torchtitan 0.2 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
+  return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
          (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
                      : "") +
-         "./run_train.sh" + out.text();
+         "MODULE=... CONFIG=... ./run_train.sh" + out.text();
 }
 
 }  // namespace stepcast

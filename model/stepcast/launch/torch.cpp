@@ -124,15 +124,15 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
   if (in.layout.shard > 0) return "ZeroRedundancyOptimizer divides the state over all replicas";
+  if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
+    return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return {};
 }
 
 std::string ddp_text(const LaunchInput& in) {
   std::string text = recomputation_lines(in.layout);
-  const PlanSpec& plan = in.plan.gradients;
-  const std::string strategy = plan.strategy != nullptr ? settings_of(plan) : std::string();
-  text += strategy.empty() ? "model = DistributedDataParallel(model)" : strategy;
-  text += "\n";
+  const bool wrapped = in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name == "ddp";
+  text += "model = " + (wrapped ? settings_of(in.plan.gradients) : "DistributedDataParallel(model)") + "\n";
   const bool mixed = mixed_precision(in.workload);
   if (mixed && in.workload.bytes_of_gradient <= 2 && in.layout.data > 1)
     text += "model.register_comm_hook(None, default_hooks." +

@@ -2,6 +2,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/page/report_page.hpp>
+#include <stepcast/page/timeline.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -104,10 +105,8 @@ PageSweep sweep_over(const SweepAxis& axis, const ReportPage& page, const SelfCh
 }
 
 void add_timeline(ReportPage& page, const PlanSpec& plan) {
-  // Enough for a plan that is several times as fast as the baseline beside which it is drawn.
-  constexpr std::uint32_t iterations = 6;
-  if (Answer<DetailedTimeline> detail = detailed_timeline(page.profile, page.cluster, plan, iterations))
-    page.timelines.push_back({plan, *std::move(detail)});
+  if (std::optional<PageTimeline> timeline = page_timeline_of(page.profile, page.cluster, plan))
+    page.timelines.push_back(*std::move(timeline));
 }
 
 void add_asked(ReportPage& page, const Plan& plan, const PreparedQuestion& question) {

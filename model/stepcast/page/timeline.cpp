@@ -130,6 +130,13 @@ void merge_into_most(TimelineDrawing& drawing, Picoseconds span) {
 
 }  // namespace
 
+std::optional<PageTimeline> page_timeline_of(const Profile& profile, const Cluster& cluster, const PlanSpec& plan) {
+  constexpr std::uint32_t iterations = 6;
+  Answer<DetailedTimeline> detail = detailed_timeline(profile, cluster, plan, iterations);
+  if (!detail) return std::nullopt;
+  return PageTimeline{plan, *std::move(detail)};
+}
+
 TimelineDrawing timeline_drawing(const PageTimeline& page_timeline, const Profile& profile, Picoseconds span) {
   const DetailedTimeline& d = page_timeline.detail;
   const Shown shown = shown_of(d);

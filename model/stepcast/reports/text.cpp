@@ -156,6 +156,11 @@ void write_lateness_text(std::ostream& out, const SelfCheck& check) {
   for (const std::string& caution : check.cautions) write_labelled(out, "CAUTION", caution);
   out << '\n';
   write_ranks(out, check.together, {});
+  if (check.together.empty()) return;
+  out << "\ntransfer, waiting and late are of an average step, or of the recording where no\n"
+         "steps are known. waiting: in collectives, until the last rank has come to them;\n"
+         "late: after the median rank (\"late by\" above: in the steps in which it was);\n"
+         "clock: ahead of the rank that shows 0 s, known to within so much.\n";
 }
 
 // Prediction.

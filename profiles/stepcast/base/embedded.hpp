@@ -13,6 +13,7 @@ struct EmbeddedFile {
 [[nodiscard]] std::span<const EmbeddedFile> shipped_kernel_texts();
 [[nodiscard]] std::span<const EmbeddedFile> shipped_cluster_texts();
 [[nodiscard]] std::span<const EmbeddedFile> shipped_device_texts();
+[[nodiscard]] std::span<const EmbeddedFile> shipped_schema_texts();   ///< JSON schemas of what --json writes
 [[nodiscard]] std::span<const EmbeddedFile> shipped_case_texts();     ///< validation suites
 [[nodiscard]] std::span<const EmbeddedFile> shipped_profile_texts();  ///< profiles of published runs, for validation
 

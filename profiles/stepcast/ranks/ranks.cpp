@@ -171,10 +171,11 @@ std::string RunOfRanks::verdict() const {
   if (straggler) {
     const RankOfRun& rank = ranks[straggler->index];
     std::string text = "rank " + std::to_string(rank.rank) + " is late by " + text_of(straggler->late);
-    if (!straggler->steps.empty())
-      text += " in step" + std::string(straggler->steps.size() > 1 ? "s " : " ") + listed(straggler->steps) +
-              (straggler->steps.size() == rank.steps.size() ? ", all that were traced"
-                                                            : " of " + std::to_string(rank.steps.size()) + " traced");
+    if (const std::size_t late = straggler->steps.size(), traced = rank.steps.size(); late == traced && late > 0)
+      text += " in all " + counted(std::int64_t(traced), "traced step");
+    else if (late > 0)
+      text += " in " + std::to_string(late) + " of " + counted(std::int64_t(traced), "traced step") + " (" +
+              listed(straggler->steps) + ")";
     return text + (straggler->cause.empty() ? "; nothing in its trace tells why" : ": " + straggler->cause) + but;
   }
   std::vector<const RankOfRun*> order;

@@ -147,7 +147,7 @@ TEST_CASE("launch settings: torchtitan's switches take no value, and Megatron-LM
   Layout l = layout(2, 4, 1);
   l.zero = 3, l.sequence_parallel = l.overlap_tensor = true;
   const std::string titan = settings("torchtitan", prediction(l, 4), "llama3-8b").text;
-  CHECK(contains(titan, "--parallelism.enable_async_tensor_parallel"));
+  CHECK(contains(titan, "--compile.enable_async_tensor_parallel"));
   CHECK(!contains(titan, "enable_async_tensor_parallel true"));
   const auto megatron = [](const std::string& model) {
     return settings("Megatron-LM", prediction(layout(4, 2, 2), 4), model).text;
@@ -214,7 +214,8 @@ TEST_CASE("launch settings: DeepSpeed's configuration is JSON and its batches mu
   Layout divided = layout(2, 4, 1);
   const nlohmann::json tensor = nlohmann::json::parse(settings("DeepSpeed", prediction(divided, 1)).text);
   CHECK(tensor["tensor_parallel"]["autotp_size"] == 2);
-  CHECK(tensor["train_batch_size"] == 2 * 4);
+  CHECK_FALSE(tensor.contains("train_batch_size"));  // it would have to be that of all devices
+  CHECK(tensor["train_micro_batch_size_per_gpu"] == 2);
   divided.sequence_parallel = true;
   CHECK_FALSE(settings("DeepSpeed", prediction(divided, 1)).cannot.empty());
 }
@@ -262,12 +263,39 @@ TEST_CASE("launch settings: the precision that was predicted is set") {
   CHECK(contains(settings("PyTorch FSDP", prediction(l, 1), bf16).text,
                  "MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)"));
   CHECK(contains(settings("PyTorch FSDP", prediction(l, 1), half).text, "reduce_dtype=torch.bfloat16"));
-  CHECK(contains(settings("torchtitan", prediction(l, 1), half).text, "mixed_precision_reduce bfloat16"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1), half).cannot, "float32"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1), bf16).text, "mixed_precision_param bfloat16"));
+  CHECK(contains(settings("torchtitan", prediction(l, 1), bf16 + ",dtype=f32").text, "mixed_precision_param float32"));
   const nlohmann::json one = nlohmann::json::parse(settings("DeepSpeed", prediction(l, 1), bf16).text);
   CHECK(one["data_types"]["grad_accum_dtype"] == "fp32");
   CHECK(one["communication_data_type"] == "fp32");
   const nlohmann::json other = nlohmann::json::parse(settings("DeepSpeed", prediction(l, 1), half).text);
   CHECK(other["communication_data_type"] == "bf16");
+}
+
+TEST_CASE("launch settings: a traced job says its precision by its activations, and nothing of its shape") {
+  Workload traced = workload("llama:hidden=1024,layers=24,heads=16,seq=1024");
+  traced.hidden = 1024;
+  traced.shape.reset();
+  const auto text_of_framework = [&](std::string_view framework) {
+    for (const LaunchSettings& s : launch_settings(traced, prediction(layout(1, 8, 1), 1)))
+      if (s.framework == framework) return s.text;
+    return std::string();
+  };
+  CHECK(contains(text_of_framework("Megatron-LM"), "--bf16"));
+  CHECK_FALSE(contains(text_of_framework("Megatron-LM"), "--num-layers"));
+  CHECK(contains(text_of_framework("torchtitan"), "mixed_precision_param bfloat16"));
+  traced.dtype = DataType::f32;
+  CHECK_FALSE(contains(text_of_framework("Megatron-LM"), "--bf16"));
+  CHECK(contains(text_of_framework("torchtitan"), "mixed_precision_param float32"));
+}
+
+TEST_CASE("launch settings: DistributedDataParallel is for gradients that travel as it sends them") {
+  LayoutPrediction p = prediction(layout(1, 8, 1), 1);
+  CHECK(contains(settings("PyTorch DDP", p).text, "model = DistributedDataParallel(model)"));
+  p.plan.gradients = plan_spec_of("horovod");
+  CHECK(contains(settings("PyTorch DDP", p).cannot, "not by horovod"));
+  CHECK_FALSE(settings("Horovod", p).text.empty());
 }
 
 TEST_CASE("launch settings: a framework that is asked for answers alone, and says why it cannot as its settings do") {

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The JSON that the program writes is what profiles/schemas says: every document of the transcripts is validated.
+
+Every command of the transcripts that asks for --json is run, and what each stepcast in it writes is collected. A document
+names its schema ("stepcast.prediction/1", file stepcast.prediction-1.json); it has to validate, with no field that the
+schema does not know, and every schema has to be seen. --update adds what is new to the schemas, in the types that were
+seen and with the words of the result fields of the sources: review the difference, and write what is missing.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import stat
+import sys
+import tempfile
+
+import run
+
+SCHEMAS = run.ROOT / "profiles" / "schemas"
+# Objects whose keys are data: plans, parts of clusters, units. By schema and path.
+MAPS = re.compile(r"/(inapplicable|unit_counts|units_of|options|changed_by)$")
+WRAPPER = """#!/bin/bash
+case " $* " in
+  *" --json "*) "{program}" "$@" | tee "$(mktemp "$COLLECTED/XXXXXXXX")"; exit "${{PIPESTATUS[0]}}" ;;
+  *) exec "{program}" "$@" ;;
+esac
+"""
+
+
+def commands():
+    for path in sorted(run.CASES.glob("*.txt")) + [run.ROOT / name for name in run.DOCUMENTS]:
+        for line in path.read_text().splitlines():
+            if line.startswith("$ ") and "--json" in line:
+                yield line[2:]
+
+
+def documents(program):
+    """What the commands write, each with the command."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        wrapper = pathlib.Path(folder) / "bin" / "stepcast"
+        wrapper.parent.mkdir()
+        wrapper.write_text(WRAPPER.format(program=program))
+        wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+        for number, command in enumerate(commands()):
+            scratch, collected = pathlib.Path(folder) / f"{number}", pathlib.Path(folder) / f"{number}.out"
+            scratch.mkdir(), collected.mkdir()
+            os.environ["COLLECTED"] = str(collected)
+            run.output_of(command, wrapper, str(scratch))
+            for path in sorted(collected.iterdir()):
+                text = path.read_text()
+                try:
+                    found.append((command, json.loads(text)))
+                except json.JSONDecodeError:  # lines, or nothing where a question was refused
+                    found += [(command, json.loads(line)) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+    return found
+
+
+def path_of(name):
+    return SCHEMAS / (name.replace("/", "-") + ".json")
+
+
+def type_of(value):
+    return {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number",
+            type(None): "null"}[type(value)]
+
+
+def widened(schema, value, path, words):
+    """The schema with what it needs to hold the value; empty: nothing was seen yet."""
+    kind, known = type_of(value), schema.get("type", [])
+    kinds = [known] if isinstance(known, str) else list(known)
+    new = not kinds
+    if kind not in kinds:
+        kinds.append(kind)
+    schema["type"] = kinds[0] if len(kinds) == 1 else sorted(kinds)
+    if kind == "array":
+        for item in value:
+            schema["items"] = widened(schema.get("items", {}), item, path, words)
+    if kind == "object":
+        if MAPS.search(path):
+            for item in value.values():
+                schema["additionalProperties"] = widened(schema.get("additionalProperties", {}), item, path + "/*", words)
+            return schema
+        properties = schema.setdefault("properties", {})
+        first = "required" not in schema
+        for key, item in value.items():
+            if key not in properties and "additionalProperties" in schema:  # keys that are data, by hand
+                schema["additionalProperties"] = widened(schema["additionalProperties"], item, f"{path}/*", words)
+                continue
+            if key not in properties and key in words:
+                properties[key] = {"description": words[key]}
+            properties[key] = widened(properties.get(key, {}), item, f"{path}/{key}", words)
+        named = [key for key in value if key in properties]
+        schema["required"] = named if first else [key for key in schema["required"] if key in named]
+    return schema
+
+
+def words_of_fields():
+    """What the sources say of the fields of results, where all that have a name say the same."""
+    words = {}
+    for source in sorted((run.ROOT / "model").rglob("*.hpp")) + sorted((run.ROOT / "profiles").rglob("*.hpp")):
+        for name, said in re.findall(r'ResultField\{\s*"(\w+)",[^"]*?((?:"(?:[^"\\]|\\.)*"\s*)+)[,}]', source.read_text()):
+            text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', said)).replace('\\"', '"')
+            words.setdefault(name, set()).add(text)
+    return {name: next(iter(texts)) for name, texts in words.items() if len(texts) == 1}
+
+
+def strict(schema):
+    """The same schema without room for fields that it does not name."""
+    if isinstance(schema, list):
+        return [strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {key: ({name: strict(item) for name, item in value.items()} if key == "properties" else strict(value))
+           for key, value in schema.items()}
+    if "properties" in out:
+        out.setdefault("additionalProperties", False)
+    return out
+
+
+def updated(found):
+    words = words_of_fields()
+    for command, document in found:
+        path = path_of(document["schema"])
+        schema = json.loads(path.read_text()) if path.exists() else {
+            "$schema": "https://json-schema.org/draft/2020-12/schema", "title": document["schema"],
+            "description": f"what '{' '.join(command.split()[:2])} --json' writes"}
+        schema = widened(schema, document, "", words)
+        schema["properties"]["schema"] = {"const": document["schema"]}
+        path.write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
+
+
+def flaws_of(found):
+    import jsonschema
+    flaws, seen = [], set()
+    for command, document in found:
+        name = document.get("schema", "")
+        seen.add(name)
+        if not path_of(name).exists():
+            flaws.append(f"$ {command}\n  a document of schema '{name}', which is not in {SCHEMAS.name}/")
+            continue
+        checker = jsonschema.Draft202012Validator(strict(json.loads(path_of(name).read_text())))
+        for error in list(checker.iter_errors(document))[:3]:
+            flaws.append(f"$ {command}\n  {name} at /{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}")
+    for path in sorted(SCHEMAS.glob("*.json")):
+        schema = json.loads(path.read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        if schema["title"] not in seen:
+            flaws.append(f"{path.name}: no transcript shows such a document")
+    return flaws
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--program", type=pathlib.Path, required=True, help="the stepcast to test")
+    arguments.add_argument("--update", action="store_true", help="add what is new to the schemas")
+    options = arguments.parse_args()
+    found = documents(options.program.resolve())
+    if options.update:
+        updated(found)
+    try:
+        flaws = flaws_of(found)
+    except ImportError:
+        print("skipped: python3-jsonschema is not installed")
+        return 5
+    print(*flaws, sep="\n")
+    print(f"schemas: {len(found) - len(flaws)} passed, {len(flaws)} failed")
+    return 1 if flaws else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
