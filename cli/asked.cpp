@@ -60,6 +60,17 @@ std::vector<MeasuredStep> measured_steps_of(const std::vector<std::string>& said
   return steps;
 }
 
+/// A worker's part of the batch that is usual, of which the answer says so in place of the one sample.
+Profile profile_of_share(const Question& question) {
+  const double samples = question.usual_batch / static_cast<double>(question.cluster.workers());
+  Profile profile = described_profile(*question.shape, *question.device, samples);
+  for (const std::string& line : question.profile.assumed)
+    if (std::ranges::find(profile.assumed, line) == profile.assumed.end()) profile.assumed.push_back(line);
+  std::ranges::replace(profile.assumed, std::string(one_sample_a_worker),
+                       usual_batch_text(*question.shape, question.usual_batch) + "; --global-batch sets it");
+  return profile;
+}
+
 [[noreturn]] void refuse_unknown_batch() {
   throw InputError("--global-batch", "samples a step on all devices", "nothing", "or give --batch on each worker");
 }
@@ -103,7 +114,9 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
     throw InputError("--measured", "a described model, whose device it corrects", "a trace",
                      "its own step is measured; --step says how long one takes without the profiler");
   if (input.recorded && options.layouts) throw recorded_refusal::of_layouts("--recorded");
-  if (described && options.layouts) {
+  const bool batch_open = described && input.batch.empty() && layout.global_batch.empty();
+  const bool shares_out = batch_open && flags.what.empty() && !options.step_of_worker;
+  if (described && (options.layouts || shares_out)) {
     refuse_flags_of_traces(flags);
     if (!layout.global_batch.empty() && !input.batch.empty())
       throw InputError("--batch", "either the samples of a worker, or --global-batch", "both");
@@ -132,8 +145,9 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   question.changes = changes_of(flags);
   question.iterations = iterations_of(flags);
   if (!layout.global_batch.empty()) question.global_batch = global_batch_of(layout);
-  else if (described && input.batch.empty())
+  else if (batch_open && (options.layouts || shares_out))
     question.usual_batch = usual_global_batch(*question.shape, question.cluster.workers());
+  if (shares_out) question.profile = profile_of_share(question);
   if (!layout.memory.empty()) question.memory_cap = memory_cap_of(layout, question.cluster.device_memory);
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
   if (options.layouts && !batch_known) refuse_unknown_batch();

@@ -119,6 +119,21 @@ std::string misfit_of(const PreparedQuestion& question) {
          text_of(options.memory_cap) + " that a device has";
 }
 
+/// Why a profile is divided though nobody asked for layouts: no plan runs yet that another one would have to replace.
+/// Empty where something of a ranking of plans was asked for.
+std::string why_divided(const RankFlags& flags, const RankOptions& options, const PreparedQuestion& question) {
+  if (!options.advice || flags.input.recorded) return {};
+  if (std::string misfit = misfit_of(question); !misfit.empty()) return misfit;
+  const bool of_plans = options.by_step || !flags.allow.empty() || iterations_of(flags.cluster) > 0 ||
+                        !flags.cluster.aggregation.empty() || !flags.cluster.servers.empty() ||
+                        !flags.cluster.overlay.empty();
+  const bool divisible =
+      question.profile()->described && question.workload() && question.layout_options().global_batch > 0;
+  if (of_plans || !divisible) return {};
+  return "searched because the profile is of a described model, which nobody runs yet in one way or another; --all "
+         "ranks the ways in which gradients can travel instead";
+}
+
 /// Plans of a described model as `predict` answers them: its device errs, and has to hold what a worker keeps.
 void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
   how.model = [&question](const PlanSpec& plan) { return question.answer(plan); };
@@ -193,9 +208,8 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
   const Profile profile = changed_profile(question, asked.question.changes);
-  if (options.advice && !flags.input.recorded)
-    if (const std::string reason = misfit_of(question); !reason.empty())
-      return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
+  if (const std::string reason = why_divided(flags, options, question); !reason.empty())
+    return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
   if (described) rank_described(how, question);
   else rank_over_what_runs(how, asked.check, question);
   if (how.baseline && !how.baseline->plan.own && !how.plans.empty()) {  // named plans stand beside the one that ran

@@ -155,8 +155,8 @@ void add_state(const LaunchInput& in, Arguments& out) {
   if (l.recomputation == Recomputation::selective) out.option("recompute-granularity", "selective");
   if (l.recomputation == Recomputation::full) {
     out.option("recompute-granularity", "full");
-    out.option("recompute-method", "uniform");
-    out.option("recompute-num-layers", 1);
+    out.option("recompute-method", l.recomputed_blocks > 0 ? "block" : "uniform");
+    out.option("recompute-num-layers", l.recomputed_blocks > 0 ? l.recomputed_blocks : l.recomputed_together);
   }
 }
 

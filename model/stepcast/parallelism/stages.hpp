@@ -29,10 +29,19 @@ struct VirtualStage {
 };
 /// Adds a unit to what a stage holds and takes.
 void add(VirtualStage&, ChunkTimes&, const PricedUnit&, Recomputation);
+/// The kind of the model's blocks: that of which there are most units, of equally many one that is checkpointed.
+[[nodiscard]] std::uint32_t kind_of_blocks(const Workload&, const PricedSplit&);
+/// Blocks of a virtual stage, the units [first, first + units) of the model.
+[[nodiscard]] std::int64_t blocks_of_stage(const Workload&, std::uint32_t kind_of_blocks, std::uint32_t first,
+                                           std::uint32_t units);
+/// What each of these units does again: the first `recomputed` blocks themselves, all else nothing.
+[[nodiscard]] std::vector<Recomputation> recomputation_of_stage(const Workload&, std::uint32_t kind_of_blocks,
+                                                                std::int64_t recomputed, std::uint32_t first,
+                                                                std::uint32_t units);
 /// Adds what a stage holds to what its device does.
 void add(StageMemoryInput& device, const VirtualStage&);
 struct StagedSplit {
-  std::string unsuitable;  ///< why the plan does not go with sharding; empty: it does
+  std::string unsuitable;  ///< why the plan does not go with sharding, or the stages with the layout; empty: it does
   std::vector<VirtualStage> stages;
   std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline
 };

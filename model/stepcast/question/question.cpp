@@ -1,6 +1,5 @@
 #include <stepcast/question/question.hpp>
 
-#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
@@ -153,20 +152,6 @@ struct PreparedQuestion::State {
   mutable std::optional<Answer<Workload>> workload;  ///< made for the first layout
 };
 
-namespace {
-
-/// Compute that a device description times errs by as much as the steps that it was fitted to.
-void widen(Prediction& p, double relative_error) {
-  const Seconds computing = p.iteration - p.breakdown.exposed_communication;
-  const double of_device = normal_p90 * relative_error * computing.value();
-  const auto widened = [&](Seconds half) { return Seconds(std::hypot(half.value(), of_device)); };
-  const Seconds low = widened(p.iteration - p.interval_low), high = widened(p.interval_high - p.iteration);
-  p.interval_low = std::max(Seconds(0), p.iteration - low);
-  p.interval_high = p.iteration + high;
-}
-
-}  // namespace
-
 PreparedQuestion::PreparedQuestion(Question question) : state_(std::make_shared<const State>(std::move(question))) {}
 
 const Answer<Profile>& PreparedQuestion::profile() const { return state_->fed.profile; }
@@ -223,7 +208,9 @@ LayoutOptions PreparedQuestion::search_options() const {
 }
 
 bool PreparedQuestion::divides(const Plan& plan) const {
-  return plan.layout.has_value() || state_->question.global_batch > 0;
+  const Question& q = state_->question;
+  // What-ifs change a step, which has a batch of its own.
+  return plan.layout.has_value() || q.global_batch > 0 || (q.usual_batch > 0 && q.changes.empty());
 }
 
 Answer<Prediction> PreparedQuestion::answer(const Plan& plan) const {
@@ -236,13 +223,10 @@ Answer<Prediction> PreparedQuestion::answer(const Plan& plan) const {
     if (!profile) return Inapplicable{profile.reason()};
     Answer<Prediction> out = predicted(*profile, q.cluster, strategy);
     if (!out) return out;
-    if (q.shape) {
-      if (q.cluster.device_memory > Bytes(0) && out->memory > q.cluster.device_memory)
-        return Inapplicable{"a worker needs " + text_of(out->memory) + " of memory, and its device has " +
-                            text_of(q.cluster.device_memory) +
-                            "; a layout divides the model: --global-batch, or layout(...) in front of the plan"};
-      if (q.device) widen(*out, q.device->relative_error);
-    }
+    if (profile->described && q.cluster.device_memory > Bytes(0) && out->memory > q.cluster.device_memory)
+      return Inapplicable{"a worker needs " + text_of(out->memory) + " of memory, and its device has " +
+                          text_of(q.cluster.device_memory) +
+                          "; a layout divides the model: --global-batch, or layout(...) in front of the plan"};
     const auto step_of = [&](const Profile& p, const PlanSpec& spec) -> Answer<Seconds> {
       const Answer<Prediction> other = predicted(p, q.cluster, spec);
       if (!other) return Inapplicable{other.reason()};

@@ -60,8 +60,8 @@ struct Question {
   std::optional<Profile> other_batch{};     ///< the same job at another batch, which `batch(to=...)` is fitted to
   std::optional<InputPipeline> pipeline{};  ///< what feeds the steps of the profile, which is as traced
   double global_batch = 0;                  ///< samples a step on all devices; 0: the profile's batch times the workers
-  /// What layouts share out where there is no `global_batch`, and nobody said the profile's either
-  /// (usual_batch.hpp); 0: the profile's batch is said.
+  /// What plans share out where there is no `global_batch`, and nobody said the profile's either (usual_batch.hpp), of
+  /// a step without `changes`; 0: the profile's batch is said.
   double usual_batch = 0;
   Bytes memory_cap{};       ///< of a device, for layouts; 0: the cluster's device memory
   Seconds beside_layers{};  ///< of every step of a traced job, that the layers of its profile do not contain
@@ -78,7 +78,7 @@ class PreparedQuestion {
   explicit PreparedQuestion(Question);
 
   /// Inapplicable with the reason when the plan cannot run, or the changes cannot be made. A plan without a layout is
-  /// answered as the layout of degree one where the question shares out a `global_batch`.
+  /// answered as the layout of degree one where the question shares out a `global_batch` or a `usual_batch`.
   [[nodiscard]] Answer<Prediction> answer(const Plan&) const;
   /// Profile after the changes, and cluster with what its device tells.
   [[nodiscard]] const Answer<Profile>& profile() const;

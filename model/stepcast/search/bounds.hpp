@@ -11,7 +11,9 @@
 //
 // which for even stages under 1F1B is the step itself. Exposed gradients are those of the first device, known exactly,
 // and dear enough to be asked for only where the rest does not settle it. Memory is that of each device with the
-// micro-batches that its schedule keeps at least. Invariant (tested on random layouts): a bound is never above the
+// micro-batches that its schedule keeps at least. Full recomputation of the fewest blocks that fit is at least as long
+// as none and needs at least as much as that of all; where these do not settle it, the fewest whose bound fits tell
+// more, exposed gradients aside. Invariant (tested on random layouts): a bound is never above the
 // prediction of any layout that it covers. Not modelled: transfers that hold up a schedule with few micro-batches in
 // flight; gradients of other devices than the first.
 #include <stepcast/parallelism/tables.hpp>
@@ -39,6 +41,12 @@ class LayoutBounds {
   [[nodiscard]] LayoutBound of(const LayoutFamily&, const LayoutSwitches&);
   /// With the exposed gradients of the first device. Inapplicable when they are.
   [[nodiscard]] Answer<LayoutBound> with_gradients(const LayoutFamily&, const LayoutSwitches&);
+  /// Of a member that does some blocks again: how many of each stage it does at least, so that it may fit, and most,
+  /// one less than all.
+  struct Blocks {
+    std::int64_t least = 1, most = 0;
+  };
+  [[nodiscard]] Blocks blocks_of(const LayoutFamily&, const LayoutSwitches&);
 
  private:
   /// What a member's stages take, whatever its gradients.
@@ -50,6 +58,9 @@ class LayoutBounds {
     Seconds update;                            ///< what the first device takes to update
   };
   void enter(const LayoutFamily&);
+  Staged staged_as(const LayoutFamily&, const LayoutSwitches&, const Layout&);
+  /// With so many blocks of each stage done again.
+  Staged with_blocks(const LayoutFamily&, const LayoutSwitches&, std::int64_t blocks);
   const PricedSplit& split_of(const LayoutFamily&, const LayoutSwitches&);
   const Staged& staged(const LayoutFamily&, const LayoutSwitches&);
   void bound_times(const LayoutFamily&, const Layout&, Staged&) const;
