@@ -60,17 +60,6 @@ std::vector<MeasuredStep> measured_steps_of(const std::vector<std::string>& said
   return steps;
 }
 
-/// A worker's part of the batch that is usual, of which the answer says so in place of the one sample.
-Profile profile_of_share(const Question& question) {
-  const double samples = question.usual_batch / static_cast<double>(question.cluster.workers());
-  Profile profile = described_profile(*question.shape, *question.device, samples);
-  for (const std::string& line : question.profile.assumed)
-    if (std::ranges::find(profile.assumed, line) == profile.assumed.end()) profile.assumed.push_back(line);
-  std::ranges::replace(profile.assumed, std::string(one_sample_a_worker),
-                       usual_batch_text(*question.shape, question.usual_batch) + "; --global-batch sets it");
-  return profile;
-}
-
 [[noreturn]] void refuse_unknown_batch() {
   throw InputError("--global-batch", "samples a step on all devices", "nothing", "or give --batch on each worker");
 }
@@ -147,7 +136,7 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   if (!layout.global_batch.empty()) question.global_batch = global_batch_of(layout);
   else if (batch_open && (options.layouts || shares_out))
     question.usual_batch = usual_global_batch(*question.shape, question.cluster.workers());
-  if (shares_out) question.profile = profile_of_share(question);
+  if (shares_out) question.profile = profile_of_usual_batch(question, one_sample_a_worker);
   if (!layout.memory.empty()) question.memory_cap = memory_cap_of(layout, question.cluster.device_memory);
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
   if (options.layouts && !batch_known) refuse_unknown_batch();

@@ -47,11 +47,15 @@ void rank_over_what_runs(RecommendOptions& options, const TracedProfile& traced,
 
 namespace {
 
-/// Of a described model all plans share out the batch that `predict` gives them. Throws NoAnswer where data
-/// parallelism, over which gains are, cannot train it.
-void ask_described(RecommendOptions& options, const TracedProfile& profile, const Cluster& cluster,
+/// Of a described model all plans share out the batch that `predict` gives them; the profile becomes a worker's part of
+/// it. Throws NoAnswer where data parallelism, over which gains are, cannot train it.
+void ask_described(RecommendOptions& options, ProfilePtr& profile, const Cluster& cluster,
                    const std::vector<std::string>& measured) {
-  const auto question = std::make_shared<const PreparedQuestion>(question_of(profile, cluster, 0, measured));
+  Question asked = question_of(*profile, cluster, 0, measured);
+  asked.profile = profile_of_usual_batch(asked, {});
+  profile = std::make_shared<TracedProfile>(*profile);
+  profile->profile = asked.profile;
+  const auto question = std::make_shared<const PreparedQuestion>(std::move(asked));
   if (const Answer<Prediction> ddp = question->answer(plan_of("ddp")); !ddp)
     throw NoAnswer{"data parallelism, over which gains are, cannot train the model: " + ddp.reason() +
                    "; stepcast.layouts divides it"};
@@ -83,8 +87,8 @@ RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& given, const s
   refuse_other_device(*profile, *given);
   const ClusterPtr cluster = with_links(*profile, given);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
-  const ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
-  if (profile->usual_batch && whatif.empty()) ask_described(options, *profile, *cluster, measured);
+  ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
+  if (profile->usual_batch && whatif.empty()) ask_described(options, after = profile, *cluster, measured);
   else rank_over_what_runs(options, *after, *cluster);
   return result_of(recommended(after->profile, *cluster, options), after, cluster, true);
 }
@@ -122,9 +126,9 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& asked,
   refuse_other_device(*profile, *asked);
   const ClusterPtr cluster = with_links(*profile, asked);
   if (!own.empty()) refuse_own_plan(*profile);
-  const ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
+  ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
   // Plans of one's own are of the step of the profile, and so are those beside them.
-  if (profile->usual_batch && whatif.empty() && own.empty()) ask_described(options, *profile, *cluster, measured);
+  if (profile->usual_batch && whatif.empty() && own.empty()) ask_described(options, after = profile, *cluster, measured);
   else rank_over_what_runs(options, *after, *cluster);
   Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();

@@ -109,6 +109,17 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
 
 }  // namespace
 
+Profile profile_of_usual_batch(const Question& q, std::string_view instead_of) {
+  const double samples = q.usual_batch / static_cast<double>(q.cluster.workers());
+  Profile profile = described_profile(*q.shape, *q.device, samples);
+  for (const std::string& line : q.profile.assumed)
+    if (line != instead_of && std::ranges::find(profile.assumed, line) == profile.assumed.end())
+      profile.assumed.push_back(line);
+  profile.assumed.insert(profile.assumed.begin(),
+                         usual_batch_text(*q.shape, q.usual_batch) + "; --global-batch sets it");
+  return profile;
+}
+
 Plan plan_of(std::string_view text) {
   LayoutPlan plan = layout_plan_of(text);
   if (!has_layout(text)) return std::move(plan.gradients);

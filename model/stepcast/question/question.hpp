@@ -70,6 +70,10 @@ struct Question {
   std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
 };
 
+/// A worker's part of the usual batch of a described model, in place of its profile of one sample: what a question says
+/// whose plans share that batch out. Lines that the profile assumes beside its description stay, but for `instead_of`.
+[[nodiscard]] Profile profile_of_usual_batch(const Question&, std::string_view instead_of);
+
 /// A question whose changes are made and whose model is taken apart once, to be asked for many plans. Immutable; any
 /// number of threads may ask.
 class PreparedQuestion {
