@@ -4,6 +4,7 @@
 #include <stepcast/parallelism/stages.hpp>
 
 #include <algorithm>
+#include <optional>
 
 namespace stepcast {
 
@@ -175,28 +176,27 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.boundary = std::max(device.boundary, stage.boundary);
 }
 
-std::uint32_t kind_of_blocks(const Workload& w, const PricedSplit& split) {
+Blocks::Blocks(const Workload& w, const PricedSplit& split) : workload_(w), split_(split) {
   std::vector<std::int64_t> count(w.kinds.size());
   for (const std::uint32_t kind : w.units) ++count[kind];
-  const std::span<const std::uint32_t> sequence = split.sequence(w);
-  std::uint32_t best = 0;
-  std::pair<std::int64_t, bool> most{};
-  for (std::size_t u = 0; u < w.units.size(); ++u) {
-    const std::pair<std::int64_t, bool> here{count[w.units[u]], split.units[sequence[u]].checkpointed};
-    if (here > most) most = here, best = w.units[u];
-  }
-  return best;
+  most_ = static_cast<std::uint32_t>(std::max_element(count.begin(), count.end()) - count.begin());
 }
 
-std::int64_t blocks_of_stage(const Workload& w, std::uint32_t block, std::uint32_t first, std::uint32_t units) {
-  return std::count(w.units.begin() + first, w.units.begin() + first + units, block);
+bool Blocks::is_block(std::uint32_t unit) const {
+  if (!workload_.shape) return workload_.units[unit] == most_;
+  return split_.units[split_.sequence(workload_)[unit]].checkpointed;
 }
 
-std::vector<Recomputation> recomputation_of_stage(const Workload& w, std::uint32_t block, std::int64_t recomputed,
-                                                  std::uint32_t first, std::uint32_t units) {
+std::int64_t Blocks::among(std::uint32_t first, std::uint32_t units) const {
+  std::int64_t count = 0;
+  for (std::uint32_t u = first; u < first + units; ++u) count += is_block(u);
+  return count;
+}
+
+std::vector<Recomputation> Blocks::again(std::int64_t recomputed, std::uint32_t first, std::uint32_t units) const {
   std::vector<Recomputation> again(units, Recomputation::none);
   for (std::uint32_t u = 0; u < units && recomputed > 0; ++u) {
-    if (w.units[first + u] != block) continue;
+    if (!is_block(first + u)) continue;
     again[u] = Recomputation::full;
     --recomputed;
   }
@@ -229,7 +229,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
   out.stages.resize(virtual_stages);
   out.chunks.resize(virtual_stages);
   const bool some = l.recomputed_blocks > 0;
-  const std::uint32_t block = some ? kind_of_blocks(workload, split) : 0;
+  std::optional<Blocks> blocks;
+  if (some) blocks.emplace(workload, split);
   std::int64_t most_blocks = 0;
   for (std::uint32_t v = 0; v < virtual_stages; ++v) {
     VirtualStage& stage = out.stages[v];
@@ -239,8 +240,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     Sharding sharding(workload, split, l, messages);
     std::vector<Recomputation> again;
     if (some) {
-      again = recomputation_of_stage(workload, block, l.recomputed_blocks, stage.first, stage.units);
-      most_blocks = std::max(most_blocks, blocks_of_stage(workload, block, stage.first, stage.units));
+      again = blocks->again(l.recomputed_blocks, stage.first, stage.units);
+      most_blocks = std::max(most_blocks, blocks->among(stage.first, stage.units));
     }
     TogetherAgain together(l);
     for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) {

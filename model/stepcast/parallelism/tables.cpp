@@ -156,7 +156,8 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
   const std::vector<VirtualStage>& stages = e.staged->stages;
   const auto last = static_cast<std::uint32_t>(stages.size() - 1);
   const double tied = stages[last].tied_parameters;
-  const std::uint32_t block = e.layout.recomputed_blocks > 0 ? kind_of_blocks(workload, *e.split) : 0;
+  const std::optional<Blocks> blocks =
+      e.layout.recomputed_blocks > 0 ? std::optional<Blocks>(Blocks(workload, *e.split)) : std::nullopt;
   out.devices.resize(out.shape.stages);
   held_stages_ += out.shape.stages;
   for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
@@ -177,10 +178,10 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
     device.parameters = memory.parameters;
     device.update_share = parameters > 0 ? memory.parameters / parameters : 0;
     device.content = content_of(e.split->sequence(workload), stages, device.virtual_stages);
-    if (const std::int64_t recomputed = e.layout.recomputed_blocks; recomputed > 0) {
+    if (blocks) {
       for (const std::uint32_t v : device.virtual_stages) {
         const std::vector<Recomputation> stage =
-            recomputation_of_stage(workload, block, recomputed, stages[v].first, stages[v].units);
+            blocks->again(e.layout.recomputed_blocks, stages[v].first, stages[v].units);
         device.again.insert(device.again.end(), stage.begin(), stage.end());
       }
       device.again_number = again_.try_emplace(device.again, again_.size() + 1).first->second;

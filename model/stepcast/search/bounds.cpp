@@ -181,13 +181,12 @@ LayoutBounds::Staged LayoutBounds::with_blocks(const LayoutFamily& family, const
   return staged_as(family, switches, layout);
 }
 
-LayoutBounds::Blocks LayoutBounds::blocks_of(const LayoutFamily& family, const LayoutSwitches& switches) {
+LayoutBounds::BlockCounts LayoutBounds::blocks_of(const LayoutFamily& family, const LayoutSwitches& switches) {
   const Workload& w = tables_.workload;
   const Staged& none = staged(family, recomputing(switches, Recomputation::none));
-  const std::uint32_t block = kind_of_blocks(w, split_of(family, switches));
-  Blocks found;
-  for (const VirtualStage& s : none.split.stages)
-    found.most = std::max(found.most, blocks_of_stage(w, block, s.first, s.units) - 1);
+  const Blocks blocks(w, split_of(family, switches));
+  BlockCounts found;
+  for (const VirtualStage& s : none.split.stages) found.most = std::max(found.most, blocks.among(s.first, s.units) - 1);
   const Bytes cap = tables_.memory_cap();
   if (cap <= Bytes(0) || none.memory <= cap) return found;
   std::int64_t fits = found.most + 1;  // the fewest that may fit are in [least, fits]
@@ -288,7 +287,7 @@ Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, con
   if (switches.some_blocks) {
     const Bytes cap = tables_.memory_cap();
     if (cap <= Bytes(0) || staged(family, recomputing(switches, Recomputation::none)).memory <= cap) return bound;
-    const Blocks blocks = blocks_of(family, switches);
+    const BlockCounts blocks = blocks_of(family, switches);
     if (blocks.least > blocks.most) return LayoutBound{bound.iteration, Bytes(std::numeric_limits<double>::max())};
     const Staged s = with_blocks(family, switches, blocks.least);
     const Seconds end = s.iteration[switches.overlap_pipeline];

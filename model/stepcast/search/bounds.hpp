@@ -43,10 +43,10 @@ class LayoutBounds {
   [[nodiscard]] Answer<LayoutBound> with_gradients(const LayoutFamily&, const LayoutSwitches&);
   /// Of a member that does some blocks again: how many of each stage it does at least, so that it may fit, and most,
   /// one less than all.
-  struct Blocks {
+  struct BlockCounts {
     std::int64_t least = 1, most = 0;
   };
-  [[nodiscard]] Blocks blocks_of(const LayoutFamily&, const LayoutSwitches&);
+  [[nodiscard]] BlockCounts blocks_of(const LayoutFamily&, const LayoutSwitches&);
 
  private:
   /// What a member's stages take, whatever its gradients.

@@ -147,6 +147,20 @@ TEST_CASE("launch settings: recomputation of some blocks and of groups") {
   CHECK(settings("PyTorch DDP", prediction(l, 8)).cannot.find("checkpoint_sequential") != std::string::npos);
 }
 
+TEST_CASE("launch settings: Megatron-LM's latent attention, shared experts and first dense layers") {
+  Layout l;
+  l.data = 8, l.expert = 8, l.micro_batch = 1;
+  const std::string text = settings("Megatron-LM", prediction(l, 8), "deepseek-v3").text;
+  for (const char* said :
+       {"--multi-latent-attention", "--qk-layernorm", "--q-lora-rank 1536", "--kv-lora-rank 512", "--qk-head-dim 128",
+        "--qk-pos-emb-head-dim 64", "--v-head-dim 128", "--ffn-hidden-size 18432", "--moe-ffn-hidden-size 2048",
+        "--moe-layer-freq \"([0]*3+[1]*58)\"", "--moe-shared-expert-intermediate-size 2048", "--num-layers 61"}) {
+    CAPTURE(said);
+    CHECK(text.find(said) != std::string::npos);
+  }
+  CHECK(text.find("--kv-channels") == std::string::npos);
+}
+
 TEST_CASE("launch settings: DistributedDataParallel says what it holds, and cannot where that does not fit") {
   Layout l;
   l.data = 8, l.micro_batch = 1, l.zero = 1;
