@@ -25,10 +25,18 @@ Search search_of(const std::string& text) {
   throw InputError("--search", "grid or bayesian", in_quotes(text));
 }
 
+/// Plans of a described model whose batch is the usual one, without what is asked of plans alone.
+bool shares_out_usual_batch(const RankFlags& flags, const RankOptions& options) {
+  return flags.input.files.empty() && is_described(flags.input) && flags.input.batch.empty() &&
+         flags.cluster.what.empty() && flags.cluster.iterations.empty() && flags.allow.empty() &&
+         flags.search.empty() && !options.tune;
+}
+
 /// Plans with a layout, or a batch that is shared out, are compared as layouts; so are those beside them.
-bool names_layouts(const RankFlags& flags) {
+bool names_layouts(const RankFlags& flags, const RankOptions& options) {
   return !flags.plans.empty() &&
-         (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout));
+         (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout) ||
+          shares_out_usual_batch(flags, options));
 }
 
 /// Flags that a comparison of plans without layouts would ignore.
@@ -130,15 +138,17 @@ std::string why_divided(const RankFlags& flags, const RankOptions& options, cons
   const bool divisible =
       question.profile()->described && question.workload() && question.layout_options().global_batch > 0;
   if (of_plans || !divisible) return {};
-  return "searched because the profile is of a described model, which nobody runs yet in one way or another; --all "
-         "ranks the ways in which gradients can travel instead";
+  return "searched because the profile is described, not traced; --all ranks the ways in which its gradients can "
+         "travel "
+         "instead";
 }
 
 /// Plans of a described model as `predict` answers them: its device errs, and has to hold what a worker keeps.
 void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
   how.model = [&question](const PlanSpec& plan) { return question.answer(plan); };
   if (const Answer<Prediction> ddp = question.answer(plan_of("ddp")); !ddp)
-    throw InputError("--model", "a model that data parallelism can train, over which gains are", ddp.reason());
+    throw InputError("--model", "a model that data parallelism can train, over which gains are",
+                     (ddp.reason().starts_with("needs ") ? "one that " : "") + ddp.reason());
 }
 
 }  // namespace
@@ -192,7 +202,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     for (const std::string& plan : flags.plans) plans.push_back(plan_of(plan));
     refuse_unused_flags(flags.cluster, plans);
   }
-  if (names_layouts(flags)) {
+  if (names_layouts(flags, options)) {
     for (const auto& [flag, given] : {std::pair{"--allow", !flags.allow.empty()},
                                       std::pair{"--search", !flags.search.empty()}, std::pair{"--tune", options.tune}})
       if (given) throw InputError(flag, "plans without layouts", "layouts, whose plans are compared as they are named");

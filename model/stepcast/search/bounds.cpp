@@ -181,12 +181,17 @@ LayoutBounds::Staged LayoutBounds::with_blocks(const LayoutFamily& family, const
   return staged_as(family, switches, layout);
 }
 
-LayoutBounds::BlockCounts LayoutBounds::blocks_of(const LayoutFamily& family, const LayoutSwitches& switches) {
-  const Workload& w = tables_.workload;
+std::int64_t LayoutBounds::most_blocks(const LayoutFamily& family, const LayoutSwitches& switches) {
   const Staged& none = staged(family, recomputing(switches, Recomputation::none));
-  const Blocks blocks(w, split_of(family, switches));
-  BlockCounts found;
-  for (const VirtualStage& s : none.split.stages) found.most = std::max(found.most, blocks.among(s.first, s.units) - 1);
+  const Blocks blocks(tables_.workload, split_of(family, switches));
+  std::int64_t most = 0;
+  for (const VirtualStage& s : none.split.stages) most = std::max(most, blocks.among(s.first, s.units) - 1);
+  return most;
+}
+
+LayoutBounds::BlockCounts LayoutBounds::blocks_of(const LayoutFamily& family, const LayoutSwitches& switches) {
+  const Staged& none = staged(family, recomputing(switches, Recomputation::none));
+  BlockCounts found{.most = most_blocks(family, switches)};
   const Bytes cap = tables_.memory_cap();
   if (cap <= Bytes(0) || none.memory <= cap) return found;
   std::int64_t fits = found.most + 1;  // the fewest that may fit are in [least, fits]
@@ -274,8 +279,17 @@ void LayoutBounds::bound_memory(const LayoutFamily& family, const Layout& layout
 LayoutBound LayoutBounds::of(const LayoutFamily& family, const LayoutSwitches& switches) {
   (void)returns_input_gradients(*family.schedule);
   if (switches.some_blocks) {
-    const LayoutBound none = of(family, recomputing(switches, Recomputation::none));
-    return {none.iteration, of(family, recomputing(switches, Recomputation::full)).memory};
+    const LayoutSwitches not_again = recomputing(switches, Recomputation::none);
+    const LayoutSwitches all_again = recomputing(switches, Recomputation::full);
+    const Seconds least = of(family, not_again).iteration;
+    const Bytes memory = of(family, all_again).memory;
+    const auto same = [](const VirtualStage& a, const VirtualStage& b) { return a.units == b.units; };
+    const bool alike =
+        std::ranges::equal(staged(family, not_again).split.stages, staged(family, all_again).split.stages, same);
+    // Dealt out as without recomputation, stages may hold less than where all blocks are done again.
+    return {least,
+            alike ? memory
+                  : with_blocks(family, switches, std::max<std::int64_t>(1, most_blocks(family, switches))).memory};
   }
   const Staged& s = staged(family, switches);
   return rounded_down(

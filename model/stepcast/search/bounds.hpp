@@ -59,6 +59,8 @@ class LayoutBounds {
   };
   void enter(const LayoutFamily&);
   Staged staged_as(const LayoutFamily&, const LayoutSwitches&, const Layout&);
+  /// Blocks of the stage that has most of them, less one: where all are done again it is another member.
+  [[nodiscard]] std::int64_t most_blocks(const LayoutFamily&, const LayoutSwitches&);
   /// With so many blocks of each stage done again.
   Staged with_blocks(const LayoutFamily&, const LayoutSwitches&, std::int64_t blocks);
   const PricedSplit& split_of(const LayoutFamily&, const LayoutSwitches&);

@@ -182,7 +182,9 @@ TEST_CASE("a few measured steps correct a device, first of all the level that pr
     again.time = again.time * 2;
     const DeviceCorrection repeats = corrected_device(sheet, cluster, {steps[9], again});
     CHECK(repeats.device.relative_error > sheet.relative_error);
-    CHECK(words_of(repeats).back().find("contradict one another") != std::string::npos);
+    const std::vector<std::string> told = words_of(repeats);
+    CHECK(std::ranges::any_of(
+        told, [](const std::string& line) { return line.find("contradict one another") != std::string::npos; }));
     CHECK(words_of(corrected_device(sheet, cluster, {steps[9], steps[10]})).back().starts_with("80 % interval"));
   }
   SUBCASE("repeats of a step count once, however many they are") {

@@ -156,7 +156,7 @@ TEST_CASE("Every layout reads back to itself") {
 TEST_CASE("Full recomputation is of all blocks, of the first of each stage, or of groups") {
   const LayoutPlan some = layout_plan_of("layout(pp=4, recompute=full, recompute_blocks=3)/ddp");
   CHECK(some.layout.recomputed_blocks == 3);
-  CHECK(text_of(some) == "layout(pp=4, recompute=full, recompute_blocks=3)/ddp(bucket=auto)");
+  CHECK(text_of(some) == "layout(pp=4, recompute=full, recompute_blocks=3)/ddp");
   const Layout groups = layout_plan_of("layout(recompute=full, recompute_group=2)/ddp").layout;
   CHECK(groups.recomputed_together == 2);
   CHECK(text_of(groups) == "layout(recompute=full, recompute_group=2)");

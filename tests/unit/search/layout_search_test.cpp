@@ -282,6 +282,7 @@ TEST_CASE("a framework that has to run them leaves out what it does not, and not
     LayoutSpace space;
     space.framework = framework;
     Question q{workload, cluster, space, options};
+    q.options.layout.memory.autocast = memory_options_of(framework).autocast;  // what it holds
     std::vector<Known> runs = everything(q);
     std::erase_if(runs, [&](const Known& k) {
       const std::int64_t count = stepcast::micro_batches(k.plan.layout, options.layout.global_batch);
@@ -401,10 +402,15 @@ std::vector<Known> everything_with_blocks(const Question& q) {
   LayoutEvaluator evaluator(q.workload, q.cluster, q.options.layout);
   std::vector<Known> all;
   for (const LayoutPlan& plan : layouts_of(q.space, q.workload, q.cluster, q.options.layout.global_batch)) {
-    for (std::int64_t blocks = 0; blocks <= 12; ++blocks) {
+    const auto with_blocks = [&](std::int64_t blocks) {
       LayoutPlan some = plan;
       if (blocks > 0) some.layout.recomputation = Recomputation::full;
       some.layout.recomputed_blocks = blocks;
+      return some;
+    };
+    for (std::int64_t blocks = 0; blocks <= 12; ++blocks) {
+      if (blocks > 0 && !evaluator.quick(with_blocks(blocks + 1))) break;  // of no stage more: these are all
+      const LayoutPlan some = with_blocks(blocks);
       if (const auto quick = evaluator.quick(some); quick && quick->memory <= q.options.layout.memory_cap)
         all.push_back({some, q.cluster.workers(), quick->iteration, quick->memory, 0});
     }
@@ -458,7 +464,8 @@ TEST_CASE("bounds of some blocks are never above any number of blocks that fits"
       for (const LayoutSwitches& switches : families.switches(family)) {
         if (!switches.some_blocks) continue;
         const PlanSpec& gradients = families.gradients()[switches.gradients];
-        for (std::uint32_t blocks = 1; blocks <= 11; ++blocks) {
+        const std::int64_t most = bounds.blocks_of(family, switches).most;
+        for (std::uint32_t blocks = 1; blocks <= most; ++blocks) {
           const LayoutPlan plan{layout_of(family, switches, blocks), gradients};
           const auto quick = evaluator.quick(plan);
           if (!quick || quick->memory > q.options.layout.memory_cap) continue;
