@@ -155,7 +155,7 @@ ExitCode sweep(const SweepFlags& flags) {
   if (question.usual_batch > 0)
     note(usual_batch_text(*question.shape, question.usual_batch) +
          (axis_of(question, SweepQuantity::workers) != nullptr
-              ? "; other numbers of workers share out what is usual there"
+              ? "; workers that do not divide it share out what is usual for them"
               : "") +
          "; --global-batch sets it");
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)

@@ -128,7 +128,8 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& asked,
   if (!own.empty()) refuse_own_plan(*profile);
   ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
   // Plans of one's own are of the step of the profile, and so are those beside them.
-  if (profile->usual_batch && whatif.empty() && own.empty()) ask_described(options, after = profile, *cluster, measured);
+  if (profile->usual_batch && whatif.empty() && own.empty())
+    ask_described(options, after = profile, *cluster, measured);
   else rank_over_what_runs(options, *after, *cluster);
   Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();

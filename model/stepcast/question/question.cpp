@@ -22,6 +22,9 @@ Question completed(Question q) {
   for (const auto& [name, samples] : {std::pair{"global_batch", q.global_batch}, {"usual_batch", q.usual_batch}})
     if (!(samples >= 0) || !std::isfinite(samples))
       throw InputError(name, "samples a step on all devices", std::to_string(samples));
+  // On other devices than those of whom it was asked it may be another one.
+  if (q.shape && q.usual_batch > 0 && std::fmod(q.usual_batch, static_cast<double>(q.cluster.workers())) != 0)
+    q.usual_batch = usual_global_batch(*q.shape, q.cluster.workers());
   if (!q.device) q.device = shipped_device_like(q.shape ? q.cluster.device : q.profile.device);
   q.cluster = with_links_of(with_device(std::move(q.cluster), q.device), q.profile, "");
   if (q.cluster.workers() != 1) q.cluster = checked(std::move(q.cluster), "cluster");  // one worker asks no link

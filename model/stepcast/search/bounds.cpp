@@ -126,6 +126,7 @@ void LayoutBounds::enter(const LayoutFamily& family) {
   splits_.fill(nullptr);
   for (auto& division : divisions_) division.clear();
   for (auto& staged : staged_) staged.reset();
+  held_.clear();
 }
 
 const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
@@ -172,6 +173,24 @@ LayoutSwitches recomputing(LayoutSwitches switches, Recomputation r) {
 
 }  // namespace
 
+Bytes LayoutBounds::memory_of_blocks(const LayoutFamily& family, const LayoutSwitches& switches, std::int64_t blocks) {
+  const std::vector<VirtualStage>& none = staged(family, recomputing(switches, Recomputation::none)).split.stages;
+  Layout layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
+  auto held = held_.find(blocks);
+  if (held == held_.end()) {
+    // What a stage holds before ZeRO divides it depends on no other switch.
+    Layout whole = layout;
+    whole.zero = 0, whole.shard = 0;
+    for (const VirtualStage& s : none) whole.stage_units.push_back(s.units);
+    held = held_.emplace(blocks, Staged{}).first;
+    held->second.split = staged_split(tables_.workload, split_of(family, switches), whole,
+                                      static_cast<std::uint32_t>(family.pipeline * family.chunks));
+  }
+  held->second.memory = Bytes(0);
+  bound_memory(family, layout, held->second);
+  return held->second.memory;
+}
+
 LayoutBounds::Staged LayoutBounds::with_blocks(const LayoutFamily& family, const LayoutSwitches& switches,
                                                std::int64_t blocks) {
   Layout layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
@@ -197,7 +216,7 @@ LayoutBounds::BlockCounts LayoutBounds::blocks_of(const LayoutFamily& family, co
   std::int64_t fits = found.most + 1;  // the fewest that may fit are in [least, fits]
   while (found.least < fits) {
     const std::int64_t middle = found.least + (fits - found.least) / 2;
-    if (with_blocks(family, switches, middle).memory <= cap) fits = middle;
+    if (memory_of_blocks(family, switches, middle) <= cap) fits = middle;
     else found.least = middle + 1;
   }
   return found;
@@ -287,9 +306,8 @@ LayoutBound LayoutBounds::of(const LayoutFamily& family, const LayoutSwitches& s
     const bool alike =
         std::ranges::equal(staged(family, not_again).split.stages, staged(family, all_again).split.stages, same);
     // Dealt out as without recomputation, stages may hold less than where all blocks are done again.
-    return {least,
-            alike ? memory
-                  : with_blocks(family, switches, std::max<std::int64_t>(1, most_blocks(family, switches))).memory};
+    if (alike) return {least, memory};
+    return {least, memory_of_blocks(family, switches, std::max<std::int64_t>(1, most_blocks(family, switches)))};
   }
   const Staged& s = staged(family, switches);
   return rounded_down(

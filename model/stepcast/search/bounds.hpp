@@ -20,6 +20,8 @@
 #include <stepcast/search/families.hpp>
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -61,6 +63,8 @@ class LayoutBounds {
   Staged staged_as(const LayoutFamily&, const LayoutSwitches&, const Layout&);
   /// Blocks of the stage that has most of them, less one: where all are done again it is another member.
   [[nodiscard]] std::int64_t most_blocks(const LayoutFamily&, const LayoutSwitches&);
+  /// The memory of that many blocks of each stage done again.
+  Bytes memory_of_blocks(const LayoutFamily&, const LayoutSwitches&, std::int64_t blocks);
   /// With so many blocks of each stage done again.
   Staged with_blocks(const LayoutFamily&, const LayoutSwitches&, std::int64_t blocks);
   const PricedSplit& split_of(const LayoutFamily&, const LayoutSwitches&);
@@ -77,8 +81,9 @@ class LayoutBounds {
   /// The priced splits of that family, by whether sums of input gradients are hidden, and whether ZeRO divides within
   /// machines; made when first asked for.
   std::array<const PricedSplit*, 4> splits_{};
-  std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;          ///< units of each stage, by that and recomputation
-  std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;          ///< and by ZeRO stage, its groups and overlap
+  std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;  ///< units of each stage, by that and recomputation
+  std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;  ///< and by ZeRO stage, its groups and overlap
+  std::map<std::int64_t, Staged> held_;  ///< what stages hold by their recomputed blocks, whatever ZeRO divides
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
   HotLoop loop_;
 };

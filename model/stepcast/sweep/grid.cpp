@@ -2,7 +2,6 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/prediction/recommend.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
-#include <stepcast/roofline/usual_batch.hpp>
 #include <stepcast/sweep/axis_rules.hpp>
 #include <stepcast/sweep/grid.hpp>
 #include <stepcast/whatif/whatif.hpp>
@@ -179,7 +178,6 @@ Answer<SweepPlace> SweepGrid::place_at(std::span<const double> values) const {
     here.profile = **profile;
     here.cluster = *cluster;
     if (value_of(SweepQuantity::batch, values) != nullptr) here.usual_batch = 0;
-    if (here.usual_batch > 0) here.usual_batch = usual_global_batch(*here.shape, here.cluster.workers());
     return SweepPlace{std::move(*profile), std::move(*cluster), PreparedQuestion(std::move(here))};
   }
   if (question_.pipeline)

@@ -125,6 +125,11 @@ TEST_CASE("question: a plan of a described model takes the same batch with a lay
   REQUIRE(divided);
   CHECK(plain->iteration == divided->iteration);
   CHECK(plain->throughput_samples_per_s * plain->iteration.value() == doctest::Approx(64));
+  question.cluster.nodes = 3;  // 12 devices, which 64 samples do not divide by
+  const Answer<Prediction> twelve = PreparedQuestion(question).answer(plan_of("ddp"));
+  REQUIRE(twelve);
+  CHECK(std::fmod(std::round(twelve->throughput_samples_per_s * twelve->iteration.value()), 12) == 0);
+  question.cluster.nodes = 2;
   question.usual_batch = 0;  // the profile's batch is said
   CHECK(PreparedQuestion(question).answer(plan_of("ddp"))->layout == nullptr);
   question.usual_batch = 64;
