@@ -103,7 +103,9 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
     throw InputError("--measured", "a described model, whose device it corrects", "a trace",
                      "its own step is measured; --step says how long one takes without the profiler");
   if (input.recorded && options.layouts) throw recorded_refusal::of_layouts("--recorded");
-  if (described && options.layouts) {
+  const bool batch_open = described && input.batch.empty() && layout.global_batch.empty();
+  const bool shares_out = batch_open && flags.what.empty() && !options.step_of_worker;
+  if (described && (options.layouts || shares_out)) {
     refuse_flags_of_traces(flags);
     if (!layout.global_batch.empty() && !input.batch.empty())
       throw InputError("--batch", "either the samples of a worker, or --global-batch", "both");
@@ -132,8 +134,9 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   question.changes = changes_of(flags);
   question.iterations = iterations_of(flags);
   if (!layout.global_batch.empty()) question.global_batch = global_batch_of(layout);
-  else if (described && input.batch.empty())
+  else if (batch_open && (options.layouts || shares_out))
     question.usual_batch = usual_global_batch(*question.shape, question.cluster.workers());
+  if (shares_out) question.profile = profile_of_usual_batch(question, one_sample_a_worker);
   if (!layout.memory.empty()) question.memory_cap = memory_cap_of(layout, question.cluster.device_memory);
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
   if (options.layouts && !batch_known) refuse_unknown_batch();

@@ -28,6 +28,9 @@ struct AskedOptions {
   bool across_devices = false;       ///< the compute times are varied anyway, whatever device they are of
   std::optional<Cluster> cluster{};  ///< in place of that of the flags
   bool batch_is_searched = false;    ///< --global-batch stands for one of a range: no step was measured with it
+  /// What is asked is the step of a worker, and of a described model without a batch that of one sample. Else all plans
+  /// share out the batch that is usual, layouts or not.
+  bool step_of_worker = false;
 };
 /// Reads trace or description, cluster and pipeline. Throws InputError: also for flags that change a trace where a
 /// description is asked for layouts, and for layouts of a batch that nothing tells.

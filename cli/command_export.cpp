@@ -62,7 +62,7 @@ ExitCode export_plan(const ExportFlags& flags) {
   if (plan.layout)
     throw InputError("--plan", "a plan that divides the batch alone, of which all ranks do the same", flags.plan,
                      "the ranks of a layout differ, which is not written yet");
-  const Asked asked = asked_of(flags.input, flags.cluster, {});
+  const Asked asked = asked_of(flags.input, flags.cluster, {}, {.step_of_worker = true});
   if (asked.check.models_another_job()) {
     note("not here: " + asked.check.caution() + "; the planned job would be another one");
     return answer_is_no;

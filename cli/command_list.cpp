@@ -134,12 +134,20 @@ std::vector<Item> model_items() {
   const std::string shape = "described by hidden, layers, heads, seq; unless given ";
   const std::string more =
       ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, with causal=yes), ";
+  const std::string newer =
+      "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn)";
+  const std::string latent = ", kv_rank=0 (latent attention, with q_rank=0, rope=64, v_head=head)";
   const std::string gradients = ", gradients=dtype (f32 for bf16)";
   items.push_back(
-      {"gpt:", shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients + ", tied=yes", {}});
+      {"gpt:",
+       shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients + ", tied=yes" + newer,
+       {}});
+  items.push_back({"llama:",
+                   shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16" + gradients + ", tied=no" +
+                       newer + latent,
+                   {}});
   items.push_back(
-      {"llama:", shape + "vocab=32000, ffn=8/3*hidden" + more + "dropout=0, dtype=bf16" + gradients + ", tied=no", {}});
-  items.push_back({"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients, {}});
+      {"bert:", shape + "vocab=30528, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients + newer, {}});
   for (const NamedModel& m : named_models())
     items.push_back(
         {std::string(m.name),

@@ -1,6 +1,7 @@
 // stepcast predict: the step time of one plan or layout, what it is made of, and its timeline.
 #include "asked.hpp"
 #include "command.hpp"
+#include "described.hpp"
 #include "documents.hpp"
 #include "files.hpp"
 #include "input.hpp"
@@ -58,7 +59,8 @@ ExitCode predict(const PredictFlags& flags) {
   if (!flags.layout.devices.empty())
     throw InputError("--devices", "a plan such as 'placement(devices=0+1, units=4+3)'", in_quotes(flags.plan));
   const Plan plan = plan_of(flags.plan);
-  const bool divided = plan.layout || !flags.layout.global_batch.empty();
+  const bool usual_batch = flags.input.files.empty() && is_described(flags.input) && flags.input.batch.empty();
+  const bool divided = plan.layout || !flags.layout.global_batch.empty() || (usual_batch && flags.cluster.what.empty());
   if (flags.input.recorded && !flags.layout.global_batch.empty())
     throw InputError("--global-batch", "nothing beside --recorded, which keeps the batch of the recorded step",
                      flags.layout.global_batch);

@@ -136,7 +136,7 @@ ExitCode sweep(const SweepFlags& flags) {
   // Who counts them means as many at every point.
   if (!flags.cluster.servers.empty()) question.servers = question.cluster.servers;
   const SweepOptions range = range_of(flags, question.points());
-  const std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
+  const std::vector<std::string> inputs = files_of(flags.input, flags.cluster, flags.layout);
   refuse_overwriting(flags.output.path, inputs);
   refuse_overwriting(flags.plot, inputs);
   check_writable(flags.output.path);
@@ -147,10 +147,17 @@ ExitCode sweep(const SweepFlags& flags) {
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
                                {.layouts = asks_for_layouts(question),
                                 .across_devices = axis_of(question, SweepQuantity::compute) != nullptr,
-                                .cluster = question.cluster});
+                                .cluster = question.cluster,
+                                .step_of_worker = axis_of(question, SweepQuantity::compute) != nullptr ||
+                                                  axis_of(question, SweepQuantity::batch) != nullptr ||
+                                                  axis_of(question, SweepQuantity::change) != nullptr});
   static_cast<Question&>(question) = asked.question;
-  if (question.usual_batch > 0 && asks_for_layouts(question))
-    note(usual_batch_text(*question.shape, question.usual_batch) + "; --global-batch sets it");
+  if (question.usual_batch > 0)
+    note(usual_batch_text(*question.shape, question.usual_batch) +
+         (axis_of(question, SweepQuantity::workers) != nullptr
+              ? "; workers that do not divide it share out what is usual for them"
+              : "") +
+         "; --global-batch sets it");
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
   if (flags.input.recorded && !question.model) throw recorded_refusal::of_changed_job("--recorded");
@@ -189,6 +196,7 @@ Action add_sweep_flags(CLI::App& app) {
   add_cluster_flags(app, flags->cluster);
   add_change_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
+  add_measured_flag(app, flags->layout);
   app.add_flag("--csv", flags->csv, "Write CSV (default)");
   add_output_flags(app, flags->output);
   app.get_option("--json")->description("Write JSON lines");

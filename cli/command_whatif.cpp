@@ -174,7 +174,7 @@ ExitCode whatif(const CLI::App& app, const WhatifFlags& flags) {
   std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
   refuse_overwriting(flags.output.path, inputs);
-  AskedOptions options{.layouts = plan.layout || !flags.layout.global_batch.empty()};
+  AskedOptions options{.layouts = plan.layout || !flags.layout.global_batch.empty(), .step_of_worker = true};
   if (!distributed) options.cluster = Cluster{};
   Asked asked = asked_of(flags.input, flags.cluster, flags.layout, options);
   if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, asked.question.pipeline));

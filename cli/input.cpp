@@ -146,9 +146,7 @@ Profile described_profile(const InputFlags& flags, const Cluster& cluster) {
   const double samples = profile_options_of(flags).batch_samples;
   Profile profile =
       described_profile(model_shape_of(flags.model), device_of_description(flags, cluster), samples > 0 ? samples : 1);
-  if (samples == 0)
-    profile.assumed.insert(profile.assumed.begin(),
-                           "one sample a worker, where no layout shares out a batch; --batch says otherwise");
+  if (samples == 0) profile.assumed.insert(profile.assumed.begin(), std::string(one_sample_a_worker));
   return profile;
 }
 

@@ -56,6 +56,9 @@ void add_iterations_flag(CLI::App&, ClusterFlags&);
 /// --faster-compute and --same-device.
 void add_device_flags(CLI::App&, ClusterFlags&);
 
+/// What is assumed of a described model where nobody says a batch, and no plan shares one out.
+inline constexpr std::string_view one_sample_a_worker = "one sample a worker; --batch says otherwise";
+
 struct OutputFlags {
   std::string path;
   bool json = false;

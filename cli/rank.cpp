@@ -26,10 +26,18 @@ Search search_of(const std::string& text) {
   throw InputError("--search", "grid or bayesian", in_quotes(text));
 }
 
+/// Plans of a described model whose batch is the usual one, without what is asked of plans alone.
+bool shares_out_usual_batch(const RankFlags& flags, const RankOptions& options) {
+  return flags.input.files.empty() && is_described(flags.input) && flags.input.batch.empty() &&
+         flags.cluster.what.empty() && flags.cluster.iterations.empty() && flags.allow.empty() &&
+         flags.search.empty() && !options.tune;
+}
+
 /// Plans with a layout, or a batch that is shared out, are compared as layouts; so are those beside them.
-bool names_layouts(const RankFlags& flags) {
+bool names_layouts(const RankFlags& flags, const RankOptions& options) {
   return !flags.plans.empty() &&
-         (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout));
+         (!flags.layout.global_batch.empty() || std::any_of(flags.plans.begin(), flags.plans.end(), has_layout) ||
+          shares_out_usual_batch(flags, options));
 }
 
 /// Steps are drawn of plans that only divide the batch.
@@ -138,11 +146,28 @@ std::string misfit_of(const PreparedQuestion& question) {
          text_of(options.memory_cap) + " that a device has";
 }
 
+/// Why a profile is divided though nobody asked for layouts: no plan runs yet that another one would have to replace.
+/// Empty where something of a ranking of plans was asked for.
+std::string why_divided(const RankFlags& flags, const RankOptions& options, const PreparedQuestion& question) {
+  if (!options.advice || flags.input.recorded) return {};
+  if (std::string misfit = misfit_of(question); !misfit.empty()) return misfit;
+  const bool of_plans = options.by_step || !flags.allow.empty() || iterations_of(flags.cluster) > 0 ||
+                        !flags.cluster.aggregation.empty() || !flags.cluster.servers.empty() ||
+                        !flags.cluster.overlay.empty();
+  const bool divisible =
+      question.profile()->described && question.workload() && question.layout_options().global_batch > 0;
+  if (of_plans || !divisible) return {};
+  return "searched because the profile is described, not traced; --all ranks the ways in which its gradients can "
+         "travel "
+         "instead";
+}
+
 /// Plans of a described model as `predict` answers them: its device errs, and has to hold what a worker keeps.
 void rank_described(RecommendOptions& how, const PreparedQuestion& question) {
   how.model = [&question](const PlanSpec& plan) { return question.answer(plan); };
   if (const Answer<Prediction> ddp = question.answer(plan_of("ddp")); !ddp)
-    throw InputError("--model", "a model that data parallelism can train, over which gains are", ddp.reason());
+    throw InputError("--model", "a model that data parallelism can train, over which gains are",
+                     (ddp.reason().starts_with("needs ") ? "one that " : "") + ddp.reason());
 }
 
 }  // namespace
@@ -196,7 +221,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
     for (const std::string& plan : flags.plans) plans.push_back(plan_of(plan));
     refuse_unused_flags(flags.cluster, plans);
   }
-  if (names_layouts(flags)) {
+  if (names_layouts(flags, options)) {
     for (const auto& [flag, given] : {std::pair{"--allow", !flags.allow.empty()},
                                       std::pair{"--search", !flags.search.empty()}, std::pair{"--tune", options.tune}})
       if (given) throw InputError(flag, "plans without layouts", "layouts, whose plans are compared as they are named");
@@ -214,11 +239,10 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
   const PreparedQuestion question(asked.question);
   const Profile profile = changed_profile(question, asked.question.changes);
-  if (options.advice && !flags.input.recorded)
-    if (const std::string reason = misfit_of(question); !reason.empty()) {
-      refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");
-      return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
-    }
+  if (const std::string reason = why_divided(flags, options, question); !reason.empty()) {
+    refuse_plot(flags, "a search over layouts, because DDP does not fit into a device");
+    return recommend_layout(question, asked.check, flags.layout, search_of(flags.search), flags.output, reason);
+  }
   if (described) rank_described(how, question);
   else {
     const bool all_asked = options.advice ? options.by_step : options.all;

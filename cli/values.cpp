@@ -189,7 +189,7 @@ std::span<const Named> table() {
       {"schedule", some_of(schedules)},
       {"scheme", some_of(schemes)},
       {"recompute", some_of(+[] {
-         return Words{"none", "selective", "full"};
+         return Words{"none", "selective", "full", "blocks"};
        })},
       {"zero", some_of(+[] {
          return Words{"0", "1", "2", "3"};

@@ -531,6 +531,43 @@ def test_a_described_model_has_a_usual_batch_and_measured_steps_correct_it():
     with pytest.raises(stepcast.InputError): stepcast.predict(unsaid, cluster, plan, measured="fsdp=11 s")
 
 
+def test_all_functions_take_the_same_batch_and_measured_steps_of_a_described_model():
+    cluster, model = stepcast.Cluster("2xdgx-h100"), "gpt:hidden=1600,layers=48,heads=25,seq=1024"
+    profile = stepcast.describe(model, "h100")
+    alone, divided = (stepcast.predict(profile, cluster, plan) for plan in ("ddp", "layout/ddp"))
+    assert alone.iteration_s == divided.iteration_s
+    ranking = stepcast.compare(profile, cluster, ["ddp", "wfbp"])
+    assert {plan.prediction.plan: plan.prediction.iteration_s for plan in ranking.exact}[alone.plan] == alone.iteration_s
+    assert ranking.profile.batch_samples == 64 and "usual" in ranking.profile.assumed[0]
+    assert pickle.loads(pickle.dumps(ranking)).exact[0].prediction.iteration_s == ranking.exact[0].prediction.iteration_s
+    swept = stepcast.sweep(profile, cluster, ["ddp"], over={"workers": [16]})
+    assert swept.to_numpy()[0, 0] == alone.iteration_s
+
+    measured = {"layout(dp=16, mb=4)/ddp": 5.0}
+    said_one = stepcast.describe(model, "h100", batch=4)
+    slow = stepcast.predict(said_one, cluster, "ddp", measured=measured).iteration_s
+    assert slow > 1.2 * stepcast.predict(said_one, cluster, "ddp").iteration_s
+    assert stepcast.compare(said_one, cluster, ["ddp"], measured=measured).exact[0].prediction.iteration_s == slow
+    swept = stepcast.sweep(said_one, cluster, ["ddp"], over={"workers": [16]}, measured=measured)
+    assert swept.to_numpy()[0, 0] == slow
+    assert pickle.loads(pickle.dumps(swept)).to_csv() == swept.to_csv()
+    best = stepcast.recommend(said_one, cluster, plans=["ddp"], tune=False, sensitivity=False, measured=measured)
+    assert best.best.prediction.iteration_s == slow
+    for function in (stepcast.compare, stepcast.recommend):
+        with pytest.raises(stepcast.InputError): function(said_one, cluster, measured="ddp")
+    with pytest.raises(stepcast.InputError):
+        stepcast.compare(stepcast.read(str(ROOT / "profiles/examples/resnet18-cpu-1-worker.pt.trace.json.gz")),
+                         stepcast.Cluster(workers=4, network="10GbE"), measured="ddp=1 s")
+
+
+def test_a_saved_described_profile_keeps_its_error():
+    cluster = stepcast.Cluster("2xdgx-h100")
+    profile = stepcast.describe("gpt:hidden=1600,layers=48,heads=25,seq=1024", "h100", batch=1)
+    saved = stepcast.Profile.from_json(profile.to_json())
+    both = [stepcast.predict(p, cluster, "ddp") for p in (profile, saved)]
+    assert both[0].interval_low_s == both[1].interval_low_s < 0.75 * both[1].iteration_s
+
+
 def test_one_question_with_a_layout_a_whatif_and_a_strategy():
     """The command line and Python answer the same question to the last digit."""
     trace = str(ROOT / "profiles/examples/transformer-cpu-1-worker.pt.trace.json.gz")

@@ -58,8 +58,10 @@ void refuse_own_plan(const TracedProfile&);
 /// The question that all functions ask. Throws InputError as above.
 [[nodiscard]] Question question_of(const TracedProfile&, const Cluster&, double global_batch,
                                    const std::vector<std::string>& measured = {});
-/// The profile after what-ifs of the step ("": none). Throws InputError where they cannot be made, or change the plan.
-[[nodiscard]] ProfilePtr changed_profile(const ProfilePtr&, const Cluster&, const std::string& whatif);
+/// The profile after what-ifs of the step ("": none), by a device that measured steps correct. Throws InputError where
+/// they cannot be made, or change the plan.
+[[nodiscard]] ProfilePtr changed_profile(const ProfilePtr&, const Cluster&, const std::string& whatif,
+                                         const std::vector<std::string>& measured = {});
 /// A ranking over what runs today (self_check.hpp).
 void rank_over_what_runs(RecommendOptions&, const TracedProfile&, const Cluster&, bool all);
 /// `iterations` of a run, 0 for none. Throws InputError for what is no such number.

@@ -45,10 +45,11 @@ double run_iterations(double iterations) {
   throw InputError("iterations", "a whole number of iterations", std::to_string(iterations));
 }
 
-ProfilePtr changed_profile(const ProfilePtr& profile, const Cluster& cluster, const std::string& whatif) {
-  if (whatif.empty()) return profile;
-  Question question = question_of(*profile, cluster, 0);
-  question.changes = scenario_of(whatif);
+ProfilePtr changed_profile(const ProfilePtr& profile, const Cluster& cluster, const std::string& whatif,
+                           const std::vector<std::string>& measured) {
+  if (whatif.empty() && measured.empty()) return profile;
+  Question question = question_of(*profile, cluster, 0, measured);
+  if (!whatif.empty()) question.changes = scenario_of(whatif);
   if (!plan_after(question.changes, PlanSpec{}).collective.empty())
     throw InputError("whatif", "changes of the step", "one of the collective",
                      "name the collective behind each plan: 'ddp@ring'");

@@ -47,6 +47,25 @@ void rank_over_what_runs(RecommendOptions& options, const TracedProfile& traced,
                                 all ? PlansOfAnotherJob::ranked : PlansOfAnotherJob::left_out);
 }
 
+namespace {
+
+/// Of a described model all plans share out the batch that `predict` gives them; the profile becomes a worker's part of
+/// it. Throws NoAnswer where data parallelism, over which gains are, cannot train it.
+void ask_described(RecommendOptions& options, ProfilePtr& profile, const Cluster& cluster,
+                   const std::vector<std::string>& measured) {
+  Question asked = question_of(*profile, cluster, 0, measured);
+  asked.profile = profile_of_usual_batch(asked, {});
+  profile = std::make_shared<TracedProfile>(*profile);
+  profile->profile = asked.profile;
+  const auto question = std::make_shared<const PreparedQuestion>(std::move(asked));
+  if (const Answer<Prediction> ddp = question->answer(plan_of("ddp")); !ddp)
+    throw NoAnswer{"data parallelism, over which gains are, cannot train the model: " + ddp.reason() +
+                   "; stepcast.layouts divides it"};
+  options.model = [question](const PlanSpec& plan) { return question->answer(plan); };
+}
+
+}  // namespace
+
 RankingPtr result_of(Ranking ranking, const ProfilePtr& profile, const ClusterPtr& cluster, bool advice) {
   auto out = std::make_shared<RankingResult>(RankingResult{profile, cluster, std::move(ranking), advice, {}, {}, {}});
   const Ranking& all = out->ranking;
@@ -61,7 +80,8 @@ namespace {
 
 RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& given, const std::vector<std::string>& allow,
                      const std::optional<std::vector<std::string>>& plans, bool tune, const std::string& search,
-                     bool sensitivity, bool by_step, const std::string& whatif, double iterations) {
+                     bool sensitivity, bool by_step, const std::string& whatif, double iterations,
+                     const std::vector<std::string>& measured) {
   WithoutGil released;
   RecommendOptions options = recommend_options(allow, plans.value_or(std::vector<std::string>()), tune, search,
                                                sensitivity, by_step, iterations);
@@ -69,8 +89,9 @@ RankingPtr recommend(const ProfilePtr& profile, const ClusterPtr& given, const s
   refuse_other_device(*profile, *given);
   const ClusterPtr cluster = with_links(*profile, given);
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
-  const ProfilePtr after = changed_profile(profile, *cluster, whatif);
-  rank_over_what_runs(options, *after, *cluster, by_step);
+  ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
+  if (profile->usual_batch && whatif.empty()) ask_described(options, after = profile, *cluster, measured);
+  else rank_over_what_runs(options, *after, *cluster, by_step);
   return result_of(recommended(after->profile, *cluster, options), after, cluster, true);
 }
 
@@ -92,7 +113,7 @@ void add_own(Ranking& ranking, const Profile& profile, const Cluster& cluster, c
 
 RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& asked,
                    const std::optional<std::vector<std::string>>& plans, const std::vector<OwnPlanPtr>& given, bool all,
-                   const std::string& whatif, double iterations) {
+                   const std::string& whatif, double iterations, const std::vector<std::string>& measured) {
   std::vector<OwnPlan> own;  // copies: other threads may add to the plans meanwhile
   for (const OwnPlanPtr& plan : given) own.push_back(*plan);
   WithoutGil released;
@@ -107,8 +128,11 @@ RankingPtr compare(const ProfilePtr& profile, const ClusterPtr& asked,
   refuse_other_device(*profile, *asked);
   const ClusterPtr cluster = with_links(*profile, asked);
   if (!own.empty()) refuse_own_plan(*profile);
-  const ProfilePtr after = changed_profile(profile, *cluster, whatif);
-  rank_over_what_runs(options, *after, *cluster, all);
+  ProfilePtr after = changed_profile(profile, *cluster, whatif, measured);
+  // Plans of one's own are of the step of the profile, and so are those beside them.
+  if (profile->usual_batch && whatif.empty() && own.empty())
+    ask_described(options, after = profile, *cluster, measured);
+  else rank_over_what_runs(options, *after, *cluster, all);
   Ranking ranking = recommended(after->profile, *cluster, options);
   if (only_own) ranking.exact.clear(), ranking.inapplicable.clear();
   for (const OwnPlan& plan : own) add_own(ranking, after->profile, *cluster, plan, options.iterations);

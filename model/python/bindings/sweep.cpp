@@ -27,13 +27,18 @@ struct SweepResult {
   ProfilePtr profile;
   ClusterPtr cluster;
   SweepQuestion question;
+  std::vector<std::string> measured;  ///< as they were asked with
   std::vector<Plan> plans;
   std::vector<SweepRow> rows;
   mutable std::once_flag crossed{};
   mutable std::vector<CrossOver> cross_overs{};
 
-  SweepResult(ProfilePtr p, ClusterPtr c, SweepQuestion q)
-      : profile(std::move(p)), cluster(std::move(c)), question(std::move(q)), plans(plans_of(question)) {}
+  SweepResult(ProfilePtr p, ClusterPtr c, SweepQuestion q, std::vector<std::string> steps)
+      : profile(std::move(p)),
+        cluster(std::move(c)),
+        question(std::move(q)),
+        measured(std::move(steps)),
+        plans(plans_of(question)) {}
   [[nodiscard]] bool whole() const { return rows.size() == question.points() * plans.size(); }
 };
 using SweepPtr = std::shared_ptr<SweepResult>;
@@ -60,9 +65,10 @@ std::vector<AskedAxis> asked_axes(const py::list& over) {
 
 SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
                           const std::optional<std::vector<std::string>>& plans, const std::vector<AskedAxis>& axes,
-                          bool tune, const std::string& whatif, double global_batch) {
+                          bool tune, const std::string& whatif, double global_batch,
+                          const std::vector<std::string>& measured) {
   SweepQuestion question;
-  static_cast<Question&>(question) = question_of(*profile, *cluster, global_batch);
+  static_cast<Question&>(question) = question_of(*profile, *cluster, global_batch, measured);
   question.tune = tune;
   if (!whatif.empty()) question.changes = scenario_of(whatif);
   if (plans)
@@ -82,13 +88,13 @@ SweepQuestion question_of(const ProfilePtr& profile, const ClusterPtr& cluster,
 
 SweepPtr sweep(const ProfilePtr& profile, const ClusterPtr& given, const std::optional<std::vector<std::string>>& plans,
                const py::list& over, bool tune, unsigned threads, std::size_t first, std::optional<std::size_t> last,
-               const std::string& whatif, double global_batch) {
+               const std::string& whatif, double global_batch, const std::vector<std::string>& measured) {
   const std::vector<AskedAxis> axes = asked_axes(over);
   WithoutGil released;
   if (plans && plans->empty()) throw InputError("plans", "a plan or more", "none");
   const ClusterPtr cluster = with_links(*profile, given);
-  auto out = std::make_shared<SweepResult>(profile, cluster,
-                                           question_of(profile, cluster, plans, axes, tune, whatif, global_batch));
+  auto out = std::make_shared<SweepResult>(
+      profile, cluster, question_of(profile, cluster, plans, axes, tune, whatif, global_batch, measured), measured);
   out->rows = swept(out->question,
                     {.threads = threads, .first = first, .last = last.value_or(SIZE_MAX), .progress = [&](double) {
                        released.heed_signals();
@@ -133,7 +139,7 @@ py::tuple state_of(const SweepResult& s) {
   for (const SweepAxis& axis : s.question.axes) axes.append(py::make_tuple(axis.name, axis.values));
   const std::string whatif = s.question.changes.empty() ? std::string() : text_of(s.question.changes);
   return py::make_tuple(s.profile, s.cluster, texts_of(s.question.plans), axes, s.question.tune, packed(s.rows), whatif,
-                        s.question.global_batch);
+                        s.question.global_batch, s.measured);
 }
 /// Rows of consecutive points of the grid, all plans of each.
 bool are_of(const SweepResult& s) {
@@ -145,13 +151,14 @@ bool are_of(const SweepResult& s) {
   return whole;
 }
 SweepPtr sweep_of_state(const py::tuple& state) {
-  const py::tuple& s = parts_of(state, 8);
+  const py::tuple& s = parts_of(state, 9);
+  const auto measured = s[8].cast<std::vector<std::string>>();
   const auto profile = s[0].cast<ProfilePtr>();
   const auto cluster = s[1].cast<ClusterPtr>();
   SweepQuestion question =
       question_of(profile, cluster, s[2].cast<std::vector<std::string>>(), asked_axes(s[3].cast<py::list>()),
-                  s[4].cast<bool>(), s[6].cast<std::string>(), s[7].cast<double>());
-  auto out = std::make_shared<SweepResult>(profile, cluster, std::move(question));
+                  s[4].cast<bool>(), s[6].cast<std::string>(), s[7].cast<double>(), measured);
+  auto out = std::make_shared<SweepResult>(profile, cluster, std::move(question), measured);
   out->rows = unpacked<std::vector<SweepRow>>(py::object(s[5]));
   if (!are_of(*out)) refuse_pickle();
   return out;

@@ -64,31 +64,34 @@ def predict(profile, cluster, plan, *, whatif="", global_batch=0, iterations=0, 
                              _files.number_of(iterations, "iterations"), _files.measured_of(measured))
 
 
-def compare(profile, cluster, plans=None, *, all=False, whatif="", iterations=0):
+def compare(profile, cluster, plans=None, *, all=False, whatif="", iterations=0, measured=()):
     """Plans side by side, at default options: those named, among them plans of one's own, or every exact one."""
     named = _files.plans_of(plans, CommPlan)
     own = [plan for plan in named or () if isinstance(plan, CommPlan)]
     texts = None if named is None else [plan for plan in named if not isinstance(plan, CommPlan)]
     return _stepcast.compare(_files.profile_of(profile), cluster, texts, own, _files.flag_of(all, "all"),
-                             _files.text_of(whatif, "whatif"), _files.number_of(iterations, "iterations"))
+                             _files.text_of(whatif, "whatif"), _files.number_of(iterations, "iterations"),
+                             _files.measured_of(measured))
 
 
 def recommend(profile, cluster, *, allow=(), plans=None, tune=True, search="grid", sensitivity=True,
-              by_step=False, whatif="", iterations=0):
+              by_step=False, whatif="", iterations=0, measured=()):
     """Every plan that the cluster can run, tuned, best first: what PyTorch runs as it is before what needs more."""
     return _stepcast.recommend(_files.profile_of(profile), cluster, _files.texts_of(allow, "allow"),
                                _files.plans_of(plans), _files.flag_of(tune, "tune"), _files.text_of(search, "search"),
                                _files.flag_of(sensitivity, "sensitivity"), _files.flag_of(by_step, "by_step"),
-                               _files.text_of(whatif, "whatif"), _files.number_of(iterations, "iterations"))
+                               _files.text_of(whatif, "whatif"), _files.number_of(iterations, "iterations"),
+                               _files.measured_of(measured))
 
 
-def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0, last=None, whatif="", global_batch=0):
+def sweep(profile, cluster, plans=None, *, over, tune=False, threads=0, first=0, last=None, whatif="", global_batch=0,
+          measured=()):
     """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
     last = None if last is None else _files.count_of(last, "last")
     return _stepcast.sweep(_files.profile_of(profile), cluster, _files.plans_of(plans), _files.axes_of(over),
                            _files.flag_of(tune, "tune"), min(_files.count_of(threads, "threads"), 2**31),
                            _files.count_of(first, "first"), last, _files.text_of(whatif, "whatif"),
-                           _files.number_of(global_batch, "global_batch"))
+                           _files.number_of(global_batch, "global_batch"), _files.measured_of(measured))
 
 
 def layouts(profile, cluster, *, objective="step", target_step=0, price=0, memory=0, frontier=False, global_batch=0,

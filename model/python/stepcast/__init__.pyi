@@ -429,18 +429,22 @@ def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: 
     `measured`: steps of the described model on such devices, which correct its device: {"fsdp": "12.3 s"}, or texts
     "layout(tp=8)/ddp=12.3 s", all of the same batch; `to_dict()["measured"]` says what they changed."""
 def compare(profile: Traced, cluster: Cluster, plans: str | CommPlan | Iterable[str | CommPlan] | None = None, *,
-            all: bool = False, whatif: str = "", iterations: float = 0) -> Ranking:
-    """`whatif`: of the step, before anything is predicted; `iterations`: rank by the duration of so many."""
+            all: bool = False, whatif: str = "", iterations: float = 0,
+            measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> Ranking:
+    """`whatif`: of the step, before anything is predicted; `iterations`: rank by the duration of so many; `measured`: as
+    of predict."""
 def recommend(profile: Traced, cluster: Cluster, *, allow: _Change | Iterable[_Change] = (),
               plans: Iterable[str] | None = None, tune: bool = True, search: Literal["grid", "bayesian"] = "grid",
-              sensitivity: bool = True, by_step: bool = False, whatif: str = "", iterations: float = 0) -> Ranking:
-    """`by_step`: one list by step time, whatever a plan needs besides PyTorch and workers; `whatif` and `iterations`: as
-    of compare."""
+              sensitivity: bool = True, by_step: bool = False, whatif: str = "", iterations: float = 0,
+              measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> Ranking:
+    """`by_step`: one list by step time, whatever a plan needs besides PyTorch and workers; `whatif`, `iterations` and
+    `measured`: as of compare. These are ways in which gradients travel; `layouts` divides the model, too."""
 def sweep(profile: Traced, cluster: Cluster, plans: Iterable[str] | None = None, *,
           over: Mapping[str, Quantity | Sequence[Quantity] | npt.NDArray[np.generic]], tune: bool = False,
           threads: int = 0, first: int = 0, last: int | None = None, whatif: str = "",
-          global_batch: float = 0) -> Sweep:
-    """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last)."""
+          global_batch: float = 0, measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> Sweep:
+    """Plans over a grid: over={"bandwidth": "1Gb/s..100Gb/s", "workers": [2, 4, 8]}; rows of points [first, last).
+    `measured`: as of predict."""
 def layouts(profile: Traced, cluster: Cluster, *, objective: _Objective = "step", target_step: float = 0, price: float = 0,
             memory: Quantity = 0, frontier: bool = False, global_batch: float = 0, framework: str = "",
             measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> dict[str, Any]:

@@ -259,7 +259,8 @@ namespace {
 
 /// The first framework that can run a layout.
 std::string settings_of_layout(const PreparedQuestion& question, const LayoutPrediction& layout) {
-  for (const LaunchSettings& launch : launch_settings(*question.workload(), layout))
+  for (const LaunchSettings& launch :
+       launch_settings(*question.workload(), layout, {}, question.cluster().device_memory))
     if (!launch.text.empty()) return launch.text;
   return {};
 }

@@ -79,11 +79,13 @@ Unknowns pulls_of_spreads() {
   return all;
 }
 
-/// A row with what does not depend on the device.
+/// A row with what does not depend on the device, and which of the rows asks the same first.
 struct PreparedRow {
   const MeasuredStep* step;
   ModelShape shape;
   Cluster cluster;
+  std::size_t same_as = 0;
+  double repeats = 1;  ///< rows that ask the same, this one among them
 };
 
 bool has_fused_attention(const PreparedRow& row) {
@@ -98,23 +100,32 @@ Answer<Cluster> sized(const Cluster& cluster, const MeasuredStep& step) {
   return machines;
 }
 
-Answer<Seconds> predicted_step(const Device& device, const PreparedRow& row) {
+Answer<LayoutEvaluator::Quick> quick_step(const Device& device, const PreparedRow& row) {
   const Workload workload = workload_of(row.shape, device);
   LayoutOptions options;
   options.global_batch = row.step->global_batch;
   LayoutEvaluator evaluator(workload, row.cluster, options);
   // What ran had memory enough: only the time is asked for.
-  const Answer<LayoutEvaluator::Quick> quick = evaluator.quick(row.step->plan);
+  Answer<LayoutEvaluator::Quick> quick = evaluator.quick(row.step->plan);
   if (!quick) return Inapplicable{row.step->source + ": " + quick.reason()};
+  return quick;
+}
+
+Answer<Seconds> predicted_step(const Device& device, const PreparedRow& row) {
+  const Answer<LayoutEvaluator::Quick> quick = quick_step(device, row);
+  if (!quick) return Inapplicable{quick.reason()};
   return quick->iteration;
 }
 
 /// The rows' residuals as a function of the logarithms of the free numbers.
 class Problem {
  public:
-  Problem(const Device& start, std::vector<PreparedRow> rows, const Unknowns& held = loose, double odd = odd_row)
+  /// `repeats_are_one`: rows that ask the same count as one row together.
+  Problem(const Device& start, std::vector<PreparedRow> rows, const Unknowns& held = loose, double odd = odd_row,
+          bool repeats_are_one = false)
       : start_(start),
         rows_(std::move(rows)),
+        repeats_are_one_(repeats_are_one),
         shows_attention_(std::ranges::any_of(rows_, has_fused_attention)),
         pulls_(held),
         outlier_(odd) {
@@ -133,6 +144,9 @@ class Problem {
   /// Residuals beyond this count linearly.
   [[nodiscard]] double outlier() const { return outlier_; }
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] double weight(Eigen::Index row) const {
+    return repeats_are_one_ ? 1 / rows_[static_cast<std::size_t>(row)].repeats : 1;
+  }
   [[nodiscard]] Unknowns bounded(const Unknowns& x) const { return x.cwiseMax(low_).cwiseMin(high_); }
 
   [[nodiscard]] Device device(const Unknowns& x) const {
@@ -158,10 +172,14 @@ class Problem {
   [[nodiscard]] Answer<Eigen::VectorXd> errors(const Unknowns& x) const {
     const Device d = device(x);
     Eigen::VectorXd out(static_cast<Eigen::Index>(rows_.size()));
+    std::vector<Seconds> times(rows_.size());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const Answer<Seconds> time = predicted_step(d, rows_[i]);
-      if (!time) return Inapplicable{time.reason()};
-      out[static_cast<Eigen::Index>(i)] = std::log(*time / rows_[i].step->time);
+      if (rows_[i].same_as == i) {
+        const Answer<Seconds> time = predicted_step(d, rows_[i]);
+        if (!time) return Inapplicable{time.reason()};
+        times[i] = *time;
+      }
+      out[static_cast<Eigen::Index>(i)] = std::log(times[rows_[i].same_as] / rows_[i].step->time);
     }
     return out;
   }
@@ -169,7 +187,7 @@ class Problem {
  private:
   const Device& start_;
   std::vector<PreparedRow> rows_;
-  bool shows_attention_;
+  bool repeats_are_one_, shows_attention_;
   Unknowns pulls_, origin_, low_, high_;
   double outlier_;
 };
@@ -177,15 +195,18 @@ class Problem {
 /// Huber's weights of squared residuals.
 Eigen::VectorXd weights_of(const Problem& problem, const Eigen::VectorXd& errors) {
   const double odd = problem.outlier();
-  return errors.unaryExpr([odd](double r) { return std::min(1.0, odd / std::max(std::abs(r), 1e-12)); });
+  Eigen::VectorXd weights =
+      errors.unaryExpr([odd](double r) { return std::min(1.0, odd / std::max(std::abs(r), 1e-12)); });
+  for (Eigen::Index i = 0; i < weights.size(); ++i) weights[i] *= problem.weight(i);
+  return weights;
 }
 
 double cost_of(const Problem& problem, const Eigen::VectorXd& errors, const Unknowns& x) {
   double sum = problem.pulls().cwiseProduct(x - problem.origin()).squaredNorm();
   const double odd = problem.outlier();
-  for (double r : errors) {
-    r = std::abs(r);
-    sum += r <= odd ? r * r : odd * (2 * r - odd);
+  for (Eigen::Index i = 0; i < errors.size(); ++i) {
+    const double r = std::abs(errors[i]);
+    sum += problem.weight(i) * (r <= odd ? r * r : odd * (2 * r - odd));
   }
   return sum;
 }
@@ -280,13 +301,38 @@ Answer<Eigen::VectorXd> left_out_errors(const Problem& problem, const Optimum& a
   return out;
 }
 
+/// Of a row's description, or the same refusal with where the row stands.
+ModelShape shape_at(const MeasuredStep& step) {
+  try {
+    return model_shape_of(step.model);
+  } catch (const InputError& error) {
+    throw InputError(step.source + (error.where.empty() ? "" : ": " + error.where), error.expected, error.found,
+                     error.hint);
+  }
+}
+
+bool ask_the_same(const MeasuredStep& a, const MeasuredStep& b) {
+  return a.devices == b.devices && a.global_batch == b.global_batch && a.model == b.model &&
+         text_of(a.plan) == text_of(b.plan);
+}
+
 Answer<std::vector<PreparedRow>> prepared(const Cluster& cluster, std::span<const MeasuredStep> steps) {
   std::vector<PreparedRow> rows;
   for (const MeasuredStep& step : steps) {
+    const auto same = std::ranges::find_if(rows, [&](const PreparedRow& r) { return ask_the_same(*r.step, step); });
+    if (same != rows.end()) {
+      PreparedRow repeat = *same;
+      repeat.step = &step;
+      rows.push_back(std::move(repeat));
+      continue;
+    }
     Answer<Cluster> machines = sized(cluster, step);
     if (!machines) return Inapplicable{machines.reason()};
-    rows.push_back({&step, model_shape_of(step.model), std::move(*machines)});
+    rows.push_back({&step, shape_at(step), std::move(*machines), rows.size()});
   }
+  for (PreparedRow& row : rows)
+    row.repeats = static_cast<double>(
+        std::ranges::count_if(rows, [&](const PreparedRow& r) { return r.same_as == row.same_as; }));
   return rows;
 }
 
@@ -360,10 +406,11 @@ void refuse_beyond_peak(const Device& device, const MeasuredStep& step) {
 }
 
 /// The relative error that `steps` of another job leave of `before`: what all steps have in common is the less open the
-/// more of them were seen, what tells one from another stays.
-double error_after(double before, std::size_t steps) {
-  const double own = std::min(of_one_row, before), common = before * before - own * own;
-  if (!(common > 0)) return before;
+/// more of them were seen, what tells one from another stays: `own` at least, as far as they are from one another.
+double error_after(double before, double own, std::size_t steps) {
+  const double expected = std::min(of_one_row, before), common = before * before - expected * expected;
+  own = std::max(own, expected);
+  if (!(common > 0)) return std::max(before, own);
   return std::sqrt(own * own + 1 / (1 / common + static_cast<double>(steps) / (own * own)));
 }
 
@@ -376,24 +423,54 @@ std::vector<double> relative(const Eigen::VectorXd& logarithms) {
 }  // namespace
 
 double DeviceCorrection::residual() const { return root_mean_square(after, after.size()); }
+double DeviceCorrection::disagreement() const {
+  if (after.size() < 2) return 0;
+  std::vector<double> logarithms;
+  for (const double error : after) logarithms.push_back(std::log1p(error));
+  return root_mean_square(logarithms, after.size() - 1);
+}
+
+namespace {
+
+/// Of a row that is measured and would not fit; empty: it fits, or nothing is known of the memory.
+std::string doubt_of(const MeasuredStep& step, Bytes needed, Bytes memory) {
+  if (memory <= Bytes(0) || needed <= memory) return {};
+  return step.source + ": it was measured, and by this model needs " + text_of(needed) + " of the " + text_of(memory) +
+         " of a device: memory is overestimated there, or it was another layout, batch or device";
+}
+
+}  // namespace
 
 DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, std::vector<MeasuredStep> steps) {
   DeviceCorrection out;
   out.steps = std::move(steps);
-  constexpr std::size_t most = 48;  // a few seconds of fitting
-  if (out.steps.size() > most)
-    throw InputError(out.steps[most].source, "at most " + std::to_string(most) + " measured steps",
-                     std::to_string(out.steps.size()),
-                     "give the median of repeats; 'stepcast calibrate --steps' fits a device to tables of any length");
   for (const MeasuredStep& step : out.steps) {
+    (void)shape_at(step);
     refuse_beyond_peak(start, step);
-    if (const Answer<Seconds> time = predicted_step(start, cluster, step); !time)
-      throw InputError(step.source, "a measured step of a layout that the model and its devices can run",
-                       time.reason().substr(step.source.size() + 2));
   }
   Answer<std::vector<PreparedRow>> rows = prepared(cluster, out.steps);
   if (!rows) throw InputError(out.steps.front().source, "a measured step that can be predicted", rows.reason());
-  const Problem problem(start, std::move(*rows), pulls_of_spreads(), INFINITY);
+  constexpr std::size_t most = 48;  // a few seconds of fitting
+  std::size_t questions = 0;
+  std::vector<Seconds> told(rows->size());
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    const PreparedRow& row = (*rows)[i];
+    if (row.same_as != i) {
+      told[i] = told[row.same_as];
+      continue;
+    }
+    if (++questions > most)
+      throw InputError(row.step->source, "at most " + std::to_string(most) + " measured steps, repeats aside",
+                       "one more", "'stepcast calibrate --steps' fits a device to tables of any length");
+    const Answer<LayoutEvaluator::Quick> quick = quick_step(start, row);
+    if (!quick)
+      throw InputError(row.step->source, "a measured step of a layout that the model and its devices can run",
+                       quick.reason().substr(row.step->source.size() + 2));
+    told[i] = quick->iteration;
+    if (std::string doubt = doubt_of(*row.step, quick->memory, row.cluster.device_memory); !doubt.empty())
+      out.doubts.push_back(std::move(doubt));
+  }
+  const Problem problem(start, std::move(*rows), pulls_of_spreads(), INFINITY, true);
   const Answer<Eigen::VectorXd> before = problem.errors(problem.origin());
   const Answer<Optimum> best = best_optimum(problem);
   if (!before || !best)
@@ -404,12 +481,11 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
   for (std::size_t i = 0; i < out.steps.size(); ++i)
     if (std::abs(out.after[i]) > nowhere_near)
       throw InputError(out.steps[i].source, "a step that a device like this can take",
-                       text_of(out.steps[i].time) + " where it is predicted to take " +
-                           text_of(*predicted_step(start, cluster, out.steps[i])),
+                       text_of(out.steps[i].time) + " where it is predicted to take " + text_of(told[i]),
                        "look for another unit, batch, layout or number of devices");
   out.device = problem.device(best->x);
   out.error_before = start.relative_error > 0 ? start.relative_error : of_data_sheet;
-  out.device.relative_error = std::max(error_after(out.error_before, out.steps.size()), out.residual());
+  out.device.relative_error = std::max(error_after(out.error_before, out.disagreement(), questions), out.residual());
   for (Eigen::Index i = 0; i < unknowns; ++i) {
     const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
     const double was = std::exp(problem.origin()[i]), is = f.get(out.device);
@@ -440,6 +516,10 @@ std::vector<std::string> words_of(const DeviceCorrection& c) {
                 percent(c.residual()));
   out.push_back("80 % interval of the compute: " + half(c.error_before) + " either way before, " +
                 half(c.device.relative_error) + " now");
+  for (const std::string& doubt : c.doubts) out.push_back("CAUTION: " + doubt);
+  if (constexpr double twice = 2; c.disagreement() > twice * of_one_row)
+    out.push_back("CAUTION: the steps contradict one another: no device brings them closer than " +
+                  percent(c.disagreement()) + ", so that one of them may be of another unit, batch or layout");
   if (constexpr double far = 0.25; c.residual() > far)
     out.push_back(
         "CAUTION: no such device makes these steps: look for another unit, batch, layout or number of devices");

@@ -51,10 +51,16 @@ struct DeviceCorrection {
   std::vector<MeasuredStep> steps;
   std::vector<double> before, after;      ///< predicted / measured - 1 of each step
   std::vector<ChangedNumber> changed;     ///< by more than a hundredth
+  std::vector<std::string> doubts{};      ///< steps of which the model says that they do not fit into the memory
   [[nodiscard]] double residual() const;  ///< root mean square of `after`
+  /// How far steps are from one another by their own, which no device explains: root of the unbiased variance of
+  /// `after`; 0 of one step.
+  [[nodiscard]] double disagreement() const;
 };
-/// By one step or more. Throws InputError, which names the step's source, where a step cannot be predicted, or is
-/// shorter than its operations take at the peak of all devices.
+/// By one step or more; repeats of one question count as one step together, and are predicted once. The error that is
+/// left is never less than the steps differ by: where they contradict one another it is more than before. Throws
+/// InputError, which names the step's source, where a step cannot be predicted, is shorter than its operations take at
+/// the peak of all devices, or is nowhere near what such a device can take.
 [[nodiscard]] DeviceCorrection corrected_device(const Device& start, const Cluster&, std::vector<MeasuredStep>);
 /// In words: each step before and after, what changed, and the interval of the compute before and after.
 [[nodiscard]] std::vector<std::string> words_of(const DeviceCorrection&);

@@ -62,6 +62,15 @@ std::vector<std::uint32_t> equal_blocks(const std::string& model, std::int64_t s
   return units;
 }
 
+/// Throws the refusal of a description with where it stands.
+void check_model_at(const std::string& model, const std::string& where) {
+  try {
+    (void)model_shape_of(model);
+  } catch (const InputError& error) {
+    throw InputError(where + (error.where.empty() ? "" : ": " + error.where), error.expected, error.found, error.hint);
+  }
+}
+
 /// Of a plan, or the same refusal with where it stands.
 LayoutPlan plan_at(std::string_view text, const std::string& where) {
   try {
@@ -125,6 +134,7 @@ class Table {
     const Row row{*this, fields, number};
     MeasuredStep step;
     step.model = model_of(row);
+    check_model_at(step.model, row.has(Meaning::model) ? row.where(Meaning::model) : place(number));
     step.plan = plan_of(row);
     if (!row.has(Meaning::plan)) step.plan.layout.stage_units = equal_blocks(step.model, step.plan.layout.pipeline);
     if (row.has(Meaning::devices)) step.devices = row.integer(Meaning::devices);

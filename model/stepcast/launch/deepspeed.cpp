@@ -53,6 +53,8 @@ std::string why_not_deepspeed(const LaunchInput& in) {
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());
+  if (l.recomputed_blocks > 0)
+    return "the model's code says which blocks it does again; its pipelines do all again, by an interval";
   if (!own_way_of(in, "DeepSpeed").empty())
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return {};
@@ -79,11 +81,14 @@ std::string deepspeed_text(const LaunchInput& in) {
   if (l.recomputation != Recomputation::none) {
     config["activation_checkpointing"] =
         Json{{"partition_activations", false}, {"contiguous_memory_optimization", false}};
-    if (full && in.blocks() > 0) config["activation_checkpointing"]["number_checkpoints"] = in.blocks();
+    if (full && in.blocks() > 0)
+      config["activation_checkpointing"]["number_checkpoints"] =
+          (in.blocks() + l.recomputed_together - 1) / l.recomputed_together;
   }
   // PipelineModule(..., num_stages=...) takes these in the model's code.
   if (l.pipeline > 1)
-    config["pipeline"] = Json{{"stages", l.pipeline}, {"activation_checkpoint_interval", full ? 1 : 0}};
+    config["pipeline"] =
+        Json{{"stages", l.pipeline}, {"activation_checkpoint_interval", full ? l.recomputed_together : 0}};
   return config.dump(2);
 }
 

@@ -36,6 +36,14 @@ double LaunchInput::bucket_elements() const {
   return 0;
 }
 
+Bytes LaunchInput::memory_under_autocast() const {
+  const bool casts = workload.shape && workload.bytes_of_weight < 4;
+  if (!casts || memory.total() == Bytes(0)) return {};
+  if (autocast_counted) return memory.total();
+  const BytesPerParameter bytes{workload.bytes_of_weight, workload.bytes_of_gradient, workload.bytes_of_state};
+  return under_autocast(memory, bytes, layout.data > 1).total();
+}
+
 std::string units_differ(const Layout& l) {
   return l.unit_choices.empty() ? "" : "its options are those of all layers, and these units are divided differently";
 }
@@ -69,7 +77,10 @@ std::string horovod_text(const LaunchInput& in) {
   if (in.micro_batches > 1) text += ", " + std::to_string(in.micro_batches) + " of them a step";
   if (l.recomputation != Recomputation::none)
     text += "\n# recomputation: torch.utils.checkpoint around " +
-            std::string(l.recomputation == Recomputation::full ? "each block" : "the core of attention");
+            (l.recomputed_blocks > 0 ? "each of the first " + std::to_string(l.recomputed_blocks) + " blocks"
+             : l.recomputed_together > 1
+                 ? std::to_string(l.recomputed_together) + " blocks at a time (checkpoint_sequential)"
+                 : std::string(l.recomputation == Recomputation::full ? "each block" : "the core of attention"));
   return text;
 }
 

@@ -19,6 +19,9 @@ struct LaunchInput {
   const Layout& layout;
   std::int64_t micro_batches = 1;                ///< per pipeline and step
   std::span<const std::uint32_t> stage_units{};  ///< of each stage, chunk by chunk; empty: not known
+  MemoryUse memory{};                            ///< as predicted; empty: not known
+  bool autocast_counted = false;                 ///< `memory` has what DistributedDataParallel holds (`under_autocast`)
+  Bytes device_memory{};                         ///< 0: not known
 
   [[nodiscard]] std::int64_t global_batch() const { return layout.micro_batch * micro_batches * layout.data; }
   [[nodiscard]] std::string_view scheme() const;
@@ -27,6 +30,8 @@ struct LaunchInput {
   [[nodiscard]] std::int64_t blocks() const;
   /// The buckets in which all-reduce sends gradients, in elements; 0: the plan sends them otherwise.
   [[nodiscard]] double bucket_elements() const;
+  /// What DistributedDataParallel holds under autocast; 0: no more than predicted, or that is not known.
+  [[nodiscard]] Bytes memory_under_autocast() const;
 };
 
 /// Why a framework whose options are those of all layers alike cannot; empty where no unit chooses for itself.

@@ -42,10 +42,18 @@ std::string launch_framework_of(const std::string& text, const char* where) {
   return text;
 }
 
+MemoryOptions memory_options_of(std::string_view framework) { return {.autocast = framework == "pytorch"}; }
+
 std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction,
-                                            std::string_view framework) {
-  const LaunchInput in{workload, prediction.plan, prediction.plan.layout,
-                       std::max<std::int64_t>(1, prediction.micro_batches), prediction.stage_units};
+                                            std::string_view framework, Bytes device_memory) {
+  const LaunchInput in{workload,
+                       prediction.plan,
+                       prediction.plan.layout,
+                       std::max<std::int64_t>(1, prediction.micro_batches),
+                       prediction.stage_units,
+                       prediction.memory,
+                       memory_options_of(framework).autocast,
+                       device_memory};
   std::vector<LaunchSettings> all;
   for (const Program& program : programs) {
     if (!asked(program, framework)) continue;

@@ -27,9 +27,12 @@ struct LaunchSettings {
 [[nodiscard]] std::vector<std::string> launch_frameworks();
 /// One of them as somebody wrote it, or empty. Throws InputError, which names `where`.
 [[nodiscard]] std::string launch_framework_of(const std::string& text, const char* where);
-/// Of all programs, or those of one of `launch_frameworks()`.
+/// How the memory of layouts is counted that this framework is to run (empty: any, the one that holds least).
+[[nodiscard]] MemoryOptions memory_options_of(std::string_view framework);
+/// Of all programs, or those of one of `launch_frameworks()`, whose memory was counted. A program that holds more than
+/// was predicted says how much, and why it cannot where that is more than `device_memory` (0: unknown).
 [[nodiscard]] std::vector<LaunchSettings> launch_settings(const Workload&, const LayoutPrediction&,
-                                                          std::string_view framework = {});
+                                                          std::string_view framework = {}, Bytes device_memory = {});
 /// Why no program of the framework (empty: of all) runs a resolved layout; empty where one does.
 [[nodiscard]] std::string why_not_launched(const Workload&, const LayoutPlan&, std::int64_t micro_batches,
                                            std::string_view framework = {});

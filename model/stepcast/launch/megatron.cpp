@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -75,6 +76,38 @@ std::int64_t mlp_width(const ModelShape& model) {
   return std::int64_t(width);
 }
 
+/// The value that a normalised description has for a key; `otherwise` where it is the default.
+std::int64_t said_of(const ModelShape& m, std::string_view key, std::int64_t otherwise) {
+  const std::string before = std::string(key) + "=";
+  for (const char* start : {",", ":"})
+    if (const std::size_t at = m.name.find(start + before); at != std::string::npos)
+      return std::strtoll(m.name.c_str() + at + 1 + before.size(), nullptr, 10);
+  return otherwise;
+}
+
+/// Keys and values of all heads from one latent vector of a token.
+void add_latent_attention(const ModelShape& m, Arguments& out) {
+  out.flag("multi-latent-attention");
+  out.flag("qk-layernorm");
+  if (const std::int64_t rank = said_of(m, "q_rank", 0); rank > 0) out.option("q-lora-rank", rank);
+  out.option("kv-lora-rank", said_of(m, "kv_rank", 0));
+  out.option("qk-head-dim", m.head_size);
+  out.option("qk-pos-emb-head-dim", said_of(m, "rope", 64));
+  out.option("v-head-dim", said_of(m, "v_head", m.head_size));
+}
+
+/// Widths where not every layer is a mixture of experts alone.
+void add_uneven_mlps(const ModelShape& m, std::int64_t width, Arguments& out) {
+  const std::int64_t dense = said_of(m, "dense", 0), shared = said_of(m, "shared", 0);
+  if (dense > 0) {
+    out.option("ffn-hidden-size", said_of(m, "dense_ffn", width));
+    out.option("moe-ffn-hidden-size", width);
+    out.option("moe-layer-freq",
+               "\"([0]*" + std::to_string(dense) + "+[1]*" + std::to_string(m.layers - dense) + ")\"");
+  }
+  if (shared > 0) out.option("moe-shared-expert-intermediate-size", shared * width);
+}
+
 void add_model(const LaunchInput& in, Arguments& out) {
   if (!in.workload.shape) return;
   const ModelShape& m = *in.workload.shape;
@@ -85,9 +118,12 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.flag("group-query-attention");
     out.option("num-query-groups", m.kv_heads);
   }
-  if (m.head_size * m.heads != m.hidden) out.option("kv-channels", m.head_size);
+  const bool latent = said_of(m, "kv_rank", 0) > 0;
+  if (latent) add_latent_attention(m, out);
+  else if (m.head_size * m.heads != m.hidden) out.option("kv-channels", m.head_size);
   const std::int64_t width = mlp_width(m);
-  if (width > 0 && width != 4 * m.hidden) out.option("ffn-hidden-size", width);
+  add_uneven_mlps(m, width, out);
+  if (width > 0 && width != 4 * m.hidden && said_of(m, "dense", 0) == 0) out.option("ffn-hidden-size", width);
   constexpr double its_own_dropout = 0.1;  // where nobody says
   if (m.dropout != its_own_dropout) {
     out.option("attention-dropout", exact_text_of(m.dropout));
@@ -159,8 +195,8 @@ void add_state(const LaunchInput& in, Arguments& out) {
   if (l.recomputation == Recomputation::selective) out.option("recompute-granularity", "selective");
   if (l.recomputation == Recomputation::full) {
     out.option("recompute-granularity", "full");
-    out.option("recompute-method", "uniform");
-    out.option("recompute-num-layers", 1);
+    out.option("recompute-method", l.recomputed_blocks > 0 ? "block" : "uniform");
+    out.option("recompute-num-layers", l.recomputed_blocks > 0 ? l.recomputed_blocks : l.recomputed_together);
   }
 }
 

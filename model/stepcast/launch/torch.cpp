@@ -1,4 +1,5 @@
 // PyTorch: DistributedDataParallel, FSDP2's fully_shard and torch.distributed.pipelining.
+#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
 #include <stepcast/prediction/recommend.hpp>
@@ -11,6 +12,13 @@
 namespace stepcast {
 namespace {
 
+/// Checkpoint wrappers are of single modules.
+std::string why_not_together(const Layout& l) {
+  if (l.recomputed_together == 1) return {};
+  return "blocks that are done again together (recompute_group=) need the model's own forward "
+         "(torch.utils.checkpoint.checkpoint_sequential)";
+}
+
 /// Why neither wrapper of a whole model can run it; empty: they can.
 std::string beyond_data_parallel(const Layout& l) {
   if (l.tensor > 1)
@@ -18,12 +26,18 @@ std::string beyond_data_parallel(const Layout& l) {
   if (l.context > 1) return "context parallelism needs the model's own attention";
   if (l.pipeline > 1) return "a pipeline needs the model cut into stages (torch.distributed.pipelining)";
   if (l.expert > 1) return "experts are spread by the model's own modules";
-  return {};
+  return why_not_together(l);
 }
 
 std::string recomputation_lines(const Layout& l) {
   if (l.recomputation == Recomputation::none) return {};
   const bool full = l.recomputation == Recomputation::full;
+  if (l.recomputed_blocks > 0) {
+    const std::string n = std::to_string(l.recomputed_blocks);
+    return "again = set(blocks[:" + n + "])  # the first " + n + " blocks" + (l.pipeline > 1 ? " of each part" : "") +
+           "\napply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapper,\n"
+           "    check_fn=lambda module: module in again)\n";
+  }
   return "apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapper,\n"
          "    check_fn=lambda module: isinstance(module, " +
          std::string(full ? "Block" : "CoreAttention") + "))  # " +
@@ -41,6 +55,18 @@ std::string_view reduce_name(const Workload& w) {
 
 /// Whether the described model computes in half a word beside weights that the optimizer keeps whole.
 bool mixed_precision(const Workload& w) { return w.shape && (w.dtype == DataType::bf16 || w.dtype == DataType::f16); }
+
+/// What a device holds beyond what was predicted; empty: nothing.
+std::string held_under_autocast(const LaunchInput& in) {
+  const Bytes held = in.memory_under_autocast();
+  if (held == Bytes(0)) return {};
+  return text_of(held) + ": weights and gradients in float32, autocast's casts, buckets";
+}
+/// Why that does not fit; empty: it does, or that is not known.
+std::string too_large_under_autocast(const LaunchInput& in) {
+  if (in.device_memory == Bytes(0) || in.memory_under_autocast() <= in.device_memory) return {};
+  return "it holds more than the " + text_of(in.device_memory) + " of a device, " + held_under_autocast(in);
+}
 
 std::string autocast(const Workload& w) {
   return "with torch.autocast(\"cuda\", dtype=" + std::string(torch_name(w.dtype)) + "):";
@@ -126,11 +152,12 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (in.layout.shard > 0) return "ZeroRedundancyOptimizer divides the state over all replicas";
   if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
-  return {};
+  return too_large_under_autocast(in);
 }
 
 std::string ddp_text(const LaunchInput& in) {
   std::string text = recomputation_lines(in.layout);
+  if (const std::string held = held_under_autocast(in); !held.empty()) text += "# a device holds " + held + "\n";
   const bool wrapped = in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name == "ddp";
   text += "model = " + (wrapped ? settings_of(in.plan.gradients) : "DistributedDataParallel(model)") + "\n";
   const bool mixed = mixed_precision(in.workload);
@@ -181,6 +208,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
   if (l.pipeline == 1) return "the layout has no pipeline";
+  if (std::string why = why_not_together(l); !why.empty()) return why;
   if (in.schedule() != "gpipe" && in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "it has no schedule " + std::string(in.schedule());
   if (in.schedule() == "interleaved" && !torch_interleaves(in))
@@ -188,7 +216,7 @@ std::string why_not_torch_pipeline(const LaunchInput& in) {
   if (l.tensor > 1) return "its stages here would need a plan for tensor parallelism of the model's modules";
   if (l.context > 1 || l.expert > 1) return "context and expert parallelism need the model's own modules";
   if (l.zero > 0) return "the optimizer state of a stage is divided by fully_shard around it";
-  return {};
+  return too_large_under_autocast(in);
 }
 
 std::string torch_pipeline_text(const LaunchInput& in) {
@@ -197,7 +225,9 @@ std::string torch_pipeline_text(const LaunchInput& in) {
                                : in.schedule() == "1f1b" ? "Schedule1F1B"
                                                          : "ScheduleInterleaved1F1B";
   const std::string stages = std::to_string(l.pipeline * l.chunks);
-  std::string text = "mesh = init_device_mesh(\"cuda\", (" + std::to_string(l.pipeline) + ", " +
+  const std::string held = held_under_autocast(in);
+  std::string text = (held.empty() ? "" : "# a device holds " + held + "\n") +
+                     std::string("mesh = init_device_mesh(\"cuda\", (") + std::to_string(l.pipeline) + ", " +
                      std::to_string(l.data) + "), mesh_dim_names=(\"pp\", \"dp\"))\n";
   if (l.chunks == 1) {
     text +=

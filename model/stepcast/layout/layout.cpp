@@ -35,13 +35,22 @@ std::string number_flaw(const Layout& l) {
     std::string_view name;
     std::int64_t value, low;
   };
-  for (const Number n : {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0},
-                         Number{"pp", l.pipeline, 1}, Number{"ep", l.expert, 1}, Number{"chunks", l.chunks, 1},
-                         Number{"mb", l.micro_batch, 0}, Number{"shard", l.shard, shard_of_machine},
-                         Number{"in_flight", l.units_in_flight, 1}, Number{"depth", l.depth, 1}})
+  for (const Number n :
+       {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0}, Number{"pp", l.pipeline, 1},
+        Number{"ep", l.expert, 1}, Number{"chunks", l.chunks, 1}, Number{"mb", l.micro_batch, 0},
+        Number{"shard", l.shard, shard_of_machine}, Number{"in_flight", l.units_in_flight, 1},
+        Number{"depth", l.depth, 1}, Number{"recompute_blocks", l.recomputed_blocks, 0},
+        Number{"recompute_group", l.recomputed_together, 1}})
     if (n.value < n.low || n.value > most_devices)
       return std::string(n.name) + "=" + text(n.value) + " is no such number";
   if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
+  const bool some = l.recomputed_blocks > 0, together = l.recomputed_together > 1;
+  if ((some || together) && l.recomputation != Recomputation::full)
+    return std::string(some ? "recompute_blocks" : "recompute_group") +
+           "= says how recompute=full does blocks again, and recompute is " + std::string(name_of(l.recomputation));
+  if (some && together)
+    return "recompute_blocks= does some blocks again one by one, recompute_group= all of them in groups: say one of "
+           "both";
   std::array<bool, dimension_count> seen{};
   for (const Dimension d : l.order) seen[static_cast<std::size_t>(d)] = true;
   if (!std::all_of(seen.begin(), seen.end(), [](bool s) { return s; }))

@@ -62,6 +62,11 @@ struct Layout {
   std::int64_t shard = 0;        ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
   Recomputation recomputation = Recomputation::none;
+  /// Of full recomputation: the first so many blocks of each stage (of each of its chunks) only, as Megatron-LM's
+  /// method "block" does; 0: all.
+  std::int64_t recomputed_blocks = 0;
+  /// In place of that: neighbouring blocks that keep one input and are done again together (its method "uniform").
+  std::int64_t recomputed_together = 1;
   bool sequence_parallel = false;
   bool overlap_pipeline = true;                ///< sends between stages run beside compute
   bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients

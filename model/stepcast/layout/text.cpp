@@ -163,7 +163,7 @@ std::string choices_text(const Layout& l) {
   return out;
 }
 
-constexpr std::array<Field, 21> fields{{
+constexpr std::array<Field, 23> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
@@ -203,6 +203,11 @@ constexpr std::array<Field, 21> fields{{
      [](const Layout& l) {
        return l.recomputation == Recomputation::none ? std::string() : std::string(name_of(l.recomputation));
      }},
+    count<&Layout::recomputed_blocks, 0>(
+        "recompute_blocks", "of recompute=full: only the first so many blocks of each stage (of each chunk); all"),
+    count<&Layout::recomputed_together, 1>(
+        "recompute_group",
+        "of recompute=full: so many neighbouring blocks keep one input and are done again together; 1"),
     toggle<&Layout::sequence_parallel, false>("sp", "sequence parallelism beside 1-D tensor parallelism: on, off; off"),
     toggle<&Layout::overlap_tensor, false>("overlap_tp",
                                            "sums of input gradients run beside weight gradients: on, off; off"),

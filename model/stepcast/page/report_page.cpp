@@ -118,7 +118,8 @@ void add_asked(ReportPage& page, const Plan& plan, const PreparedQuestion& quest
     return;
   }
   shown.prediction = *answer;
-  if (answer->layout) shown.settings = launch_settings(*question.workload(), *answer->layout);
+  if (answer->layout)
+    shown.settings = launch_settings(*question.workload(), *answer->layout, {}, question.cluster().device_memory);
 }
 
 /// The cases by which the model is judged; those that its inputs were fitted to tell nothing.

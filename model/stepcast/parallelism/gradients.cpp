@@ -413,7 +413,8 @@ DataType gradient_type(const Workload& w) {
 }  // namespace
 
 Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout& l,
-                      std::span<const std::uint32_t> units, std::vector<std::uint32_t>* layers_to) {
+                      std::span<const std::uint32_t> units, std::vector<std::uint32_t>* layers_to,
+                      std::span<const Recomputation> again) {
   Profile p;
   p.model = w.name;
   p.device = "device";
@@ -421,7 +422,7 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
   for (std::size_t u = 0; u < units.size(); ++u) {
     first[u] = static_cast<std::uint32_t>(p.layers.size());
     add_layers(p, w.kinds[split.kind(units[u])].inside,
-               unit_passes(split.units[units[u]], split.layout(units[u], l).recomputation));
+               unit_passes(split.units[units[u]], again.empty() ? split.layout(units[u], l).recomputation : again[u]));
     if (layers_to != nullptr) layers_to->push_back(static_cast<std::uint32_t>(p.layers.size()));
   }
   p.backward_order.reserve(p.layers.size());
@@ -449,10 +450,11 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
 }
 
 Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
-                                  std::span<const std::uint32_t> units, HotLoop& loop) {
+                                  std::span<const std::uint32_t> units, HotLoop& loop,
+                                  std::span<const Recomputation> again) {
   if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
   if (split.data.members == 1) return Seconds(0);
-  Profile profile = stage_profile(w, split, l, units);
+  Profile profile = stage_profile(w, split, l, units, nullptr, again);
   if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
   if (profile.tensors.empty()) return Seconds(0);
   return by_strategy(std::move(profile), split.data, l, spec, loop);

@@ -21,13 +21,16 @@ namespace stepcast {
 using StageContent = std::vector<std::uint32_t>;
 
 /// Last micro-batch of a stage as a profile: what the plan's strategy sees of it, with the shapes of what a device
-/// holds of the tensors. `layers_to`: is given the end of each unit's layers.
+/// holds of the tensors. `layers_to`: is given the end of each unit's layers. `again`: what each unit does again;
+/// empty: what the layout says of all.
 [[nodiscard]] Profile stage_profile(const Workload&, const PricedSplit&, const Layout& resolved,
                                     std::span<const std::uint32_t> units,
-                                    std::vector<std::uint32_t>* layers_to = nullptr);
+                                    std::vector<std::uint32_t>* layers_to = nullptr,
+                                    std::span<const Recomputation> again = {});
 
 /// Exposed after the last backward pass. Inapplicable when the plan is, or does not go with ZeRO.
 [[nodiscard]] Answer<Seconds> exposed_gradients(const Workload&, const PricedSplit&, const Layout& resolved,
-                                                const PlanSpec&, std::span<const std::uint32_t> units, HotLoop&);
+                                                const PlanSpec&, std::span<const std::uint32_t> units, HotLoop&,
+                                                std::span<const Recomputation> again = {});
 
 }  // namespace stepcast

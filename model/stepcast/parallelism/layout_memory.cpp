@@ -37,6 +37,13 @@ void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput&
   if (l.pipeline > 1) b.received += 4 * in.boundary;
 }
 
+/// Whether DistributedDataParallel runs the layout, around the model or around each stage of a pipeline, and casts.
+bool under_autocast(const Workload& w, const Layout& l) {
+  const bool mixed = w.shape && w.bytes_of_weight < 4;
+  const bool alone = l.tensor * l.context * l.expert == 1 && l.shard == 0 && l.unit_choices.empty();
+  return mixed && alone && l.zero <= (l.pipeline == 1 ? 1 : 0);
+}
+
 }  // namespace
 
 MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, const MemoryOptions& options) {
@@ -53,8 +60,11 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
     working = std::max(working, in.working);
   }
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
-  return memory_use(parameters, {w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state}, kept + working,
-                    buckets + buffers.divided + buffers.received, options);
+  const BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
+  const MemoryUse use =
+      memory_use(parameters, bytes, kept + working, buckets + buffers.divided + buffers.received, options);
+  if (!options.autocast || parts.size() != 1 || !under_autocast(w, parts.front().layout)) return use;
+  return stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
 }
 
 MemoryUse memory_of(const Workload& w, const Layout& l, const StageMemoryInput& in, const MemoryOptions& options) {

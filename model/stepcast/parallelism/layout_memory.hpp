@@ -4,8 +4,10 @@
 // Activations follow the schedule: what a device holds at most is the number of micro-batches (in chunks) between their
 // forward and backward pass times what a chunk keeps of one under the recomputation chosen, plus the transient of the
 // unit at work. ZeRO divides optimizer state (1), gradients (2) and parameters (3) over the data group (Rajbhandari et
-// al. 2020, table 1); stage 3 adds the gathered units. Buffers: gradient buckets, all-gather outputs, pipeline
-// receives. Invariant: the layout of degree one holds what a worker without a layout does. Not modelled: offloading.
+// al. 2020, table 1); stage 3 adds the gathered units. Frameworks that keep short weights beside whole ones hold that
+// much; DistributedDataParallel under autocast holds more, and is counted where MemoryOptions say so. Buffers: gradient
+// buckets, all-gather outputs, pipeline receives. Invariant: the layout of degree one holds what a worker without a
+// layout does. Not modelled: offloading.
 #include <stepcast/base/units.hpp>
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/profile/training_memory.hpp>

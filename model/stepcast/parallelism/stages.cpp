@@ -4,6 +4,7 @@
 #include <stepcast/parallelism/stages.hpp>
 
 #include <algorithm>
+#include <optional>
 
 namespace stepcast {
 
@@ -52,7 +53,7 @@ class Sharding {
       : workload_(w), split_(split), layout_(l), messages_(messages), any_(divides_gradients(split, l)) {}
 
   [[nodiscard]] bool any() const { return any_; }
-  void add(std::uint32_t number, std::uint32_t unit) {
+  void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
     const Layout& l = split_.layout(unit, layout_);
     const PricedSplit& own = split_.own(unit);
@@ -71,7 +72,7 @@ class Sharding {
              exchange(experts, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead +
              Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * copied);
     };
-    const UnitPasses passes = unit_passes(u, l.recomputation);
+    const UnitPasses passes = unit_passes(u, recomputation);
     const ModifiedMessage up = messages_.reduce.empty() ? ModifiedMessage{} : messages_.reduce[number];
     const ModifiedMessage down = messages_.gather.empty() ? ModifiedMessage{} : messages_.gather[number];
     const Seconds gather = gathers ? time(Operation::all_gather, workload_.bytes_of_weight, down) : Seconds(0);
@@ -113,7 +114,9 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
   std::vector<Seconds> of_kind, time;
   for (const PricedUnit& u : split.units) {
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
-    const UnitPasses passes = unit_passes(u, split.layout(unit, l).recomputation);
+    // Of some blocks every stage does as many again, which moves none of them.
+    const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
+    const UnitPasses passes = unit_passes(u, r);
     of_kind.push_back(passes.forward + passes.backward);
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
@@ -124,6 +127,28 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
 Bytes transient(const PricedUnit& u, Recomputation r) {
   return std::max(Bytes(0), u.working - u.kept[static_cast<std::size_t>(r)]);
 }
+
+/// Blocks that are done again together: the input of the first is kept, and in the backward pass the activations of all
+/// are there at once.
+class TogetherAgain {
+ public:
+  explicit TogetherAgain(const Layout& l) : most_(l.recomputed_together) {}
+  /// Of a unit that was added to the stage as fully recomputed.
+  void add(VirtualStage& stage, const PricedUnit& u) {
+    if (most_ == 1 || !u.checkpointed) return;
+    const Bytes input = u.kept[static_cast<std::size_t>(Recomputation::full)];
+    if (in_group_ == most_) in_group_ = 0;
+    if (in_group_++ == 0) first_input_ = input, activations_ = largest_ = Bytes(0);
+    else stage.kept -= input;
+    activations_ += u.kept[static_cast<std::size_t>(Recomputation::none)];
+    largest_ = std::max(largest_, transient(u, Recomputation::none));
+    stage.working = std::max(stage.working, activations_ + largest_ - first_input_);
+  }
+
+ private:
+  std::int64_t most_, in_group_ = 0;
+  Bytes first_input_, activations_, largest_;
+};
 
 }  // namespace
 
@@ -151,6 +176,33 @@ void add(StageMemoryInput& device, const VirtualStage& stage) {
   device.boundary = std::max(device.boundary, stage.boundary);
 }
 
+Blocks::Blocks(const Workload& w, const PricedSplit& split) : workload_(w), split_(split) {
+  std::vector<std::int64_t> count(w.kinds.size());
+  for (const std::uint32_t kind : w.units) ++count[kind];
+  most_ = static_cast<std::uint32_t>(std::max_element(count.begin(), count.end()) - count.begin());
+}
+
+bool Blocks::is_block(std::uint32_t unit) const {
+  if (!workload_.shape) return workload_.units[unit] == most_;
+  return split_.units[split_.sequence(workload_)[unit]].checkpointed;
+}
+
+std::int64_t Blocks::among(std::uint32_t first, std::uint32_t units) const {
+  std::int64_t count = 0;
+  for (std::uint32_t u = first; u < first + units; ++u) count += is_block(u);
+  return count;
+}
+
+std::vector<Recomputation> Blocks::again(std::int64_t recomputed, std::uint32_t first, std::uint32_t units) const {
+  std::vector<Recomputation> again(units, Recomputation::none);
+  for (std::uint32_t u = 0; u < units && recomputed > 0; ++u) {
+    if (!is_block(first + u)) continue;
+    again[u] = Recomputation::full;
+    --recomputed;
+  }
+  return again;
+}
+
 bool divides_gradients(const PricedSplit& split, const Layout& l) {
   for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
     if (split.layout(unit, l).zero >= 2 && split.own(unit).sharding().members > 1) return true;
@@ -176,16 +228,28 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
   StagedSplit out;
   out.stages.resize(virtual_stages);
   out.chunks.resize(virtual_stages);
+  const bool some = l.recomputed_blocks > 0;
+  std::optional<Blocks> blocks;
+  if (some) blocks.emplace(workload, split);
+  std::int64_t most_blocks = 0;
   for (std::uint32_t v = 0; v < virtual_stages; ++v) {
     VirtualStage& stage = out.stages[v];
     ChunkTimes& times = out.chunks[v];
     stage.first = first[v];
     stage.units = first[v + 1] - first[v];
     Sharding sharding(workload, split, l, messages);
+    std::vector<Recomputation> again;
+    if (some) {
+      again = blocks->again(l.recomputed_blocks, stage.first, stage.units);
+      most_blocks = std::max(most_blocks, blocks->among(stage.first, stage.units));
+    }
+    TogetherAgain together(l);
     for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) {
       const std::uint32_t unit = units[u];
-      add(stage, times, split.units[unit], split.layout(unit, l).recomputation);
-      if (sharding.any()) sharding.add(u, unit);
+      const Recomputation r = some ? again[u - first[v]] : split.layout(unit, l).recomputation;
+      add(stage, times, split.units[unit], r);
+      if (r == Recomputation::full) together.add(stage, split.units[unit]);
+      if (sharding.any()) sharding.add(u, unit, r);
     }
     if (sharding.any()) {
       const Seconds forward = sharding.forward() - times.forward;
@@ -197,6 +261,10 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     if (v > 0) times.send_backward = split.units[units[first[v] - 1]].send;
     if (v + 1 < virtual_stages) times.send_forward = split.units[units[first[v + 1] - 1]].send;
   }
+  if (l.recomputed_blocks > most_blocks)
+    out.unsuitable = "recompute_blocks=" + std::to_string(l.recomputed_blocks) + ", and a stage" +
+                     (l.chunks > 1 ? "'s chunk" : "") + " holds at most " + std::to_string(most_blocks) +
+                     " blocks; without it recompute=full does all of them again";
   return out;
 }
 

@@ -29,10 +29,28 @@ struct VirtualStage {
 };
 /// Adds a unit to what a stage holds and takes.
 void add(VirtualStage&, ChunkTimes&, const PricedUnit&, Recomputation);
+/// The blocks of a model, which frameworks checkpoint: of a described one all units but the ends, of a traced one those
+/// of the kind that there is most of.
+class Blocks {
+ public:
+  /// The references have to outlive this.
+  Blocks(const Workload&, const PricedSplit&);
+  /// Of a virtual stage, the units [first, first + units) of the model.
+  [[nodiscard]] std::int64_t among(std::uint32_t first, std::uint32_t units) const;
+  /// What each of these units does again: the first `recomputed` blocks themselves, all else nothing.
+  [[nodiscard]] std::vector<Recomputation> again(std::int64_t recomputed, std::uint32_t first,
+                                                 std::uint32_t units) const;
+
+ private:
+  [[nodiscard]] bool is_block(std::uint32_t unit) const;
+  const Workload& workload_;
+  const PricedSplit& split_;
+  std::uint32_t most_ = 0;
+};
 /// Adds what a stage holds to what its device does.
 void add(StageMemoryInput& device, const VirtualStage&);
 struct StagedSplit {
-  std::string unsuitable;  ///< why the plan does not go with sharding; empty: it does
+  std::string unsuitable;  ///< why the plan does not go with sharding, or the stages with the layout; empty: it does
   std::vector<VirtualStage> stages;
   std::vector<ChunkTimes> chunks;  ///< the same stages, for the pipeline
 };

@@ -156,6 +156,8 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
   const std::vector<VirtualStage>& stages = e.staged->stages;
   const auto last = static_cast<std::uint32_t>(stages.size() - 1);
   const double tied = stages[last].tied_parameters;
+  const std::optional<Blocks> blocks =
+      e.layout.recomputed_blocks > 0 ? std::optional<Blocks>(Blocks(workload, *e.split)) : std::nullopt;
   out.devices.resize(out.shape.stages);
   held_stages_ += out.shape.stages;
   for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
@@ -176,6 +178,14 @@ void LayoutTables::describe_devices(const EvaluatedLayout& e, PipelineOutcome& o
     device.parameters = memory.parameters;
     device.update_share = parameters > 0 ? memory.parameters / parameters : 0;
     device.content = content_of(e.split->sequence(workload), stages, device.virtual_stages);
+    if (blocks) {
+      for (const std::uint32_t v : device.virtual_stages) {
+        const std::vector<Recomputation> stage =
+            blocks->again(e.layout.recomputed_blocks, stages[v].first, stages[v].units);
+        device.again.insert(device.again.end(), stage.begin(), stage.end());
+      }
+      device.again_number = again_.try_emplace(device.again, again_.size() + 1).first->second;
+    }
     divide(e, device);
   }
 }
@@ -233,7 +243,7 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const TableKey staged_key{
       split.number,
       virtual_stages_of(l),
-      static_cast<std::uint64_t>(l.recomputation),
+      word(l.recomputed_blocks, l.recomputed_together << 2 | static_cast<std::int64_t>(l.recomputation)),
       sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
       sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
       division,
@@ -265,9 +275,11 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
   const auto& split = split_entry(l);
   const TableKey key{
       split.number, device.content, plan_number(plan),
-      static_cast<std::uint64_t>(l.zero << 4 | static_cast<int>(l.recomputation) << 1 | int{l.overlap_gradients})};
+      static_cast<std::uint64_t>(l.zero << 4 | static_cast<int>(l.recomputation) << 1 | int{l.overlap_gradients}),
+      device.again_number};
   const auto& entry = gradients_(key, [&] {
-    const Answer<Seconds> time = exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], loop_);
+    const Answer<Seconds> time =
+        exposed_gradients(workload, *e.split, l, plan, *content_list_[device.content], loop_, device.again);
     return time ? ExposedGradients{*time, {}} : ExposedGradients{{}, time.reason()};
   });
   if (!entry.value.unsuitable.empty()) return Inapplicable{entry.value.unsuitable};

@@ -50,6 +50,8 @@ class NumberedTable {
 struct PipelineDevice {
   std::vector<std::uint32_t> virtual_stages;  ///< the stages that the device holds, in forward order
   std::uint64_t content = 0;                  ///< number of its StageContent
+  std::vector<Recomputation> again{};         ///< what each unit of it does again; empty: what the layout says of all
+  std::uint64_t again_number = 0;             ///< of `again`; 0: empty
   PassParts parts;                            ///< the parts of one micro-batch through each of its virtual stages
   double parameters = 0;                      ///< elements, tied ones included where it holds a copy
   double tied_parameters = 0;                 ///< whose gradients it sums with the other end of the pipeline
@@ -152,6 +154,7 @@ struct LayoutTables {
   std::uint64_t last_content_ = 0;
   std::map<std::vector<std::uint32_t>, std::uint64_t> divisions_;
   std::map<std::vector<std::int64_t>, std::uint64_t> choices_;
+  std::map<std::vector<Recomputation>, std::uint64_t> again_;
   std::vector<PlanSpec> plans_;
   std::size_t last_plan_ = 0;
   HotLoop loop_;

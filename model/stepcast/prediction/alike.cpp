@@ -60,7 +60,8 @@ Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const
 }
 
 void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
-  if (profile.step_times.size() < 2)
+  if (profile.described && profile.device_error == 0) prediction.warnings.emplace_back(compute_error_unknown);
+  if (!profile.described && profile.step_times.size() < 2)
     prediction.warnings.push_back("fewer than two measured steps: the interval does not include their noise");
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     prediction.warnings.push_back("cluster '" + cluster.name +
@@ -258,8 +259,10 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
     out.messages = (messages_on_links(outcome->plan) + outcome->plan.period - 1) / outcome->plan.period;
     error = uncertainty_of(profile, cluster, path, iteration);
   }
-  out.interval_low = std::max(Seconds(0), out.iteration - error.half);
-  out.interval_high = out.iteration + error.half;
+  const double of_device = profile.device_error * (out.iteration - parts.exposed_communication).value();
+  const Seconds half(std::hypot(error.half.value(), normal_p90 * of_device));
+  out.interval_low = std::max(Seconds(0), out.iteration - half);
+  out.interval_high = out.iteration + half;
   out.error_of_links = error.of_links;
   out.step_spread = relative_step_noise(profile) * lone_step_time(profile);
   add_tail(lateness, repeats, steps, out);

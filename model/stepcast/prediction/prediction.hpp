@@ -13,14 +13,14 @@
 // start of a late worker). Hidden communication, the time in which transfers run under compute, is outside the sum.
 // Exposed is not what a faster network would save: where the host sets the pace, the device may wait for transfers at
 // no cost. That is what the bound says, the largest part of the cycle that sets the pace. The interval is P10-P90 of
-// the mean step from the spread of the measured steps and the residuals of the cluster's fit and of the model;
-// step-to-step jitter is `step_spread`, and `step_p50` and `step_p99` are the step that half and 99 of 100 steps do not
-// exceed, by measured spread or given jitter, and by time-outs of a network that stalls (stalls.hpp). With stragglers
-// all of this is said of the slowest worker, whose compute the others wait for (their own breakdown differs by that
-// wait); where workers do not wait for one another (asgd, ssp, ad_psgd), the step is the time in which the job takes as
-// many samples as all workers in one step, and the parts are the mean over the workers (own_pace.hpp). Memory is that
-// of a worker which holds the whole model (training_memory.hpp), as in the layout of degree one. Not modelled:
-// convergence.
+// the mean step from the spread of the measured steps, or of a described job the error of its device, and the residuals
+// of the cluster's fit and of the model; step-to-step jitter is `step_spread`, and `step_p50` and `step_p99` are the
+// step that half and 99 of 100 steps do not exceed, by measured spread or given jitter, and by time-outs of a network
+// that stalls (stalls.hpp). With stragglers all of this is said of the slowest worker, whose compute the others wait
+// for (their own breakdown differs by that wait); where workers do not wait for one another (asgd, ssp, ad_psgd), the
+// step is the time in which the job takes as many samples as all workers in one step, and the parts are the mean over
+// the workers (own_pace.hpp). Memory is that of a worker which holds the whole model (training_memory.hpp), as in the
+// layout of degree one. Not modelled: convergence.
 #include <stepcast/base/result_fields.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/schedule/lower.hpp>
@@ -43,6 +43,10 @@ struct Breakdown {
 /// Relative rms error of a predicted step of several workers over the rows of the survey suite (validation/) to which
 /// its clusters were fitted; part of every interval. The rows held out of the fit do not enter. A test recomputes it.
 inline constexpr double residual_of_model = 0.040;
+
+/// Said of a described job whose device does not tell by how much its times err.
+inline constexpr std::string_view compute_error_unknown =
+    "the compute times have no known error: the interval leaves it out";
 
 /// What slow and irregular workers cost (stragglers.hpp).
 struct StragglerEffect {

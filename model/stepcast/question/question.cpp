@@ -1,6 +1,5 @@
 #include <stepcast/question/question.hpp>
 
-#include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
@@ -23,6 +22,9 @@ Question completed(Question q) {
   for (const auto& [name, samples] : {std::pair{"global_batch", q.global_batch}, {"usual_batch", q.usual_batch}})
     if (!(samples >= 0) || !std::isfinite(samples))
       throw InputError(name, "samples a step on all devices", std::to_string(samples));
+  // On other devices than those of whom it was asked it may be another one.
+  if (q.shape && q.usual_batch > 0 && std::fmod(q.usual_batch, static_cast<double>(q.cluster.workers())) != 0)
+    q.usual_batch = usual_global_batch(*q.shape, q.cluster.workers());
   if (!q.device) q.device = shipped_device_like(q.shape ? q.cluster.device : q.profile.device);
   q.cluster = with_links_of(with_device(std::move(q.cluster), q.device), q.profile, "");
   if (q.cluster.workers() != 1) q.cluster = checked(std::move(q.cluster), "cluster");  // one worker asks no link
@@ -110,6 +112,17 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
 
 }  // namespace
 
+Profile profile_of_usual_batch(const Question& q, std::string_view instead_of) {
+  const double samples = q.usual_batch / static_cast<double>(q.cluster.workers());
+  Profile profile = described_profile(*q.shape, *q.device, samples);
+  for (const std::string& line : q.profile.assumed)
+    if (line != instead_of && std::ranges::find(profile.assumed, line) == profile.assumed.end())
+      profile.assumed.push_back(line);
+  profile.assumed.insert(profile.assumed.begin(),
+                         usual_batch_text(*q.shape, q.usual_batch) + "; --global-batch sets it");
+  return profile;
+}
+
 Plan plan_of(std::string_view text) {
   LayoutPlan plan = layout_plan_of(text);
   if (!has_layout(text)) return std::move(plan.gradients);
@@ -152,20 +165,6 @@ struct PreparedQuestion::State {
   mutable std::once_flag taken_apart;
   mutable std::optional<Answer<Workload>> workload;  ///< made for the first layout
 };
-
-namespace {
-
-/// Compute that a device description times errs by as much as the steps that it was fitted to.
-void widen(Prediction& p, double relative_error) {
-  const Seconds computing = p.iteration - p.breakdown.exposed_communication;
-  const double of_device = normal_p90 * relative_error * computing.value();
-  const auto widened = [&](Seconds half) { return Seconds(std::hypot(half.value(), of_device)); };
-  const Seconds low = widened(p.iteration - p.interval_low), high = widened(p.interval_high - p.iteration);
-  p.interval_low = std::max(Seconds(0), p.iteration - low);
-  p.interval_high = p.iteration + high;
-}
-
-}  // namespace
 
 PreparedQuestion::PreparedQuestion(Question question) : state_(std::make_shared<const State>(std::move(question))) {}
 
@@ -223,7 +222,9 @@ LayoutOptions PreparedQuestion::search_options() const {
 }
 
 bool PreparedQuestion::divides(const Plan& plan) const {
-  return plan.layout.has_value() || state_->question.global_batch > 0;
+  const Question& q = state_->question;
+  // What-ifs change a step, which has a batch of its own.
+  return plan.layout.has_value() || q.global_batch > 0 || (q.usual_batch > 0 && q.changes.empty());
 }
 
 Answer<Prediction> PreparedQuestion::answer(const Plan& plan) const {
@@ -236,13 +237,10 @@ Answer<Prediction> PreparedQuestion::answer(const Plan& plan) const {
     if (!profile) return Inapplicable{profile.reason()};
     Answer<Prediction> out = predicted(*profile, q.cluster, strategy);
     if (!out) return out;
-    if (q.shape) {
-      if (q.cluster.device_memory > Bytes(0) && out->memory > q.cluster.device_memory)
-        return Inapplicable{"a worker needs " + text_of(out->memory) + " of memory, and its device has " +
-                            text_of(q.cluster.device_memory) +
-                            "; a layout divides the model: --global-batch, or layout(...) in front of the plan"};
-      if (q.device) widen(*out, q.device->relative_error);
-    }
+    if (profile->described && q.cluster.device_memory > Bytes(0) && out->memory > q.cluster.device_memory)
+      return Inapplicable{"a worker needs " + text_of(out->memory) + " of memory, and its device has " +
+                          text_of(q.cluster.device_memory) +
+                          "; a layout divides the model: --global-batch, or layout(...) in front of the plan"};
     const auto step_of = [&](const Profile& p, const PlanSpec& spec) -> Answer<Seconds> {
       const Answer<Prediction> other = predicted(p, q.cluster, spec);
       if (!other) return Inapplicable{other.reason()};

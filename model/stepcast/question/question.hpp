@@ -60,8 +60,8 @@ struct Question {
   std::optional<Profile> other_batch{};     ///< the same job at another batch, which `batch(to=...)` is fitted to
   std::optional<InputPipeline> pipeline{};  ///< what feeds the steps of the profile, which is as traced
   double global_batch = 0;                  ///< samples a step on all devices; 0: the profile's batch times the workers
-  /// What layouts share out where there is no `global_batch`, and nobody said the profile's either
-  /// (usual_batch.hpp); 0: the profile's batch is said.
+  /// What plans share out where there is no `global_batch`, and nobody said the profile's either (usual_batch.hpp), of
+  /// a step without `changes`; 0: the profile's batch is said.
   double usual_batch = 0;
   Bytes memory_cap{};       ///< of a device, for layouts; 0: the cluster's device memory
   Seconds beside_layers{};  ///< of every step of a traced job, that the layers of its profile do not contain
@@ -69,6 +69,10 @@ struct Question {
   std::shared_ptr<const DeviceCorrection> correction{};
   std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
 };
+
+/// A worker's part of the usual batch of a described model, in place of its profile of one sample: what a question says
+/// whose plans share that batch out. Lines that the profile assumes beside its description stay, but for `instead_of`.
+[[nodiscard]] Profile profile_of_usual_batch(const Question&, std::string_view instead_of);
 
 /// A question whose changes are made and whose model is taken apart once, to be asked for many plans. Immutable; any
 /// number of threads may ask.
@@ -78,7 +82,7 @@ class PreparedQuestion {
   explicit PreparedQuestion(Question);
 
   /// Inapplicable with the reason when the plan cannot run, or the changes cannot be made. A plan without a layout is
-  /// answered as the layout of degree one where the question shares out a `global_batch`.
+  /// answered as the layout of degree one where the question shares out a `global_batch` or a `usual_batch`.
   [[nodiscard]] Answer<Prediction> answer(const Plan&) const;
   /// Profile after the changes, and cluster with what its device tells.
   [[nodiscard]] const Answer<Profile>& profile() const;

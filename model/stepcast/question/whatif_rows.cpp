@@ -27,6 +27,7 @@ std::vector<WhatIfRow> whatif_rows(const Question& question, const std::vector<S
     row.scenario = scenario;
     Question changed = question;
     changed.changes = scenario;
+    if (plan && !plan->layout) changed.usual_batch = 0;  // every row is of the profile's batch
     const PreparedQuestion asked(std::move(changed));
     if (!asked.profile()) {
       row.inapplicable = asked.profile().reason();

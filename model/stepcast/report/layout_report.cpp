@@ -15,7 +15,8 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
                               const LayoutPrediction& prediction) {
-  return {layout_subject_of(question, check), prediction, launch_settings(*question.workload(), prediction)};
+  return {layout_subject_of(question, check), prediction,
+          launch_settings(*question.workload(), prediction, {}, question.cluster().device_memory)};
 }
 
 Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vector<std::int64_t> workers,
@@ -43,7 +44,7 @@ Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vect
   const PreparedQuestion& there = out.questions[static_cast<std::size_t>(out.choice.devices - out.counts.data())];
   const LayoutPlan& plan = out.choice.point->plan;
   if (const Answer<Prediction> point = there.answer({plan.gradients, plan.layout}))
-    out.settings = launch_settings(*there.workload(), *point->layout);
+    out.settings = launch_settings(*there.workload(), *point->layout, {}, there.cluster().device_memory);
   return out;
 }
 

@@ -126,6 +126,7 @@ void LayoutBounds::enter(const LayoutFamily& family) {
   splits_.fill(nullptr);
   for (auto& division : divisions_) division.clear();
   for (auto& staged : staged_) staged.reset();
+  held_.clear();
 }
 
 const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
@@ -143,6 +144,14 @@ const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, con
   if (slot) return *slot;
   Layout layout = layout_of(family, switches);
   layout.stage_units = divisions_[r];  // sharding does not move units
+  slot = staged_as(family, switches, layout);
+  if (divisions_[r].empty())
+    for (const VirtualStage& s : slot->split.stages) divisions_[r].push_back(s.units);
+  return *slot;
+}
+
+LayoutBounds::Staged LayoutBounds::staged_as(const LayoutFamily& family, const LayoutSwitches& switches,
+                                             const Layout& layout) {
   Staged made;
   ShardedMessages least;
   const std::vector<PlanSpec>& plans = families_.gradients();
@@ -150,12 +159,67 @@ const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, con
     least.reduce = least.gather = std::vector<ModifiedMessage>(tables_.workload.units.size(), {.share = 0});
   made.split = staged_split(tables_.workload, split_of(family, switches), layout,
                             static_cast<std::uint32_t>(family.pipeline * family.chunks), least);
-  if (divisions_[r].empty())
-    for (const VirtualStage& s : made.split.stages) divisions_[r].push_back(s.units);
   bound_memory(family, layout, made);
   bound_times(family, layout, made);
-  slot = std::move(made);
-  return *slot;
+  return made;
+}
+
+namespace {
+
+LayoutSwitches recomputing(LayoutSwitches switches, Recomputation r) {
+  switches.recomputation = r, switches.some_blocks = false;
+  return switches;
+}
+
+}  // namespace
+
+Bytes LayoutBounds::memory_of_blocks(const LayoutFamily& family, const LayoutSwitches& switches, std::int64_t blocks) {
+  const std::vector<VirtualStage>& none = staged(family, recomputing(switches, Recomputation::none)).split.stages;
+  Layout layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
+  auto held = held_.find(blocks);
+  if (held == held_.end()) {
+    // What a stage holds before ZeRO divides it depends on no other switch.
+    Layout whole = layout;
+    whole.zero = 0, whole.shard = 0;
+    for (const VirtualStage& s : none) whole.stage_units.push_back(s.units);
+    held = held_.emplace(blocks, Staged{}).first;
+    held->second.split = staged_split(tables_.workload, split_of(family, switches), whole,
+                                      static_cast<std::uint32_t>(family.pipeline * family.chunks));
+  }
+  held->second.memory = Bytes(0);
+  bound_memory(family, layout, held->second);
+  return held->second.memory;
+}
+
+LayoutBounds::Staged LayoutBounds::with_blocks(const LayoutFamily& family, const LayoutSwitches& switches,
+                                               std::int64_t blocks) {
+  Layout layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
+  // Units are dealt out as without recomputation.
+  for (const VirtualStage& s : staged(family, recomputing(switches, Recomputation::none)).split.stages)
+    layout.stage_units.push_back(s.units);
+  return staged_as(family, switches, layout);
+}
+
+std::int64_t LayoutBounds::most_blocks(const LayoutFamily& family, const LayoutSwitches& switches) {
+  const Staged& none = staged(family, recomputing(switches, Recomputation::none));
+  const Blocks blocks(tables_.workload, split_of(family, switches));
+  std::int64_t most = 0;
+  for (const VirtualStage& s : none.split.stages) most = std::max(most, blocks.among(s.first, s.units) - 1);
+  return most;
+}
+
+LayoutBounds::BlockCounts LayoutBounds::blocks_of(const LayoutFamily& family, const LayoutSwitches& switches) {
+  const Staged& none = staged(family, recomputing(switches, Recomputation::none));
+  BlockCounts found{.most = most_blocks(family, switches)};
+  const Bytes cap = tables_.memory_cap();
+  if (cap <= Bytes(0) || none.memory <= cap) return found;
+  std::int64_t fits = found.most + 1;  // the fewest that may fit are in [least, fits]
+  while (found.least < fits) {
+    const std::int64_t middle = found.least + (fits - found.least) / 2;
+    if (memory_of_blocks(family, switches, middle) <= cap) fits = middle;
+    else found.least = middle + 1;
+  }
+  return found;
 }
 
 void LayoutBounds::bound_times(const LayoutFamily& family, const Layout& layout, Staged& s) const {
@@ -233,6 +297,18 @@ void LayoutBounds::bound_memory(const LayoutFamily& family, const Layout& layout
 
 LayoutBound LayoutBounds::of(const LayoutFamily& family, const LayoutSwitches& switches) {
   (void)returns_input_gradients(*family.schedule);
+  if (switches.some_blocks) {
+    const LayoutSwitches not_again = recomputing(switches, Recomputation::none);
+    const LayoutSwitches all_again = recomputing(switches, Recomputation::full);
+    const Seconds least = of(family, not_again).iteration;
+    const Bytes memory = of(family, all_again).memory;
+    const auto same = [](const VirtualStage& a, const VirtualStage& b) { return a.units == b.units; };
+    const bool alike =
+        std::ranges::equal(staged(family, not_again).split.stages, staged(family, all_again).split.stages, same);
+    // Dealt out as without recomputation, stages may hold less than where all blocks are done again.
+    if (alike) return {least, memory};
+    return {least, memory_of_blocks(family, switches, std::max<std::int64_t>(1, most_blocks(family, switches)))};
+  }
   const Staged& s = staged(family, switches);
   return rounded_down(
       {tables_.whole_step(s.iteration[switches.overlap_pipeline], layout_of(family, switches)).iteration, s.memory});
@@ -240,6 +316,15 @@ LayoutBound LayoutBounds::of(const LayoutFamily& family, const LayoutSwitches& s
 
 Answer<LayoutBound> LayoutBounds::with_gradients(const LayoutFamily& family, const LayoutSwitches& switches) {
   const LayoutBound bound = of(family, switches);
+  if (switches.some_blocks) {
+    const Bytes cap = tables_.memory_cap();
+    if (cap <= Bytes(0) || staged(family, recomputing(switches, Recomputation::none)).memory <= cap) return bound;
+    const BlockCounts blocks = blocks_of(family, switches);
+    if (blocks.least > blocks.most) return LayoutBound{bound.iteration, Bytes(std::numeric_limits<double>::max())};
+    const Staged s = with_blocks(family, switches, blocks.least);
+    const Seconds end = s.iteration[switches.overlap_pipeline];
+    return rounded_down({tables_.whole_step(end, layout_of(family, switches)).iteration, s.memory});
+  }
   if (family.schedule->copies > 1 && family.pipeline > 1) return bound;
   const Staged& s = staged(family, switches);
   const Answer<Seconds> exposed =

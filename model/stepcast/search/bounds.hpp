@@ -11,13 +11,17 @@
 //
 // which for even stages under 1F1B is the step itself. Exposed gradients are those of the first device, known exactly,
 // and dear enough to be asked for only where the rest does not settle it. Memory is that of each device with the
-// micro-batches that its schedule keeps at least. Invariant (tested on random layouts): a bound is never above the
+// micro-batches that its schedule keeps at least. Full recomputation of the fewest blocks that fit is at least as long
+// as none and needs at least as much as that of all; where these do not settle it, the fewest whose bound fits tell
+// more, exposed gradients aside. Invariant (tested on random layouts): a bound is never above the
 // prediction of any layout that it covers. Not modelled: transfers that hold up a schedule with few micro-batches in
 // flight; gradients of other devices than the first.
 #include <stepcast/parallelism/tables.hpp>
 #include <stepcast/search/families.hpp>
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -39,6 +43,12 @@ class LayoutBounds {
   [[nodiscard]] LayoutBound of(const LayoutFamily&, const LayoutSwitches&);
   /// With the exposed gradients of the first device. Inapplicable when they are.
   [[nodiscard]] Answer<LayoutBound> with_gradients(const LayoutFamily&, const LayoutSwitches&);
+  /// Of a member that does some blocks again: how many of each stage it does at least, so that it may fit, and most,
+  /// one less than all.
+  struct BlockCounts {
+    std::int64_t least = 1, most = 0;
+  };
+  [[nodiscard]] BlockCounts blocks_of(const LayoutFamily&, const LayoutSwitches&);
 
  private:
   /// What a member's stages take, whatever its gradients.
@@ -50,6 +60,13 @@ class LayoutBounds {
     Seconds update;                            ///< what the first device takes to update
   };
   void enter(const LayoutFamily&);
+  Staged staged_as(const LayoutFamily&, const LayoutSwitches&, const Layout&);
+  /// Blocks of the stage that has most of them, less one: where all are done again it is another member.
+  [[nodiscard]] std::int64_t most_blocks(const LayoutFamily&, const LayoutSwitches&);
+  /// The memory of that many blocks of each stage done again.
+  Bytes memory_of_blocks(const LayoutFamily&, const LayoutSwitches&, std::int64_t blocks);
+  /// With so many blocks of each stage done again.
+  Staged with_blocks(const LayoutFamily&, const LayoutSwitches&, std::int64_t blocks);
   const PricedSplit& split_of(const LayoutFamily&, const LayoutSwitches&);
   const Staged& staged(const LayoutFamily&, const LayoutSwitches&);
   void bound_times(const LayoutFamily&, const Layout&, Staged&) const;
@@ -64,8 +81,9 @@ class LayoutBounds {
   /// The priced splits of that family, by whether sums of input gradients are hidden, and whether ZeRO divides within
   /// machines; made when first asked for.
   std::array<const PricedSplit*, 4> splits_{};
-  std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;          ///< units of each stage, by that and recomputation
-  std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;          ///< and by ZeRO stage, its groups and overlap
+  std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;  ///< units of each stage, by that and recomputation
+  std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;  ///< and by ZeRO stage, its groups and overlap
+  std::map<std::int64_t, Staged> held_;  ///< what stages hold by their recomputed blocks, whatever ZeRO divides
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
   HotLoop loop_;
 };

@@ -181,12 +181,29 @@ bool has_attention(const Workload& workload) {
 
 /// What a switch of a family depends on.
 struct SwitchesOf {
-  bool machines, sums, replicas, pipeline;
+  bool blocks, machines, sums, replicas, pipeline;
 };
+
+/// Recomputation, and whether it is of some blocks only.
+using Again = std::pair<Recomputation, bool>;
+std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& workload, bool several_blocks) {
+  std::vector<Recomputation> all = {Recomputation::none, Recomputation::selective, Recomputation::full};
+  if (!has_attention(workload)) std::erase(all, Recomputation::selective);
+  const bool some = space.some_blocks || (space.recomputation.empty() && workload.activations_known);
+  std::vector<Recomputation> tried = space.recomputation;
+  // The fewest blocks may be none.
+  if (space.some_blocks && std::ranges::find(tried, Recomputation::none) == tried.end())
+    tried.insert(tried.begin(), Recomputation::none);
+  if (space.recomputation.empty() && !space.some_blocks) tried = std::move(all);
+  std::vector<Again> out;
+  for (const Recomputation r : tried) out.emplace_back(r, false);
+  if (several_blocks && some) out.emplace_back(Recomputation::full, true);
+  return out;
+}
 
 std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload& workload, const Cluster& cluster,
                                         std::size_t gradients, SwitchesOf of) {
-  const auto [machines, sums, replicas, pipeline] = of;
+  const auto [blocks, machines, sums, replicas, pipeline] = of;
   std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
   // Where compute is not slowed by what runs beside it, waiting never wins.
   const Contention& c = cluster.contention;
@@ -199,17 +216,16 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
   std::sort(overlap_tensor.rbegin(), overlap_tensor.rend());  // a family's bound is of its first member
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
-  std::vector<Recomputation> recomputation = {Recomputation::none, Recomputation::selective, Recomputation::full};
-  if (!has_attention(workload)) std::erase(recomputation, Recomputation::selective);
   std::vector<LayoutSwitches> all;
-  for (const Recomputation r : or_all(space.recomputation, recomputation))
+  for (const auto& [r, some] : recomputations_of(space, workload, blocks))
     for (const int z : zero)
       for (const int g : overlap_gradients)
         for (const int p : overlap_pipeline)
           for (const int t : overlap_tensor)
             for (std::uint32_t i = 0; i < gradients; ++i)
               for (const bool in_machine : {false, true})
-                if (!in_machine || (machines && z > 0)) all.push_back({r, z, g != 0, p != 0, t != 0, i, in_machine});
+                if (!in_machine || (machines && z > 0))
+                  all.push_back({r, some, z, g != 0, p != 0, t != 0, i, in_machine});
   return all;
 }
 
@@ -223,8 +239,9 @@ LayoutFamilies::LayoutFamilies(const LayoutSpace& space, const Workload& workloa
   for (const PipelineSchedule& s : pipeline_schedules())
     if (delays_weight_gradients(s)) delaying_.push_back(&s);
   for (std::size_t i = 0; i < switches_.size(); ++i)
-    switches_[i] =
-        switches_of(space, workload, cluster, gradients_.size(), {i >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
+    switches_[i] = switches_of(space, workload, cluster, gradients_.size(),
+                               {i >= 16, i % 16 >= 8, i % 8 >= 4, i % 4 >= 2, i % 2 == 1});
+  blocks_ = blocks(workload);
   for (LayoutFamily& f : families_) {
     f.first = size_;
     size_ += switches(f).size();
@@ -237,11 +254,12 @@ bool LayoutFamilies::hides_sums(const LayoutFamily& family) const {
 }
 
 const std::vector<LayoutSwitches>& LayoutFamilies::switches(const LayoutFamily& family) const {
-  return switches_[(family.machine_shard > 0 ? 8u : 0u) + (hides_sums(family) ? 4u : 0u) + (family.data > 1 ? 2u : 0u) +
-                   (family.pipeline > 1 ? 1u : 0u)];
+  const bool several_blocks = blocks_ > family.pipeline * family.chunks;  // of some chunk
+  return switches_[(several_blocks ? 16u : 0u) + (family.machine_shard > 0 ? 8u : 0u) + (hides_sums(family) ? 4u : 0u) +
+                   (family.data > 1 ? 2u : 0u) + (family.pipeline > 1 ? 1u : 0u)];
 }
 
-Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
+Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std::uint32_t blocks) {
   Layout layout;
   layout.tensor = family.tensor;
   layout.context = family.context;
@@ -253,6 +271,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches) {
   layout.zero = switches.zero;
   layout.shard = switches.in_machine ? family.machine_shard : 0;
   layout.recomputation = switches.recomputation;
+  layout.recomputed_blocks = blocks;
   layout.sequence_parallel = family.sequence_parallel;
   layout.overlap_pipeline = switches.overlap_pipeline;
   layout.overlap_gradients = switches.overlap_gradients;

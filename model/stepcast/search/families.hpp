@@ -30,6 +30,7 @@ struct LayoutFamily {
 
 struct LayoutSwitches {
   Recomputation recomputation = Recomputation::none;
+  bool some_blocks = false;  ///< of full recomputation: the fewest blocks of each stage that fit
   int zero = 0;
   bool overlap_gradients = true, overlap_pipeline = true, overlap_tensor = false;
   std::uint32_t gradients = 0;  ///< index into the space's strategies
@@ -50,14 +51,16 @@ class LayoutFamilies {
   /// Whether sums of input gradients can run beside weight gradients.
   [[nodiscard]] bool hides_sums(const LayoutFamily&) const;
   std::vector<LayoutFamily> families_;
-  std::array<std::vector<LayoutSwitches>, 16> switches_;
+  std::array<std::vector<LayoutSwitches>, 32> switches_;
   std::vector<const PipelineSchedule*> delaying_;  ///< schedules whose weight gradients are passes of their own
   bool described_ = false;
   std::vector<PlanSpec> gradients_;
   std::uint64_t size_ = 0;
+  std::int64_t blocks_ = 1;
 };
 
-[[nodiscard]] Layout layout_of(const LayoutFamily&, const LayoutSwitches&);
+/// `blocks`: of full recomputation of some blocks how many of a stage; 0: all.
+[[nodiscard]] Layout layout_of(const LayoutFamily&, const LayoutSwitches&, std::uint32_t blocks = 0);
 /// Samples of a step: as asked for, else the traced batch on every device (1 where nothing was traced).
 [[nodiscard]] double global_batch_of(const Workload&, const Cluster&, const LayoutOptions&);
 

@@ -307,7 +307,9 @@ std::string_view words_of(Objective objective) {
 }
 
 Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
-                                   const LayoutAdviceOptions& options) {
+                                   const LayoutAdviceOptions& asked) {
+  LayoutAdviceOptions options = asked;
+  options.search.layout.memory.autocast = memory_options_of(space.framework).autocast;
   const TimeLeft left(options.search.time_budget);
   LayoutSearchOptions first = options.search;
   first.time_budget = left.part(first_share);
@@ -325,7 +327,7 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
   advice.equals = std::min(advice.equals, advice.best.size());
   if (tuned && !advice.fastest) advice.untuned = before;
-  advice.settings = launch_settings(workload, advice.best.front(), space.framework);
+  advice.settings = launch_settings(workload, advice.best.front(), space.framework, cluster.device_memory);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())

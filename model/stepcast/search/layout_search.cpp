@@ -2,6 +2,7 @@
 #include <stepcast/base/helping_threads.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/search/families.hpp>
 #include <stepcast/search/incumbents.hpp>
 #include <stepcast/search/layout_search.hpp>
@@ -79,6 +80,7 @@ class LayoutSearch {
         preference_(workload, cluster, space.framework),
         found_(options.best) {
     options_.layout.global_batch = global_batch_of(workload, cluster, options.layout);
+    options_.layout.memory.autocast = memory_options_of(space.framework).autocast;
     cap_ = memory_cap_of(options.layout, cluster);
     if (cap_ <= Bytes(0)) cap_ = Bytes(infinite);
     for (const std::int64_t n : scale_.by_parts() ? sizes_of_parts(cluster) : std::vector{cluster.workers()}) {
@@ -110,6 +112,9 @@ class LayoutSearch {
   void expand_families(Tools&, const SearchNode&, SearchOutcome&) const;
   void expand_family(Tools&, const SearchNode&, SearchOutcome&) const;
   void evaluate(Tools&, const SearchNode&, SearchOutcome&) const;
+  /// How many blocks of each stage a member does again that does the fewest which fit; 0: it does none, since all
+  /// activations fit, and is no other layout than the one without recomputation.
+  [[nodiscard]] std::uint32_t fewest_blocks(Tools&, const LayoutFamily&, const LayoutSwitches&) const;
   [[nodiscard]] double burden_of(const SearchNode&, Seconds iteration) const;
   [[nodiscard]] LayoutScore score_of(const SearchNode&, const LayoutBound&, std::uint64_t order) const;
   [[nodiscard]] SearchNode node(SearchNode::Kind, const LayoutBound&, std::uint32_t part, std::uint32_t family,
@@ -153,7 +158,8 @@ double LayoutSearch::burden_of(const SearchNode& n, Seconds iteration) const {
   const LayoutFamily& f = families.families()[n.family];
   if (n.kind == SearchNode::Kind::family || iteration > options_.target_step) return preference_.least_burden(f);
   const LayoutSwitches& s = families.switches(f)[n.switches];
-  return preference_.burden({layout_of(f, s), families.gradients()[s.gradients]}, f.micro_batches);
+  return preference_.burden({layout_of(f, s, s.some_blocks ? 1 : 0), families.gradients()[s.gradients]},
+                            f.micro_batches);
 }
 
 LayoutScore LayoutSearch::score_of(const SearchNode& n, const LayoutBound& least, std::uint64_t order) const {
@@ -198,7 +204,8 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
   const std::vector<LayoutSwitches>& switches = families.switches(family);
   for (std::uint32_t s = 0; s < switches.size(); ++s) {
     if (!space_.framework.empty()) {
-      const LayoutPlan plan{layout_of(family, switches[s]), families.gradients()[switches[s].gradients]};
+      const LayoutPlan plan{layout_of(family, switches[s], switches[s].some_blocks ? 1 : 0),
+                            families.gradients()[switches[s].gradients]};
       if (std::string why = preference_.why_not(plan, family.micro_batches); !why.empty()) {
         ++outcome.unsuitable;
         if (outcome.reason.empty()) outcome.reason = std::move(why);
@@ -219,12 +226,38 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
   }
 }
 
+std::uint32_t LayoutSearch::fewest_blocks(Tools& tools, const LayoutFamily& family,
+                                          const LayoutSwitches& switches) const {
+  LayoutPlan& plan = tools.plans[switches.gradients];
+  const auto fits = [&](std::int64_t blocks) {
+    plan.layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
+    if (blocks == 0) plan.layout.recomputation = Recomputation::none;
+    const Answer<EvaluatedLayout> e = tools.tables.evaluated(plan);
+    return e && e->memory.total() <= cap_;
+  };
+  if (fits(0)) return 0;
+  const auto [least, most] = tools.bounds.blocks_of(family, switches);
+  if (least >= most || fits(least)) return static_cast<std::uint32_t>(std::min(least, most));
+  // More blocks never need more memory.
+  std::int64_t not_enough = least, enough = most;
+  while (enough - not_enough > 1) {
+    const std::int64_t middle = not_enough + (enough - not_enough) / 2;
+    (fits(middle) ? enough : not_enough) = middle;
+  }
+  return static_cast<std::uint32_t>(enough);
+}
+
 void LayoutSearch::evaluate(Tools& tools, const SearchNode& n, SearchOutcome& outcome) const {
   const LayoutFamilies& families = *parts_[n.part].families;
   const LayoutFamily& family = families.families()[n.family];
   const LayoutSwitches& switches = families.switches(family)[n.switches];
+  const std::uint32_t blocks = switches.some_blocks ? fewest_blocks(tools, family, switches) : 0;
+  if (switches.some_blocks && blocks == 0) {
+    outcome.as_another = 1;
+    return;
+  }
   LayoutPlan& plan = tools.plans[switches.gradients];
-  plan.layout = layout_of(family, switches);
+  plan.layout = layout_of(family, switches, blocks);
   const Answer<EvaluatedLayout> e = tools.tables.evaluated(plan);
   if (!e) {
     outcome.unsuitable = 1;
@@ -233,7 +266,7 @@ void LayoutSearch::evaluate(Tools& tools, const SearchNode& n, SearchOutcome& ou
   }
   const Bytes memory = e->memory.total();
   const LayoutScore score = score_of(n, {e->iteration, memory}, n.bound.order);
-  outcome.evaluated = LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches};
+  outcome.evaluated = LayoutCandidate{score, e->iteration, memory, n.part, n.family, n.switches, blocks};
 }
 
 SearchOutcome LayoutSearch::outcome(unsigned worker, const SearchNode& n) {
@@ -272,6 +305,7 @@ void LayoutSearch::push(const SearchNode& n) {
 void LayoutSearch::take(SearchOutcome& outcome) {
   for (const SearchNode& branch : outcome.branches) push(branch);
   result_.unsuitable += outcome.unsuitable;
+  result_.bounded += outcome.as_another;
   if (reason_.empty()) reason_ = std::move(outcome.reason);
   if (!outcome.evaluated) return;
   const LayoutCandidate& c = *outcome.evaluated;
@@ -318,7 +352,7 @@ LayoutPlan LayoutSearch::plan_of(const LayoutCandidate& c) const {
   const LayoutFamilies& families = *parts_[c.part].families;
   const LayoutFamily& family = families.families()[c.family];
   const LayoutSwitches& switches = families.switches(family)[c.switches];
-  return {layout_of(family, switches), families.gradients()[switches.gradients]};
+  return {layout_of(family, switches, c.blocks), families.gradients()[switches.gradients]};
 }
 
 LayoutSearchResult LayoutSearch::run() {

@@ -15,9 +15,12 @@
 // any number of threads, counts included, unless it is stopped: of equal steps the one with less memory, then the first
 // in the order of the space. The frontier of time and memory is what was found on the way, attained but perhaps beaten
 // by a layout left out; with the option `frontier` a branch is left out only if one layout found is as good in both, so
-// that it is the frontier of the whole space. Invariant: evaluated + bounded + too large + unsuitable + open = total.
-// Not modelled: layouts outside the space, which the result names (`not_tried`); the options of the gradient plan,
-// which are tuned for the winners afterwards.
+// that it is the frontier of the whole space. Of full recomputation of some blocks of each stage (recompute_blocks) the
+// space has one layout for each choice of all else: that of the fewest blocks that fit, since each block that is done
+// again takes time and leaves memory free. Where all activations fit it is no other layout than that without
+// recomputation, and counts as left out by its bound. Invariant: evaluated + bounded + too large + unsuitable + open =
+// total. Not modelled: layouts outside the space, which the result names (`not_tried`); the options of the gradient
+// plan, which are tuned for the winners afterwards.
 #include <stepcast/parallelism/layout_prediction.hpp>
 
 #include <cstdint>
@@ -34,6 +37,9 @@ struct LayoutSpace {
   std::vector<const TensorScheme*> schemes;        ///< empty: 1d
   std::vector<int> zero;
   std::vector<Recomputation> recomputation;
+  /// Full recomputation of the fewest blocks of each stage that fit into the memory, which may be none; it is tried
+  /// anyway where nothing is said of `recomputation`.
+  bool some_blocks = false;
   std::vector<int> sequence_parallel, overlap_tensor;    ///< 0, 1; empty: both
   std::vector<int> overlap_gradients, overlap_pipeline;  ///< 0, 1; empty: 1, where overlap slows compute both
   std::vector<PlanSpec> gradients;                       ///< empty: ddp

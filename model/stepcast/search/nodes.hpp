@@ -40,6 +40,7 @@ struct SearchOutcome {
   std::vector<SearchNode> branches;
   std::optional<LayoutCandidate> evaluated;
   std::uint64_t unsuitable = 0;
+  std::uint64_t as_another = 0;  ///< layouts that are no other than one that the space has beside them
   std::string reason;
 };
 

@@ -62,6 +62,12 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
   });
   const bool shards = space.zero.empty() || std::ranges::any_of(space.zero, [](int zero) { return zero > 0; });
   if (in_machines && shards) add_to_list(text, "ZeRO over all replicas and within machines");
+  const bool some_blocks = std::ranges::any_of(all, [](const LayoutFamilies* families) {
+    return std::ranges::any_of(families->families(), [&](const LayoutFamily& f) {
+      return std::ranges::any_of(families->switches(f), &LayoutSwitches::some_blocks);
+    });
+  });
+  if (some_blocks) add_to_list(text, "recomputation of all blocks and of the fewest that fit");
   if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
   return text.empty() ? "one device" : text;
 }
@@ -87,6 +93,8 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   if (space.tensor.empty() && cluster.nodes > 1) out.push_back("tensor parallelism between machines (--tensor)");
   if (space.chunks.empty() && used.contains("interleaved"))
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
+  if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)
+    out.emplace_back("blocks that are done again in groups (recompute_group=)");
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
   return out;
 }

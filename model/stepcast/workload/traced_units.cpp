@@ -134,8 +134,10 @@ TracedShapes with_parameters_spread(const Profile& p, TracedShapes shapes) {
   return shapes;
 }
 
-/// What measured steps differ by, relative to their mean; 0 where too few tell.
+/// What measured steps differ by, relative to their mean; 0 where too few tell. Of a described job what its device
+/// errs by.
 double relative_error_of(const Profile& p) {
+  if (p.described) return p.device_error;
   const std::size_t n = p.step_times.size();
   double mean = 0, squares = 0;
   for (const Seconds t : p.step_times) mean += t.value() / double(n);

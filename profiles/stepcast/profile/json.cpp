@@ -329,6 +329,10 @@ void read_rest(const JsonNode& document, Profile& p) {
   p.bytes_of_state = document.number("bytes_of_state");
   p.activation_memory = Bytes(document.number("activation_memory_bytes"));
   p.transient_memory = Bytes(document.number("transient_memory_bytes"));
+  p.described = document.boolean("described");
+  p.device_error = document.number("device_error");
+  if (p.device_error != 0 && !p.described)
+    document.at("device_error").refuse("\"described\": true beside it: traced times have no error of a device");
   for (const JsonNode& node : document.elements("step_times_s", "a list of times"))
     p.step_times.emplace_back(node.number());
   for (const JsonNode& node : document.elements("collectives", "a list of collectives"))
@@ -353,6 +357,8 @@ std::string json_of(const Profile& p) {
   if (p.has_device()) out["device"] = p.device;
   out["provenance"] = p.provenance;
   out["traced_workers"] = p.traced_workers;
+  if (p.described) out["described"] = true;
+  if (p.device_error != 0) out["device_error"] = json_of_number(p.device_error);
   if (p.batch_samples != 0) out["batch_samples"] = json_of_number(p.batch_samples);
   if (p.bytes_of_state != 0) out["bytes_of_state"] = json_of_number(p.bytes_of_state);
   if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
@@ -398,6 +404,8 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "device",
                          "provenance",
                          "traced_workers",
+                         "described",
+                         "device_error",
                          "batch_samples",
                          "bytes_of_state",
                          "activation_memory_bytes",

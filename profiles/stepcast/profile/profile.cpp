@@ -222,6 +222,7 @@ void check_rest(const Profile& p, const Checker& check) {
   check.time(p.input_period, "/input_period_s");
   check.number(p.batch_samples, 1e12, "samples", "/batch_samples");
   check.number(p.bytes_of_state, 1e6, "bytes", "/bytes_of_state");
+  check.number(p.device_error, 10, "of the step", "/device_error");
   check.size(p.activation_memory, "/activation_memory_bytes");
   check.size(p.transient_memory, "/transient_memory_bytes");
   for (std::size_t i = 0; i < p.step_times.size(); ++i) check.time(p.step_times[i], at("step_times_s", i));

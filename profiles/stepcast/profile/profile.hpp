@@ -149,6 +149,8 @@ struct Profile {
   double bytes_of_state = 0;                  ///< per parameter: weight, gradient, optimizer; 0: those of Adam
   Bytes activation_memory;                    ///< held between forward and backward pass; 0 when unknown
   Bytes transient_memory;                     ///< the most that a pass takes beyond it for a while; 0 when unknown
+  bool described = false;                     ///< nobody traced it: its times are those of a device's roofline
+  double device_error = 0;                    ///< of a described one: relative rms error of its times; 0 when unknown
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
   std::vector<TransferTimes> transfers{};  ///< of the whole trace; empty: their sizes or groups are not known

@@ -22,6 +22,7 @@ struct MemoryUse {
 struct MemoryOptions {
   double fragmentation = 0.05;  ///< as a share of everything else (measured caching allocators lose 2 to 10 %)
   Bytes framework{1.0e9};       ///< context, libraries, workspaces
+  bool autocast = false;        ///< of layouts that DistributedDataParallel runs: what it holds (`under_autocast`)
 };
 
 /// Bytes that each parameter takes; `state`: weight, gradient and optimizer together.
@@ -40,6 +41,11 @@ struct HeldParameters {
 };
 [[nodiscard]] MemoryUse memory_use(const HeldParameters&, const BytesPerParameter&, Bytes activations, Bytes buffers,
                                    const MemoryOptions& = {});
+/// What PyTorch's DistributedDataParallel holds under autocast of that which holds short weights and their copies in
+/// `use`: weights, gradients and moments in four bytes, a cast of each weight from its forward to its backward pass,
+/// and of a worker with peers all gradients once more, in their buckets. Unchanged for weights of four bytes or more.
+[[nodiscard]] MemoryUse under_autocast(const MemoryUse& use, const BytesPerParameter&, bool has_peers,
+                                       const MemoryOptions& = {});
 /// Buckets in which the gradients of `parameters` travel.
 [[nodiscard]] Bytes gradient_buckets(double parameters, double bytes_of_gradient);
 

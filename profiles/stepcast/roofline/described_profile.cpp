@@ -22,6 +22,12 @@ Layer layer_of(const UnitShape& unit, const ModelShape& model, const Device& dev
   layer.forward = cost_of(times.forward, device);
   layer.backward = cost_of(sum_of(times.input_gradient, times.weight_gradient), device);
   layer.kept = (unit.kept.divided + unit.kept.sequence) * samples;
+  if (model.sequence > 0 && samples == std::floor(samples) && samples < 1e9) {
+    const bool of_tokens = &unit == &model.units.front() && model.units.size() > 1;
+    layer.input_shape = {std::int64_t(samples), model.sequence};
+    if (!of_tokens) layer.input_shape.push_back(model.hidden);
+    layer.input_dtype = of_tokens ? DataType::i64 : model.dtype;
+  }
   return layer;
 }
 
@@ -42,6 +48,8 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
   const std::string name = device.name.empty() ? "described device" : device.name;
   if (!device.on_host) profile.device = name;
   profile.batch_samples = samples;
+  profile.described = true;
+  profile.device_error = device.relative_error;
   const DataType dtype = model.gradient_dtype == DataType::tf32 ? DataType::f32 : model.gradient_dtype;
   std::vector<std::pair<const UnitShape*, std::string>> units;
   for (const UnitShape& unit : model.units) {

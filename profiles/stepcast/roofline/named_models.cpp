@@ -81,6 +81,18 @@ constexpr auto table = std::to_array<NamedModel>({
      "llama:hidden=2048,layers=48,heads=32,kv_heads=4,head=128,ffn=768,experts=128,topk=8,vocab=151936,seq=4096,"
      "attention=flash,causal=yes",
      3.0532e10, "Qwen3 technical report (arXiv 2505.09388), table 2"},
+    {"deepseek-v2-lite",
+     "llama:hidden=2048,layers=27,heads=16,head=128,kv_rank=512,rope=64,ffn=1408,experts=64,topk=6,shared=2,dense=1,"
+     "dense_ffn=10944,vocab=102400,seq=4096,attention=flash,causal=yes",
+     1.5706e10, "DeepSeek-V2 (arXiv 2405.04434), appendix B, and deepseek-ai/DeepSeek-V2-Lite on Hugging Face"},
+    {"deepseek-v2",
+     "llama:hidden=5120,layers=60,heads=128,head=128,kv_rank=512,q_rank=1536,rope=64,ffn=1536,experts=160,topk=6,"
+     "shared=2,dense=1,dense_ffn=12288,vocab=102400,seq=4096,attention=flash,causal=yes",
+     2.357e11, "DeepSeek-V2 (arXiv 2405.04434), section 3.1.2"},
+    {"deepseek-v3",
+     "llama:hidden=7168,layers=61,heads=128,head=128,kv_rank=512,q_rank=1536,rope=64,ffn=2048,experts=256,topk=8,"
+     "shared=1,dense=3,dense_ffn=18432,vocab=129280,seq=4096,attention=flash,causal=yes",
+     6.7103e11, "DeepSeek-V3 (arXiv 2412.19437), section 4.2, without its multi-token prediction"},
     {"qwen3-235b-a22b",
      "llama:hidden=4096,layers=94,heads=64,kv_heads=4,head=128,ffn=1536,experts=128,topk=8,vocab=151936,seq=4096,"
      "attention=flash,causal=yes",

@@ -156,6 +156,8 @@ Profile listed_profile(const OperatorList& list, const Device& device) {
   profile.model = list.model;
   if (!device.on_host) profile.device = on;
   profile.batch_samples = list.batch_samples;
+  profile.described = true;
+  profile.device_error = device.relative_error;
   for (const ListedLayer& listed : list.layers) {
     Layer& layer = profile.layers.emplace_back();
     layer.name = listed.name;
@@ -177,7 +179,7 @@ Profile listed_profile(const OperatorList& list, const Device& device) {
   profile.assumed.insert(profile.assumed.end(), list.assumed.begin(), list.assumed.end());
   if (device.relative_error > 0)
     profile.assumed.push_back(on + ": its roofline misses steps by " + percent(device.relative_error) +
-                              " rms, which the intervals of predictions from this profile leave out");
+                              " rms, which intervals of predictions from this profile have in them");
   for (const std::string& line : device.provenance) profile.assumed.push_back(on + ": " + line);
   return checked(std::move(profile), list.model);
 }

@@ -1,6 +1,13 @@
 // Transformers: GPT (decoder with a pre-norm, Megatron-LM's kernels), BERT (encoder with a post-norm and its
 // pre-training heads) and LLaMA (root-mean-square norms, rotary positions, gated MLP, no biases), each optionally with
-// grouped keys and values, heads of a size of their own and with a mixture of experts in place of every MLP.
+// grouped keys and values, heads of a size of their own and with a mixture of experts in place of every MLP, or of all
+// but the first few; experts that every token goes through (shared) are one MLP of their width beside the others.
+//
+// Multi-head latent attention (DeepSeek-AI 2024, arXiv 2405.04434, section 2.1) projects tokens to a latent vector of
+// `kv_rank`, from which the keys and values of all heads follow, and to one of `q_rank` (0: none), from which queries
+// do; beside `head` elements without positions queries and keys have `rope` with them, those of the keys shared by all
+// heads. Tensor parallelism divides the heads; projections to latent vectors are done on every device, as Megatron-Core
+// does. Not modelled of it: that a ring of context parallelism carries keys wider than values.
 //
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
@@ -21,6 +28,8 @@ struct Transformer {
   Family family = Family::gpt;
   std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0;
   std::int64_t sequence = 0, positions = 0, vocabulary = 0, experts = 0, experts_per_token = 0;
+  std::int64_t shared = 0, dense = 0, dense_ffn = 0;                    ///< of a mixture of experts
+  std::int64_t kv_rank = 0, q_rank = 0, rope = 0, value_head_size = 0;  ///< kv_rank 0: no latent attention
   DataType dtype = DataType::f16, gradient_dtype = DataType::f16;
   double dropout = 0;
   bool flash = false, causal = false, tied = false;
@@ -28,7 +37,11 @@ struct Transformer {
   [[nodiscard]] bool biased() const { return family != Family::llama; }
   [[nodiscard]] bool gated() const { return family == Family::llama; }
   [[nodiscard]] bool drops() const { return dropout > 0; }
-  [[nodiscard]] std::int64_t attention_hidden() const { return heads * head_size; }
+  [[nodiscard]] bool latent() const { return kv_rank > 0; }
+  [[nodiscard]] std::int64_t query_size() const { return latent() ? head_size + rope : head_size; }
+  [[nodiscard]] std::int64_t value_size() const { return latent() ? value_head_size : head_size; }
+  /// Of the heads' results.
+  [[nodiscard]] std::int64_t attention_hidden() const { return heads * value_size(); }
   [[nodiscard]] std::int64_t kv_hidden() const { return kv_heads * head_size; }
   [[nodiscard]] std::int64_t up_width() const { return gated() ? 2 * ffn : ffn; }
 
@@ -77,10 +90,10 @@ OperatorShape residual(const Transformer& t, std::string name) {
 
 /// Scores, softmax, dropout and the weighted sum of values, each a kernel that goes through memory.
 void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& out) {
-  const double a = double(t.heads), d = double(t.head_size), s = t.s(), pairs = a * s * s;
+  const double a = double(t.heads), s = t.s(), pairs = a * s * s;
   OperatorShape scores, context;
-  scores.name = "scores", scores.product = {a, s, s, d};
-  context.name = "context", context.product = {a, s, d, s};
+  scores.name = "scores", scores.product = {a, s, s, double(t.query_size())};
+  context.name = "context", context.product = {a, s, double(t.value_size()), s};
   scores.division = context.division = Division::heads;
   const std::size_t first = out.size();
   out.push_back(scores);
@@ -104,10 +117,10 @@ void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& ou
 /// One kernel that keeps scores on the chip and does them again in its backward pass (Dao et al. 2022, arXiv
 /// 2205.14135); with `causal` it skips the tiles above the diagonal.
 void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) {
-  const double a = double(t.heads) * (t.causal ? 0.5 : 1), d = double(t.head_size), s = t.s();
+  const double a = double(t.heads) * (t.causal ? 0.5 : 1), s = t.s();
   OperatorShape scores, context;
-  scores.name = "flash scores", scores.product = {a, s, s, d, s * s};
-  context.name = "flash context", context.product = {a, s, d, s, s * s};
+  scores.name = "flash scores", scores.product = {a, s, s, double(t.query_size()), s * s};
+  context.name = "flash context", context.product = {a, s, double(t.value_size()), s, s * s};
   scores.recomputed = true;
   context.kernels = 0;  // the same kernel
   scores.division = context.division = Division::heads;
@@ -117,7 +130,32 @@ void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) 
   out.push_back(context);
 }
 
+/// To the latent vectors and from them to the heads: all columns of one input, as frameworks gather it.
+void add_latent_projections(const Transformer& t, std::vector<OperatorShape>& out) {
+  const double h = t.h(), a = double(t.heads), kv = double(t.kv_rank), rope = double(t.rope);
+  const double queries = a * double(t.query_size());
+  if (t.q_rank > 0) {
+    out.push_back(weighted_product("query down", Division::sequence, t.s(), double(t.q_rank), h));
+    out.push_back(weighted_product("query up", Division::columns, t.s(), queries, double(t.q_rank)));
+  } else {
+    out.push_back(weighted_product("query", Division::columns, t.s(), queries, h));
+  }
+  out.push_back(weighted_product("latent down", Division::sequence, t.s(), kv + rope, h));
+  out.push_back(memory_bound("latent norms", Division::sequence, t.per_token(2 * (double(t.q_rank) + kv)),
+                             t.q_rank > 0 ? 2 : 1, 2.5));
+  // Divided as columns are; its input is gathered with that of the queries.
+  out.push_back(weighted_product("latent up", Division::heads, t.s(), a * double(t.head_size + t.value_head_size), kv));
+  out.push_back(
+      memory_bound("rotary positions", Division::elements, t.per_token(2 * (a + 1) * rope + 2 * queries), 3, 1));
+}
+
 void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
+  if (t.latent()) {
+    add_latent_projections(t, out);
+    t.flash ? add_flash_attention(t, out) : add_standard_attention(t, out);
+    out.push_back(weighted_product("projection", Division::rows, t.s(), t.h(), double(t.attention_hidden())));
+    return;
+  }
   const double h = t.h(), q = double(t.attention_hidden()), kv = double(t.kv_hidden());
   out.push_back(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h));
   if (t.biased()) out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (q + 2 * kv)), 1, 0.5));
@@ -153,6 +191,17 @@ void add_experts(const Transformer& t, std::vector<OperatorShape>& out) {
   out.push_back(memory_bound("combine", Division::sequence, t.per_token((1 + k) * t.h()), 2, 2));
 }
 
+/// What every token goes through beside its experts.
+Transformer of_shared_experts(Transformer t) {
+  t.ffn *= t.shared, t.experts = t.shared = 0;
+  return t;
+}
+/// A layer in front of the mixtures.
+Transformer of_dense_layers(Transformer t) {
+  t.ffn = t.dense_ffn, t.layers = t.dense, t.experts = t.shared = t.experts_per_token = 0;
+  return t;
+}
+
 // ---- parameters ----
 
 void add_norm(const Transformer& t, const std::string& name, std::vector<ParameterShape>& out) {
@@ -160,7 +209,26 @@ void add_norm(const Transformer& t, const std::string& name, std::vector<Paramet
   if (t.biased()) out.push_back({name + ".bias", {t.hidden}});
 }
 
+void add_latent_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
+  const std::int64_t queries = t.heads * t.query_size();
+  if (t.q_rank > 0) {
+    out.push_back({"query_down.weight", {t.q_rank, t.hidden}});
+    out.push_back({"query_norm.weight", {t.q_rank}});
+    out.push_back({"query_up.weight", {queries, t.q_rank}, true});
+  } else {
+    out.push_back({"query.weight", {queries, t.hidden}, true});
+  }
+  out.push_back({"latent_down.weight", {t.kv_rank + t.rope, t.hidden}});
+  out.push_back({"latent_norm.weight", {t.kv_rank}});
+  out.push_back({"latent_up.weight", {t.heads * (t.head_size + t.value_head_size), t.kv_rank}, true});
+  out.push_back({"projection.weight", {t.hidden, t.attention_hidden()}, true, false, 1});
+}
+
 void add_attention_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
+  if (t.latent()) {
+    add_latent_parameters(t, out);
+    return;
+  }
   const std::int64_t qkv = t.attention_hidden() + 2 * t.kv_hidden();
   out.push_back({"qkv.weight", {qkv, t.hidden}, true});
   if (t.biased()) out.push_back({"qkv.bias", {qkv}, true});
@@ -168,15 +236,16 @@ void add_attention_parameters(const Transformer& t, std::vector<ParameterShape>&
   if (t.biased()) out.push_back({"projection.bias", {t.hidden}});
 }
 
-void add_mlp_parameters(const Transformer& t, std::vector<ParameterShape>& out) {
+void add_mlp_parameters(const Transformer& t, std::vector<ParameterShape>& out, const std::string& prefix = {}) {
   const bool mixture = t.experts > 0;
   if (mixture) out.push_back({"router.weight", {t.experts, t.hidden}});
-  const auto add = [&](std::string name, std::vector<std::int64_t> shape, bool divided, std::uint8_t extent = 0) {
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, bool divided,
+                       std::uint8_t extent = 0) {
     if (mixture) {
       shape.insert(shape.begin(), t.experts);
       ++extent;
     }
-    out.push_back({std::move(name), std::move(shape), divided, mixture, extent});
+    out.push_back({prefix + name, std::move(shape), divided, mixture, extent});
   };
   add("up.weight", {t.up_width(), t.hidden}, true);
   if (t.biased()) add("up.bias", {t.up_width()}, true);
@@ -192,12 +261,19 @@ KeptActivations kept_of_block(const Transformer& t) {
   KeptActivations kept;
   if (t.flash) kept.divided += Bytes(4 * a * t.s());  // the logarithm of the softmax' sum
   else kept.attention = Bytes(a * t.s() * t.s() * (t.drops() ? 2 * t.e() + 1 : t.e()));
-  kept.divided +=
-      kept.attention + t.per_token(2 * double(t.attention_hidden() + t.kv_hidden()));  // q, k, v and the context
+  // q, k, v and the context; beside latent ones what the projections to them gave, before and behind its norm.
+  kept.divided += kept.attention + t.per_token(t.latent() ? 2 * double(t.heads * (t.query_size() + t.value_size()))
+                                                          : 2 * double(t.attention_hidden() + t.kv_hidden()));
+  if (t.latent()) kept.sequence += t.per_token(2 * double(t.q_rank + t.kv_rank) + double(t.rope));
   kept.divided += t.per_token(copies * (double(t.up_width()) + f));  // input and output of the activation
   // Inputs of two norms, of qkv and of the MLP; two masks.
-  kept.sequence = t.per_token((3 + copies) * h) + Bytes(2 * t.s() * h * t.mask());
+  kept.sequence += t.per_token((3 + copies) * h) + Bytes(2 * t.s() * h * t.mask());
   if (t.experts > 0) kept.sequence += t.per_token(copies * h) + Bytes(4 * t.s() * double(t.experts));
+  if (t.shared > 0) {
+    const Transformer shared = of_shared_experts(t);
+    kept.divided += t.per_token(double(shared.up_width() + shared.ffn));
+    kept.sequence += t.per_token(h);  // its result, before the sum
+  }
   kept.input = t.per_token(h);
   return kept;
 }
@@ -209,9 +285,9 @@ Bytes transient_of_block(const Transformer& t) {
   return t.per_token(std::max(scores, copies * double(t.up_width() + t.ffn)));
 }
 
-UnitShape block_of(const Transformer& t) {
+UnitShape block_of(const Transformer& t, const std::string& name = "block") {
   UnitShape block;
-  block.name = "block";
+  block.name = name;
   block.repetitions = t.layers;
   std::vector<OperatorShape>& operators = block.operators;
   const bool before = t.family != Family::bert;
@@ -219,6 +295,13 @@ UnitShape block_of(const Transformer& t) {
   add_attention(t, operators);
   operators.push_back(residual(t, "attention residual"));
   operators.push_back(norm(t, before ? "mlp norm" : "attention norm"));
+  if (t.shared > 0) {
+    std::vector<OperatorShape> beside;
+    add_mlp(of_shared_experts(t), beside);
+    for (OperatorShape& o : beside) o.name = "shared " + o.name;
+    beside.push_back(memory_bound("sum of experts", Division::sequence, t.per_token(3 * t.h()), 1, 1));
+    operators.insert(operators.end(), beside.begin(), beside.end());
+  }
   t.experts > 0 ? add_experts(t, operators) : add_mlp(t, operators);
   operators.push_back(residual(t, "mlp residual"));
   if (!before) operators.push_back(norm(t, "mlp norm"));
@@ -227,13 +310,14 @@ UnitShape block_of(const Transformer& t) {
   if (before) add_norm(t, "attention_norm", parameters);
   add_attention_parameters(t, parameters);
   add_norm(t, before ? "mlp_norm" : "attention_norm", parameters);
+  if (t.shared > 0) add_mlp_parameters(of_shared_experts(t), parameters, "shared_");
   add_mlp_parameters(t, parameters);
   if (!before) add_norm(t, "mlp_norm", parameters);
 
   block.kept = kept_of_block(t);
   block.transient = transient_of_block(t);
   block.boundary = t.per_token(t.h());
-  block.tensor_reductions = 2;
+  block.tensor_reductions = 2;  // shared experts are summed with the others
   block.expert_exchanges = t.experts > 0 ? 2 : 0;
   return counted(std::move(block));
 }
@@ -320,6 +404,37 @@ std::int64_t rounded_up(double value, std::int64_t multiple) {
   return std::int64_t(std::ceil(value / double(multiple))) * multiple;
 }
 
+/// Keys of latent attention, shared experts and dense layers, each with what it belongs to.
+void read_newer_keys(ModelDescriptionText& text, Transformer& t) {
+  t.shared = text.integer("shared", 0, 0, 65536);
+  t.dense = text.integer("dense", 0, 0, 10000);
+  t.dense_ffn = text.integer("dense_ffn", t.ffn, 1, 1 << 24);
+  t.kv_rank = text.integer("kv_rank", 0, 0, 1 << 20);
+  t.q_rank = text.integer("q_rank", 0, 0, 1 << 20);
+  t.rope = text.integer("rope", t.kv_rank > 0 ? 64 : 0, 0, 1 << 16);
+  t.value_head_size = text.integer("v_head", t.head_size, 1, 1 << 16);
+}
+
+void check_newer_keys(ModelDescriptionText& text, const Transformer& t) {
+  const auto needs = [&](const char* key, bool said, bool there, const char* what, std::int64_t found) {
+    if (said && !there) text.refuse(key, std::string(what) + " beside it", std::to_string(found));
+  };
+  needs("shared", t.shared > 0, t.experts > 0, "experts=...", t.shared);
+  needs("dense", t.dense > 0, t.experts > 0, "experts=...", t.dense);
+  needs("dense_ffn", t.dense_ffn != t.ffn, t.dense > 0, "dense=...", t.dense_ffn);
+  if (t.dense >= t.layers && t.dense > 0)
+    text.refuse("dense", "fewer than layers = " + std::to_string(t.layers), std::to_string(t.dense));
+  needs("q_rank", t.q_rank > 0, t.latent(), "kv_rank=...", t.q_rank);
+  needs("rope", t.rope > 0, t.latent(), "kv_rank=...", t.rope);
+  needs("v_head", t.value_head_size != t.head_size, t.latent(), "kv_rank=...", t.value_head_size);
+  if (!t.latent()) return;
+  if (t.family != Family::llama)
+    text.refuse("kv_rank", "0: latent attention is of llama's blocks", std::to_string(t.kv_rank));
+  if (t.kv_heads != t.heads)
+    text.refuse("kv_heads", "as many as heads: latent attention makes the keys of every head",
+                std::to_string(t.kv_heads));
+}
+
 void check_heads(ModelDescriptionText& text, const Transformer& t) {
   if (t.head_size == 0) {
     std::int64_t near = t.heads;
@@ -348,6 +463,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
         text.integer("positions", bert ? std::max<std::int64_t>(512, t.sequence) : t.sequence, t.sequence, 1 << 24);
   t.experts = text.integer("experts", 0, 0, 65536);
   t.experts_per_token = text.integer("topk", std::min<std::int64_t>(2, t.experts), 0, 65536);
+  read_newer_keys(text, t);
   t.flash = text.word("attention", "standard", {"standard", "flash"}) == "flash";
   t.causal = text.word("causal", "no", {"no", "yes"}) == "yes";
   t.tied = bert || text.word("tied", llama ? "no" : "yes", {"no", "yes"}) == "yes";
@@ -357,6 +473,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.gradient_dtype = text.data_type("gradients", t.dtype == DataType::bf16 ? DataType::f32 : t.dtype);
   text.require_all_known();
   check_heads(text, t);
+  check_newer_keys(text, t);
   if (t.experts_per_token > t.experts || (t.experts > 0 && t.experts_per_token == 0))
     text.refuse("topk", t.experts == 0 ? "experts=... beside it" : "from 1 to experts = " + std::to_string(t.experts),
                 std::to_string(t.experts_per_token));
@@ -380,7 +497,12 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.dropout = t.dropout, model.tied = t.tied;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
-  model.units = {embedding_of(t), block_of(t), head_of(t)};
+  model.units.push_back(embedding_of(t));
+  if (t.dense > 0) model.units.push_back(block_of(of_dense_layers(t), "dense block"));
+  Transformer mixtures = t;
+  mixtures.layers -= t.dense;
+  model.units.push_back(block_of(mixtures));
+  model.units.push_back(head_of(t));
   return model;
 }
 

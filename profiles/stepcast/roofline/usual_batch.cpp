@@ -17,11 +17,9 @@ double usual_tokens(double parameters) {
   return std::exp2(24);
 }
 
-/// The largest divisor of `devices` that is at most `samples`.
-double shared_by(std::int64_t devices, double samples) {
-  auto parts = static_cast<std::int64_t>(std::min(samples, static_cast<double>(devices)));
-  while (devices % parts != 0) --parts;
-  return static_cast<double>(parts);
+/// Samples of a step, whatever the devices.
+double usual_samples(const ModelShape& model) {
+  return std::max(1.0, std::round(usual_tokens(model.parameters()) / static_cast<double>(model.sequence)));
 }
 
 }  // namespace
@@ -29,17 +27,19 @@ double shared_by(std::int64_t devices, double samples) {
 double usual_global_batch(const ModelShape& model, std::int64_t devices) {
   constexpr double images_of_a_device = 32;
   if (model.sequence <= 0) return images_of_a_device * static_cast<double>(devices);
-  const double samples =
-      std::max(1.0, std::round(usual_tokens(model.parameters()) / static_cast<double>(model.sequence)));
-  const double parts = shared_by(devices, samples);
-  return std::round(samples / parts) * parts;
+  const auto parts = static_cast<double>(devices);
+  return std::max(1.0, std::round(usual_samples(model) / parts)) * parts;
 }
 
 std::string usual_batch_text(const ModelShape& model, double samples) {
   const std::string batch = "global batch " + fixed(samples, 0);
   if (model.sequence <= 0) return batch + ": usual for models of images, 32 a device";
-  return batch + " (" + fixed(samples * static_cast<double>(model.sequence) / 1e6, 1) +
-         " M tokens a step): usual for models of this size";
+  const std::string tokens = " (" + fixed(samples * static_cast<double>(model.sequence) / 1e6, 1) + " M tokens a step)";
+  const double usual = usual_samples(model);
+  if (constexpr double rounded = 1.5; samples <= rounded * usual)
+    return batch + tokens + ": usual for models of this size";
+  return batch + tokens + ": one sample a device, where " + fixed(usual, 0) + (usual == 1 ? " is" : " are") +
+         " usual for models of this size";
 }
 
 }  // namespace stepcast

@@ -168,6 +168,42 @@ TEST_CASE("a few measured steps correct a device, first of all the level that pr
     sheet.relative_error = 0.04;  // known better than by such steps
     CHECK(corrected_device(sheet, cluster, one).device.relative_error >= 0.04);
   }
+  SUBCASE("steps that contradict one another leave more open than before, and are told") {
+    double narrower = corrected_device(sheet, cluster, {steps[9], steps[10]}).device.relative_error;
+    for (const double factor : {1.25, 1.6, 2.0}) {
+      MeasuredStep odd = steps[10];
+      odd.time = odd.time * factor;
+      const DeviceCorrection contradicted = corrected_device(sheet, cluster, {steps[9], odd});
+      CHECK(contradicted.device.relative_error > narrower);
+      narrower = contradicted.device.relative_error;
+    }
+    CHECK(narrower > sheet.relative_error);
+    MeasuredStep again = steps[9];
+    again.time = again.time * 2;
+    const DeviceCorrection repeats = corrected_device(sheet, cluster, {steps[9], again});
+    CHECK(repeats.device.relative_error > sheet.relative_error);
+    const std::vector<std::string> told = words_of(repeats);
+    CHECK(std::ranges::any_of(
+        told, [](const std::string& line) { return line.find("contradict one another") != std::string::npos; }));
+    CHECK(words_of(corrected_device(sheet, cluster, {steps[9], steps[10]})).back().starts_with("80 % interval"));
+  }
+  SUBCASE("repeats of a step count once, however many they are") {
+    std::vector<MeasuredStep> repeats(100, steps[9]);
+    const DeviceCorrection many = corrected_device(sheet, cluster, repeats);
+    CHECK(many.device.matrix_efficiency == doctest::Approx(corrected.device.matrix_efficiency).epsilon(1e-4));
+    CHECK(many.device.relative_error == doctest::Approx(corrected.device.relative_error).epsilon(1e-3));
+    CHECK(many.after.size() == 100);
+  }
+  SUBCASE("a measured step that does not fit is corrected by, and doubted") {
+    Cluster small = cluster;
+    small.device_memory = Bytes(1e9);
+    const DeviceCorrection doubted = corrected_device(sheet, small, one);
+    REQUIRE(doubted.doubts.size() == 1);
+    CHECK(doubted.doubts[0].find("it was measured, and by this model needs") != std::string::npos);
+    CHECK(std::ranges::any_of(words_of(doubted),
+                              [&](const std::string& line) { return line == "CAUTION: " + doubted.doubts[0]; }));
+    CHECK(corrected.doubts.empty());
+  }
   SUBCASE("steps that agree with the device leave it alone") {
     steps[9].time = *predicted_step(sheet, cluster, steps[9]);
     const DeviceCorrection none = corrected_device(sheet, cluster, {steps[9]});

@@ -128,6 +128,58 @@ TEST_CASE("launch settings: Megatron-LM's schedule, recomputation and state") {
   CHECK(contains(settings("Megatron-LM", prediction(layout(1, 4, 1), 1), "resnet50:image=224").cannot, "transformers"));
 }
 
+TEST_CASE("launch settings: recomputation of some blocks and of groups") {
+  Layout l;
+  l.data = 4, l.pipeline = 2, l.micro_batch = 1;
+  l.recomputation = Recomputation::full;
+  const auto megatron = [&] { return settings("Megatron-LM", prediction(l, 8)).text; };
+  CHECK(megatron().find("--recompute-method uniform \\\n--recompute-num-layers 1") != std::string::npos);
+  l.recomputed_together = 3;
+  CHECK(megatron().find("--recompute-method uniform \\\n--recompute-num-layers 3") != std::string::npos);
+  CHECK_FALSE(settings("torchtitan", prediction(l, 8)).cannot.empty());
+  l.recomputed_together = 1, l.recomputed_blocks = 5;
+  CHECK(megatron().find("--recompute-granularity full \\\n--recompute-method block \\\n--recompute-num-layers 5") !=
+        std::string::npos);
+  CHECK_FALSE(settings("DeepSpeed", prediction(l, 8)).cannot.empty());
+  l.pipeline = 1, l.data = 8;
+  CHECK(settings("PyTorch DDP", prediction(l, 8)).text.find("blocks[:5]") != std::string::npos);
+  l.recomputed_blocks = 0, l.recomputed_together = 2;
+  CHECK(settings("PyTorch DDP", prediction(l, 8)).cannot.find("checkpoint_sequential") != std::string::npos);
+}
+
+TEST_CASE("launch settings: Megatron-LM's latent attention, shared experts and first dense layers") {
+  Layout l;
+  l.data = 8, l.expert = 8, l.micro_batch = 1;
+  const std::string text = settings("Megatron-LM", prediction(l, 8), "deepseek-v3").text;
+  for (const char* said :
+       {"--multi-latent-attention", "--qk-layernorm", "--q-lora-rank 1536", "--kv-lora-rank 512", "--qk-head-dim 128",
+        "--qk-pos-emb-head-dim 64", "--v-head-dim 128", "--ffn-hidden-size 18432", "--moe-ffn-hidden-size 2048",
+        "--moe-layer-freq \"([0]*3+[1]*58)\"", "--moe-shared-expert-intermediate-size 2048", "--num-layers 61"}) {
+    CAPTURE(said);
+    CHECK(text.find(said) != std::string::npos);
+  }
+  CHECK(text.find("--kv-channels") == std::string::npos);
+}
+
+TEST_CASE("launch settings: DistributedDataParallel says what it holds, and cannot where that does not fit") {
+  Layout l;
+  l.data = 8, l.micro_batch = 1, l.zero = 1;
+  LayoutPrediction p = prediction(l, 1);
+  const Workload w = workload("gpt:hidden=1024,layers=24,heads=16,seq=1024,dtype=bf16");
+  p.memory = {Bytes(2e9), Bytes(2e9), Bytes(12e9 / 8), Bytes(1e9), Bytes(50 * 1024 * 1024), Bytes(1e9)};
+  const auto ddp = [&](std::string_view framework, Bytes memory) {
+    return launch_settings(w, p, framework, memory).front();
+  };
+  CHECK(ddp({}, Bytes(80e9)).text.find("# a device holds ") != std::string::npos);
+  CHECK(ddp({}, Bytes(10e9)).cannot.find("it holds more than the 9.3 GiB of a device") != std::string::npos);
+  CHECK(ddp({}, Bytes(0)).cannot.empty());
+  // Where the prediction was asked for this framework, its memory is what is held.
+  CHECK(ddp("pytorch", Bytes(10e9)).cannot.empty());
+  CHECK(memory_options_of("pytorch").autocast);
+  CHECK_FALSE(memory_options_of("").autocast);
+  CHECK_FALSE(memory_options_of("megatron").autocast);
+}
+
 TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP") {
   const std::string model = "llama:hidden=4096,layers=32,heads=32,seq=4096,kv_heads=8,ffn=14336";
   const std::string text = settings("Megatron-LM", prediction(layout(4, 2, 2), 4), model).text;

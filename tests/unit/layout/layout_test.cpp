@@ -153,6 +153,27 @@ TEST_CASE("Every layout reads back to itself") {
   }
 }
 
+TEST_CASE("Full recomputation is of all blocks, of the first of each stage, or of groups") {
+  const LayoutPlan some = layout_plan_of("layout(pp=4, recompute=full, recompute_blocks=3)/ddp");
+  CHECK(some.layout.recomputed_blocks == 3);
+  CHECK(text_of(some) == "layout(pp=4, recompute=full, recompute_blocks=3)/ddp");
+  const Layout groups = layout_plan_of("layout(recompute=full, recompute_group=2)/ddp").layout;
+  CHECK(groups.recomputed_together == 2);
+  CHECK(text_of(groups) == "layout(recompute=full, recompute_group=2)");
+  CHECK(text_of(layout_plan_of("layout(recompute=full, recompute_group=1)/ddp").layout) == "layout(recompute=full)");
+  const auto why = [](const std::string& text) {
+    const Answer<Layout> out = resolved(layout_plan_of(text).layout, 8, 8);
+    return out ? std::string() : out.reason();
+  };
+  CHECK(why("layout(recompute=full, recompute_blocks=3)/ddp").empty());
+  CHECK(why("layout(recompute_blocks=3)/ddp") ==
+        "recompute_blocks= says how recompute=full does blocks again, and recompute is none");
+  CHECK(why("layout(recompute=selective, recompute_group=3)/ddp") ==
+        "recompute_group= says how recompute=full does blocks again, and recompute is selective");
+  CHECK(why("layout(recompute=full, recompute_blocks=3, recompute_group=2)/ddp").find("say one of both") !=
+        std::string::npos);
+}
+
 TEST_CASE("Refusals of layouts name the column") {
   CHECK(refusal("layout(tb=8)/ddp").find("plan, column 8: expected an option of 'layout' (tp, cp, dp, ") == 0);
   CHECK(refusal("layout(tb=8)/ddp").find("did you mean 'tp'?") != std::string::npos);

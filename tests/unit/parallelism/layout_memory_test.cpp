@@ -133,3 +133,86 @@ TEST_CASE("bf16 under Megatron-Core holds what its allocator was measured to hol
   }
   CHECK(sum / std::size(rows) < 0.022);
 }
+
+namespace {
+
+/// A model of 12 blocks on 4 devices in two stages.
+LayoutEvaluator::Quick of_blocks(const std::string& layout, double batch = 16) {
+  Device device;
+  device.name = "accelerator";
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  device.matrix_rate.fill(1e14);
+  device.matrix_efficiency = 0.6;
+  const Workload w = workload_of(model_shape_of("gpt:hidden=1024,layers=12,heads=16,seq=1024,vocab=8192"), device);
+  Cluster cluster;
+  cluster.nodes = 1, cluster.devices_per_node = 4;
+  cluster.inside = {Seconds(5e-6), BytesPerSecond(2e11)};
+  LayoutOptions options;
+  options.global_batch = batch;
+  options.memory = bare;
+  LayoutEvaluator evaluator(w, cluster, options);
+  const auto quick = evaluator.quick(layout_plan_of("layout(" + layout + ")/ddp"));
+  if (!quick) FAIL(quick.reason());
+  return *quick;
+}
+
+}  // namespace
+
+TEST_CASE("Each block that is done again takes time and leaves memory free, and all of them are full recomputation") {
+  for (const std::string base : {"mb=2", "pp=2, mb=1", "pp=2, chunks=2, mb=1", "mb=1, zero=3"}) {
+    CAPTURE(base);
+    const LayoutEvaluator::Quick none = of_blocks(base), full = of_blocks(base + ", recompute=full");
+    const int stages = base.find("pp=2") == std::string::npos ? 1 : base.find("chunks=2") == std::string::npos ? 2 : 4;
+    const int most = 12 / stages;
+    Seconds time = none.iteration;
+    Bytes memory(1e30);
+    for (int blocks = 1; blocks < most; ++blocks) {
+      const LayoutEvaluator::Quick some =
+          of_blocks(base + ", recompute=full, recompute_blocks=" + std::to_string(blocks));
+      CHECK(some.iteration > time);
+      CHECK(some.memory < memory);
+      CHECK(some.memory > full.memory);
+      CHECK(some.iteration < full.iteration);
+      time = some.iteration, memory = some.memory;
+    }
+  }
+  // Of one stage all blocks are the same as full recomputation, to the last digit.
+  const LayoutEvaluator::Quick all = of_blocks("mb=2, recompute=full, recompute_blocks=12");
+  const LayoutEvaluator::Quick full = of_blocks("mb=2, recompute=full");
+  CHECK(all.memory == full.memory);
+  CHECK(all.iteration.value() == Approx(full.iteration.value()).epsilon(1e-12));
+}
+
+TEST_CASE("Blocks that are done again together keep one input, and their activations are there at once") {
+  // Per block and micro-batch of a sample: an input of 2 bytes x 1024 x 1024, and what recompute=none keeps.
+  const LayoutEvaluator::Quick one = of_blocks("mb=4, recompute=full"), none = of_blocks("mb=4");
+  const LayoutEvaluator::Quick two = of_blocks("mb=4, recompute=full, recompute_group=2");
+  const LayoutEvaluator::Quick three = of_blocks("mb=4, recompute=full, recompute_group=3");
+  CHECK(two.iteration == one.iteration);
+  const double input = 4 * 2.0 * 1024 * 1024;
+  const double block = (none.memory - one.memory).value() / 12;  // about: the working block is in both
+  // Six inputs fewer, one block's activations more; then two inputs fewer and one more again.
+  const double more = (two.memory - one.memory).value(), again = (three.memory - two.memory).value();
+  CHECK(again - more == Approx(4 * input).epsilon(1e-9));
+  CHECK(more + 6 * input == Approx(block).epsilon(0.15));
+  CHECK(of_blocks("mb=4, recompute=full, recompute_group=12").memory > none.memory * 0.99);
+}
+
+TEST_CASE("DistributedDataParallel under autocast holds whole weights, their casts and all gradients in buckets") {
+  const BytesPerParameter bf16{2, 4, 18};
+  const MemoryUse lean = memory_use({1e9, 1e9, 1e9}, bf16, Bytes(5e9), gradient_buckets(1e9, 4), bare);
+  const MemoryUse ddp = under_autocast(lean, bf16, true, bare);
+  CHECK(ddp.parameters == Bytes(4e9));
+  CHECK(ddp.gradients == Bytes(4e9));
+  CHECK(ddp.optimizer == Bytes(8e9));  // two moments: the copy that is updated is the weight itself
+  CHECK(ddp.buffers == Bytes(4e9 + 2e9));
+  CHECK(ddp.activations == lean.activations);
+  // ZeroRedundancyOptimizer divides the moments alone.
+  const MemoryUse divided = memory_use({1e9, 1e9, 1e9 / 8}, bf16, Bytes(0), gradient_buckets(1e9, 4), bare);
+  CHECK(under_autocast(divided, bf16, true, bare).total() == Bytes(4e9 + 4e9 + 1e9 + 4e9 + 2e9));
+  CHECK(under_autocast(lean, bf16, false, bare).buffers == lean.buffers + Bytes(2e9));
+  // What trains in four bytes has nothing to cast.
+  const BytesPerParameter f32{4, 4, 16};
+  const MemoryUse whole = memory_use({1e9, 1e9, 1e9}, f32, Bytes(0), gradient_buckets(1e9, 4), bare);
+  CHECK(under_autocast(whole, f32, true, bare).total() == whole.total());
+}

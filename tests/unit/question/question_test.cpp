@@ -115,6 +115,51 @@ TEST_CASE("question: a described model shares out its profile's batch where noth
   CHECK_THROWS_AS((void)swept(sweep), InputError);  // the times of a description are its device's
 }
 
+TEST_CASE("question: a plan of a described model takes the same batch with a layout and without one") {
+  Question question = small_question();
+  question.shape = model_shape_of("gpt:hidden=1024,layers=4,heads=16,seq=512,vocab=8192");
+  question.usual_batch = 64;
+  const PreparedQuestion asked(question);
+  const Answer<Prediction> plain = asked.answer(plan_of("ddp")), divided = asked.answer(plan_of("layout/ddp"));
+  REQUIRE(plain);
+  REQUIRE(divided);
+  CHECK(plain->iteration == divided->iteration);
+  CHECK(plain->throughput_samples_per_s * plain->iteration.value() == doctest::Approx(64));
+  question.cluster.nodes = 3;  // 12 devices, which 64 samples do not divide by
+  const Answer<Prediction> twelve = PreparedQuestion(question).answer(plan_of("ddp"));
+  REQUIRE(twelve);
+  CHECK(std::fmod(std::round(twelve->throughput_samples_per_s * twelve->iteration.value()), 12) == 0);
+  question.cluster.nodes = 2;
+  question.usual_batch = 0;  // the profile's batch is said
+  CHECK(PreparedQuestion(question).answer(plan_of("ddp"))->layout == nullptr);
+  question.usual_batch = 64;
+  question.changes = scenario_of("faster_device(by=2)");  // of a step, which has a batch of its own
+  const Answer<Prediction> changed = PreparedQuestion(question).answer(plan_of("ddp"));
+  REQUIRE(changed);
+  CHECK(changed->layout == nullptr);
+}
+
+TEST_CASE("question: a saved described profile errs as its device does") {
+  const Question question = small_question();
+  const Device& device = *question.device;
+  REQUIRE(device.relative_error > 0);
+  Question saved = question;
+  saved.profile = profile_of_json(json_of(question.profile), "saved.json");
+  const auto width = [](const Question& q, const char* plan) {
+    const Answer<Prediction> p = PreparedQuestion(q).answer(plan_of(plan));
+    REQUIRE(p);
+    return (p->interval_high - p->interval_low) / (2 * p->iteration);
+  };
+  CHECK(width(saved, "ddp") > 1.28 * device.relative_error * 0.8);
+  CHECK(width(saved, "layout(zero=3)/ddp") > 1.28 * device.relative_error * 0.8);
+  Question traced = saved;
+  traced.profile.described = false, traced.profile.device_error = 0;
+  CHECK(width(traced, "ddp") < width(saved, "ddp"));
+  Question named = question;
+  named.shape = model_shape_of("gpt:hidden=1024,layers=4,heads=16,seq=512,vocab=8192");
+  CHECK(width(saved, "ddp") == doctest::Approx(width(named, "ddp")));
+}
+
 TEST_CASE("question: the device that the trace names completes cluster and question") {
   Question question = small_question();
   question.device.reset();

@@ -85,3 +85,23 @@ TEST_CASE("a described profile reads back, and is refused for no samples") {
   CHECK_THROWS_AS((void)profile_of("resnet18:", 0), InputError);
   CHECK_THROWS_AS((void)profile_of("resnet18:", -1), InputError);
 }
+
+TEST_CASE("a described profile keeps by how much its device errs, and says so in a file") {
+  Device device = test::roofline_device();
+  device.relative_error = 0.25;
+  const Profile p = described_profile(model_shape_of("gpt:hidden=768,layers=12,heads=12,seq=1024"), device, 4);
+  CHECK(p.described);
+  CHECK(p.device_error == 0.25);
+  const Profile read = profile_of_json(json_of(p), "saved.json");
+  CHECK(read.described);
+  CHECK(read.device_error == 0.25);
+  CHECK(read.layers[1].input_shape == std::vector<std::int64_t>{4, 1024, 768});
+  std::string text = json_of(p);
+  const std::string said = "\"described\": true";
+  text.replace(text.find(said), said.size(), "\"described\": false");
+  CHECK_THROWS_WITH_AS((void)profile_of_json(text, "saved.json"), doctest::Contains("device_error"), InputError);
+  text = json_of(p);
+  const std::string error = "\"device_error\": 0.25";
+  text.replace(text.find(error), error.size(), "\"device_error\": -1");
+  CHECK_THROWS_AS((void)profile_of_json(text, "saved.json"), InputError);
+}

@@ -45,6 +45,11 @@ TEST_CASE("transformers have the published numbers of parameters, exactly") {
       {"llama:hidden=8192,layers=80,heads=64,kv_heads=8,ffn=28672,seq=4096", 68976648192},
       {"llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,vocab=128256,seq=8192", 8030261248},
       {"llama:hidden=4096,layers=32,heads=32,kv_heads=8,ffn=14336,experts=8,topk=2,seq=4096", 46702792704},
+      // DeepseekV2ForCausalLM, and DeepseekV3ForCausalLM without the biases of its router and without multi-token
+      // prediction: 671 billion.
+      {"deepseek-v2-lite", 15706484224},
+      {"deepseek-v2", 235741434880},
+      {"deepseek-v3", 671026404352},
       // With the pre-training heads, vocabulary padded to a multiple of 8 (NVIDIA DeepLearningExamples).
       {"bert:hidden=768,layers=12,heads=12,seq=128", 110111042},
       {"bert:hidden=1024,layers=24,heads=16,seq=512", 336232258},
@@ -149,6 +154,51 @@ TEST_CASE("gradients of bf16 are added up in 4 bytes, unless the description say
   CHECK(state(",dtype=f32") == 16);
   CHECK(model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,gradients=f32")).name ==
         model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16")).name);
+}
+
+TEST_CASE("first dense layers, shared experts and latent attention compute what was published") {
+  // DeepSeek-V3 (arXiv 2412.19437): 37 billion of 671 billion parameters are activated for each token; a token takes
+  // six operations for each of them but for the embedding's, attention aside.
+  const ModelShape v3 = model_shape_of("deepseek-v3");
+  double products = 0;
+  for (const UnitShape& unit : v3.units)
+    for (const OperatorShape& o : unit.operators)
+      if (o.weighted && o.product.m > 0) products += double(unit.repetitions) * o.product.operations();
+  const double activated = products / (2 * double(v3.sequence)) + 129280.0 * 7168;
+  CHECK(activated == doctest::Approx(37.5e9).epsilon(0.02));
+  REQUIRE(v3.units.size() == 4);
+  CHECK(v3.units[1].repetitions == 3);
+  CHECK(v3.units[2].repetitions == 58);
+  CHECK(v3.units[1].expert_parameters == 0);
+  CHECK(v3.units[2].expert_parameters == 256 * 3 * 7168.0 * 2048);
+  CHECK(v3.units[1].expert_exchanges == 0);
+  // 21 of 236 billion, and 2.4 of 15.7.
+  for (const auto& [name, billions] : {std::pair{"deepseek-v2", 21.4}, {"deepseek-v2-lite", 2.66}}) {
+    const ModelShape m = model_shape_of(name);
+    double sum = 0;
+    for (const UnitShape& unit : m.units)
+      for (const OperatorShape& o : unit.operators)
+        if (o.weighted && o.product.m > 0) sum += double(unit.repetitions) * o.product.operations();
+    CHECK((sum / (2 * double(m.sequence)) + 102400.0 * double(m.hidden)) / 1e9 ==
+          doctest::Approx(billions).epsilon(0.03));
+  }
+  // Parameters of operators and tensors agree.
+  for (const UnitShape& unit : v3.units) {
+    double of_operators = 0, of_tensors = 0;
+    for (const OperatorShape& o : unit.operators)
+      if (o.weighted && o.product.m > 0) of_operators += o.product.batch * o.product.n * o.product.k;
+    for (const ParameterShape& p : unit.parameters)
+      if (p.shape.size() > 1 && p.name != "tokens.weight") of_tensors += p.elements();
+    CHECK(of_operators == of_tensors);
+  }
+  const std::string base = "llama:hidden=64,layers=4,heads=4,seq=16,experts=4,topk=2";
+  CHECK(model_shape_of(base + ",shared=0,dense=0").name == model_shape_of(base).name);
+  CHECK(refusal(base + ",dense=4").find("fewer than layers = 4") != std::string::npos);
+  CHECK(refusal(base + ",dense_ffn=128").find("dense=... beside it") != std::string::npos);
+  CHECK(refusal(base + ",q_rank=8").find("kv_rank=... beside it") != std::string::npos);
+  CHECK(refusal(base + ",kv_rank=8,kv_heads=2").find("as many as heads") != std::string::npos);
+  CHECK(refusal("llama:hidden=64,layers=4,heads=4,seq=16,shared=1").find("experts=... beside it") != std::string::npos);
+  CHECK(refusal("gpt:hidden=64,layers=4,heads=4,seq=16,kv_rank=8").find("llama's blocks") != std::string::npos);
 }
 
 TEST_CASE("public models have their published numbers of parameters, by name and with other values beside it") {
@@ -317,10 +367,13 @@ TEST_CASE("what is no description is refused with column and suggestion") {
 }
 
 TEST_CASE("any text is either refused or a model without a flaw that reads back") {
-  const std::string seeds[] = {"gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257,experts=8,topk=2",
-                               "llama:hidden=64,layers=2,heads=8,kv_heads=2,ffn=96,seq=16,attention=flash,causal=yes",
-                               "bert:hidden=12,layers=3,heads=4,seq=8,positions=16,dropout=0.25,dtype=f32",
-                               "resnet50:image=33,classes=7", "vgg11_bn:dtype=f16"};
+  const std::string seeds[] = {
+      "gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257,experts=8,topk=2",
+      "llama:hidden=64,layers=2,heads=8,kv_heads=2,ffn=96,seq=16,attention=flash,causal=yes",
+      "llama:hidden=64,layers=3,heads=8,seq=16,experts=4,shared=1,dense=1,dense_ffn=99,kv_rank=8",
+      "bert:hidden=12,layers=3,heads=4,seq=8,positions=16,dropout=0.25,dtype=f32",
+      "resnet50:image=33,classes=7",
+      "vgg11_bn:dtype=f16"};
   const std::string letters = "abghilmnoprstxy_:=,. 0123456789-+\t\"\\\x80\xff";
   std::mt19937 random(7);
   const auto any = [&](std::size_t below) { return std::size_t(random()) % below; };

@@ -282,6 +282,7 @@ TEST_CASE("a framework that has to run them leaves out what it does not, and not
     LayoutSpace space;
     space.framework = framework;
     Question q{workload, cluster, space, options};
+    q.options.layout.memory.autocast = memory_options_of(framework).autocast;  // what it holds
     std::vector<Known> runs = everything(q);
     std::erase_if(runs, [&](const Known& k) {
       const std::int64_t count = stepcast::micro_batches(k.plan.layout, options.layout.global_batch);
@@ -394,6 +395,94 @@ TEST_CASE("bounds are never above what they bound") {
   CHECK(checked > 3000);
   MESSAGE("bounds of " << checked << " layouts are on average " << tightness / static_cast<double>(checked)
                        << " of the step");
+}
+
+// Every layout of the space, and with any number of blocks of each stage done again, that fits.
+std::vector<Known> everything_with_blocks(const Question& q) {
+  LayoutEvaluator evaluator(q.workload, q.cluster, q.options.layout);
+  std::vector<Known> all;
+  for (const LayoutPlan& plan : layouts_of(q.space, q.workload, q.cluster, q.options.layout.global_batch)) {
+    const auto with_blocks = [&](std::int64_t blocks) {
+      LayoutPlan some = plan;
+      if (blocks > 0) some.layout.recomputation = Recomputation::full;
+      some.layout.recomputed_blocks = blocks;
+      return some;
+    };
+    for (std::int64_t blocks = 0; blocks <= 12; ++blocks) {
+      if (blocks > 0 && !evaluator.quick(with_blocks(blocks + 1))) break;  // of no stage more: these are all
+      const LayoutPlan some = with_blocks(blocks);
+      if (const auto quick = evaluator.quick(some); quick && quick->memory <= q.options.layout.memory_cap)
+        all.push_back({some, q.cluster.workers(), quick->iteration, quick->memory, 0});
+    }
+  }
+  return all;
+}
+
+TEST_CASE("full recomputation of the fewest blocks that fit is the best of all numbers of blocks") {
+  Draw draw(2611);
+  int won = 0, found_any = 0;
+  for (int i = 0; i < 60; ++i) {
+    Question q = random_question(draw);
+    q.space.recomputation.clear();
+    q.space.gradients.clear();
+    q.options.layout.memory_cap = median_memory(everything(q));
+    const Answer<LayoutSearchResult> found = best_layouts(q.workload, q.cluster, q.space, q.options);
+    if (!found) continue;
+    check_counts(*found);
+    CHECK(found->proved);
+    const std::vector<Known> all = everything_with_blocks(q);
+    REQUIRE(found->best.empty() == all.empty());
+    if (all.empty()) continue;
+    ++found_any;
+    const LayoutPrediction& best = found->best.front();
+    Seconds fastest = all.front().iteration;
+    for (const Known& k : all) fastest = std::min(fastest, k.iteration);
+    CAPTURE(i);
+    CAPTURE(text_of(best.plan));
+    CHECK(best.iteration.value() == doctest::Approx(fastest.value()).epsilon(1e-9));
+    CHECK(best.memory.total() <= q.options.layout.memory_cap);
+    won += best.plan.layout.recomputed_blocks > 0;
+  }
+  CHECK(found_any > 30);
+  CHECK(won > 3);
+  MESSAGE("of " << found_any << " spaces " << won << " are best with some blocks done again");
+}
+
+TEST_CASE("bounds of some blocks are never above any number of blocks that fits") {
+  Draw draw(2612);
+  int checked = 0;
+  for (int i = 0; i < 60; ++i) {
+    Question q = random_question(draw);
+    q.space.some_blocks = true;
+    q.options.layout.memory_cap = median_memory(everything(q));
+    LayoutEvaluator evaluator(q.workload, q.cluster, q.options.layout);
+    const LayoutFamilies families(q.space, q.workload, q.cluster, q.options.layout.global_batch);
+    LayoutTables tables(q.workload, q.cluster, q.options.layout);
+    LayoutBounds bounds(families, tables);
+    for (const LayoutFamily& family : families.families()) {
+      if (draw.whole(0, 5) != 0 || !bounds.of(family)) continue;
+      for (const LayoutSwitches& switches : families.switches(family)) {
+        if (!switches.some_blocks) continue;
+        const PlanSpec& gradients = families.gradients()[switches.gradients];
+        const std::int64_t most = bounds.blocks_of(family, switches).most;
+        for (std::uint32_t blocks = 1; blocks <= most; ++blocks) {
+          const LayoutPlan plan{layout_of(family, switches, blocks), gradients};
+          const auto quick = evaluator.quick(plan);
+          if (!quick || quick->memory > q.options.layout.memory_cap) continue;
+          CAPTURE(text_of(plan));
+          const LayoutBound early = bounds.of(family, switches);
+          const Answer<LayoutBound> own = bounds.with_gradients(family, switches);
+          REQUIRE(own);
+          CHECK(early.iteration.value() <= quick->iteration.value());
+          CHECK(own->iteration.value() <= quick->iteration.value());
+          CHECK(early.memory.value() <= q.options.layout.memory_cap.value());
+          CHECK(own->memory.value() <= q.options.layout.memory_cap.value());
+          ++checked;
+        }
+      }
+    }
+  }
+  CHECK(checked > 300);
 }
 
 TEST_CASE("quick and full predictions agree") {

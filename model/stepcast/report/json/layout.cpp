@@ -37,6 +37,8 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"shard", l.shard},
           {"units_in_flight", l.units_in_flight},
           {"recomputation", name_of(l.recomputation)},
+          {"recomputed_blocks", l.recomputed_blocks},
+          {"recomputed_together", l.recomputed_together},
           {"sequence_parallel", l.sequence_parallel},
           {"overlap_tensor", l.overlap_tensor},
           {"overlap_pipeline", l.overlap_pipeline},
@@ -62,6 +64,8 @@ Json correction_json(const DeviceCorrection& c) {
   Json json = {{"steps", Json::array()},
                {"changed", Json::array()},
                {"residual", c.residual()},
+               {"disagreement", c.disagreement()},
+               {"doubts", c.doubts},
                {"relative_error_before", c.error_before},
                {"relative_error", c.device.relative_error}};
   for (std::size_t i = 0; i < c.steps.size(); ++i)

@@ -157,7 +157,11 @@ std::string words_of(const LayoutPrediction& p) {
   parts.push_back(p.micro_batches == 1 ? "one micro-batch of " + samples
                                        : std::to_string(p.micro_batches) + " micro-batches of " + samples);
   if (l.recomputation != Recomputation::none)
-    parts.push_back(std::string(name_of(l.recomputation)) + " recomputation of activations");
+    parts.push_back(std::string(name_of(l.recomputation)) + " recomputation of activations" +
+                    (l.recomputed_blocks > 0 ? " of the first " + counted(l.recomputed_blocks, "block") + " of each " +
+                                                   (l.chunks > 1 ? "chunk" : "stage")
+                     : l.recomputed_together > 1 ? ", " + std::to_string(l.recomputed_together) + " blocks at a time"
+                                                 : ""));
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;

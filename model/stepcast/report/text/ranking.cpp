@@ -242,6 +242,10 @@ void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const Se
   std::vector<TextTable::Column> columns{
       {"plan", Align::flexible}, {"step", Align::right},     {"compute", Align::right}, {"exposed", Align::right},
       {"hidden", Align::right},  {"messages", Align::right}, {"gain", Align::right}};
+  // Of plans that share out a batch as layouts do neither is known.
+  constexpr std::ptrdiff_t hidden = 4, behind_messages = 6;
+  const bool divided = std::ranges::all_of(plans, [](const RankedPlan& p) { return p.prediction.layout != nullptr; });
+  if (divided) columns.erase(columns.begin() + hidden, columns.begin() + behind_messages);
   const bool runs = asks_for_run(plans);
   if (runs) columns.insert(columns.begin() + 2, {"run", Align::right});
   TextTable table(std::move(columns));
@@ -254,6 +258,7 @@ void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const Se
                                    text_of(p.breakdown.hidden_communication),
                                    std::to_string(p.messages),
                                    fixed(plan.speed_up, 2) + "x"};
+    if (divided) cells.erase(cells.begin() + hidden, cells.begin() + behind_messages);
     if (runs) cells.insert(cells.begin() + 2, duration_text(p.run->duration));
     table.add_row(std::move(cells));
   }
