@@ -113,7 +113,7 @@ std::vector<Item> cluster_items() {
     std::string summary = std::to_string(c.nodes) + " x " + std::to_string(c.devices_per_node) + " " +
                           (c.device.empty() ? std::string("devices") : c.device) + ", " + text_of(c.network.bandwidth);
     if (c.nics_per_node > 1) summary += " a card";
-    if (c.all_reduce == "nccl" && between == 0) summary += ", nominal between machines";
+    if (c.all_reduce == "nccl" && between == 0) summary += inside == 0 ? ", nominal" : ", nominal between machines";
     if (std::max(inside, between) > 0) summary += ", measured on up to " + std::to_string(std::max(inside, between));
     Item item{c.name, summary, {}};
     for (const std::string& source : c.provenance) item.facts.emplace_back("from", source);

@@ -111,7 +111,8 @@ Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
   for (const auto& [flag, value] :
        {std::pair{"--inside", &c.inside}, std::pair{"--device-memory", &c.device_memory},
         std::pair{"--slow-worker", &c.slow_worker}, std::pair{"--late-worker", &c.late_worker},
-        std::pair{"--degraded-link", &c.degraded_link}, std::pair{"--jitter", &c.jitter}, std::pair{"--loss", &c.loss},
+        std::pair{"--degraded-link", &c.degraded_link}, std::pair{"--background", &c.background},
+        std::pair{"--connection", &c.connection}, std::pair{"--jitter", &c.jitter}, std::pair{"--loss", &c.loss},
         std::pair{"--stalls", &c.stalls}, std::pair{"--rto", &c.rto}, std::pair{"--overlay", &c.overlay},
         std::pair{"--switch", &c.aggregation}, std::pair{"--nccl-algo", &c.nccl_algo},
         std::pair{"--nccl-proto", &c.nccl_proto}})

@@ -8,6 +8,7 @@
 #include <stepcast/roofline/description.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 #include <stepcast/roofline/named_models.hpp>
+#include <stepcast/roofline/shipped_models.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -38,8 +39,11 @@ bool is_described(const InputFlags& flags) {
     if (!flags.model.empty()) {
       std::vector<std::string> known = families;
       for (const NamedModel& m : named_models()) known.emplace_back(m.name);
-      throw InputError("--model", "a description, a public model, or a trace beside it", in_quotes(flags.model),
-                       did_you_mean(flags.model, known, "'stepcast list models' says which there are"));
+      throw InputError(
+          "--model", "a description, a public model, or a trace beside it", in_quotes(flags.model),
+          did_you_mean(flags.model, known,
+                       shipped_model(flags.model) ? "this list names the tensors of a trace, which is missing"
+                                                  : "'stepcast list models' says which there are"));
     }
     throw InputError("", "a trace", "none",
                      "give one, or --model gpt:hidden=4096,layers=32,heads=32,seq=2048 --device NAME");

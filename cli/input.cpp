@@ -97,18 +97,26 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
                  "Link between machines: 25GbE, \"100 Gb/s\" (default: as the trace shows)");
   app.add_option("--level", flags.level,
                  "A level of that network, again: the next one out: \"rail:32 x 400Gb/s\" joins 32 machines, "
-                 "\"spine:16, oversubscribed=2\" 16 rails, background=30% is what others take of it")
+                 "\"spine:16, oversubscribed=2\" 16 rails; the first may be \"pod:torus 4x4x4 x 100GB/s\"")
       ->allow_extra_args(false);
   app.add_option("--inside", flags.inside,
                  "Link between devices of a machine: 250GB/s (default: as the trace shows, else by the device)");
-  app.add_option("--servers", flags.servers, "Extra machines for parameter servers");
+  app.add_option("--servers", flags.servers,
+                 "Extra machines for parameter servers: 4; or with a rate of each: \"4 x 25Gb/s\"");
   app.add_option("--device-memory", flags.device_memory, "Memory of a device: 80GB");
   app.add_option("--collective", flags.collective, "All-reduce algorithm, or table (measured)");
   app.add_option("--nccl-algo", flags.nccl_algo, "What NCCL_ALGO forces, with --collective nccl: Tree, ^NVLS");
   app.add_option("--nccl-proto", flags.nccl_proto, "What NCCL_PROTO forces, with --collective nccl: Simple, ^LL128");
   app.add_option("--slow-worker", flags.slow_worker, "One worker computes this many times as long: 1.3");
   app.add_option("--late-worker", flags.late_worker, "One worker starts each step later: \"5 ms\"");
-  app.add_option("--degraded-link", flags.degraded_link, "One worker has this share of its link: 0.5");
+  app.add_option("--degraded-link", flags.degraded_link,
+                 "One worker has this share of its link: 0.5; or several machines: \"2 x 100Gb/s\"");
+  app.add_option("--background", flags.background,
+                 "What other jobs take of the network, of its outermost level: 30%; or of those that are named: "
+                 "spine=30%");
+  app.add_option("--connection", flags.connection,
+                 "What one connection reaches, where the transport limits it: 10Gb/s; \"4 x 10Gb/s\" of as many over "
+                 "each card (NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD)");
   app.add_option("--jitter", flags.jitter,
                  "Random slowness of all workers, relative to compute: 0.05 or exponential:0.05");
   app.add_option("--loss", flags.loss,

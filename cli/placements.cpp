@@ -22,6 +22,7 @@ void refuse_cluster_flags(const ClusterFlags& flags) {
         std::pair{"--servers", &flags.servers},         std::pair{"--device-memory", &flags.device_memory},
         std::pair{"--collective", &flags.collective},   std::pair{"--slow-worker", &flags.slow_worker},
         std::pair{"--late-worker", &flags.late_worker}, std::pair{"--degraded-link", &flags.degraded_link},
+        std::pair{"--background", &flags.background},   std::pair{"--connection", &flags.connection},
         std::pair{"--jitter", &flags.jitter},           std::pair{"--loss", &flags.loss},
         std::pair{"--stalls", &flags.stalls},           std::pair{"--rto", &flags.rto},
         std::pair{"--overlay", &flags.overlay},         std::pair{"--iterations", &flags.iterations},

@@ -102,7 +102,7 @@ std::span<const Named> table() {
       {"network", link},
       {"level", {.name = "NAME:UNITS[ x RATE]"}},
       {"inside", link},
-      {"servers", number},
+      {"servers", {.name = "N[ x RATE]"}},
       {"device-memory", size},
       {"collective", {.name = "ALGORITHM", .words = algorithms, .open = false}},
       {"nccl-algo",
@@ -123,8 +123,10 @@ std::span<const Named> table() {
        one_of(+[] { return Words{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send"}; })},
       {"slow-worker", factor},
       {"late-worker", time},
-      {"degraded-link", share},
+      {"degraded-link", {.name = "[N x ]SHARE|RATE"}},
       {"jitter", {.name = "SPREAD"}},
+      {"background", {.name = "[LEVEL=]SHARE"}},
+      {"connection", {.name = "[N x ]RATE"}},
       {"iterations", number},
       {"loss", share},
       {"stalls", share},
@@ -164,10 +166,7 @@ std::span<const Named> table() {
       {"other-samples", number},
       {"over",
        {.name = "AXIS",
-        .words =
-            +[] {
-              return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute="};
-            }}},
+        .words = +[] { return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute=", "background="}; }}},
       {"points", range},
       // layouts
       {"global-batch", number},

@@ -140,9 +140,12 @@ typedef struct stepcast_cluster stepcast_cluster;
  *   per-node=4           devices in a machine (without it: 1)
  *   network=10GbE        bandwidth between machines, or the name of a shipped cluster's network
  *   level=rail:32; spine:16, oversubscribed=2   levels of that network, from the inside out
+ *   background=30%       what other jobs take of its outermost level, or of those that are named: spine=30%
+ *   connection=10Gb/s    what one connection reaches: 4 x 10Gb/s of as many over each card
  *   inside=250GB/s       bandwidth between the devices of a machine
- *   servers=4            machines that may serve parameters
- *   collective=ring      all-reduce algorithm of plans that name none
+ *   servers=4            machines that may serve parameters: 4 x 25Gb/s with a rate of each
+ *   collective=ring      all-reduce algorithm of plans that name none; of nccl:
+ *   nccl-algo=Tree, nccl-proto=Simple   what the variables NCCL_ALGO and NCCL_PROTO would force
  *   device-memory=40GiB  of one device
  *   slow-worker=1.3, late-worker=5 ms, degraded-link=0.5, jitter=0.05, switch=switchml   what is out of the ordinary
  *   loss=0.001, stalls=1e-6, rto=200 ms   share of the packets that are lost, time-outs per packet, the first one

@@ -95,6 +95,11 @@ def test_a_prediction_adds_up(profile, cluster):
     assert p.throughput_samples_per_s == pytest.approx(16 * profile.batch_samples / p.iteration_s)
     assert p.to_dict()["plan"] == p.plan and p.plan in repr(p) and "step time" in repr(p)
     assert json.loads(stepcast.timeline(profile, cluster, "dear"))["traceEvents"]
+    job = stepcast.export(profile, cluster, "dear(bucket=25 MiB)")
+    assert len(job["execution_trace"]) > 1000 and "npus_count" in job["network"]
+    assert json.loads(job["system"])["endpoint-delay"] == 0
+    with pytest.raises(stepcast.InputError, match="divides the batch alone"):
+        stepcast.export(profile, cluster, "layout(tp=2)/ddp")
     assert stepcast.predict(TRACE, cluster, "dear").iteration_s == p.iteration_s
 
 

@@ -31,6 +31,8 @@ ClusterPtr described(const Texts& words, const std::optional<std::string>& json)
                                   .servers = said("servers"),
                                   .collective = said("collective"),
                                   .device_memory = said("device_memory"),
+                                  .nccl_algo = said("nccl_algo"),
+                                  .nccl_proto = said("nccl_proto"),
                                   .slow_worker = said("slow_worker"),
                                   .late_worker = said("late_worker"),
                                   .degraded_link = said("degraded_link"),
@@ -39,6 +41,8 @@ ClusterPtr described(const Texts& words, const std::optional<std::string>& json)
                                   .loss = said("loss"),
                                   .stalls = said("stalls"),
                                   .rto = said("rto"),
+                                  .background = said("background"),
+                                  .connection = said("connection"),
                                   .level = {said("level")}},
                                  base, "");
     const std::optional<Device> device = shipped_device_like(cluster.device);
@@ -91,7 +95,8 @@ void bind_cluster(py::module_& module) {
            }),
            "Cluster(cluster='', *, workers=0, per_node=0, network='', inside='', servers=0, device_memory='', "
            "collective='', slow_worker='', late_worker='', degraded_link='', jitter='', switch='', "
-           "loss='', stalls='', rto='', level=''): a shipped name or a "
+           "loss='', stalls='', rto='', level='', background='', connection='', nccl_algo='', nccl_proto=''): a "
+           "shipped name or a "
            "JSON file, or what the flags of the same names say on the command line. network is a nominal rate.")
       .def_readonly("name", &Cluster::name)
       .def_property_readonly("workers", &Cluster::workers)

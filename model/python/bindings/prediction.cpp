@@ -3,6 +3,7 @@
 #include "packed.hpp"
 #include "properties.hpp"
 
+#include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
@@ -10,6 +11,7 @@
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 #include <stepcast/roofline/usual_batch.hpp>
+#include <stepcast/simulators/planned_job.hpp>
 
 #include <cmath>
 
@@ -145,6 +147,28 @@ std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& given, con
   });
 }
 
+/// The files of a planned job for ASTRA-sim: the trace of every rank, and the network beside it.
+py::dict export_job(const ProfilePtr& profile, const ClusterPtr& given, const std::string& text) {
+  const ClusterPtr cluster = with_links(*profile, given);
+  const Plan plan = plan_of(text);
+  if (plan.layout)
+    throw InputError("plan", "a plan that divides the batch alone, of which all ranks do the same", in_quotes(text),
+                     "the ranks of a layout differ, which is not written yet");
+  if (profile->check.models_another_job())
+    throw NoAnswer{profile->check.caution() + "; the planned job would be another one"};
+  refuse_other_device(*profile, *given);
+  const PlannedJob job = answered(planned_job(profile->profile, *cluster, plan.strategy));
+  py::dict out;
+  out["execution_trace"] = py::bytes(job.execution_trace);
+  out["network"] = job.network;
+  out["system"] = job.system;
+  out["memory"] = job.memory;
+  out["compute_s"] = job.compute.value();
+  out["communication_s"] = job.communication.value();
+  out["remarks"] = tuple_of(job.remarks);
+  return out;
+}
+
 /// A class of values that are only looked at.
 template <HasFields T>
 void def_result(py::module_& module, const char* name, const char* summary) {
@@ -206,6 +230,7 @@ void bind_prediction(py::module_& module) {
   module.def("predict", &predict_own);
   module.def("timeline", &timeline, Free());
   module.def("timeline", &timeline_own);
+  module.def("export_job", &export_job);
 }
 
 }  // namespace stepcast::python

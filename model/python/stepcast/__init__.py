@@ -23,7 +23,7 @@ from . import files as _files, results as _results
 __all__ = [
     "AsTraced", "Cluster", "CommPlan", "File", "Inapplicable", "InputDiagnosis", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
     "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "StragglerEffect", "Sweep", "Tensor", "Traced", "TrainingRun", "WhatIf",
-    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "explain", "layouts", "models", "modifiers", "place", "predict", "read",
+    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "explain", "export", "layouts", "models", "modifiers", "place", "predict", "read",
     "recommend", "replay", "report", "strategies", "sweep", "timeline", "unit_frontier", "validate", "whatif",
 ]
 
@@ -153,6 +153,12 @@ def timeline(profile, cluster, plan):
                               plan if isinstance(plan, CommPlan) else _files.text_of(plan, "plan"))
 
 
+def export(profile, cluster, plan):
+    """A planned job for ASTRA-sim, as `stepcast export --plan` writes it: `execution_trace` (Chakra, of every rank),
+    `network` (YAML), `system` and `memory` (JSON), and `remarks` on what ASTRA-sim runs otherwise."""
+    return _stepcast.export_job(_files.profile_of(profile), cluster, _files.text_of(plan, "plan"))
+
+
 def validate(*suites, root="."):
     """Predictions beside measurements: one row a case."""
     return _results._frame(
@@ -174,7 +180,7 @@ def calibrate(*files, per_node=0, name="", collective=""):
         "model_relative_error", "source"])
 
 
-for _function in (read, describe, explain, predict, compare, recommend, sweep, replay, whatif, report, timeline, validate,
+for _function in (read, describe, explain, predict, compare, recommend, sweep, replay, whatif, report, timeline, export, validate,
                   calibrate, clusters, collectives, devices, models, modifiers, strategies):
     _function.__module__ = "stepcast"
 del _function

@@ -215,7 +215,9 @@ class Cluster:
                  network: Quantity = "", inside: Quantity = "", servers: int = 0, device_memory: Quantity = "",
                  collective: str = "", slow_worker: Quantity = "", late_worker: Quantity = "",
                  degraded_link: Quantity = "", jitter: Quantity = "", switch: str = "", loss: Quantity = "",
-                 stalls: Quantity = "", rto: Quantity = "", level: str | Sequence[str] = "") -> None:
+                 stalls: Quantity = "", rto: Quantity = "", level: str | Sequence[str] = "",
+                 background: Quantity = "", connection: Quantity = "", nccl_algo: str = "",
+                 nccl_proto: str = "") -> None:
         """A shipped name or a JSON file, or what the flags of the same names say on the command line. `network` is a
         nominal rate, of which the link carries 94 %."""
     @staticmethod
@@ -469,6 +471,9 @@ def report(profile: Traced, cluster: Cluster, *, validation: bool = True, plans:
     """The page of `stepcast report`: one self-contained HTML document. `plans`: shown beside the ranking, with layouts."""
 def timeline(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> str:
     """The timeline of a plan as Chrome trace events (JSON, for ui.perfetto.dev)."""
+def export(profile: Traced, cluster: Cluster, plan: str) -> dict[str, Any]:
+    """A planned job for ASTRA-sim, as `stepcast export --plan` writes it: `execution_trace` (Chakra, of every rank),
+    `network` (YAML), `system` and `memory` (JSON), and `remarks` on what ASTRA-sim runs otherwise."""
 
 class Model:
     """A profile on a cluster, prepared once and asked for thousands of plans."""

@@ -142,6 +142,9 @@ CLUSTER_FLAGS = {  # as on the command line of `stepcast`
     "switch": "a switch that adds up: switchml, atp or sa_atp:0.3",
     "loss": "share of the packets that the network loses", "stalls": "time-outs per packet sent",
     "rto": "the first time-out: '200 ms'",
+    "background": "what other jobs take of the network: 30%, spine=30%",
+    "connection": "what one connection reaches: 10Gb/s, '4 x 10Gb/s'",
+    "nccl-algo": "what NCCL_ALGO forces", "nccl-proto": "what NCCL_PROTO forces",
     "level": "levels of the network: 'rail:32; spine:16, oversubscribed=2'"}
 
 

@@ -247,7 +247,8 @@ def _levels(level: Any) -> str:
 def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, network: Any = "", inside: Any = "",
                servers: Any = 0, device_memory: Any = "", collective: str = "", slow_worker: Any = "",
                late_worker: Any = "", degraded_link: Any = "", jitter: Any = "", switch: str = "", loss: Any = "",
-               stalls: Any = "", rto: Any = "", level: Any = "") -> Any:
+               stalls: Any = "", rto: Any = "", level: Any = "", background: Any = "", connection: str = "",
+               nccl_algo: str = "", nccl_proto: str = "") -> Any:
     """The cluster that these words describe."""
     words = {
         "workers": _count(workers, "workers"),
@@ -266,6 +267,10 @@ def cluster_of(cluster: Any = "", *, workers: Any = 0, per_node: Any = 0, networ
         "stalls": _factor(stalls, "stalls"),
         "rto": _quantity(rto, _stepcast.exact_time, "rto"),
         "level": _levels(level),
+        "background": _factor(background, "background"),
+        "connection": _quantity(connection, _stepcast.exact_rate, "connection"),
+        "nccl_algo": text_of(nccl_algo, "nccl_algo"),
+        "nccl_proto": text_of(nccl_proto, "nccl_proto"),
     }
     if not isinstance(cluster, (str, bytes, os.PathLike)):
         raise InputError("cluster", "the name of a shipped cluster, or a path", shown(cluster))

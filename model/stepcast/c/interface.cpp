@@ -23,9 +23,9 @@ namespace {
 constexpr std::string_view profile_keys[] = {"model",  "batch", "parameters", "step",
                                              "strict", "check", "recorded",   "kernels"};
 constexpr std::string_view cluster_keys[] = {
-    "cluster",    "workers",       "per-node", "network",     "inside",      "servers",
-    "collective", "device-memory", "level",    "slow-worker", "late-worker", "degraded-link",
-    "jitter",     "switch",        "loss",     "stalls",      "rto"};
+    "cluster",       "workers", "per-node",    "network",     "inside",        "servers",   "collective",
+    "device-memory", "level",   "slow-worker", "late-worker", "degraded-link", "jitter",    "switch",
+    "loss",          "stalls",  "rto",         "background",  "connection",    "nccl-algo", "nccl-proto"};
 
 std::span<const std::byte> bytes_at(const void* data, std::size_t size, const char* name) {
   if (size > 0) (void)c_needed(static_cast<const std::byte*>(data), name);
@@ -78,6 +78,8 @@ stepcast_cluster cluster_of_settings(const char* const* list, std::optional<Clus
       .servers = said.text("servers"),
       .collective = said.text("collective"),
       .device_memory = said.text("device-memory"),
+      .nccl_algo = said.text("nccl-algo"),
+      .nccl_proto = said.text("nccl-proto"),
       .slow_worker = said.text("slow-worker"),
       .late_worker = said.text("late-worker"),
       .degraded_link = said.text("degraded-link"),
@@ -86,6 +88,8 @@ stepcast_cluster cluster_of_settings(const char* const* list, std::optional<Clus
       .loss = said.text("loss"),
       .stalls = said.text("stalls"),
       .rto = said.text("rto"),
+      .background = said.text("background"),
+      .connection = said.text("connection"),
       .level = {said.text("level")},
   };
   if (base) {

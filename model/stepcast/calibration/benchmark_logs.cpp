@@ -56,10 +56,28 @@ double positive_number(std::string_view text, const std::string& where) {
   return value;
 }
 
+/// A measured message: refuses what no benchmark can have measured, such as columns of another unit.
+void check_point(double size, double seconds, const std::string& where) {
+  constexpr double most_bytes = 0x1p50, least_time = 1e-9, most_time = 86400, most_rate = 100e12;
+  if (!(size >= 1 && size <= most_bytes))
+    throw InputError(where + " column size", "a message of 1 B to 1 PiB", text_of(Bytes(size)));
+  if (!(seconds >= least_time && seconds <= most_time))
+    throw InputError(where + " column time", "a time from a nanosecond to a day", text_of(Seconds(seconds)),
+                     "look for a column of another unit");
+  if (size / seconds > most_rate)
+    throw InputError(where, "at most 100 TB/s, which no link exceeds",
+                     text_of(Bytes(size)) + " in " + text_of(Seconds(seconds)) + ", which are " +
+                         text_of(BytesPerSecond(size / seconds)),
+                     "look for columns of another unit");
+}
+
 /// Points in any order, repeated sizes allowed: sorted, the median where a size occurs more than once.
 class Points {
  public:
-  void add(double size, double seconds) { times_[size].push_back(seconds); }
+  void add(double size, double seconds, const std::string& where) {
+    check_point(size, seconds, where);
+    times_[size].push_back(seconds);
+  }
   [[nodiscard]] bool empty() const { return times_.empty(); }
   void move_to(MeasuredCollective& table) {
     for (auto& [size, times] : times_) {
@@ -91,10 +109,18 @@ std::string_view without_prefix(std::string_view line) {
   return start == std::string_view::npos ? std::string_view() : line.substr(start);
 }
 
-/// Of a table of numbers; messages of launchers and libraries may stand between its lines.
+/// A whole number, as sizes and counts are.
+bool is_whole(std::string_view word) { return !word.empty() && std::all_of(word.begin(), word.end(), is_digit); }
+
+/// Of a table of numbers; messages of launchers and libraries may stand between its lines. A number that is no size
+/// ("-8", "1e30") is one where numbers follow.
 bool is_row(std::string_view line) {
-  const std::string_view first = line.substr(0, line.find_first_of(" \t"));
-  return !first.empty() && std::all_of(first.begin(), first.end(), is_digit);
+  const std::vector<std::string_view> words = words_of(line);
+  if (words.empty() || is_whole(words[0])) return !words.empty();
+  const auto is_number = [](std::string_view word) {
+    return word.find_first_not_of("+-0123456789.eE") == std::string_view::npos && std::ranges::any_of(word, is_digit);
+  };
+  return words.size() > 1 && is_number(words[0]) && is_number(words.back());
 }
 
 struct TestName {
@@ -257,11 +283,15 @@ class NcclTestsReader {
     }
     if (points_.empty() && rates_.empty()) first_row_ = where, sums_ = words.size() > 3 && words[3] != "none";
     if (*time_column_ + 2 < words.size()) rate_ = words[*time_column_ + 1], bus_rate_ = words[*time_column_ + 2];
-    if (program_ == "OSU" && words[0] == "0") return;  // of a message without bytes
+    if (words[0] == "0") return;  // of a message without bytes: a rank's part of a small one
     const double size = positive_number(words[0], where + " column size") * static_cast<double>(parts_);
     const double value = positive_number(words[*time_column_], column);
-    if (bytes_per_second_ > 0) rates_.emplace_back(size, value * bytes_per_second_);
-    else points_.add(size, value * seconds_per_unit_);
+    if (bytes_per_second_ > 0) {
+      check_point(size, size / (value * bytes_per_second_), where);
+      rates_.emplace_back(size, value * bytes_per_second_);
+    } else {
+      points_.add(size, value * seconds_per_unit_, where);
+    }
   }
 
   void finish() {
@@ -269,7 +299,7 @@ class NcclTestsReader {
     double most = 0;
     for (const auto& [size, rate] : rates_) most = std::max(most, rate);
     for (const auto& [size, rate] : rates_)
-      if (rate >= most / 2) points_.add(size, size / rate);
+      if (rate >= most / 2) points_.add(size, size / rate, first_row_);
     rates_.clear();
     if (!points_.empty()) {
       MeasuredCollective table;
@@ -290,7 +320,7 @@ class NcclTestsReader {
   /// The number behind a word of the head, 1 if it is not there.
   static std::int64_t count_after(const std::vector<std::string_view>& words, std::string_view name) {
     const auto at = std::find(words.begin(), words.end(), name);
-    const bool said = at != words.end() && at + 1 != words.end() && is_row(*(at + 1)) && (at + 1)->size() < 7;
+    const bool said = at != words.end() && at + 1 != words.end() && is_whole(*(at + 1)) && (at + 1)->size() < 7;
     return said ? std::max<std::int64_t>(1, integer_of(*(at + 1), std::string(source_of_head), 0, 1'000'000)) : 1;
   }
 
@@ -440,7 +470,7 @@ std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::s
       tables.emplace_back(key, row);
     }
     group->second.second.add(positive_number(fields[columns->size], column(columns->size)) * columns->size_unit,
-                             positive_number(fields[columns->time], column(columns->time)) * columns->time_unit);
+                             positive_number(fields[columns->time], column(columns->time)) * columns->time_unit, where);
   }
   if (tables.empty()) {
     throw InputError(std::string(source), "a CSV table with a header and at least one row",

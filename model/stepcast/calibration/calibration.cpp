@@ -19,9 +19,11 @@
 namespace stepcast {
 namespace {
 
-/// Tables to fit, with the cluster (without message overhead, which a benchmark does not see) resized to each.
+/// Tables of one operation to fit, with the cluster (without message overhead, which a benchmark does not see) resized
+/// to each.
 struct Fitting {
   const CollectiveAlgorithm* algorithm;
+  Operation operation;
   std::vector<Cluster> clusters;
   std::vector<const MeasuredCollective*> tables;
 
@@ -32,7 +34,7 @@ struct Fitting {
     for (std::size_t t = 0; t < tables.size(); ++t) {
       Cluster cluster = clusters[t];
       change(cluster);
-      const CostLines lines = algorithm->lines(cluster, Operation::all_reduce);
+      const CostLines lines = algorithm->lines(cluster, operation);
       double sum = 0;
       for (std::size_t i = 0; i < tables[t]->sizes.size(); ++i) {
         const double r = lines(tables[t]->sizes[i]) / tables[t]->times[i] - 1;
@@ -108,14 +110,37 @@ void forget(Cluster& cluster, std::initializer_list<std::string_view> names) {
   });
 }
 
-void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
+/// The operation to whose tables links are fitted: all-reduces, else the first that the algorithm has a form of.
+Operation fitted_operation(const Calibration& result, const CollectiveAlgorithm& algorithm) {
+  std::string found;
+  std::optional<Operation> other;
+  for (const Calibration::Entry& entry : result.entries) {
+    const MeasuredCollective& m = entry.measured;
+    if (m.workers < 2) continue;
+    const std::optional<Operation> operation = operation_of(m.operation);
+    if (operation == Operation::all_reduce) return *operation;
+    if (found.find(m.operation) == std::string::npos) add_to_list(found, m.operation);
+    Cluster pair = result.cluster;
+    pair.nodes = 1, pair.devices_per_node = 2;
+    if (!other && operation && algorithm.lines(pair, *operation).count > 0) other = operation;
+  }
+  if (other) return *other;
+  throw InputError("calibrate", "a measured all_reduce of at least 2 workers",
+                   found.empty() ? "none" : found + " alone, of which " + std::string(algorithm.name) + " says nothing",
+                   found.empty() ? "" : "--collective nccl is fitted to any operation");
+}
+
+/// Returns the operation that they were fitted to.
+Operation fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
   Cluster& cluster = result.cluster;
-  Fitting inside{&algorithm, {}, {}}, between{&algorithm, {}, {}};
+  const Operation operation = fitted_operation(result, algorithm);
+  const std::string in_words = operation == Operation::all_reduce ? "all-reduce" : std::string(name_of(operation));
+  Fitting inside{&algorithm, operation, {}, {}}, between{&algorithm, operation, {}, {}};
   for (const auto pass : {&inside, &between}) {
     for (const Calibration::Entry& entry : result.entries) {
       const MeasuredCollective& m = entry.measured;
       const bool one_machine = m.workers <= cluster.devices_per_node;
-      if (m.operation != "all_reduce" || m.workers < 2 || one_machine != (pass == &inside)) continue;
+      if (m.operation != name_of(operation) || m.workers < 2 || one_machine != (pass == &inside)) continue;
       const Answer<Cluster> sized = resized(cluster, m.workers);
       if (!sized) throw InputError(m.provenance, "a number of workers that the cluster can have", sized.reason());
       pass->clusters.push_back(*sized);
@@ -130,15 +155,13 @@ void fit_links(Calibration& result, const CollectiveAlgorithm& algorithm) {
     const double error = std::sqrt(pass->error([&](Cluster& c) { c.*which = link; }));
     cluster.provenance.push_back(std::string(pass == &inside ? "inside" : "network") + ": fitted with " +
                                  std::string(algorithm.name) + " to " + std::to_string(pass->tables.size()) +
-                                 " measured all-reduce tables, rms relative error " + percent(error));
-  }
-  if (inside.tables.empty() && between.tables.empty()) {
-    throw InputError("calibrate", "a measured all_reduce of at least 2 workers", "none");
+                                 " measured " + in_words + " tables, rms relative error " + percent(error));
   }
   if (inside.tables.empty() && cluster.devices_per_node > 1) {
     result.notes.push_back("no table within one machine: the inside link is the one given");
   }
   if (between.tables.empty()) result.notes.push_back(without_network_text(cluster));
+  return operation;
 }
 
 /// Tables of the same operation and machines as one: the median of each size.
@@ -263,8 +286,9 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
   result.cluster = std::move(base);
   // The fit says which form it used and how wrong it is.
   forget(result.cluster, {"all-reduce:", "relative error:", "relative_error:"});
+  Operation fitted = Operation::all_reduce;
   if (algorithm->carries) fit_library(result, *algorithm);
-  else fit_links(result, *algorithm);
+  else fitted = fit_links(result, *algorithm);
 
   double sum = 0;
   std::size_t n = 0;
@@ -280,9 +304,9 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
       sum += error * error, ++n;
       continue;
     }
-    if (m.operation != "all_reduce" || m.workers < 2) continue;
+    if (m.operation != name_of(fitted) || m.workers < 2) continue;
     const Cluster sized = *resized(result.cluster, m.workers);
-    const CostLines lines = algorithm->lines(sized, Operation::all_reduce);
+    const CostLines lines = algorithm->lines(sized, fitted);
     // A cluster that uses its tables errs as interpolation does; one that uses closed forms, as those do.
     const double interpolation = from_table ? interpolation_error(m) : 0;
     for (std::size_t i = 0; i < m.sizes.size(); ++i, ++n) {

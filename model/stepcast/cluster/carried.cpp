@@ -113,6 +113,7 @@ Cluster bare_machines(const Cluster& cluster, std::int64_t workers, std::int64_t
   bare.nccl = cluster.nccl;
   bare.nics_per_node = cluster.nics_per_node;
   if (nodes <= most_machines_of(cluster.levels)) bare.levels = cluster.levels;
+  for (Level& level : bare.levels) level.background = 0;
   if (nodes > 1 && bare.devices_per_node < cluster.devices_per_node)
     bare.nics_per_node =
         std::max<std::int64_t>(1, cluster.nics_per_node * bare.devices_per_node / cluster.devices_per_node);

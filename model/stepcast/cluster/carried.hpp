@@ -31,7 +31,7 @@ namespace stepcast {
 /// them one after the other, and small messages take as long as that. 0 where each process has one device.
 [[nodiscard]] std::size_t first_beyond_launches(const MeasuredCollective&);
 /// Machines with the links of `cluster` alone: `nodes` of them with `workers` devices in all, and network cards in
-/// proportion to the devices of each. No tables, stragglers or losses.
+/// proportion to the devices of each. No tables, stragglers, losses or other jobs.
 [[nodiscard]] Cluster bare_machines(const Cluster& cluster, std::int64_t workers, std::int64_t nodes);
 /// The tables nearest to a cluster's count from which an operation is carried to it: of at most and of at least as many
 /// workers; the same one twice where all lie on one side, null where there is none.

@@ -62,8 +62,9 @@ struct NetworkLevel {
   Seconds latency;         ///< of a step that crosses the level
   BytesPerSecond card;     ///< of one card, while nothing else leaves its unit
   BytesPerSecond machine;  ///< of all cards of one machine, while nothing else leaves its unit
+  BytesPerSecond cards;    ///< the same by as many flows as it takes
   BytesPerSecond unit;     ///< of all machines of a unit together: its uplinks
-  BytesPerSecond device;   ///< of every device, while all of its unit send across
+  BytesPerSecond device;   ///< of every device, while all of its unit send across, by as many flows as it takes
 };
 struct NetworkLevels {
   std::array<NetworkLevel, most_levels> level;
@@ -79,13 +80,52 @@ constexpr std::int64_t largest_divisor_up_to(std::int64_t n, std::int64_t limit)
     if (n % d == 0) return d;
   return 1;
 }
+/// The sides of a torus, in place.
+struct TorusSides {
+  std::array<TorusSide, most_torus_sides> side;
+  std::size_t count = 0;
+
+  [[nodiscard]] const TorusSide* begin() const { return side.data(); }
+  [[nodiscard]] const TorusSide* end() const { return side.data() + count; }
+};
+/// True where several machines are linked without switches.
+inline bool on_torus(const Cluster& c) { return c.nodes > 1 && !c.levels.empty() && !c.levels.front().torus.empty(); }
+/// The part of the first level's torus that so many machines fill, first dimension first, as many of each as divide
+/// the job; without dimensions of one machine. Part of a dimension is a line.
+inline TorusSides torus_sides(const Cluster& c, std::int64_t machines) {
+  TorusSides out;
+  std::int64_t rest = machines;
+  const std::vector<TorusSide>& torus = c.levels.front().torus;
+  for (std::size_t i = 0; i < torus.size() && rest > 1; ++i) {
+    const std::int64_t units = i + 1 == torus.size() ? rest : largest_divisor_up_to(rest, torus[i].units);
+    if (units > 1) out.side[out.count++] = {units, torus[i].closed && units == torus[i].units};
+    rest /= units;
+  }
+  return out;
+}
+/// Links that lead on along a dimension, of which a ring can use both.
+constexpr double ways_along(const TorusSide& side) { return side.closed && side.units > 2 ? 2 : 1; }
+/// Bytes that the fullest link of a torus carries in an all-to-all by the shortest ways, a dimension after the other
+/// and both ways where they are equally long, over the buffer of one machine: of a closed dimension of d the mean
+/// distance over two links, d / 8 (for odd d, (d^2 - 1) / 8d); of a line what passes its middle.
+inline double all_to_all_on_torus(const TorusSides& sides) {
+  double most = 0;
+  for (const TorusSide& side : sides) {
+    const double d = static_cast<double>(side.units), half = static_cast<double>(side.units / 2);
+    most = std::max(most, ways_along(side) > 1 ? half * (d - half) / (2 * d) : half * (d - half) / d);
+  }
+  return most;
+}
+
 /// From the inside out, those that the job's machines reach over; at least one, also of one machine. Where machines do
 /// not fill whole units, each of them has as many as divide the job.
 inline NetworkLevels network_levels(const Cluster& c) {
-  const double share = c.stragglers.least_link_share() * usable_share(c.transport);
+  const double lossy = usable_share(c.transport), share = c.stragglers.least_link_share() * card_share(c.transport);
   const double cards = static_cast<double>(c.nics_per_node), devices = static_cast<double>(c.devices_per_node);
+  const BytesPerSecond flows = flows_rate(c.transport);
   BytesPerSecond card = c.network.bandwidth * share;
-  NetworkLevel now{c.nodes, c.network.latency, card, card * cards, card * cards, card * cards / devices};
+  NetworkLevel now{c.nodes,      c.network.latency, std::min(card, flows), std::min(card, flows) * cards,
+                   card * cards, card * cards,      card * cards / devices};
   NetworkLevels out;
   if (c.levels.empty()) {
     out.level[out.count++] = now;
@@ -96,17 +136,29 @@ inline NetworkLevels network_levels(const Cluster& c) {
   for (std::size_t i = 0; i < c.levels.size(); ++i) {
     const Level& level = c.levels[i];
     if (i > 0) {
-      const BytesPerSecond wire = level.bandwidth * usable_share(c.transport);
+      const BytesPerSecond wire = level.bandwidth * lossy;
       card = std::min(card, wire);
       now.latency = std::max(now.latency, level.latency);
       now.unit = wire * (cards * machines * (1 - level.background) / level.oversubscription);
       now.card = std::min({now.card, card, now.unit});
       now.machine = std::min({now.machine, card * cards, now.unit});
+      now.cards = std::min({now.cards, card * cards, now.unit});
       now.device = std::min({now.device, card * cards / devices, now.unit / (machines * devices)});
     }
     const bool last = i + 1 == c.levels.size();
     now.units = last ? rest : largest_divisor_up_to(rest, level.units);
     out.level[out.count++] = now;
+    if (i == 0 && on_torus(c) && now.units > 1) {
+      // A ring in the order of ranks loads each link once, and goes back to the first place of every dimension where it
+      // ends: one hop around a closed one. What all send everywhere takes the links of many.
+      const TorusSides sides = torus_sides(c, now.units);
+      NetworkLevel& torus = out.level[0];
+      std::int64_t hops = 0;
+      for (const TorusSide& side : sides) hops += side.closed ? 1 : side.units - 1;
+      torus.latency *= static_cast<double>(hops);
+      const double units = static_cast<double>(now.units);
+      torus.device = torus.card * ((units - 1) / units / all_to_all_on_torus(sides) / devices);
+    }
     rest /= now.units;
     machines *= static_cast<double>(level.units);
     if (rest == 1) break;
@@ -145,7 +197,8 @@ inline Link network_link(const Cluster& c) {
     const NetworkLevels levels = network_levels(c);
     return {levels.outermost().latency, levels.outermost().card};
   }
-  return {c.network.latency, c.network.bandwidth * (c.stragglers.least_link_share() * usable_share(c.transport))};
+  const BytesPerSecond card = c.network.bandwidth * (c.stragglers.least_link_share() * card_share(c.transport));
+  return {c.network.latency, std::min(card, flows_rate(c.transport))};
 }
 /// Between the devices of one machine. A degraded link is one between machines, if there are several.
 inline Link inside_link(const Cluster& c) {
@@ -160,10 +213,11 @@ inline Link machine_link(const Cluster& c) {
   const Link card = network_link(c);
   return {card.latency, card.bandwidth * static_cast<double>(c.nics_per_node)};
 }
-/// The share of the network that one device has while all devices of its machine send.
+/// The share of the network that one device has while all devices of its machine send, each to a neighbour.
 inline Link shared_link(const Cluster& c) {
-  const Link machine = machine_link(c);
-  return {machine.latency, machine.bandwidth / static_cast<double>(c.devices_per_node)};
+  const NetworkLevels levels = network_levels(c);
+  return {levels.outermost().latency,
+          std::min(flows_rate(c.transport), levels.outermost().cards / static_cast<double>(c.devices_per_node))};
 }
 /// A step of a pattern that crosses each machine's cards once in each direction, and the links inside as well: the
 /// slowest link sets the pace. Several cards carry parallel copies of the pattern, each with its part of the data.
@@ -175,8 +229,16 @@ inline Link flat_link(const Cluster& c) {
           c.inside.bandwidth < between.bandwidth ? c.inside.bandwidth : between.bandwidth};
 }
 
-/// What every device has of a level while all devices below exchange across it.
-inline Link device_link(const NetworkLevel& level) { return {level.latency, level.device}; }
+/// What every device has of a level while all devices below exchange across it, each with one other.
+inline Link device_link(const Cluster& c, const NetworkLevel& level) {
+  return {level.latency, std::min(level.device, flows_rate(c.transport))};
+}
+
+/// What one device has of one link of a torus while all devices of its machine send along the same dimension.
+inline Link torus_link(const Cluster& c) {
+  const BytesPerSecond link = network_levels(c).level[0].card;
+  return {c.network.latency, link / static_cast<double>(c.devices_per_node)};
+}
 
 /// A binomial tree between machines, level by level: one machine of each unit sends the whole message over one card.
 inline CostLine tree_rounds_between(const Cluster& c) {
@@ -189,7 +251,7 @@ inline CostLine tree_rounds_between(const Cluster& c) {
 inline CostLine exchange_rounds_between(const Cluster& c) {
   CostLine line;
   for (const NetworkLevel& level : network_levels(c))
-    line = line + whole_message_rounds(level.units, device_link(level));
+    line = line + whole_message_rounds(level.units, device_link(c, level));
   return line;
 }
 
@@ -201,7 +263,7 @@ inline CostLine pairwise_all_to_all(const Cluster& c) {
   std::int64_t below = c.devices_per_node;
   for (const NetworkLevel& level : network_levels(c)) {
     const double partners = static_cast<double>(below * (level.units - 1));
-    line = line + steps_and_volume(partners, partners / p, device_link(level));
+    line = line + steps_and_volume(partners, partners / p, device_link(c, level));
     below *= level.units;
   }
   return line;

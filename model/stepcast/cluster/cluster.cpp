@@ -128,6 +128,9 @@ void check_transport(const Place& place, const Transport& t) {
     place.at("oversubscription").refuse("a factor from 0.01 to 1000", std::to_string(t.oversubscription));
   for (const auto& [key, count] : {std::pair{"flows", t.flows}, std::pair{"paths", t.paths}})
     if (count < 1 || count > 1000) place.at(key).refuse("a whole number from 1 to 1000", std::to_string(count));
+  check_not_negative(place.at("flow_rate"), t.flow_rate, "a rate");
+  if (!(t.background >= 0 && t.background <= 0.99))
+    place.at("background").refuse("a share from 0 to 0.99", std::to_string(t.background));
 }
 
 void check_nccl(const Place& place, const NcclTuning& t) {
@@ -148,6 +151,19 @@ void check_nccl(const Place& place, const NcclTuning& t) {
   if (!t.proto.empty()) static_cast<void>(nccl_protocols_of(t.proto, place.at("NCCL_PROTO").text()));
 }
 
+void check_torus(const Place& place, const Level& level) {
+  if (level.torus.empty()) return;
+  if (level.torus.size() > most_torus_sides)
+    place.refuse("at most " + std::to_string(most_torus_sides) + " dimensions", std::to_string(level.torus.size()));
+  std::int64_t units = 1;
+  for (std::size_t i = 0; i < level.torus.size(); ++i) {
+    check_count(place.at(i), level.torus[i].units, 1);
+    units = std::min(most_workers, units * level.torus[i].units);
+  }
+  if (units != level.units)
+    place.refuse("dimensions whose product is its units, " + std::to_string(level.units), std::to_string(units));
+}
+
 void check_levels(const Place& place, const Cluster& c) {
   if (c.levels.size() > most_levels)
     place.refuse("at most " + std::to_string(most_levels) + " levels", std::to_string(c.levels.size()));
@@ -160,12 +176,16 @@ void check_levels(const Place& place, const Cluster& c) {
         at.at("name").refuse("a name of its own for each level", in_quotes(level.name));
     check_count(at.at("units"), level.units, 1);
     if (i == 0) {
-      if (level != Level{level.name, level.units, {}, {}, 1, 0})
+      if (level != Level{level.name, level.units, {}, {}, 1, 0, level.torus})
         at.refuse(
-            "name and units alone: the first level joins machines over their own cards, which 'network' describes",
-            "more than that", "a level above it can be slower, oversubscribed or shared");
+            "name, units and torus alone: the first level joins machines over their own cards, which 'network' "
+            "describes",
+            "more than that",
+            "a level above it can be slower or oversubscribed; what others take of the cards is transport.background");
+      check_torus(at.at("torus"), level);
       continue;
     }
+    if (!level.torus.empty()) at.at("torus").refuse("a torus at the first level alone", "one above it");
     check_link(at, {level.latency, level.bandwidth}, false);
     check_factor(at.at("oversubscription"), level.oversubscription);
     if (!(level.background >= 0 && level.background <= 0.99))
@@ -240,6 +260,7 @@ Cluster checked(Cluster cluster, std::string_view source) {
   check_not_negative(top.at("server_local_rate"), cluster.server_local_rate, "a rate");
   check_not_negative(top.at("server_staging_rate"), cluster.server_staging_rate, "a rate");
   check_not_negative(top.at("server_sum_rate"), cluster.server_sum_rate, "a rate");
+  check_not_negative(top.at("server_rate"), cluster.server_rate, "a rate");
   check_not_negative(top.at("message_overhead"), cluster.message_overhead, "a time");
   check_algorithm(top.at("all_reduce"), cluster.all_reduce);
   for (std::size_t i = 0; i < cluster.tables.size(); ++i) check_table(top.at("tables").at(i), cluster.tables[i]);
@@ -351,12 +372,14 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
   } else {
     // A name that is neither is most likely a misspelt cluster.
     const bool quantity =
-        !network.empty() && (network.front() == '.' || network.front() == '+' || network.front() == '-' ||
-                             std::isdigit(static_cast<unsigned char>(network.front())));
+        names_bandwidth(network) ||
+        (!network.empty() && (network.front() == '.' || network.front() == '+' || network.front() == '-' ||
+                              std::isdigit(static_cast<unsigned char>(network.front()))));
     if (!quantity) {
       std::vector<std::string> names;
       for (const Cluster& c : shipped_clusters()) names.push_back(c.name);
-      throw InputError("--network", "a bandwidth such as '25 Gb/s' or '10GbE', or the name of a shipped cluster",
+      for (const char* generation : {"EDR", "HDR", "NDR", "XDR"}) names.emplace_back(generation);
+      throw InputError("--network", "a bandwidth such as '25 Gb/s', '10GbE' or 'NDR', or the name of a shipped cluster",
                        in_quotes_or_nothing(network), did_you_mean(network, names));
     }
     const BytesPerSecond nominal = bandwidth_of(network, "--network");

@@ -22,7 +22,8 @@
 // says where it comes from (`provenance`). What some workers do worse than the others is said by `stragglers`; a switch
 // that adds up gradients is there only if `aggregation` says so; packets are lost if `transport` says so. Not modelled:
 // routing (but for the strategy overlay: overlay/overlay.hpp; uplinks are used evenly), congestion between jobs beyond
-// the share that `Level::background` takes, machines with different numbers of devices.
+// the share that they take (`Transport::background` of the cards, `Level::background` of uplinks), machines with
+// different numbers of devices; of unequal links of a level, that a job could lie on the fast ones alone.
 //
 // Clusters as JSON are read and written in json.cpp.
 #include <stepcast/base/error.hpp>
@@ -43,17 +44,28 @@ struct Link {
   BytesPerSecond bandwidth;  ///< per direction, as reached by the transport (goodput)
 };
 
+/// One dimension of a torus. A dimension of two has one link, the same in both directions.
+struct TorusSide {
+  std::int64_t units = 1;
+  bool closed = true;  ///< the last is linked with the first; false: a line, as in a mesh
+  bool operator==(const TorusSide&) const = default;
+};
+inline constexpr std::size_t most_torus_sides = 8;
+
 /// One level of the network between machines: it joins `units` of what is below, which are machines at the first level.
 /// Each of these units has its uplinks, which carry what leaves it: of every network card below `bandwidth`, divided by
 /// `oversubscription`. So the uplinks of 32 machines with one card of 50 GB/s at a spine with oversubscription 2 carry
-/// 800 GB/s. Of the first level only name and units count: what leaves a machine is `Cluster::network`.
+/// 800 GB/s. Of the first level only name and units count: what leaves a machine is `Cluster::network`. Its machines
+/// may form a torus without switches, each with a link of that bandwidth to both neighbours along every dimension, one
+/// `Cluster::network` latency a hop; ranks fill the first dimension first.
 struct Level {
   std::string name;  ///< "rail", "leaf", "spine", "pod"
   std::int64_t units = 1;
-  Seconds latency;              ///< start-up time of a step that crosses it, instead of that of the levels below
-  BytesPerSecond bandwidth;     ///< of one network card of a machine into this level, as reached by the transport
-  double oversubscription = 1;  ///< bandwidth of all cards below over that of the uplinks
-  double background = 0;        ///< share of the uplinks that other jobs take
+  Seconds latency;                 ///< start-up time of a step that crosses it, instead of that of the levels below
+  BytesPerSecond bandwidth;        ///< of one network card of a machine into this level, as reached by the transport
+  double oversubscription = 1;     ///< bandwidth of all cards below over that of the uplinks
+  double background = 0;           ///< share of the uplinks that other jobs take
+  std::vector<TorusSide> torus{};  ///< of the first level, product `units`; empty: a switch
   bool operator==(const Level&) const = default;
 };
 inline constexpr std::size_t most_levels = 8;
@@ -121,9 +133,12 @@ struct Transport {
   Seconds timeout{0.2};         ///< the wait for the first of them (Linux: at least 200 ms); doubles each time
   Bytes packet{1500};           ///< as the network carries it
   double oversubscription = 1;  ///< bandwidth of all hosts over that of all uplinks
-  std::int64_t flows = 1;       ///< that carry one message of a machine at the same time
+  std::int64_t flows = 1;       ///< that carry one message of a machine at the same time, over each of its cards
   std::int64_t paths = 1;       ///< equal uplinks among which flows are spread
   bool spraying = false;        ///< packet by packet over all paths; false: each flow is hashed to one
+  /// What one flow reaches at most, such as one TCP connection on one core or under a cloud's limit; 0: what there is.
+  BytesPerSecond flow_rate{};
+  double background = 0;  ///< share of every machine's cards that other jobs take
   bool operator==(const Transport&) const = default;
 };
 
@@ -160,6 +175,7 @@ struct Cluster {
   BytesPerSecond server_local_rate;
   BytesPerSecond server_staging_rate;  ///< copies between device and host memory, on the same links; 0 = free
   BytesPerSecond server_sum_rate;      ///< bytes that one server adds up per second; 0 = never the bottleneck
+  BytesPerSecond server_rate;          ///< of all connections of one server together; 0 = as a worker machine's cards
   Seconds message_overhead;            ///< host cost of launching (and negotiating) one collective or message
   std::string all_reduce = "ring";     ///< where no table fits: a name of collectives.inc, or "table"
   std::vector<MeasuredCollective> tables;

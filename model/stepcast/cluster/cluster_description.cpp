@@ -8,6 +8,7 @@
 #include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/cluster/transport.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <tuple>
 #include <utility>
@@ -65,16 +66,63 @@ std::vector<std::string> parts_of(std::string_view text, char separator) {
   }
 }
 
+/// "4 x 25Gb/s": so many, each with something; of something alone how many is not said (0).
+struct Several {
+  std::int64_t count = 0;
+  std::string each;
+};
+Several several_of(std::string_view text, const char* where) {
+  const auto by = text.find('x');
+  if (by == std::string_view::npos || trimmed(text.substr(0, by)).find_first_not_of("0123456789") != std::string::npos)
+    return {0, std::string(trimmed(text))};
+  return {integer_of(std::string(trimmed(text.substr(0, by))), where, 1, most_machines),
+          std::string(trimmed(text.substr(by + 1)))};
+}
+
+/// "30%" or "0.3", of what others take.
+double background_of(std::string_view text, const char* where) {
+  std::string value(trimmed(text));
+  const bool percent = value.ends_with('%');
+  if (percent) value.pop_back();
+  const bool number = !value.empty() && value.find_first_not_of("+-0123456789.eE") == std::string::npos;
+  const double share = number ? number_of(value, where) / (percent ? 100 : 1) : -1;
+  if (!(share >= 0 && share <= 0.99))
+    throw InputError(where, "a share that others take, from 0 to 0.99 or 99 %", in_quotes_or_nothing(trimmed(text)),
+                     "such as '30%'");
+  return share;
+}
+
 /// What somebody says of one level: "spine:16 x 400Gb/s, oversubscribed=2".
 struct LevelText {
   std::string name, bandwidth, latency;
   std::int64_t units = 1;
   double oversubscription = 1, background = 0;
+  std::vector<TorusSide> torus{};
 };
 
 constexpr const char* level_form =
     "NAME:UNITS [x BANDWIDTH] [, latency=TIME] [, oversubscribed=FACTOR] [, background=SHARE], such as "
-    "'spine:16 x 400Gb/s, oversubscribed=2'";
+    "'spine:16 x 400Gb/s, oversubscribed=2'; the first one may be 'pod:torus 4x4x4 x 100GB/s'";
+
+/// "torus 4x4x4 x 100GB/s" or "mesh 16x16", with the units along each dimension.
+bool read_torus(std::string_view text, LevelText& level) {
+  const bool closed = text.starts_with("torus"), open = text.starts_with("mesh");
+  if (!closed && !open) return false;
+  for (const std::string& part : parts_of(text.substr(closed ? 5 : 4), 'x')) {
+    if (!level.bandwidth.empty() || part.empty())
+      throw InputError("--level", "units along each dimension and a bandwidth, as in 'torus 4x4x4 x 100GB/s'",
+                       in_quotes(text));
+    if (part.find_first_not_of("0123456789") != std::string::npos) level.bandwidth = part;
+    else level.torus.push_back({integer_of(part, "--level", 1, most_machines), closed});
+  }
+  if (level.torus.empty() || level.torus.size() > most_torus_sides)
+    throw InputError("--level", "one to " + std::to_string(most_torus_sides) + " dimensions, as in 'torus 4x4x4'",
+                     in_quotes(text));
+  for (const TorusSide& side : level.torus) level.units = std::min(most_machines + 1, level.units * side.units);
+  if (level.units > most_machines)
+    throw InputError("--level", "at most " + std::to_string(most_machines) + " machines", in_quotes(text));
+  return true;
+}
 
 LevelText level_text_of(std::string_view text) {
   const auto refuse = [&](const std::string& expected, std::string_view found) {
@@ -88,28 +136,29 @@ LevelText level_text_of(std::string_view text) {
     refuse("a name and how many units it joins, as in 'spine:16'", head);
   level.name = trimmed(head.substr(0, colon));
   std::string_view units = trimmed(head.substr(colon + 1));
-  if (const auto by = units.find('x'); by != std::string_view::npos) {
-    level.bandwidth = trimmed(units.substr(by + 1));
-    units = trimmed(units.substr(0, by));
-    static_cast<void>(bandwidth_of(level.bandwidth, "--level"));
+  if (!read_torus(units, level)) {
+    if (const auto by = units.find('x'); by != std::string_view::npos) {
+      level.bandwidth = trimmed(units.substr(by + 1));
+      if (several_of(level.bandwidth, "--level").count > 0 ||
+          level.bandwidth.find_first_not_of("0123456789") == std::string::npos)
+        refuse("one number of units, or a torus of several, as in 'pod:torus 4x4x4'", head);
+      units = trimmed(units.substr(0, by));
+    }
+    level.units = integer_of(std::string(units), "--level", 1, most_machines);
   }
-  level.units = integer_of(std::string(units), "--level", 1, most_machines);
+  if (!level.bandwidth.empty()) static_cast<void>(bandwidth_of(level.bandwidth, "--level"));
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::string_view part = parts[i];
     const auto equals = part.find('=');
     const std::string key(trimmed(part.substr(0, equals)));
-    std::string value(equals == std::string_view::npos ? std::string_view{} : trimmed(part.substr(equals + 1)));
+    const std::string value(equals == std::string_view::npos ? std::string_view{} : trimmed(part.substr(equals + 1)));
     if (key == "latency") {
       static_cast<void>(seconds_of(value, "--level"));
       level.latency = value;
     } else if (key == "oversubscribed") {
       level.oversubscription = number_within(value, "--level", 1, 1000, "an oversubscription from 1 to 1000");
     } else if (key == "background") {
-      const bool percent = value.ends_with('%');
-      if (percent) value.pop_back();
-      level.background = number_of(value, "--level") / (percent ? 100 : 1);
-      if (!(level.background >= 0 && level.background <= 0.99))
-        refuse("a share that others take, from 0 to 0.99 or 99 %", part);
+      level.background = background_of(value, "--level");
     } else {
       const std::vector<std::string> known{"latency", "oversubscribed", "background"};
       throw InputError("--level", "one of " + listed(known), in_quotes(part),
@@ -125,6 +174,17 @@ std::vector<LevelText> level_texts_of(const std::vector<std::string>& said) {
     for (const std::string& text : parts_of(texts, ';'))
       if (!text.empty()) levels.push_back(level_text_of(text));
   return levels;
+}
+
+/// Machines in a torus have no switch between them, and rings of their own.
+void lay_as_torus(Cluster& cluster, const LevelText& said) {
+  if (said.torus.empty()) return;
+  const CollectiveAlgorithm* algorithm = collective_algorithm(cluster.all_reduce);
+  if (algorithm && algorithm->on_torus) return;
+  std::erase_if(cluster.provenance, [](const std::string& line) { return line.starts_with("all-reduce: "); });
+  cluster.provenance.emplace_back(
+      "all-reduce: assumed rings along all dimensions of the torus at once, both ways where it is closed");
+  cluster.all_reduce = "torus";
 }
 
 /// The levels of the network between the machines of `cluster`.
@@ -145,12 +205,21 @@ Cluster with_levels(Cluster cluster, const std::vector<LevelText>& said) {
   std::string unit = "machine";
   for (const LevelText& text : said) {
     const bool first = cluster.levels.empty();
-    Level level{text.name, text.units, {}, {}, 1, 0};
+    Level level{text.name, text.units, {}, {}, 1, 0, text.torus};
     std::string told = text.name + ": joins " + counted(text.units, unit) + " as given";
-    if (first && (!text.latency.empty() || text.oversubscription != 1 || text.background > 0))
-      throw InputError("--level", "of the first level a name, units and a bandwidth", "more",
-                       "it joins machines over their own cards; a level above it can be oversubscribed or shared");
-    if (!first) {
+    if (first && text.oversubscription != 1)
+      throw InputError("--level", "no oversubscription of the first level", in_quotes(text.name),
+                       "it joins machines over their own cards; a level above it can be oversubscribed");
+    if (!first && !text.torus.empty())
+      throw InputError("--level", "a torus at the first level alone, of machines", in_quotes(text.name),
+                       "its units would be linked by switches of their own; with one device a machine (--per-node 1) "
+                       "the torus is of devices");
+    if (first) {
+      if (!text.latency.empty()) cluster.network.latency = seconds_of(text.latency, "--level");
+      if (text.background > 0) cluster.transport.background = text.background;
+      lay_as_torus(cluster, text);
+      below = cluster.network;
+    } else {
       level.latency = text.latency.empty() ? below.latency + more_switches : seconds_of(text.latency, "--level");
       level.bandwidth = text.bandwidth.empty() ? below.bandwidth
                                                : bandwidth_of(text.bandwidth, "--level") *
@@ -172,14 +241,80 @@ Cluster with_levels(Cluster cluster, const std::vector<LevelText>& said) {
   return cluster;
 }
 
+/// "0.5": a worker's link has that share of what a healthy one has. "2 x 100Gb/s", "2 x 0.25": the links of so many
+/// machines do, or of so many devices of a single one; a rate is nominal as that of the network is.
+void degrade_link(const std::string& text, Cluster& cluster, SlowWorkers& slow) {
+  const auto [count, each] = several_of(text, "--degraded-link");
+  constexpr const char* expected = "a share above 0, at most 1, or a rate, alone or of several as in '2 x 100Gb/s'";
+  const Link& healthy = cluster.nodes > 1 ? cluster.network : cluster.inside;
+  double share = 0;
+  if (!each.empty() && each.find_first_not_of("0123456789.eE+-") == std::string::npos) {
+    share = number_within(each, "--degraded-link", 1e-6, 1, expected);
+  } else {
+    const double cards = cluster.nodes > 1 ? static_cast<double>(cluster.nics_per_node) : 1;
+    const double goodput = cluster.nodes > 1 ? goodput_of_tcp : 1;
+    if (each.empty()) throw InputError("--degraded-link", expected, in_quotes(text));
+    share = bandwidth_of(each, "--degraded-link") * goodput / (healthy.bandwidth * cards);
+    if (share > 1 && share < 1.01) share = 1;
+    if (!(share >= 1e-6 && share <= 1))
+      throw InputError("--degraded-link", "less than the link has, " + text_of(healthy.bandwidth * cards),
+                       in_quotes(text));
+  }
+  slow.link_share = share;
+  if (count == 0) return;
+  const std::int64_t workers = count * (cluster.nodes > 1 ? cluster.devices_per_node : 1);
+  if (workers > cluster.workers())
+    throw InputError(
+        "--degraded-link",
+        "at most the " +
+            counted(cluster.nodes > 1 ? cluster.nodes : cluster.workers(), cluster.nodes > 1 ? "machine" : "device") +
+            " that there are",
+        in_quotes(text));
+  if (slow.compute_factor == 1 && slow.delay == Seconds(0)) slow.workers = workers;
+  else cluster.stragglers.slow.push_back({workers, 1, Seconds(0), std::exchange(slow.link_share, 1.0)});
+}
+
+/// What other jobs take of the machines' cards and of the levels above them.
+void take_background(const std::string& text, Cluster& cluster) {
+  if (cluster.nodes == 1)
+    throw InputError("--background", "a network between machines, which others use", "one machine", "give --per-node");
+  std::vector<std::string> names;
+  for (const Level& level : cluster.levels) names.push_back(level.name);
+  for (const std::string& part : parts_of(text, ',')) {
+    const auto equals = part.find('=');
+    std::size_t level = cluster.levels.empty() ? 0 : cluster.levels.size() - 1;
+    if (equals != std::string::npos) {
+      const std::string name(trimmed(std::string_view(part).substr(0, equals)));
+      level = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+      if (level == names.size())
+        throw InputError(
+            "--background",
+            names.empty() ? "a share alone: this network has no levels" : "a level of this network: " + listed(names),
+            in_quotes(name), did_you_mean(name, names, names.empty() ? "--level names one" : ""));
+    }
+    const double share =
+        background_of(std::string_view(part).substr(equals == std::string::npos ? 0 : equals + 1), "--background");
+    (level == 0 ? cluster.transport.background : cluster.levels[level].background) = share;
+  }
+}
+
+/// "10Gb/s", or "4 x 10Gb/s" of as many connections at the same time over each card.
+void limit_connections(const std::string& text, Cluster& cluster) {
+  if (cluster.nodes == 1)
+    throw InputError("--connection", "a network between machines", "one machine", "give --per-node");
+  const auto [count, each] = several_of(text, "--connection");
+  if (count > 1000) throw InputError("--connection", "at most 1000 connections a card", in_quotes(text));
+  cluster.transport.flow_rate = bandwidth_of(each, "--connection");
+  if (count > 0) cluster.transport.flows = count;
+}
+
 /// The cluster with what is out of the ordinary, on top of what it says itself.
 Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
   SlowWorkers slow;  // the same one has all faults
   if (!said.slow_worker.empty())
     slow.compute_factor = number_within(said.slow_worker, "--slow-worker", 1, 1000, "a factor from 1 to 1000");
   if (!said.late_worker.empty()) slow.delay = seconds_of(said.late_worker, "--late-worker");
-  if (!said.degraded_link.empty())
-    slow.link_share = number_within(said.degraded_link, "--degraded-link", 1e-6, 1, "a share above 0, at most 1");
+  if (!said.degraded_link.empty()) degrade_link(said.degraded_link, cluster, slow);
   if (slow.compute_factor != 1 || slow.delay != Seconds(0) || slow.link_share != 1)
     cluster.stragglers.slow.push_back(slow);
   if (!said.jitter.empty()) cluster.stragglers.jitter = jitter_of(said.jitter);
@@ -196,6 +331,8 @@ Cluster with_disturbances(Cluster cluster, const ClusterDescription& said) {
   if (transport != Transport{} && cluster.nodes == 1 && !(said.loss + said.stalls).empty())
     throw InputError(said.loss.empty() ? "--stalls" : "--loss", "a network between machines", "one machine",
                      "packets are lost between machines; give --per-node");
+  if (!said.background.empty()) take_background(said.background, cluster);
+  if (!said.connection.empty()) limit_connections(said.connection, cluster);
   if (!said.aggregation.empty())
     cluster.aggregation = aggregation_of(said.aggregation, cluster.aggregation.value_or(Aggregation{}));
   return checked(std::move(cluster), "flags");
@@ -271,6 +408,16 @@ Cluster cluster_of_links(const ClusterDescription& said) {
     else cluster.provenance.emplace_back(unsaid_network);
   }
   if (said.inside.empty()) return cluster;
+  if (const std::optional<ShownLink> named = inside_named(said.inside)) {
+    cluster.inside = named->link;
+    forget(cluster, "inside: ");
+    cluster.provenance.push_back("inside: " + said.inside + " as given; " + named->source);
+    return cluster;
+  }
+  if (const std::string_view words = trimmed(said.inside);
+      !words.empty() && std::isalpha(static_cast<unsigned char>(words.front())) != 0)
+    throw InputError("--inside", "a bandwidth such as '250GB/s', or a link: " + listed(inside_names()),
+                     in_quotes(said.inside), did_you_mean(said.inside, inside_names()));
   cluster.inside.bandwidth = bandwidth_of(said.inside, "--inside");
   forget(cluster, "inside: ");
   cluster.provenance.push_back("inside: " + said.inside + " as given; assumed: " + text_of(cluster.inside.latency) +
@@ -312,8 +459,14 @@ void force_nccl(Cluster& cluster, const ClusterDescription& said) {
 Cluster described_cluster(const ClusterDescription& said, const std::optional<Cluster>& base) {
   Cluster cluster = base || !said.cluster.empty() ? cluster_of_name(said, base) : cluster_of_links(said);
   if (!said.servers.empty()) {
-    cluster.servers = integer_of(said.servers, "--servers", 0, most_machines);
+    const auto [count, each] = several_of(said.servers, "--servers");
+    cluster.servers = count > 0 ? count : integer_of(said.servers, "--servers", 0, most_machines);
     cluster.servers_stay = true;
+    if (count > 0) {
+      cluster.server_rate = bandwidth_of(each, "--servers") * goodput_of_tcp;
+      std::erase_if(cluster.provenance, [](const std::string& line) { return line.starts_with("server_rate: "); });
+      cluster.provenance.push_back("server_rate: " + each + " a server as given; goodput assumed 94 % of it");
+    }
   }
   if (!said.device_memory.empty()) cluster.device_memory = memory_of(said.device_memory, "--device-memory");
   cluster = with_disturbances(with_levels(std::move(cluster), level_texts_of(said.level)), said);

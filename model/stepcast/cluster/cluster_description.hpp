@@ -19,13 +19,18 @@ struct ClusterDescription {
   std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
   /// What NCCL may use: "Tree", "^LL128"; of the algorithm `nccl`.
   std::string nccl_algo{}, nccl_proto{};
-  /// What is out of the ordinary: "1.3", "5 ms", "0.5", "0.05", "switchml".
+  /// What is out of the ordinary: "1.3", "5 ms", "0.5" or "2 x 100Gb/s" (of two machines), "0.05", "switchml".
   std::string slow_worker{}, late_worker{}, degraded_link{}, jitter{}, aggregation{};
   /// What the network does to packets: shares "0.001" and "1e-6", and "200 ms".
   std::string loss{}, stalls{}, rto{};
+  /// What other jobs take of the outermost level, or of those that are named: "30%", "spine=30%, rail=10%".
+  std::string background{};
+  /// What one connection reaches, and how many carry a card's messages: "10Gb/s", "4 x 10Gb/s".
+  std::string connection{};
   /// How the network joins the machines, from the inside out, one or several to a text with semicolons between them:
   /// "rail:32 x 400Gb/s", "spine:16, oversubscribed=2, latency=3us, background=30%". A bandwidth is of one machine, as
-  /// in `network`, which the first level may say instead; what is not said of a level is as below.
+  /// in `network`, which the first level may say instead; what is not said of a level is as below. Machines of the
+  /// first level may be a torus, "pod:torus 4x4x4 x 100GB/s" with the bandwidth of a link in each direction, or a mesh.
   std::vector<std::string> level{};
 };
 

@@ -107,12 +107,18 @@ Seconds CommunicationCost::repair_time(Operation op, Bytes m, double tolerated) 
 
 namespace {
 
+/// What the cards of a machine carry of flows to (or from) so many others.
+BytesPerSecond cards_to(const Cluster& c, std::int64_t others) {
+  const double cards = static_cast<double>(c.nics_per_node);
+  return std::min(c.network.bandwidth * cards * card_share(c.transport),
+                  flows_rate(c.transport) * (cards * static_cast<double>(others)));
+}
+
 /// The link of a healthy worker machine, or of a server machine, for parameter-server traffic.
 Link server_link(const Cluster& c) {
   Link link = c.server_link;
-  if (link.bandwidth.value() == 0)
-    link = {c.network.latency, c.network.bandwidth * static_cast<double>(c.nics_per_node)};
-  link.bandwidth *= usable_share(c.transport);
+  if (link.bandwidth.value() == 0) link = {c.network.latency, cards_to(c, c.servers > 0 ? c.servers : c.nodes - 1)};
+  else link.bandwidth *= card_share(c.transport);
   if (!c.levels.empty()) link.latency = std::max(link.latency, network_levels(c).outermost().latency);
   return link;
 }
@@ -131,15 +137,22 @@ double uplink_time(const Cluster& c) {
   return slowest;
 }
 
+/// What one server sends, and receives, at most: its own rate, else that of a worker machine.
+BytesPerSecond server_rate(const Cluster& c) {
+  return c.server_rate > BytesPerSecond(0) ? c.server_rate * usable_share(c.transport) : server_link(c).bandwidth;
+}
+
 /// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
-/// server's, n m / (S B); co-located, (n-1)/n of it leaves the machine. A worker may have only a share of its link,
+/// server's, n m / (S B_s); co-located, (n-1)/n of it leaves the machine. A worker may have only a share of its link,
 /// and the sum waits for it. One machine needs no server.
 CostLine server_transfer(const Cluster& c) {
   if (c.nodes == 1) return {};
   const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
   const double slowest = 1 / c.stragglers.least_link_share();
-  CostLine line =
-      steps_and_volume(1, c.servers == 0 ? (n - 1) / n * slowest : std::max(slowest, n / s), server_link(c));
+  const Link worker = server_link(c);
+  const double of_server = worker.bandwidth / server_rate(c);  // a worker's rate over a server's
+  CostLine line = steps_and_volume(
+      1, c.servers == 0 ? (n - 1) / n * std::max(slowest, of_server) : std::max(slowest, n / s * of_server), worker);
   line.seconds_per_byte = std::max(line.seconds_per_byte, uplink_time(c));
   return line;
 }
@@ -155,9 +168,8 @@ CostLine server_sum(const Cluster& c) {
 /// at least what one worker's connection delivers (`server_link`, which the worker's end may limit).
 CostLine server_card(const Cluster& c) {
   if (c.nodes == 1 || c.servers == 0) return {};
-  const BytesPerSecond network =
-      c.network.bandwidth * (static_cast<double>(c.nics_per_node) * usable_share(c.transport));
-  const BytesPerSecond card = std::max(network, server_link(c).bandwidth);
+  const BytesPerSecond card =
+      c.server_rate > BytesPerSecond(0) ? server_rate(c) : std::max(cards_to(c, c.nodes), server_link(c).bandwidth);
   return {Seconds(0), static_cast<double>(c.nodes) / card.value()};
 }
 
@@ -184,6 +196,7 @@ Cluster under_compute(Cluster c) {
   c.server_staging_rate /= c.contention.inside_under_compute;
   c.network.bandwidth /= c.contention.network_under_compute;
   c.server_link.bandwidth /= c.contention.network_under_compute;
+  c.server_rate /= c.contention.network_under_compute;
   for (Link* link : {&c.inside, &c.network, &c.server_link}) link->latency *= c.contention.latency_under_compute;
   for (Level& level : c.levels) {
     level.bandwidth /= c.contention.network_under_compute;
@@ -303,13 +316,21 @@ CostLine line_of(const MeasuredCollective& t, double scale) {
   return {line.start_up * scale, line.seconds_per_byte * scale};
 }
 
-/// The table as it would be with the slowest worker's links and with losses: measured on healthy ones, each time grows
-/// as the closed form `line` does.
+/// True where messages have the links as they were measured: no stragglers, losses, limits of flows or other jobs.
+bool has_free_links(const Cluster& c) {
+  return c.stragglers.least_link_share() == 1 && card_share(c.transport) == 1 &&
+         c.transport.flow_rate == BytesPerSecond(0) &&
+         std::ranges::all_of(c.levels, [](const Level& level) { return level.background == 0; });
+}
+
+/// The table as it would be with the slowest worker's links, with losses and beside other jobs: measured on healthy
+/// links, each time grows as the closed form `line` does.
 MeasuredCollective on_slowest_link(MeasuredCollective table, LineOf line, const Cluster& c) {
-  if ((c.stragglers.least_link_share() == 1 && usable_share(c.transport) == 1) || !line) return table;
+  if (has_free_links(c) || !line) return table;
   Cluster healthy = c;
   healthy.stragglers.slow.clear();
   healthy.transport = {};
+  for (Level& level : healthy.levels) level.background = 0;
   const CostLine slow = line(c), free = line(healthy);
   for (std::size_t i = 0; i < table.sizes.size(); ++i)
     if (free(table.sizes[i]) > Seconds(0)) table.times[i] *= slow(table.sizes[i]) / free(table.sizes[i]);
@@ -328,6 +349,13 @@ std::string worker_counts(const Cluster& c) {
 std::string algorithm_names() {
   std::string text = "table";
   for (const CollectiveAlgorithm& a : collective_algorithms()) text += ", " + std::string(a.name);
+  return text;
+}
+
+std::string names_on_torus() {
+  std::string text;
+  for (const CollectiveAlgorithm& a : collective_algorithms())
+    if (a.on_torus && a.all_reduce) add_to_list(text, std::string(a.name));
   return text;
 }
 
@@ -360,6 +388,9 @@ Answer<CommunicationCost> communication_cost(const Cluster& cluster, std::string
     if (!from_table) return Inapplicable{std::string(forms->name) + ": " + why};
     forms = collective_algorithm("ring");
   }
+  if (on_torus(cluster) && !forms->on_torus)
+    return Inapplicable{std::string(forms->name) + ": its messages on a torus are not known; " + names_on_torus() +
+                        " are"};
   if (!by_default && algorithm != cluster.all_reduce && !cluster.library.empty()) {
     Cluster another = cluster;
     another.library.clear();  // it is said of the cluster's own algorithm

@@ -113,6 +113,7 @@ struct CollectiveAlgorithm {
   bool needs_switch = false;   ///< one that adds up gradients (Cluster::aggregation)
   bool needs_servers = false;  ///< server machines
   bool leaders_help = false;   ///< workers that are ready take over from those that are not (prediction/leaders.hpp)
+  bool on_torus = false;       ///< its lines say what it takes where machines are linked without switches
 
   /// The lines of an operation among workers (all_reduce to all_to_all, and send where `choices` has it), without
   /// message overhead; none where the algorithm does not define it.

@@ -36,7 +36,7 @@ Seconds switch_round_trip(const Cluster& c) {
 BytesPerSecond switch_line_rate(const Cluster& c) {
   const BytesPerSecond given = switch_of(c).line_rate;
   const BytesPerSecond cards = c.network.bandwidth * static_cast<double>(c.nics_per_node);
-  return (given.value() > 0 ? given : cards) * usable_share(c.transport);
+  return (given.value() > 0 ? given : cards) * card_share(c.transport);
 }
 
 std::string no_switch(const Cluster& c) {
@@ -71,8 +71,9 @@ CostLine best_effort_aggregation(const Cluster& c, double absorbed) {
   // What is added up in a rack's switch arrives once a rack, the rest once a machine.
   const double machines = static_cast<double>(c.nodes), racks = std::min(static_cast<double>(a.racks), machines);
   const double arrivals = a.hit_fraction * racks + (1 - a.hit_fraction) * machines;
-  const double server_link = c.server_link.bandwidth.value() * usable_share(c.transport);
-  const double server_rate = server_link > 0 ? server_link : rate;
+  const double server_link = c.server_link.bandwidth.value() * card_share(c.transport);
+  const double own_rate = c.server_rate.value() * usable_share(c.transport);
+  const double server_rate = own_rate > 0 ? own_rate : server_link > 0 ? server_link : rate;
   // The sums of what leaders took over are complete, and through the server, before the straggler is ready.
   const double of_server = std::min(1.0, a.carried);
   const double server =

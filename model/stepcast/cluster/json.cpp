@@ -24,10 +24,19 @@ Link link_of(const JsonNode& node) {
 /// The first level joins machines over their own cards; what is said of another one's bandwidth and latency is its own,
 /// else that of the level below.
 Level level_of(const JsonNode& node, const Link& below, bool first) {
-  static const std::vector<std::string> known{"name",      "units", "latency", "bandwidth", "oversubscription",
-                                              "background"};
+  static const std::vector<std::string> known{"name",       "units", "latency", "bandwidth", "oversubscription",
+                                              "background", "torus", "wrapped"};
   node.require_keys(known);
   Level level{node.at("name").text(), node.at("units").integer(), {}, {}, 1, 0};
+  if (node.has("torus"))
+    for (const JsonNode& n : node.at("torus").elements("an array of units along each dimension"))
+      level.torus.push_back({n.integer(), true});
+  if (node.has("wrapped")) {
+    const std::vector<JsonNode> wrapped = node.at("wrapped").elements("an array of true and false");
+    if (wrapped.size() != level.torus.size())
+      node.at("wrapped").refuse("true or false for each dimension of the torus");
+    for (std::size_t i = 0; i < wrapped.size(); ++i) level.torus[i].closed = wrapped[i].boolean();
+  }
   if (!first) level.latency = below.latency, level.bandwidth = below.bandwidth;
   if (node.has("latency")) level.latency = node.at("latency").seconds();
   if (node.has("bandwidth")) level.bandwidth = node.at("bandwidth").bandwidth();
@@ -160,8 +169,8 @@ Stragglers stragglers_of(const JsonNode& node) {
 }
 
 Transport transport_of(const JsonNode& node) {
-  static const std::vector<std::string> known{"loss",  "stalls", "rto",     "packet", "oversubscription",
-                                              "flows", "paths",  "spraying"};
+  static const std::vector<std::string> known{"loss",  "stalls", "rto",      "packet",    "oversubscription",
+                                              "flows", "paths",  "spraying", "flow_rate", "background"};
   node.require_keys(known);
   Transport t;
   if (node.has("loss")) t.loss = node.at("loss").number();
@@ -172,6 +181,8 @@ Transport transport_of(const JsonNode& node) {
   if (node.has("flows")) t.flows = node.at("flows").integer();
   if (node.has("paths")) t.paths = node.at("paths").integer();
   if (node.has("spraying")) t.spraying = node.at("spraying").boolean();
+  if (node.has("flow_rate")) t.flow_rate = node.at("flow_rate").bandwidth();
+  if (node.has("background")) t.background = node.at("background").number();
   return t;
 }
 
@@ -236,6 +247,10 @@ Json json_of(const std::vector<Level>& levels) {
   Json json = Json::array();
   for (const Level& level : levels) {
     Json& entry = json.emplace_back(Json{{"name", level.name}, {"units", level.units}});
+    bool closed = true;
+    for (const TorusSide& side : level.torus) entry["torus"].push_back(side.units), closed = closed && side.closed;
+    if (!closed)
+      for (const TorusSide& side : level.torus) entry["wrapped"].push_back(side.closed);
     if (json.size() == 1) continue;
     entry["latency"] = exact_text_of(level.latency);
     entry["bandwidth"] = exact_text_of(level.bandwidth);
@@ -279,14 +294,17 @@ Json json_of(const Aggregation& a) {
 }
 
 Json json_of(const Transport& t) {
-  return {{"loss", t.loss},
-          {"stalls", t.stalls},
-          {"rto", exact_text_of(t.timeout)},
-          {"packet", exact_text_of(t.packet)},
-          {"oversubscription", t.oversubscription},
-          {"flows", t.flows},
-          {"paths", t.paths},
-          {"spraying", t.spraying}};
+  Json json{{"loss", t.loss},
+            {"stalls", t.stalls},
+            {"rto", exact_text_of(t.timeout)},
+            {"packet", exact_text_of(t.packet)},
+            {"oversubscription", t.oversubscription},
+            {"flows", t.flows},
+            {"paths", t.paths},
+            {"spraying", t.spraying}};
+  if (t.flow_rate > BytesPerSecond(0)) json["flow_rate"] = exact_text_of(t.flow_rate);
+  if (t.background > 0) json["background"] = t.background;
+  return json;
 }
 
 Json json_of(const Stragglers& stragglers) {
@@ -319,6 +337,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
                                               "servers",
                                               "servers_stay",
                                               "server_sum_rate",
+                                              "server_rate",
                                               "server_local_rate",
                                               "server_staging_rate",
                                               "message_overhead",
@@ -353,6 +372,7 @@ Cluster cluster_of_json(std::string_view text, std::string_view source) {
   if (top.has("servers_stay")) c.servers_stay = top.at("servers_stay").boolean();
   if (top.has("server_local_rate")) c.server_local_rate = top.at("server_local_rate").bandwidth();
   if (top.has("server_staging_rate")) c.server_staging_rate = top.at("server_staging_rate").bandwidth();
+  if (top.has("server_rate")) c.server_rate = top.at("server_rate").bandwidth();
   if (top.has("server_sum_rate")) c.server_sum_rate = top.at("server_sum_rate").bandwidth();
   if (top.has("message_overhead")) c.message_overhead = top.at("message_overhead").seconds();
   if (top.has("all_reduce")) c.all_reduce = top.at("all_reduce").text();
@@ -388,6 +408,7 @@ std::string json_of(const Cluster& c) {
   if (c.servers_stay && c.servers > 0) json["servers_stay"] = true;
   if (c.server_local_rate.value() > 0) json["server_local_rate"] = exact_text_of(c.server_local_rate);
   if (c.server_staging_rate.value() > 0) json["server_staging_rate"] = exact_text_of(c.server_staging_rate);
+  if (c.server_rate.value() > 0) json["server_rate"] = exact_text_of(c.server_rate);
   if (c.server_sum_rate.value() > 0) json["server_sum_rate"] = exact_text_of(c.server_sum_rate);
   json["message_overhead"] = exact_text_of(c.message_overhead);
   json["all_reduce"] = c.all_reduce;

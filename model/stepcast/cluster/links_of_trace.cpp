@@ -216,6 +216,23 @@ constexpr Board known_boards[] = {
     {"rtx pro 6000", "", 24, 5.5, "PCIe 5.0 x16; measured"},
 };
 
+/// The same links by their own names, as the boards above reach them.
+struct NamedLink {
+  std::string_view name;
+  double gigabytes_per_second, microseconds;
+  std::string_view link;
+};
+constexpr NamedLink named_links[] = {
+    {"pcie3", 10, 5, "PCIe 3.0 x16; half of what is assumed of PCIe 4.0"},
+    {"pcie4", 20, 5, "PCIe 4.0 x16; assumed"},
+    {"pcie5", 24, 5.5, "PCIe 5.0 x16; measured on RTX PRO 6000"},
+    {"nvlink1", 80 * share_reached, 2.5, "NVLink 1 of 80 GB/s by the data sheet"},
+    {"nvlink2", 150 * share_reached, 2.5, "NVLink 2 of 150 GB/s by the data sheet"},
+    {"nvlink3", 185, 2.5, "NVLink 3; measured on A100"},
+    {"nvlink4", 335, 1.7, "NVLink 4; measured on H100"},
+    {"nvlink5", 565, 2.5, "NVLink 5; measured on B200"},
+};
+
 bool has_word(const std::vector<std::string>& name, const std::string& word) {
   return std::ranges::find(name, word) != name.end();
 }
@@ -253,6 +270,27 @@ std::optional<ShownLink> usual_inside(std::string_view device) {
                      std::string(board.link)};
   }
   return std::nullopt;
+}
+
+std::optional<ShownLink> inside_named(std::string_view name) {
+  // "PCIe 4.0 x16", "pcie-gen4" and "pcie4" are one.
+  std::string word;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.') word += lower_case(c);
+  if (word.starts_with("pcie") && word.ends_with("x16")) word.erase(word.size() - 3);
+  if (word.ends_with(".0")) word.erase(word.size() - 2);
+  if (const auto gen = word.find("gen"); gen != std::string::npos) word.erase(gen, 3);
+  for (const NamedLink& link : named_links)
+    if (word == link.name)
+      return ShownLink{{microseconds(link.microseconds), BytesPerSecond(link.gigabytes_per_second * 1e9)},
+                       std::string(link.link)};
+  return std::nullopt;
+}
+
+std::vector<std::string> inside_names() {
+  std::vector<std::string> names;
+  for (const NamedLink& link : named_links) names.emplace_back(link.name);
+  return names;
 }
 
 std::string told_of(const Cluster& cluster, std::string_view link) {

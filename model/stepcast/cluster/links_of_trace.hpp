@@ -28,6 +28,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
 
@@ -48,6 +49,12 @@ struct ShownLink {
 [[nodiscard]] std::optional<ShownLink> shown_anywhere(const Profile&);
 /// The link between devices of this name inside a machine: that of their boards. Nothing for names that are not known.
 [[nodiscard]] std::optional<ShownLink> usual_inside(std::string_view device);
+
+/// The link inside a machine that goes by a name: "pcie4", "PCIe 5.0 x16", "nvlink4", as the boards that have it reach
+/// it. Nothing for other words.
+[[nodiscard]] std::optional<ShownLink> inside_named(std::string_view name);
+/// Names as `inside_named` knows them, for suggestions.
+[[nodiscard]] std::vector<std::string> inside_names();
 
 /// Throws InputError, naming `prefix` and "network", for several machines whose links nobody said.
 void refuse_unsaid_network(const Cluster&, std::string_view prefix = "--");

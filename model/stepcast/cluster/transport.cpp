@@ -55,6 +55,12 @@ double path_factor(const Transport& t) {
 
 double usable_share(const Transport& t) { return (1 - t.loss) / path_factor(t); }
 
+double card_share(const Transport& t) { return usable_share(t) * (1 - t.background); }
+
+BytesPerSecond flows_rate(const Transport& t) {
+  return t.flow_rate > BytesPerSecond(0) ? t.flow_rate * static_cast<double>(t.flows) : BytesPerSecond(HUGE_VAL);
+}
+
 double repair_rounds(double packets, double loss, double tolerated) {
   if (loss <= tolerated || packets <= 0) return 0;
   // In the mean over what is lost, if every packet counts; a share is missing until fewer packets are than it allows.

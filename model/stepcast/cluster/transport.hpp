@@ -11,11 +11,14 @@
 //   sent      M (1 - tolerated) / (1 - loss), so that all but the tolerated share arrives
 //   rate      B / max(1, oversubscription), with hashing less by the load of the fullest path
 //   repairs   round trips: sum_r [1 - (1 - loss^r)^N] of N packets that must all arrive
+//   flows     of a rate each: a card carries no more than those that serve it at the same time
+//
+// Another job takes its share of a machine's cards all the time (background), as much of every byte.
 //
 // Example: 10 MB at 1.25 GB/s with 3 % lost and none tolerated take 8.25 ms on the link and arrive 2.2 round trips
 // later. Bounds: never faster than without loss; not increasing in what is tolerated, not decreasing in loss. Not
-// modelled: queueing behind other messages; rate control, which makes TCP slower than that; on a ring, loss that adds
-// up from hop to hop; of goodput, jumbo frames and RDMA.
+// modelled: queueing behind other messages, and behind the bursts of other jobs; rate control, which makes TCP slower
+// than that; on a ring, loss that adds up from hop to hop; of goodput, jumbo frames and RDMA.
 #include <stepcast/cluster/cluster.hpp>
 
 #include <cstdint>
@@ -32,6 +35,10 @@ inline constexpr double goodput_of_tcp = 0.94;
 [[nodiscard]] double path_factor(const Transport&);
 /// The share, at most 1, of a link's bandwidth that messages have after losses and crowded paths.
 [[nodiscard]] double usable_share(const Transport&);
+/// The share of a machine's own cards that is left: that, less what other jobs take.
+[[nodiscard]] double card_share(const Transport&);
+/// What the flows of one message reach together; infinite where nothing limits a flow.
+[[nodiscard]] BytesPerSecond flows_rate(const Transport&);
 /// Mean round trips in which lost ones among `packets` are sent again until all but the share `tolerated` arrived.
 [[nodiscard]] double repair_rounds(double packets, double loss, double tolerated);
 

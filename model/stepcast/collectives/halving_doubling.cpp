@@ -17,7 +17,7 @@ CostLine half(const Cluster& c) {
   CostLine line = halving(c.devices_per_node, inside_link(c));
   std::int64_t done = c.devices_per_node;
   for (const NetworkLevel& level : network_levels(c)) {
-    line = line + on_part(halving(level.units, device_link(level)), done);
+    line = line + on_part(halving(level.units, device_link(c, level)), done);
     done *= level.units;
   }
   return line;

@@ -33,6 +33,7 @@ extern constinit const CollectiveAlgorithm record{.name = "hierarchical",
                                                   .all_gather = half,
                                                   .broadcast = broadcast,
                                                   .all_to_all = nullptr,
-                                                  .unsuitable = nullptr};
+                                                  .unsuitable = nullptr,
+                                                  .on_torus = true};
 
 }  // namespace stepcast::collective::hierarchical

@@ -53,6 +53,7 @@ struct Machines {
         card(network_link(c).bandwidth.value()),
         cards(machine_link(c).bandwidth.value()),
         levels(network_levels(c)),
+        flows(flows_rate(c.transport).value()),
         algorithms(nccl_algorithms_of(c.nccl.algo, "NCCL_ALGO")),
         protocols(nccl_protocols_of(c.nccl.proto, "NCCL_PROTO")) {
     std::int64_t left = c.nodes, machines = 1;
@@ -79,6 +80,7 @@ struct Machines {
   const NcclTuning& t;
   double devices, nodes, per_node, inside, between, inside_rate, card, cards;
   NetworkLevels levels;
+  double flows;                         ///< what a pair of devices reaches at most
   double ring_hops = 0, tree_hops = 0;  ///< latencies along a ring through all machines, and down a tree
   double tree_load = 0;                 ///< seconds a byte of the fullest uplinks of a level above machines
   unsigned algorithms, protocols;
@@ -177,7 +179,8 @@ CostLines choices(const Cluster& cluster, Operation op) {
       const double local = c.per_node - 1, remote = c.devices - c.per_node;
       double slowest = local / c.devices / c.inside_rate, below = c.per_node;
       for (const NetworkLevel& level : c.levels) {
-        slowest = std::max(slowest, (c.devices - below) / c.devices / level.device.value());
+        const double partners = c.devices - below;  // each over flows of its own
+        slowest = std::max(slowest, partners / c.devices / std::min(level.device.value(), partners * c.flows));
         below *= static_cast<double>(level.units);
       }
       add_pairs(c, local * ring_inside[0] * c.inside + remote * c.t.peer.value(), slowest / c.t.all_to_all, out);

@@ -16,6 +16,7 @@ extern constinit const CollectiveAlgorithm record{.name = "pairwise",
                                                   .all_gather = nullptr,
                                                   .broadcast = nullptr,
                                                   .all_to_all = pairwise_all_to_all,
-                                                  .unsuitable = nullptr};
+                                                  .unsuitable = nullptr,
+                                                  .on_torus = true};
 
 }  // namespace stepcast::collective::pairwise

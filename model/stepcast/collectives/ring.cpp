@@ -6,8 +6,9 @@
 //   all-to-all                   (P-1) alpha + (P-1)/P beta m                     (pairwise exchange)
 //
 // Thakur, Rabenseifner, Gropp 2005; Patarasuk and Yuan 2009. Over machines the flat ring crosses each card once in each
-// direction: 1/beta = min(B_inside, B_network). Bounds: reaches the least volume of any all-reduce without help from
-// the network, 2(P-1)/P beta m; the latency grows with P, so small messages suffer.
+// direction: 1/beta = min(B_inside, B_network). On a torus it takes each link once and one direction of it. Bounds:
+// reaches the least volume of any all-reduce without help from the network, 2(P-1)/P beta m; the latency grows with P,
+// so small messages suffer.
 #include <stepcast/cluster/closed_forms.hpp>
 
 namespace stepcast::collective::ring {
@@ -33,6 +34,7 @@ extern constinit const CollectiveAlgorithm record{
     .all_gather = half,
     .broadcast = broadcast,
     .all_to_all = pairwise_all_to_all,
-    .unsuitable = nullptr};
+    .unsuitable = nullptr,
+    .on_torus = true};
 
 }  // namespace stepcast::collective::ring

@@ -115,6 +115,35 @@ std::vector<GroupLevel> group_levels(const Cluster& c, std::int64_t devices, std
   return levels;
 }
 
+/// Machines of the first level's torus that the group has along every dimension.
+void lay_on_torus(const Cluster& c, std::int64_t machine, std::span<const RankAxis> axes, GroupShape& shape) {
+  if (c.levels.empty() || c.levels.front().torus.empty()) return;
+  std::int64_t found = 1;
+  for (const RankAxis& a : axes) {
+    if (a.stride * a.degree <= machine) continue;
+    const std::int64_t first = std::max<std::int64_t>(1, a.stride / machine), end = a.stride * a.degree / machine;
+    std::int64_t before = 1;  // machines within one place of the dimension
+    for (const TorusSide& side : c.levels.front().torus) {
+      const std::int64_t low = std::max(first, before), high = std::min(end, before * side.units);
+      if (high > low && high % low == 0 && low % before == 0) {
+        const std::int64_t units = high / low, apart = low / before;
+        shape.torus.push_back({units, side.closed && units * apart == side.units});
+        shape.sharing_torus = std::max(shape.sharing_torus, apart);
+        found *= units;
+      }
+      before *= side.units;
+    }
+  }
+  const std::int64_t units = shape.levels.front().units;
+  if (found == units) {
+    if (units == 1) shape.torus = {{1, true}};
+    return;
+  }
+  // Dimensions cut it unevenly: a line, whose links all such groups share.
+  shape.torus = {{units, false}};
+  shape.sharing_torus = std::max<std::int64_t>(1, c.levels.front().units / units);
+}
+
 }  // namespace
 
 RankAxis rank_axis(const Layout& layout, Dimension dimension) {
@@ -143,6 +172,7 @@ GroupShape group_shape(const Cluster& cluster, std::int64_t devices, std::span<c
   if (shape.nodes > 1)
     shape.sharing_network = std::clamp<std::int64_t>(machine / shape.per_node, 1, devices / shape.members);
   shape.levels = group_levels(cluster, devices, axes, shape);
+  lay_on_torus(cluster, machine, axes, shape);
   return shape;
 }
 
@@ -169,6 +199,7 @@ std::vector<Level> levels_of_group(const Cluster& cluster, const GroupShape& sha
   double machines = 1, own = 1;  // of a unit below: of the cluster, and of the group
   for (std::size_t k = 0; k < levels.size(); ++k) {
     levels[k].units = shape.levels[k].units;
+    if (k == 0) levels[k].torus = shape.torus;
     if (k > 0) {
       levels[k].bandwidth *= card_share;
       levels[k].oversubscription *=
@@ -192,6 +223,7 @@ Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
       static_cast<double>(cluster.nics_per_node) / static_cast<double>(shape.sharing_network);
   group.nics_per_node = cards;
   group.network.bandwidth *= bandwidth_share / static_cast<double>(cards);
+  if (shape.sharing_torus > 1) group.network.bandwidth /= static_cast<double>(shape.sharing_torus);
   group.levels = levels_of_group(cluster, shape, bandwidth_share / static_cast<double>(cards));
   if (group.aggregation && shape.sharing_network > 1)
     group.aggregation->line_rate /= static_cast<double>(shape.sharing_network);
@@ -220,7 +252,8 @@ Link stage_link(const Cluster& cluster, const Layout& layout) {
   // The ranks of a stage that lie on one machine send to the next stage together; one pair has one card at most.
   const double pairs = static_cast<double>(std::min(axis.stride, machine));
   const double cards = static_cast<double>(cluster.nics_per_node);
-  Link link{cluster.network.latency, cluster.network.bandwidth * std::min(1.0, cards / pairs)};
+  Link link{cluster.network.latency,
+            cluster.network.bandwidth * (std::min(1.0, cards / pairs) * (1 - cluster.transport.background))};
   const std::vector<std::int64_t> held = devices_by_level(cluster);
   for (std::size_t k = 1; k < cluster.levels.size(); ++k) {
     const Level& level = cluster.levels[k];
@@ -232,7 +265,7 @@ Link stage_link(const Cluster& cluster, const Layout& layout) {
     link.latency = std::max(link.latency, level.latency);
     link.bandwidth = std::min(link.bandwidth, level.bandwidth * std::min({1.0, cards / pairs, uplinks / senders}));
   }
-  link.bandwidth *= usable_share(cluster.transport);
+  link.bandwidth = std::min(link.bandwidth * usable_share(cluster.transport), flows_rate(cluster.transport));
   return link;
 }
 

@@ -5,9 +5,10 @@
 // group of a dimension with degree d and stride q (product of the inner degrees) has its members q ranks apart: so
 // many of them share a machine, and so many other groups of the same dimension use the machine's network cards at the
 // same time, which leaves a part of the bandwidth to each. The same holds of every level of the network and its
-// uplinks: which groups cross a spine follows from the order of the ranks. Invariant: a group of one sends nothing. Not
-// modelled: groups that are cut unevenly by machines (the widest is taken, with as many members on each machine as
-// divide it), congestion beyond the cards.
+// uplinks: which groups cross a spine follows from the order of the ranks. On a torus a group along whole dimensions
+// has their links for itself, part of a dimension is a line, and groups that are strided within a dimension share its
+// links. Invariant: a group of one sends nothing. Not modelled: groups that are cut unevenly by machines (the widest is
+// taken, with as many members on each machine as divide it), congestion beyond the cards.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/layout/layout.hpp>
 
@@ -29,6 +30,8 @@ struct GroupShape {
   std::int64_t nodes = 1;            ///< machines that it reaches over
   std::int64_t sharing_network = 1;  ///< groups of the same dimension that use one machine's cards together
   std::vector<GroupLevel> levels;    ///< as many as the cluster has; product of their units: `nodes`
+  std::vector<TorusSide> torus{};    ///< its part of the first level's; product: units of that level
+  std::int64_t sharing_torus = 1;    ///< groups of the same dimension that use one link of it together
 };
 /// Members of a group along one dimension: `degree` ranks, `stride` apart.
 struct RankAxis {

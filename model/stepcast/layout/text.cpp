@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 namespace stepcast {
 namespace {
@@ -187,7 +188,15 @@ constexpr std::array<Field, 23> fields{{
      "neighbouring data-parallel ranks over which ZeRO divides, replicated across these groups (HSDP): 8, or machine "
      "for those that share one; all",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
-       l.shard = value == machine ? shard_of_machine : integer_of(value, place.where(), 1, most);
+       const std::vector<std::string> words{std::string(machine)};
+       if (value.empty() || std::isdigit(static_cast<unsigned char>(value.front())) == 0) {
+         if (value != machine)
+           throw InputError(place.where(), "a whole number of ranks, or 'machine' for those that share one",
+                            in_quotes_or_nothing(value), did_you_mean(value, words));
+         l.shard = shard_of_machine;
+         return;
+       }
+       l.shard = integer_of(value, place.where(), 1, most);
      },
      [](const Layout& l) {
        return l.shard == 0                  ? std::string()

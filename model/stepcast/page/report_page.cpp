@@ -69,6 +69,8 @@ double value_here(const SweepAxis& axis, const Profile& profile, const Cluster& 
       return cluster.transport.loss;
     case SweepQuantity::stalls:
       return cluster.transport.stalls;
+    case SweepQuantity::background:
+      return cluster.levels.size() < 2 ? cluster.transport.background : cluster.levels.back().background;
     case SweepQuantity::jitter:
       return cluster.stragglers.jitter.relative;
     case SweepQuantity::layout:

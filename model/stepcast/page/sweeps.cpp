@@ -34,6 +34,8 @@ std::string title_of(const PageSweep& sweep) {
       return "Time-outs per packet";
     case SweepQuantity::jitter:
       return "Jitter";
+    case SweepQuantity::background:
+      return "Taken by other jobs";
     case SweepQuantity::layout:
       return "Layout, " + axis_of(sweep).name;
     case SweepQuantity::change:

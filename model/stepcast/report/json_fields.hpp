@@ -4,6 +4,7 @@
 // A quantity is its number, a plan its text, an enumeration its name, a list an array, a struct with fields an object;
 // below a key that ends in a unit the keys leave the unit out: {"breakdown_s": {"compute": 0.1}}. Internal to reports.
 #include <stepcast/base/result_fields.hpp>
+#include <stepcast/cluster/cluster.hpp>
 #include <stepcast/search/layout_advice.hpp>
 
 #include <nlohmann/json.hpp>
@@ -12,6 +13,17 @@
 #include <string>
 
 namespace stepcast {
+
+/// A cluster by its name and size, with what other jobs take of its network, level by level, where they do.
+inline nlohmann::ordered_json json_of_cluster(const Cluster& c) {
+  nlohmann::ordered_json json{
+      {"name", c.name}, {"workers", c.workers()}, {"nodes", c.nodes}, {"devices_per_node", c.devices_per_node}};
+  if (c.transport.background > 0)
+    json["background"][c.levels.empty() ? "network" : c.levels.front().name] = c.transport.background;
+  for (const Level& level : c.levels)
+    if (level.background > 0) json["background"][level.name] = level.background;
+  return json;
+}
 
 /// `unit` stands in the key already.
 template <class T>

@@ -147,6 +147,8 @@ void write_prediction_json(std::ostream& out, const PredictionReport& report) {
   if (report.cycle)
     json["critical_cycle"] = {
         {"period_s", report.cycle->period.value()}, {"steps", report.cycle->steps}, {"tasks", report.cycle->tasks}};
+  if (const Json cluster = json_of_cluster(report.cluster); cluster.contains("background"))
+    json["background"] = cluster.at("background");
   if (report.cluster.overlay) json["overlay"] = overlay_json(*report.cluster.overlay, report.profile.gradient_size());
   write(out, json);
 }
@@ -154,11 +156,7 @@ void write_prediction_json(std::ostream& out, const PredictionReport& report) {
 void write_ranking_json(std::ostream& out, const RankingReport& report) {
   Json json = {{"schema", "stepcast.ranking/1"},
                {"model", report.profile.model},
-               {"cluster",
-                {{"name", report.cluster.name},
-                 {"workers", report.cluster.workers()},
-                 {"nodes", report.cluster.nodes},
-                 {"devices_per_node", report.cluster.devices_per_node}}},
+               {"cluster", json_of_cluster(report.cluster)},
                {"replay", check_json(check_of(report))}};
   if (const std::string library = library_in_words(report.cluster); !library.empty())
     json["cluster"]["library"] = library;

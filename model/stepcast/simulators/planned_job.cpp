@@ -159,9 +159,15 @@ std::string unwritable(const CommPlan& plan) {
 std::vector<FactorLevel> dimensions_of(const Cluster& c) {
   std::vector<FactorLevel> dimensions;
   if (c.devices_per_node > 1) dimensions.push_back({c.devices_per_node, inside_link(c)});
+  bool first = true;
   if (c.nodes > 1)
-    for (const NetworkLevel& level : network_levels(c))
-      if (level.units > 1) dimensions.push_back({level.units, device_link(level)});
+    for (const NetworkLevel& level : network_levels(c)) {
+      if (std::exchange(first, false) && on_torus(c)) {
+        for (const TorusSide& side : torus_sides(c, level.units)) dimensions.push_back({side.units, torus_link(c)});
+      } else if (level.units > 1) {
+        dimensions.push_back({level.units, device_link(c, level)});
+      }
+    }
   return dimensions;
 }
 
@@ -222,6 +228,10 @@ Answer<PlannedJob> planned_job(const Profile& profile, const Cluster& cluster, c
   if (const std::string why = unwritable(step->plan); !why.empty()) return Inapplicable{why};
   PlannedJob out;
   JobWriter(profile, cluster, *step).write(out);
+  if (on_torus(cluster))
+    for (const TorusSide& side : torus_sides(cluster, network_levels(cluster).level[0].units))
+      if (side.units > 2 && !side.closed)
+        return Inapplicable{"its machines form a mesh, whose lines ASTRA-sim would close to rings"};
   const std::vector<FactorLevel> dimensions = dimensions_of(cluster);
   const std::string algorithm = plan.collective.empty() ? cluster.all_reduce : plan.collective;
   const auto [implementation, same] = implementation_of(algorithm, dimensions.size());

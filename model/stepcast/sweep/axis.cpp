@@ -35,7 +35,9 @@ constexpr std::array rules{
     SweepQuantityRule{SweepQuantity::stalls, "stalls", "stalls", "time-outs per packet",
                       "a share of the packets, 0 to 0.9"},
     SweepQuantityRule{SweepQuantity::jitter, "jitter", "jitter", "jitter, relative to compute",
-                      "a spread relative to compute, 0 to 0.5"}};
+                      "a spread relative to compute, 0 to 0.5"},
+    SweepQuantityRule{SweepQuantity::background, "background", "background", "taken by other jobs",
+                      "a share of the network, 0 to 0.99"}};
 
 std::string where_of(std::string_view name) { return "axis '" + std::string(name) + "'"; }
 
@@ -84,8 +86,8 @@ std::vector<std::string> option_names(const std::vector<PlanSpec>& plans) {
   for (const std::string& number : layout_numbers()) known.push_back(number);
   const std::string near = suggestion_for(name, known);
   throw InputError("axis",
-                   "bandwidth, latency, workers, batch, compute, loss, stalls, jitter, a number of the layout (tp, pp, "
-                   "...), an option of a plan, or one of a what-if ('input.cache')",
+                   "bandwidth, latency, workers, batch, compute, loss, stalls, jitter, background, a number of the "
+                   "layout (tp, pp, ...), an option of a plan, or one of a what-if ('input.cache')",
                    quoted(name),
                    near.empty() ? "no plan of the sweep has an option of that name" : "did you mean '" + near + "'?");
 }
@@ -194,6 +196,8 @@ void check_value(const SweepAxis& axis, double value, std::string_view text, con
     case SweepQuantity::loss:
     case SweepQuantity::stalls:
       return demand(value >= 0 && value <= 0.9, "a share of the packets, 0 to 0.9");
+    case SweepQuantity::background:
+      return demand(value >= 0 && value <= 0.99, "a share of the network, 0 to 0.99");
     case SweepQuantity::jitter:
       return demand(value >= 0 && value <= 0.5, "a spread relative to compute, 0 to 0.5");
     case SweepQuantity::layout:

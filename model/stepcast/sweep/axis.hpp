@@ -17,18 +17,19 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 /// What an axis changes.
 enum class SweepQuantity : std::uint8_t {
-  bandwidth,  ///< of the network as a transport reaches it (goodput; "10GbE": that of TCP over it); where no point has
-              ///< two machines, inside them
-  latency,    ///< of the same link, a step
-  workers,    ///< in all; whole machines
-  batch,      ///< samples per worker (the what-if `batch`)
-  compute,    ///< factor by which compute is faster
-  loss,       ///< share of the packets that the network loses
-  stalls,     ///< time-outs per packet sent
-  jitter,     ///< random slowness of all workers, relative to compute
-  option,     ///< of every plan whose strategy or modifier has an option of that name
-  layout,     ///< a number of the layout in front of each plan: tp, pp, mb, zero, ...
-  change,     ///< an option of a what-if, "input.cache": of the one that the question names, else of one behind them
+  bandwidth,   ///< of the network as a transport reaches it (goodput; "10GbE": that of TCP over it); where no point has
+               ///< two machines, inside them
+  latency,     ///< of the same link, a step
+  workers,     ///< in all; whole machines
+  batch,       ///< samples per worker (the what-if `batch`)
+  compute,     ///< factor by which compute is faster
+  loss,        ///< share of the packets that the network loses
+  stalls,      ///< time-outs per packet sent
+  jitter,      ///< random slowness of all workers, relative to compute
+  background,  ///< share that other jobs take of the network's outermost level
+  option,      ///< of every plan whose strategy or modifier has an option of that name
+  layout,      ///< a number of the layout in front of each plan: tp, pp, mb, zero, ...
+  change,      ///< an option of a what-if, "input.cache": of the one that the question names, else of one behind them
 };
 
 struct SweepAxis {

@@ -96,12 +96,15 @@ SweepGrid::SweepGrid(const SweepQuestion& question)
   if (question.tune && asks_)
     throw InputError("tune", "plans without a layout, of a step without what-ifs", "others",
                      "leave it out, or name the options: 'layout(tp=2)/ddp(bucket=5 MiB)'");
-  const auto of_packets = [](const SweepAxis& a) {
-    return a.quantity == SweepQuantity::loss || a.quantity == SweepQuantity::stalls;
+  const auto of_network = [](const SweepAxis& a) {
+    return a.quantity == SweepQuantity::loss || a.quantity == SweepQuantity::stalls ||
+           a.quantity == SweepQuantity::background;
   };
-  if (const auto lost = std::ranges::find_if(question.axes, of_packets); lost != question.axes.end() && !over_network_)
+  if (const auto lost = std::ranges::find_if(question.axes, of_network); lost != question.axes.end() && !over_network_)
     throw InputError("axis '" + lost->name + "'", "a network between machines", "one machine",
-                     "packets are lost between machines; give --per-node");
+                     lost->quantity == SweepQuantity::background
+                         ? "others use the network between machines; give --per-node"
+                         : "packets are lost between machines; give --per-node");
   const auto varies_compute = [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::compute; };
   if (question.shape && asks_for_layouts(question) && std::ranges::any_of(question.axes, varies_compute))
     throw InputError("axis 'compute'", "a trace, whose times it changes", "layouts of a described model",
@@ -156,6 +159,10 @@ Answer<Cluster> SweepGrid::cluster_at(std::span<const double> values) const {
   }
   if (const double* loss = value_of(SweepQuantity::loss, values)) cluster.transport.loss = *loss;
   if (const double* stalls = value_of(SweepQuantity::stalls, values)) cluster.transport.stalls = *stalls;
+  if (const double* share = value_of(SweepQuantity::background, values)) {
+    if (cluster.levels.size() < 2) cluster.transport.background = *share;
+    else cluster.levels.back().background = *share;
+  }
   if (const double* jitter = value_of(SweepQuantity::jitter, values)) {
     using Distribution = Jitter::Distribution;
     Jitter& given = cluster.stragglers.jitter;

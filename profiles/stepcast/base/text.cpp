@@ -110,8 +110,15 @@ std::optional<double> bandwidth_unit(std::string_view unit) {
   return std::nullopt;
 }
 
-/// InfiniBand's generations, each a port of four lanes; 0 for other words.
-double infiniband(std::string_view name) {
+/// InfiniBand's generations, each a port of four lanes, with or without "InfiniBand" or "IB" beside them; 0 for other
+/// words.
+double infiniband(std::string_view text) {
+  std::string_view name = text;
+  for (const std::string_view kind : {"infiniband", "ib"}) {
+    const std::string lower = lower_case(name);
+    if (lower.starts_with(std::string(kind) + " ")) name = trimmed(name.substr(kind.size()));
+    else if (lower.ends_with(" " + std::string(kind))) name = trimmed(name.substr(0, name.size() - kind.size()));
+  }
   static constexpr std::pair<std::string_view, double> generations[] = {{"qdr", 40e9},  {"fdr", 56e9},  {"edr", 100e9},
                                                                         {"hdr", 200e9}, {"ndr", 400e9}, {"xdr", 800e9}};
   for (const auto& [generation, bits] : generations)
@@ -209,6 +216,8 @@ BytesPerSecond bandwidth_of(std::string_view text, std::string_view where) {
   if (!(si > 0)) context.refuse("nothing ever arrives at zero bandwidth");
   return BytesPerSecond(si);
 }
+
+bool names_bandwidth(std::string_view text) { return infiniband(trimmed(text)) > 0; }
 
 double number_of(std::string_view text, std::string_view where) {
   const Context context{where, "a number", text};

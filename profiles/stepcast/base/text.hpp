@@ -20,6 +20,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// "25 Gb/s", "1.2 GB/s", "800Mbit/s", "10GbE" and "10G" (= 10 Gb/s), "NDR" (InfiniBand's port of 400 Gb/s). Zero is
 /// refused: nothing ever arrives over such a link.
 [[nodiscard]] BytesPerSecond bandwidth_of(std::string_view text, std::string_view where);
+/// True of "NDR" and its like, which are bandwidths without a number.
+[[nodiscard]] bool names_bandwidth(std::string_view text);
 /// A plain number, finite; `where` names it in the error.
 [[nodiscard]] double number_of(std::string_view text, std::string_view where);
 /// A whole number in [low, high].

@@ -9,6 +9,10 @@ namespace stepcast {
 namespace {
 
 constexpr auto table = std::to_array<NamedModel>({
+    {"bert-base", "bert:hidden=768,layers=12,heads=12,vocab=30522,seq=512", 1.101e8,
+     "Devlin et al. 2019 with the heads of pre-training; google-bert/bert-base-uncased on Hugging Face"},
+    {"bert-large", "bert:hidden=1024,layers=24,heads=16,vocab=30522,seq=512", 3.362e8,
+     "Devlin et al. 2019 with the heads of pre-training; google-bert/bert-large-uncased on Hugging Face"},
     {"gpt2", "gpt:hidden=768,layers=12,heads=12,vocab=50257,seq=1024,dtype=bf16,attention=flash,causal=yes", 1.244e8,
      "Radford et al. 2019 and openai-community/gpt2* on Hugging Face"},
     {"gpt2-medium", "gpt:hidden=1024,layers=24,heads=16,vocab=50257,seq=1024,dtype=bf16,attention=flash,causal=yes",

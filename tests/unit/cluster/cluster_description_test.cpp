@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <stepcast/base/error.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
+#include <stepcast/cluster/collective.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/profile/profile.hpp>
@@ -96,4 +97,125 @@ TEST_CASE("sources that do not belong together are refused") {
   CHECK_THROWS_AS((void)profile_options_of("resnet5", 0), InputError);
   CHECK_THROWS_AS((void)profile_options_of("", -1), InputError);
   CHECK_FALSE(profile_options_of("resnet50", 8).parameters.empty());
+}
+
+namespace {
+
+double all_reduce_of(const Cluster& c, double bytes) {
+  const Answer<CommunicationCost> cost = communication_cost(c);
+  REQUIRE(cost);
+  return (*cost)(Operation::all_reduce, Bytes(bytes)).value();
+}
+
+std::string place_of_refusal(const ClusterDescription& said) {
+  try {
+    static_cast<void>(cluster_of(said, std::nullopt, ""));
+  } catch (const InputError& error) { return error.where; }
+  return "taken";
+}
+
+}  // namespace
+
+TEST_CASE("Background traffic takes its share of the outermost level, or of the one that is named") {
+  const ClusterDescription flat{.workers = "16", .per_node = "4", .network = "25Gb/s", .collective = "ring"};
+  ClusterDescription shared = flat;
+  shared.background = "50%";
+  CHECK(cluster_of(shared).transport.background == 0.5);
+  constexpr double large = 1e10;
+  CHECK(all_reduce_of(cluster_of(shared), large) ==
+        doctest::Approx(2 * all_reduce_of(cluster_of(flat), large)).epsilon(1e-3));
+  ClusterDescription tree = flat;
+  tree.level = {"rail:2", "spine:2, oversubscribed=2"};
+  tree.background = "0.3";
+  CHECK(cluster_of(tree).levels[1].background == doctest::Approx(0.3));
+  CHECK(cluster_of(tree).transport.background == 0);
+  tree.background = "spine=20%, rail=10%";
+  CHECK(cluster_of(tree).levels[1].background == doctest::Approx(0.2));
+  CHECK(cluster_of(tree).transport.background == doctest::Approx(0.1));
+  // Read back from JSON to the same.
+  const Cluster again = cluster_of_json(json_of(cluster_of(tree)), "again");
+  CHECK(again.transport == cluster_of(tree).transport);
+  CHECK(again.levels == cluster_of(tree).levels);
+  // Measured tables grow as the forms do.
+  const double free = all_reduce_of(cluster_of({.cluster = "4xdgx-h100"}), 1e9);
+  CHECK(all_reduce_of(cluster_of({.cluster = "4xdgx-h100", .background = "50%"}), 1e9) ==
+        doctest::Approx(2 * free).epsilon(0.05));
+  for (const char* bad : {"100%", "-1%", "1.5", "x", "leaf=30%", "=30%", "rail=", "30%,"}) {
+    CAPTURE(bad);
+    tree.background = bad;
+    CHECK(place_of_refusal(tree) == "background");
+  }
+  CHECK(place_of_refusal({.workers = "4", .per_node = "4", .background = "30%"}) == "background");
+  shared.background = "rail=30%";
+  CHECK(place_of_refusal(shared) == "background");
+}
+
+TEST_CASE("A transport's connections bound what a card carries, but not many of them at once") {
+  const ClusterDescription free{.workers = "4", .network = "100Gb/s", .collective = "ring"};
+  ClusterDescription one = free, four = free, many = free;
+  one.connection = "10Gb/s";
+  four.connection = "4 x 10Gb/s";
+  many.connection = "16 x 10Gb/s";
+  constexpr double large = 1e10;
+  const double by_one = all_reduce_of(cluster_of(one), large);
+  CHECK(by_one == doctest::Approx(2 * 0.75 * large / 1.25e9).epsilon(1e-3));
+  CHECK(all_reduce_of(cluster_of(four), large) == doctest::Approx(by_one / 4).epsilon(1e-3));
+  CHECK(all_reduce_of(cluster_of(many), large) == all_reduce_of(cluster_of(free), large));
+  CHECK(cluster_of_json(json_of(cluster_of(four)), "again").transport == cluster_of(four).transport);
+  // A worker pushes to all servers at once, each over a connection of its own.
+  one.servers = "2";
+  const Answer<CommunicationCost> served = communication_cost(cluster_of(one));
+  REQUIRE(served);
+  CHECK(served->line(Operation::push).seconds_per_byte == doctest::Approx(2 / 2.5e9));
+  for (const char* bad : {"0Gb/s", "10", "0 x 10Gb/s", "2000 x 10Gb/s", "x 10Gb/s", "4 x"}) {
+    CAPTURE(bad);
+    one.connection = bad;
+    CHECK(place_of_refusal(one) == "connection");
+  }
+}
+
+TEST_CASE("Servers with cards of their own, links that are slower than the others") {
+  ClusterDescription said{.workers = "8", .network = "10Gb/s", .servers = "2 x 100Gb/s"};
+  const Answer<CommunicationCost> cost = communication_cost(cluster_of(said));
+  REQUIRE(cost);
+  // Eight workers of 10 Gb/s through two servers of 100: the workers' own cards decide.
+  CHECK(cost->line(Operation::push).seconds_per_byte == doctest::Approx(1 / (0.94 * 1.25e9)));
+  said.servers = "2 x 10Gb/s";
+  CHECK(communication_cost(cluster_of(said))->line(Operation::push).seconds_per_byte ==
+        doctest::Approx(4 / (0.94 * 1.25e9)));
+  CHECK(cluster_of_json(json_of(cluster_of(said)), "again").server_rate == cluster_of(said).server_rate);
+  said.servers = "2 x";
+  CHECK(place_of_refusal(said) == "servers");
+
+  ClusterDescription uneven{
+      .workers = "64", .per_node = "8", .network = "400Gb/s", .collective = "ring", .degraded_link = "2 x 100Gb/s"};
+  const Cluster two = cluster_of(uneven);
+  REQUIRE(two.stragglers.slow.size() == 1);
+  CHECK(two.stragglers.slow[0].workers == 16);
+  CHECK(two.stragglers.slow[0].link_share == doctest::Approx(0.25));
+  const ClusterDescription slow{.workers = "64", .per_node = "8", .network = "100Gb/s", .collective = "ring"};
+  // The slowest machine decides for a ring.
+  CHECK(all_reduce_of(two, 1e10) == doctest::Approx(all_reduce_of(cluster_of(slow), 1e10)).epsilon(1e-6));
+  for (const char* bad : {"9 x 100Gb/s", "2 x 500Gb/s", "2 x 2", "0 x 0.5", "2 x", "2 x 0"}) {
+    CAPTURE(bad);
+    uneven.degraded_link = bad;
+    CHECK(place_of_refusal(uneven) == "degraded-link");
+  }
+}
+
+TEST_CASE("Links by their names") {
+  const auto inside = [](const char* name) {
+    return cluster_of({.workers = "16", .per_node = "8", .network = "NDR", .inside = name}).inside.bandwidth.value();
+  };
+  CHECK(inside("nvlink4") == 335e9);
+  CHECK(inside("NVLink 4") == 335e9);
+  CHECK(inside("pcie4") == 20e9);
+  CHECK(inside("PCIe 4.0 x16") == 20e9);
+  CHECK(inside("PCIe Gen5") == 24e9);
+  CHECK(inside("250GB/s") == 250e9);
+  for (const char* name : {"NDR", "ndr", "NDR InfiniBand", "InfiniBand NDR", "IB NDR"})
+    CHECK(cluster_of({.workers = "2", .network = name}).network.bandwidth.value() == doctest::Approx(0.94 * 50e9));
+  CHECK(place_of_refusal({.workers = "8", .per_node = "8", .inside = "nvlink9"}) == "inside");
+  CHECK(place_of_refusal({.workers = "8", .per_node = "8", .inside = "pcie4 x8"}) == "inside");
+  CHECK(place_of_refusal({.workers = "8", .network = "NDX"}) == "network");
 }

@@ -209,6 +209,60 @@ TEST_CASE("nccl-tests: damaged logs are refused") {
   }
 }
 
+TEST_CASE("benchmark logs: sizes, times and rates that nobody can measure are refused by their line") {
+  const auto nccl_tests = [](std::string_view text, std::string_view source) {
+    return collectives_of_nccl_tests(text, source);
+  };
+  const auto row = [](const std::string& size, const std::string& time) {
+    return std::string(log_head) + log_rows + "     " + size + "        262144     float     sum    " + time +
+           "   17.63   17.63  0e+00    60.17   17.43   17.43  0e+00\n";
+  };
+  CHECK_FALSE(nccl_tests(row("2097152", "100.1"), "in").empty());
+  for (const auto& [size, time] :
+       {std::pair{"-2097152", "100.1"}, std::pair{"1e30", "100.1"}, std::pair{"0.5", "100.1"},
+        std::pair{"2097152", "-100.1"}, std::pair{"2097152", "0"}, std::pair{"2097152", "1e30"},
+        std::pair{"2097152", "1e-9"}, std::pair{"1073741824", "1.0"}, std::pair{"99999999999999999999", "1e9"}}) {
+    CAPTURE(size);
+    CAPTURE(time);
+    CHECK(contains(refusal(nccl_tests, row(size, time)), "in:12"));
+  }
+  CHECK(contains(refusal(nccl_tests, row("1073741824", "1.0")), "100 TB/s"));
+  // A rank's part of a small buffer has no bytes: the row says nothing of links, as in logs of many ranks.
+  CHECK(nccl_tests(row("0", "7.5"), "in")[0].sizes.size() == 2);
+  for (const char* bad : {"-8,5", "0,5", "1e30,5", "8,-5", "8,0", "8,1e30", "1e12,1"}) {
+    CAPTURE(bad);
+    CHECK(contains(refusal(collectives_of_csv, "bytes,time_us\n1024,5\n" + std::string(bad) + "\n"), "in:3"));
+  }
+}
+
+TEST_CASE("calibration: measurements of all-gathers alone give links, too") {
+  Cluster truth;
+  truth.nodes = 8;
+  truth.inside = {microseconds(3), BytesPerSecond(2e10)};
+  truth.network = {microseconds(17), BytesPerSecond(2.1e9)};
+  truth.all_reduce = "ring";
+  truth.provenance = {"made"};
+  const auto cost = communication_cost(truth);
+  MeasuredCollective table{"all_gather", 8, powers_of_two(8, 30), {}, "made"};
+  table.times = times_of(table.sizes, [&](Bytes m) { return (*cost)(Operation::all_gather, m); });
+  Cluster base = truth;
+  base.network = {Seconds(1), BytesPerSecond(1)};
+  const Calibration found = calibrated(base, std::vector{table});
+  CHECK(found.cluster.network.bandwidth.value() == Approx(2.1e9).epsilon(1e-3));
+  CHECK(found.cluster.network.latency.value() == Approx(17e-6).epsilon(1e-3));
+  REQUIRE(found.entries.size() == 1);
+  CHECK(found.entries[0].by_links.size() == table.sizes.size());
+  // A form of an all-reduce alone says nothing of them.
+  base.all_reduce = "double_tree";
+  try {
+    static_cast<void>(calibrated(base, std::vector{table}));
+    FAIL_CHECK("accepted");
+  } catch (const InputError& error) {
+    CHECK(contains(error.what(), "all_gather"));
+    CHECK(contains(error.what(), "--collective nccl"));
+  }
+}
+
 TEST_CASE("nccl-tests: what launchers and libraries print between the lines is no table") {
   const std::string log =
       "Warning: Permanently added 'node-1' to the list of known hosts.\n"
@@ -453,6 +507,8 @@ TEST_CASE("calibration: what is missing is said, what cannot be used is refused"
   CHECK(one.cluster.network.bandwidth == base.network.bandwidth);
   CHECK(contains(calibrated(base, std::vector{unknown}).notes[0], "taken as 8"));
   CHECK_THROWS_AS((void)calibrated(base, std::vector{odd}), InputError);
+  CHECK_FALSE(calibrated(base, std::vector{gather}).entries.front().by_links.empty());
+  gather.operation = "send";  // of which a ring says nothing
   CHECK_THROWS_AS((void)calibrated(base, std::vector{gather}), InputError);
   CHECK_THROWS_AS((void)calibrated(base, {}), InputError);
   // One size cannot tell start-up from bandwidth.

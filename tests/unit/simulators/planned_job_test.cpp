@@ -113,6 +113,16 @@ Profile eight_layers() {
   return profile_of_gradients(gradients, Seconds(9.1e-3), Seconds(1.2e-3));
 }
 
+/// Machines of one device in a torus, or in a mesh.
+Cluster torus_of(const std::vector<std::int64_t>& sides, bool closed = true) {
+  Cluster c = plain_cluster(1, BytesPerSecond(25e9), microseconds(3));
+  Level level{"pod", 1, {}, {}, 1, 0};
+  for (const std::int64_t side : sides) level.torus.push_back({side, closed}), level.units *= side;
+  c.nodes = level.units;
+  c.levels = {level};
+  return checked(c, "test");
+}
+
 Cluster tree_of(std::int64_t per_node, std::vector<std::int64_t> units) {
   Cluster c = plain_cluster(1, BytesPerSecond(12e9), microseconds(4));
   c.inside = {microseconds(2), BytesPerSecond(90e9)};
@@ -178,7 +188,9 @@ TEST_CASE("ASTRA-sim's rings expose as much communication as predicted") {
                                 {tree_of(4, {2}), "ddp(bucket=16 MiB)@hierarchical"},
                                 {tree_of(8, {8}), "ddp(bucket=16 MiB)@hierarchical"},
                                 {tree_of(2, {2, 2}), "ddp(bucket=16 MiB)@factored"},
-                                {tree_of(1, {2, 2, 2}), "ddp(bucket=16 MiB)@factored"}};
+                                {tree_of(1, {2, 2, 2}), "ddp(bucket=16 MiB)@factored"},
+                                {torus_of({4, 4}), "ddp(bucket=16 MiB)@factored"},
+                                {torus_of({4, 4, 4}), "ddp(bucket=16 MiB)@factored"}};
   for (const Case& c : cases) {
     CAPTURE(c.cluster.workers());
     CAPTURE(c.plan);
@@ -213,4 +225,8 @@ TEST_CASE("What has no collective is refused, and what differs is told") {
   const Answer<PlannedJob> flat = planned_job(profile, tree_of(4, {2}), plan_spec_of("ddp@ring"));
   REQUIRE(flat);
   CHECK(flat->remarks.size() == 1);
+  const Answer<PlannedJob> both_ways = planned_job(profile, torus_of({4, 4}), plan_spec_of("ddp@torus"));
+  REQUIRE(both_ways);
+  CHECK(both_ways->remarks.size() == 1);
+  CHECK_FALSE(planned_job(profile, torus_of({4, 4}, false), plan_spec_of("ddp@factored")));
 }

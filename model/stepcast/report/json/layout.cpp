@@ -88,10 +88,7 @@ void add_subject(Json& json, const LayoutSubject& subject) {
   json["parameters"] = workload.parameters();
   json["described"] = workload.shape.has_value();
   json["device"] = workload.device ? Json(workload.device->name) : Json(nullptr);
-  json["cluster"] = {{"name", subject.cluster.name},
-                     {"workers", subject.cluster.workers()},
-                     {"nodes", subject.cluster.nodes},
-                     {"devices_per_node", subject.cluster.devices_per_node}};
+  json["cluster"] = json_of_cluster(subject.cluster);
   json["global_batch_samples"] = subject.global_batch;
   json["memory_cap_bytes"] = known(subject.memory_cap.value());
   json["trusted"] = workload.shape ? Json(nullptr) : Json(subject.check.trusted());

@@ -76,10 +76,22 @@ std::string gradients_text(const Profile& p) {
          counted(std::ssize(p.layers), "layer");
 }
 
+/// " in a torus of 4 x 4 x 4"; of one with lines and closed dimensions that of the lines is said.
+std::string torus_text(const Level& level) {
+  if (level.torus.empty()) return {};
+  std::string sides;
+  bool closed = false, open = false;
+  for (const TorusSide& side : level.torus) {
+    sides += (sides.empty() ? "" : " x ") + std::to_string(side.units);
+    (side.closed ? closed : open) = true;
+  }
+  return (!open ? " in a torus of " : !closed ? " in a mesh of " : " in a torus with open dimensions of ") + sides;
+}
+
 std::string levels_text(const Cluster& c) {
   std::string text, below = "machine";
   for (const Level& level : c.levels) {
-    text += ", " + level.name + " of " + counted(level.units, below);
+    text += ", " + level.name + " of " + counted(level.units, below) + torus_text(level);
     if (level.bandwidth > BytesPerSecond(0)) {
       if (level.bandwidth != c.network.bandwidth)
         text += " at " + text_of(level.bandwidth) + (c.nics_per_node > 1 ? " a card" : " a machine");
@@ -91,6 +103,14 @@ std::string levels_text(const Cluster& c) {
   return text;
 }
 
+/// "2 machines with 25.0 % of their link".
+std::string slow_link_text(const Cluster& c, const SlowWorkers& slow) {
+  const bool machines = c.nodes > 1;
+  const std::int64_t count = machines ? (slow.workers + c.devices_per_node - 1) / c.devices_per_node : slow.workers;
+  return counted(count, machines ? "machine" : "device") + " with " + percent(slow.link_share) + " of " +
+         (count == 1 ? "its" : "their") + " link";
+}
+
 std::string cluster_text(const Cluster& c) {
   std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
   if (c.nodes > 1) {
@@ -99,7 +119,16 @@ std::string cluster_text(const Cluster& c) {
   }
   if (c.nodes > 1) text += levels_text(c);
   if (c.nodes > 1 && c.nics_per_node > 1) text += ", " + std::to_string(c.nics_per_node) + " cards a machine";
+  if (c.nodes > 1 && c.transport.flow_rate > BytesPerSecond(0))
+    text += ", " + counted(c.transport.flows, "connection") + " of at most " + text_of(c.transport.flow_rate) +
+            (c.nics_per_node > 1 ? " a card" : " a machine");
   if (c.servers > 0) text += ", up to " + counted(c.servers, "server");
+  if (c.servers > 0 && c.server_rate > BytesPerSecond(0)) text += " of " + text_of(c.server_rate);
+  for (const SlowWorkers& s : c.stragglers.slow)
+    if (s.link_share < 1) text += ", " + slow_link_text(c, s);
+  if (c.nodes > 1 && c.transport.background > 0)
+    text += ", " + percent(c.transport.background) +
+            (c.levels.size() < 2 ? " of the network taken by others" : " of the machines' cards taken by others");
   char share[32];
   if (c.nodes > 1 && c.transport.loss > 0) {
     std::snprintf(share, sizeof share, "%g %%", 100 * c.transport.loss);
