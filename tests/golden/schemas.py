@@ -4,7 +4,8 @@
 Every command of the transcripts that asks for --json is run, and what each stepcast in it writes is collected. A document
 names its schema ("stepcast.prediction/1", file stepcast.prediction-1.json); it has to validate, with no field that the
 schema does not know, and every schema has to be seen. --update adds what is new to the schemas, in the types that were
-seen and with the words of the result fields of the sources: review the difference, and write what is missing.
+seen and with the words of the result fields of the sources: review the difference, and write what is missing. What was
+seen does not say what may be left out, nor what is null where it is not known: any field may be either but "schema".
 """
 import argparse
 import json
@@ -67,13 +68,12 @@ def type_of(value):
 
 
 def widened(schema, value, path, words):
-    """The schema with what it needs to hold the value; empty: nothing was seen yet."""
-    kind, known = type_of(value), schema.get("type", [])
-    kinds = [known] if isinstance(known, str) else list(known)
-    new = not kinds
-    if kind not in kinds:
-        kinds.append(kind)
-    schema["type"] = kinds[0] if len(kinds) == 1 else sorted(kinds)
+    """The schema with what it needs to hold the value; empty: nothing was seen yet, or only null."""
+    kind = type_of(value)
+    if kind == "null":
+        return schema
+    if path:
+        schema["type"] = sorted({*schema.get("type", []), kind, "null"})
     if kind == "array":
         for item in value:
             schema["items"] = widened(schema.get("items", {}), item, path, words)
@@ -83,7 +83,6 @@ def widened(schema, value, path, words):
                 schema["additionalProperties"] = widened(schema.get("additionalProperties", {}), item, path + "/*", words)
             return schema
         properties = schema.setdefault("properties", {})
-        first = "required" not in schema
         for key, item in value.items():
             if key not in properties and "additionalProperties" in schema:  # keys that are data, by hand
                 schema["additionalProperties"] = widened(schema["additionalProperties"], item, f"{path}/*", words)
@@ -91,8 +90,6 @@ def widened(schema, value, path, words):
             if key not in properties and key in words:
                 properties[key] = {"description": words[key]}
             properties[key] = widened(properties.get(key, {}), item, f"{path}/{key}", words)
-        named = [key for key in value if key in properties]
-        schema["required"] = named if first else [key for key in schema["required"] if key in named]
     return schema
 
 
@@ -124,10 +121,11 @@ def updated(found):
     for command, document in found:
         path = path_of(document["schema"])
         schema = json.loads(path.read_text()) if path.exists() else {
-            "$schema": "https://json-schema.org/draft/2020-12/schema", "title": document["schema"],
+            "$schema": "https://json-schema.org/draft/2020-12/schema", "title": document["schema"], "type": "object",
             "description": f"what '{' '.join(command.split()[:2])} --json' writes"}
         schema = widened(schema, document, "", words)
         schema["properties"]["schema"] = {"const": document["schema"]}
+        schema["required"] = ["schema"]
         path.write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
 
 

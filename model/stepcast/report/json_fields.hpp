@@ -4,7 +4,7 @@
 // A quantity is its number, a plan its text, an enumeration its name, a list an array, a struct with fields an object;
 // below a key that ends in a unit the keys leave the unit out: {"breakdown_s": {"compute": 0.1}}. Internal to reports.
 #include <stepcast/base/result_fields.hpp>
-#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/search/layout_advice.hpp>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,8 @@
 
 namespace stepcast {
 
-/// A cluster by its name and size, with what other jobs take of its network, level by level, where they do.
+/// A cluster by its name and size, with what other jobs take of its network, level by level, and what its
+/// library takes beyond the forms of its algorithm, where they do.
 inline nlohmann::ordered_json json_of_cluster(const Cluster& c) {
   nlohmann::ordered_json json{
       {"name", c.name}, {"workers", c.workers()}, {"nodes", c.nodes}, {"devices_per_node", c.devices_per_node}};
@@ -22,6 +23,7 @@ inline nlohmann::ordered_json json_of_cluster(const Cluster& c) {
     json["background"][c.levels.empty() ? "network" : c.levels.front().name] = c.transport.background;
   for (const Level& level : c.levels)
     if (level.background > 0) json["background"][level.name] = level.background;
+  if (const std::string library = library_in_words(c); !library.empty()) json["library"] = library;
   return json;
 }
 

@@ -1,7 +1,6 @@
 // The JSON report: every result as one document with a `schema` key; SI numbers with the unit in the key.
 //
 // Keys are written in a fixed order; a number that is not known is null, never zero.
-#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/report/difference_report.hpp>
 #include <stepcast/report/explanation_report.hpp>
 #include <stepcast/report/json_fields.hpp>
@@ -158,8 +157,6 @@ void write_ranking_json(std::ostream& out, const RankingReport& report) {
                {"model", report.profile.model},
                {"cluster", json_of_cluster(report.cluster)},
                {"replay", check_json(check_of(report))}};
-  if (const std::string library = library_in_words(report.cluster); !library.empty())
-    json["cluster"]["library"] = library;
   Json fields = json_value(report.ranking);
   for (auto&& field : fields.items()) {
     if (field.key() == "inapplicable" && !report.profile.ranks.empty())
