@@ -176,13 +176,14 @@ LayoutSwitches recomputing(LayoutSwitches switches, Recomputation r) {
 Bytes LayoutBounds::memory_of_blocks(const LayoutFamily& family, const LayoutSwitches& switches, std::int64_t blocks) {
   const std::vector<VirtualStage>& none = staged(family, recomputing(switches, Recomputation::none)).split.stages;
   Layout layout = layout_of(family, switches, static_cast<std::uint32_t>(blocks));
-  auto held = held_.find(blocks);
+  // What a stage holds before ZeRO divides it depends on no other switch.
+  const std::pair<bool, std::int64_t> key{switches.overlap_tensor, blocks};
+  auto held = held_.find(key);
   if (held == held_.end()) {
-    // What a stage holds before ZeRO divides it depends on no other switch.
     Layout whole = layout;
     whole.zero = 0, whole.shard = 0;
     for (const VirtualStage& s : none) whole.stage_units.push_back(s.units);
-    held = held_.emplace(blocks, Staged{}).first;
+    held = held_.emplace(key, Staged{}).first;
     held->second.split = staged_split(tables_.workload, split_of(family, switches), whole,
                                       static_cast<std::uint32_t>(family.pipeline * family.chunks));
   }

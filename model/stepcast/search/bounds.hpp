@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -83,7 +84,8 @@ class LayoutBounds {
   std::array<const PricedSplit*, 4> splits_{};
   std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;  ///< units of each stage, by that and recomputation
   std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;  ///< and by ZeRO stage, its groups and overlap
-  std::map<std::int64_t, Staged> held_;  ///< what stages hold by their recomputed blocks, whatever ZeRO divides
+  /// What stages hold by the same of sums of input gradients and by their recomputed blocks, whatever ZeRO divides.
+  std::map<std::pair<bool, std::int64_t>, Staged> held_;
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass
   HotLoop loop_;
 };
