@@ -134,8 +134,12 @@ Cluster RecordedPrices::traced(std::int64_t devices_per_node, const Link& inside
   cluster.levels.clear();
   cluster.tables.clear();
   if (cluster.all_reduce == "table") cluster.all_reduce = "ring";
-  cluster.library.clear();
+  // What is not said of the library there is as it was here.
+  const std::vector<LibraryOperation> there = std::exchange(cluster.library, {});
   cluster = with_library_of(std::move(cluster), job_.timed);
+  std::erase_if(cluster.library, [&](const LibraryOperation& here) {
+    return std::ranges::find(there, here.operation, &LibraryOperation::operation) == there.end();
+  });
   cluster.stragglers = {}, cluster.transport = {};
   return cluster;
 }
