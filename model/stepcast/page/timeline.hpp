@@ -33,7 +33,8 @@ struct TimelineDrawing {
   bool ends_early = false;  ///< nothing was scheduled for the rest of the picture
 };
 
-/// The timeline of a plan, long enough to be drawn beside one that is several times as slow; nothing where it cannot run.
+/// The timeline of a plan, long enough to be drawn beside one that is several times as slow; nothing where it cannot
+/// run.
 [[nodiscard]] std::optional<PageTimeline> page_timeline_of(const Profile&, const Cluster&, const PlanSpec&);
 /// The longest of the steps, and a little more.
 [[nodiscard]] Picoseconds timeline_span(const ReportPage&);
