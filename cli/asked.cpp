@@ -124,7 +124,12 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   question.pipeline = pipeline_of(flags.pipeline);
   ClusterFlags assumed = flags;
   assumed.same_device |= options.across_devices && flags.faster_compute.empty();
-  if (described && !assumed.same_device && !cluster.device.empty() && !same_device(cluster.device, read.profile.device))
+  const bool other_device = !cluster.device.empty() && !same_device(cluster.device, read.profile.device);
+  if (described && flags.same_device && !other_device)
+    throw InputError("--same-device", "a model described on another device than the cluster's",
+                     cluster.device.empty() ? "a cluster that names none" : in_quotes(read.profile.device),
+                     "leave it out");
+  if (described && !assumed.same_device && other_device)
     throw InputError("--device", "the device of the cluster (" + cluster.device + ")", in_quotes(read.profile.device),
                      "leave --device out, or name other machines: --workers N --per-node G --network RATE");
   question.profile = profile_on(cluster, std::move(read.profile), assumed);

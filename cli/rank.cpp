@@ -87,6 +87,9 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   if (!flags.cluster.aggregation.empty() && flags.cluster.collective.empty())
     throw InputError("--switch", "an all-reduce that runs on it", "a search over layouts, whose gradients do not",
                      "name it: --collective switchml");
+  if (!flags.cluster.servers.empty())
+    throw InputError("--servers", "a ranking without layouts", "a search over layouts",
+                     "whose gradients travel between the devices");
   const std::vector<std::int64_t> counts = device_counts_of(flags.layout);
   if (flags.layout.unit_frontier) {
     refuse_search_flags(flags.layout, "--unit-frontier", {"--objective", "--target-step"});

@@ -367,6 +367,15 @@ class Describe(unittest.TestCase):
             call()
         self.assertIn(words, str(refused.exception))
 
+    def test_inputs_of_another_type_than_the_models_are_refused_as_by_pytorch(self):
+        model, half = nn.Linear(64, 10), torch.zeros(8, 64, dtype=torch.float16)
+        with self.assertRaises(RuntimeError):
+            model(half)
+        with self.assertRaisesRegex(stepcast.InputError, "factors of one type.*float16 and torch.float32; give inputs"):
+            stepcast.torch.operators(model, half)
+        self.assertEqual(stepcast.torch.operators(model, half, autocast=torch.bfloat16).flops,
+                         stepcast.torch.operators(model, half.float()).flops)
+
     def test_what_cannot_be_described_says_why(self):
         model, x = nn.Linear(4, 4), torch.randn(2, 4)
         frozen = nn.Linear(4, 4).requires_grad_(False)

@@ -192,8 +192,18 @@ def _flops_of(products: list[list[float]]) -> float:
     return sum(2 * batch * m * n * k for batch, m, n, k, _ in products)
 
 
+def _check_types(call: Call, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Tensors without values are multiplied whatever their types are; with values PyTorch refuses to."""
+    types = {left.dtype, right.dtype}
+    if len(types) > 1 and types <= {torch.float64, torch.float32, torch.float16, torch.bfloat16}:
+        raise InputError(call.name, "factors of one type, as PyTorch multiplies no others",
+                         " and ".join(sorted(map(str, types))),
+                         "give inputs of the model's type, or autocast=torch.bfloat16")
+
+
 def _multiplied(call: Call, a: str, b: str) -> list[Operator]:
     left, right = call.args[a], call.args[b]
+    _check_types(call, left, right)
     batch = left.shape[0] if left.dim() == 3 else 1
     products = [_product(batch, left.shape[-2], right.shape[-1], left.shape[-1])]
     return [{"name": call.name, "dtype": _product_type(left, False), "products": products,
@@ -205,6 +215,7 @@ def _grouped(call: Call) -> list[Operator]:
     left, right, ends = call.args["self"], call.args["mat2"], call.args["offs"]
     if ends is None:
         return _multiplied(call, "self", "mat2")
+    _check_types(call, left, right)
     groups = max(1, ends.shape[0])
     m, n, k = left.shape[-2], right.shape[-1], left.shape[-1]
     if left.dim() == 2 and right.dim() == 2:
