@@ -22,13 +22,25 @@ double usual_samples(const ModelShape& model) {
   return std::max(1.0, std::round(usual_tokens(model.parameters()) / static_cast<double>(model.sequence)));
 }
 
+/// The largest divisor of `devices` that is at most `samples`.
+double shared_by(std::int64_t devices, double samples) {
+  auto parts = static_cast<std::int64_t>(std::min(samples, static_cast<double>(devices)));
+  while (devices % parts != 0) --parts;
+  return static_cast<double>(parts);
+}
+
+/// Beyond it devices share models, not samples alone, and no batch grows with their number.
+constexpr double most_parameters_of_a_device = 2e10;
+
 }  // namespace
 
 double usual_global_batch(const ModelShape& model, std::int64_t devices) {
   constexpr double images_of_a_device = 32;
   if (model.sequence <= 0) return images_of_a_device * static_cast<double>(devices);
-  const auto parts = static_cast<double>(devices);
-  return std::max(1.0, std::round(usual_samples(model) / parts)) * parts;
+  const double samples = usual_samples(model);
+  const double parts =
+      model.parameters() > most_parameters_of_a_device ? shared_by(devices, samples) : static_cast<double>(devices);
+  return std::max(1.0, std::round(samples / parts)) * parts;
 }
 
 std::string usual_batch_text(const ModelShape& model, double samples) {

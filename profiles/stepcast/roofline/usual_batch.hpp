@@ -5,7 +5,8 @@
 // 1,024; GPT-3 to 0.76 billion: 0.5 M), 2^20 below 6 billion (GPT-3 of 1.3 and 2.7 billion), 2^22 below 200 billion
 // (Llama 2, 7 to 70 billion: 4 M; GPT-3 of 175 billion: 3.2 M), 2^24 above (Llama 3, 405 billion: 16 M). Models of
 // images by their devices: 32 samples on each (Goyal et al. 2017). Then the nearest number that the devices divide: one
-// sample a device at least, so that every plan can share it out, data parallelism alone among them. Example: Llama 3 8B
+// sample a device at least, so that every plan can share it out, data parallelism alone among them; of models beyond 20
+// billion, which devices share anyway, a number that some of the devices divide. Example: Llama 3 8B
 // with 8,192 tokens a sample trains 512 samples a step on 64 devices, 504 on 24, and 1,024 on 1,024, which is more than
 // usual and is said to be. Not modelled: batches that grow during training, and what a batch costs in convergence.
 //

@@ -21,6 +21,8 @@ TEST_CASE("every device has a part of the usual batch, one sample at least") {
     CHECK(samples % devices == 0);
     CHECK(samples >= devices);
   }
+  CHECK(usual_global_batch(model_shape_of("llama3-405b"), 16384) == 2048);  // which layouts divide
+  CHECK(usual_global_batch(model_shape_of("llama3-70b"), 4480) == 512 / 448 * 448);
   CHECK(usual_global_batch(llama, 24) == 504);
   CHECK(usual_global_batch(llama, 4480) == 4480);
   CHECK(usual_global_batch(llama, 1031) == 1031);  // a prime number
