@@ -173,6 +173,7 @@ VALUES = {
     "--plan": ["dear", "layout(tp=4)/ddp"], "--what": ["amp", "faster_device(by=3)", "scale(name=*, by=0.5)"], "--global-batch": ["96"],
     "--measured": ["layout(tp=2)/ddp=400 ms", "ddp=400 ms"],
     "--cluster": ["16x4-a100-100gbe", "16x4-pcie-10gbe"], "--framework": ["megatron"], "--workers": ["16"], "--per-node": ["2"], "--network": ["25GbE"],
+    "--background": ["30%"], "--connection": ["1Gb/s"],
     "--level": ["leaf:1; spine:64, oversubscribed=8"], "--inside": ["2GB/s"], "--servers": ["2"], "--device-memory": ["300MB"], "--collective": ["binary_tree"],
     "--nccl-algo": ["Tree"], "--nccl-proto": ["LL"], "--operation": ["broadcast"],
     "--slow-worker": ["1.3"], "--late-worker": ["5 ms"], "--degraded-link": ["0.5"], "--jitter": ["0.05"],
@@ -205,6 +206,7 @@ MAY_BE_UNUSED = {
     ("export", "--batch", "*"): "times of a trace are those of its batch, however many samples that is",
     ("explain", "--parameters", "damaged"): "one worker sends nothing, however large its gradients",
     ("sweep", "--level", "switch"): "sums in a switch do not go from machine to machine",
+    ("sweep", "--connection", "switch"): "sums in a switch go by no connection of the transport",
     ("compare", "--tune", "tuned"): "given already",
     ("compare", "--tune", "alone"): "one device sends nothing, whatever the option",
     ("report", "--search", "alone"): "one device sends nothing, whatever the option",
@@ -363,6 +365,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--verb", help="only this verb")
+    parser.add_argument("--option", help="only this option")
     parser.add_argument("--list", action="store_true", help="show every verdict")
     arguments = parser.parse_args()
     program = arguments.program.resolve()
@@ -377,6 +380,8 @@ def main() -> int:
                 if verb not in QUESTIONS:
                     failures.append(f"{verb}: QUESTIONS has none for it")
                 for option, takes_value in options_of(help_of(verb)):
+                    if arguments.option not in (None, option):
+                        continue
                     if takes_value and option not in VALUES:
                         failures.append(f"{verb} {option}: VALUES has none for it")
                         continue
