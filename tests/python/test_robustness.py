@@ -385,7 +385,8 @@ def test_reading_needs_no_threads():
         resource.setrlimit(resource.RLIMIT_STACK, (3 * 10**9, 3 * 10**9))
         resource.setrlimit(resource.RLIMIT_AS, (5 * 10**9, 5 * 10**9))
 
-    largest = max((ROOT / "profiles" / "examples").glob("*.trace.json.gz"), key=lambda path: path.stat().st_size)
+    largest = max((path for path in (ROOT / "profiles" / "examples").glob("*.trace.json.gz") if "1f1b" not in path.name),
+                  key=lambda path: path.stat().st_size)
     program = ("import stepcast, sys; p = stepcast.read(sys.argv[1]); print(p.step_s, p.gradient_bytes, "
                "stepcast.recommend(p, stepcast.Cluster(workers=16, network='1GbE'))[0].prediction.plan)")
     said = [subprocess.run([sys.executable, "-c", program, largest], preexec_fn=limit, stdout=subprocess.PIPE,

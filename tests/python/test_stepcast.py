@@ -77,9 +77,14 @@ def test_records_are_those_of_the_command_line(trace):
     p, c = stepcast.read(name), stepcast.Cluster(workers=16, per_node=4, network="10GbE")
     assert stepcast.predict(p, c, "dear(bucket=5 MiB)").to_json() == said("predict", name, *FLAGS, "--plan",
                                                                           "dear(bucket=5 MiB)", "--json")
-    assert stepcast.compare(p, c).to_json() == said("compare", name, *FLAGS, "--json")
-    assert stepcast.recommend(p, c, allow=["lossy"]).to_json() == said("recommend", name, *FLAGS, "--allow", "lossy",
-                                                                       "--json")
+    if "1f1b" in trace.name:  # a stage of a pipeline, for which no plan of gradients stands
+        for ask in (stepcast.compare, stepcast.recommend):
+            with pytest.raises(stepcast.InputError, match="between pipeline stages"):
+                ask(p, c)
+    else:
+        assert stepcast.compare(p, c).to_json() == said("compare", name, *FLAGS, "--json")
+        assert stepcast.recommend(p, c, allow=["lossy"]).to_json() == said("recommend", name, *FLAGS, "--allow", "lossy",
+                                                                           "--json")
     assert stepcast.replay(name).to_json() == said("replay", name, "--json")
     assert stepcast.explain(name) == json.loads(said(name, "--json"))
     assert p.to_json() == said("profile", name, "--json")

@@ -35,7 +35,8 @@ Question question_of(const TracedProfile& traced, const Cluster& cluster, double
 
 ClusterPtr with_links(const TracedProfile& traced, const ClusterPtr& cluster) {
   Cluster linked = with_links_of(*cluster, traced.profile, "");
-  return linked.provenance == cluster->provenance ? cluster : std::make_shared<Cluster>(std::move(linked));
+  const bool same = linked.provenance == cluster->provenance && linked.library.size() == cluster->library.size();
+  return same ? cluster : std::make_shared<Cluster>(std::move(linked));
 }
 
 void refuse_own_plan(const TracedProfile& traced) {

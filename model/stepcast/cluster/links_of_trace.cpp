@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -334,10 +333,9 @@ std::optional<Link> traced_link(const Profile& profile, bool between) {
   return shown ? std::optional(shown->link) : std::nullopt;
 }
 
-/// Traced and predicted seconds of the messages whose bytes govern; and their least ratio, which counts for a rank
-/// alone, because whoever waited for others took longer than its library.
+/// Traced and predicted seconds of the messages whose bytes govern.
 struct Compared {
-  double traced = 0, by_form = 0, least = std::numeric_limits<double>::infinity();
+  double traced = 0, by_form = 0;
 };
 
 /// By operation, for the groups that lie between machines, or inside one, on links like `link`.
@@ -358,7 +356,6 @@ std::map<std::string, Compared> compared(const Cluster& cluster, const Profile& 
       if (2 * cost->line(*operation).start_up > by_form) continue;
       Compared& sum = all[t.operation];
       sum.traced += t.times[i].value(), sum.by_form += by_form.value();
-      sum.least = std::min(sum.least, t.times[i] / by_form);
     }
   }
   return all;
@@ -385,19 +382,18 @@ Cluster with_library_of(Cluster cluster, const Profile& profile) {
     return std::ranges::find(cluster.library, operation, &LibraryOperation::operation) != cluster.library.end();
   };
   const bool between = cluster.nodes > 1;
-  const std::optional<Link> link = traced_link(profile, between);
+  const std::optional<Link> link = profile.ranks.empty() ? std::nullopt : traced_link(profile, between);
   std::map<std::string, Compared> all;
   if (link) all = compared(cluster, profile, *link, between);
   const auto factor_of = [&](const std::string& operation) {
     const auto found = all.find(operation);
-    if (found == all.end()) return 1.0;
-    return profile.ranks.empty() ? found->second.least : found->second.traced / found->second.by_form;
+    return found == all.end() ? 1.0 : found->second.traced / found->second.by_form;
   };
   std::map<std::string, double> factors;
   for (const auto& [operation, times] : all) factors[operation] = factor_of(operation);
   const bool scatters = !runs(profile, without_scatter) || factors.contains("reduce_scatter");
   if (!scatters) factors["reduce_scatter"] = all_reduce_over_scatter * factor_of("all_reduce");
-  std::string as_traced = profile.ranks.empty() ? "as one rank shows, or less" : "as traced";
+  std::string as_traced = "as traced";
   for (const TransferTimes& t : profile.transfers) {
     if (t.library.empty()) continue;
     as_traced = t.library + ", " + as_traced;

@@ -19,9 +19,9 @@
 //
 // A library that is slower at an operation stays so on other links and on more workers, so that the factor goes with
 // the job to whatever cluster it is asked about: those that lie as the traced groups did (between machines, or inside
-// one), of the same kind of device, whose own collectives nobody measured. Of one rank alone the least counts, because
-// nobody knows what it waited for. Invariant: times are those of sizes that the links' bandwidth governs, not their
-// latency. Not modelled: that the factor changes with the size, or with the number of workers.
+// one), of the same kind of device, whose own collectives nobody measured. Only several ranks tell it: of one
+// alone nobody knows what it waited for. Invariant: times are those of sizes that the links' bandwidth governs, not
+// their latency. Not modelled: that the factor changes with the size, or with the number of workers.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/profile/profile.hpp>
 

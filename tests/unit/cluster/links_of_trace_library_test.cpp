@@ -65,9 +65,7 @@ TEST_CASE("library of a trace: gloo reduces and scatters by an all-reduce") {
   REQUIRE(linked(alone).library.size() == 1);
   CHECK(linked(alone).library.front().provenance == "gloo does it as an all-reduce");
   alone.transfers.push_back(ring_times("all_gather", 1.5));
-  alone.transfers.back().times.back() *= 3;  // somebody was late
-  REQUIRE(linked(alone).library.size() == 2);
-  CHECK(linked(alone).library.front().times_as_long == doctest::Approx(1.5));
+  CHECK(linked(alone).library.size() == 1);
   const Cluster told = linked(traced({ring_times("all_reduce", 1), ring_times("reduce_scatter", 1)}));
   CHECK(told.library.empty());
 }
