@@ -319,7 +319,7 @@ namespace {
 
 /// Factors nearer to 1 are within what times of one trace vary by, and what a fit of its links misses. Below 1 no
 /// library is, since forms are the least that links allow, and none is as slow as beyond the second: there links or
-/// sizes are something else than they are taken for.
+/// sizes are something else than they are taken for. Both are judgement.
 constexpr double told_apart = 1.1, most_plausible = 10;
 
 /// PyTorch's ProcessGroupGloo all-reduces the whole buffer and keeps its part: twice the bytes of a reduce-scatter.
@@ -375,7 +375,7 @@ bool runs(const Profile& profile, std::string_view library) {
 }  // namespace
 
 Cluster with_library_of(Cluster cluster, const Profile& profile) {
-  const bool same = cluster.device.empty() ? true : profile.has_device() && same_device(cluster.device, profile.device);
+  const bool same = cluster.device.empty() || (profile.has_device() && same_device(cluster.device, profile.device));
   const CollectiveAlgorithm* algorithm = collective_algorithm(cluster.all_reduce);
   if (!same || !algorithm || algorithm->carries) return cluster;
   const auto is_said = [&](const std::string& operation) {
@@ -390,15 +390,11 @@ Cluster with_library_of(Cluster cluster, const Profile& profile) {
     return found == all.end() ? 1.0 : found->second.traced / found->second.by_form;
   };
   std::map<std::string, double> factors;
-  for (const auto& [operation, times] : all) factors[operation] = factor_of(operation);
+  for (const auto& entry : all) factors[entry.first] = factor_of(entry.first);
   const bool scatters = !runs(profile, without_scatter) || factors.contains("reduce_scatter");
   if (!scatters) factors["reduce_scatter"] = all_reduce_over_scatter * factor_of("all_reduce");
-  std::string as_traced = "as traced";
-  for (const TransferTimes& t : profile.transfers) {
-    if (t.library.empty()) continue;
-    as_traced = t.library + ", " + as_traced;
-    break;
-  }
+  const auto named = std::ranges::find_if(profile.transfers, [](const TransferTimes& t) { return !t.library.empty(); });
+  const std::string as_traced = (named == profile.transfers.end() ? "" : named->library + ", ") + "as traced";
   for (const auto& [operation, factor] : factors) {
     if (is_measured(cluster, operation) || is_said(operation)) continue;
     if (!(factor >= told_apart && factor <= most_plausible)) continue;
