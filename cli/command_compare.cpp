@@ -15,6 +15,7 @@ Action add_compare_flags(CLI::App& app) {
   app.add_option("--plan", flags->plans,
                  "Only this plan and others named so: 'ddp+powersgd(rank=4)', 'layout(tp=8)/ddp'")
       ->take_all()
+      ->allow_extra_args(false)
       ->excludes("--all");
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);

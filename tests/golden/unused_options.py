@@ -110,10 +110,10 @@ QUESTIONS = {
     },
     "report": {
         "stalls": [*JOB, "--no-validation", "--stalls", "2e-6"],
-        "traced": TRACED,
+        "traced": [*TRACED, "--no-validation"],  # which takes longer than all else that a page shows
         "ranks": [*RANKS, "--no-validation"],
-        "damaged": DAMAGED,
-        "gpu": GPU,
+        "damaged": [*DAMAGED, "--no-validation"],
+        "gpu": [*GPU, "--no-validation"],
         "alone": ALONE,
         "nccl": [*NCCL, "--no-validation"],
         "layout": [*JOB, "--no-validation", "--plan", "layout(zero=1)/ddp"],
@@ -213,6 +213,9 @@ MAY_BE_UNUSED = {
     ("report", "--no-validation", "layout"): "given already",
     ("report", "--no-validation", "nccl"): "given already",
     ("report", "--no-validation", "ranks"): "given already",
+    ("report", "--no-validation", "traced"): "given already",
+    ("report", "--no-validation", "damaged"): "given already",
+    ("report", "--no-validation", "gpu"): "given already",
     ("predict", "--recorded", "recorded"): "given already",
     ("whatif", "--recorded", "*"): "edits of recorded tasks are written in another way than what-ifs, and each refused for the other",
     ("report", "--model", "*"): "a page is of a trace, whose tensors a list may name as the trace does",

@@ -81,7 +81,7 @@ void fields(A& a, RecordedJob& j) {
 }
 template <class A>
 void fields(A& a, SelfCheck& c) {
-  a(c.ranks, c.missing, c.together, c.lateness, c.cautions, c.as_traced, c.recorded, c.by_request);
+  a(c.ranks, c.missing, c.together, c.lateness, c.cautions, c.as_traced, c.recorded, c.beside, c.by_request);
 }
 template <class A>
 void fields(A& a, Node& n) {

@@ -163,7 +163,8 @@ void bind_parts(py::module_& module) {
 
 /// Each step has its times, and a recorded job all of its parts.
 SelfCheck whole(SelfCheck check) {
-  if (check.recorded && !is_whole(*check.recorded)) refuse_pickle();
+  for (const std::optional<RecordedJob>* job : {&check.recorded, &check.beside})
+    if (*job && !is_whole(**job)) refuse_pickle();
   for (const Replay& r : check.ranks)
     if (r.step_times.size() != r.steps.size() || r.rebuilt.size() != r.steps.size()) refuse_pickle();
   return check;

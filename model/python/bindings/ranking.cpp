@@ -179,6 +179,12 @@ void bind_ranking(py::module_& module) {
                                if (!r.ranking.holds) return py::none();
                                return py::make_tuple(r.ranking.holds->low.value(), r.ranking.holds->high.value());
                              })
+      .def_property_readonly("as_good",
+                             [](const RankingResult& r) -> py::object {
+                               if (!r.ranking.as_good) return py::none();
+                               const AsGoodOptions& plans = r.ranking.as_good->plans;
+                               return py::make_tuple(text_of(plans.low), text_of(plans.high));
+                             })
       .def_readonly("other_collective", &RankingResult::other_collective)
       .def("to_json",
            [](const RankingResult& r) {

@@ -371,6 +371,9 @@ class Ranking(Sequence[RankedPlan]):
     def holds(self) -> tuple[float, float] | None:
         """Network bandwidths in bytes per second between which the best plan stays best."""
     @property
+    def as_good(self) -> tuple[str, str] | None:
+        """The best plan with the least and the largest value of its tuned option with which it is as good."""
+    @property
     def other_collective(self) -> RankedPlan | None:
         """The fastest all-reduce plan over another collective than the cluster's, where it is faster."""
     def to_json(self) -> str: ...

@@ -96,6 +96,11 @@ SelfCheck::Model SelfCheck::recorded_model(const PreparedQuestion& question) con
 SelfCheck SelfCheck::for_recorded_step() const {
   SelfCheck check = *this;
   check.of_recorded_step = true;
+  if (recorded && check.as_traced && check.as_traced->known() && check.as_traced->left_out.empty()) {
+    // What stands beside such answers is not the model of layers, but the step that they change.
+    check.as_traced->predicted = recorded->step();
+    check.as_traced->on_links = Seconds(0);
+  }
   return check;
 }
 
@@ -187,16 +192,22 @@ const Replay* telling_replay(const SelfCheck& check) {
   return worst == nullptr && !check.ranks.empty() ? &check.ranks.front() : worst;
 }
 
-/// The job itself, where it was rebuilt and no plan stands for it, or it is `wanted` all the same.
+/// The job itself; where a plan stands for it beside that, unless it is `wanted` all the same.
 void add_recorded(SelfCheck& check, const Documents& documents, const Profile* profile, bool wanted) {
   const Replay* replay = telling_replay(check);
-  if (replay == nullptr || (!wanted && check.as_traced->left_out.empty())) return;
+  if (replay == nullptr) return;
+  const bool second = !wanted && check.as_traced->left_out.empty();
+  if (second && !(check.as_traced->known() && check.as_traced->as_plan() && !check.as_traced->as_plan()->layout)) return;
   Answer<RecordedJob> recorded = recorded_job_of(documents.traces, profile);
-  if (!recorded) return;
+  if (!recorded || (second && !recorded->fixed().empty())) return;
   recorded->noise = replay->noise;
   for (const Replay& rank : check.ranks) recorded->usual = std::max(recorded->usual, rank.replayed);
   recorded->replay_error = replay->scored ? std::abs(replay->relative_error) : 0;
-  check.recorded = std::move(*recorded);
+  if (profile != nullptr) {
+    recorded->batch_samples = profile->batch_samples;
+    recorded->work = fingerprint_of(*profile);
+  }
+  (second ? check.beside : check.recorded) = std::move(*recorded);
 }
 
 }  // namespace
@@ -229,10 +240,6 @@ SelfCheck checked(const Documents& documents, const Profile& profile, bool recor
   const std::int64_t devices = documents.traces.empty() ? -1 : documents.traces.front().machine_devices;
   check.as_traced = with_links(*std::move(check.as_traced), profile, devices);
   add_recorded(check, documents, &profile, recorded);
-  if (check.recorded) {
-    check.recorded->batch_samples = profile.batch_samples;
-    check.recorded->work = fingerprint_of(profile);
-  }
   return check;
 }
 
@@ -339,6 +346,26 @@ PreparedQuestion with_recorded_rest(const SelfCheck& check, const PreparedQuesti
                                     "them (collectives of its model, waiting) is taken to stay under every layout");
 }
 
+namespace {
+
+/// Beside an answer of the layers what the recorded step tells of the same plan, where these differ by more than plans
+/// are told apart by.
+void hear_recorded_step(Prediction& answer, const SelfCheck& check, const PreparedQuestion& question) {
+  if (!check.beside || !question.profile() || !check.beside->is_of(*question.profile())) return;
+  const Answer<Prediction> other = check.beside->with(answer.plan, *question.profile(), question.cluster());
+  if (!other) return;
+  // Of the recorded step what it changes by, on the step that was measured.
+  const Seconds there = other->iteration * (check.as_traced->measured / check.beside->step());
+  const double apart = there / answer.iteration - 1;
+  if (std::abs(apart) <= AsTraced::telling_error) return;
+  answer.interval_low = std::min(answer.interval_low, there);
+  answer.interval_high = std::max(answer.interval_high, there);
+  answer.warnings.push_back("the recorded step with these messages in place of its own takes " + text_of(there) + " (" +
+                            percent(apart, true) + "): the interval holds both");
+}
+
+}  // namespace
+
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   const auto with_caution = [](Answer<Prediction> answer, const std::string& caution) {
     if (answer && !caution.empty()) answer->warnings.push_back(caution + ": this prediction is doubtful");
@@ -348,7 +375,11 @@ Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion
   if (takes_traced_plan_only(check)) return with_caution(traced_plan_elsewhere(check, question, plan), "");
   if (question.divides(plan) && !check.by_request.empty()) throw recorded_refusal::of_layouts(check.by_request);
   if (question.divides(plan)) return with_caution(with_recorded_rest(check, question).answer(plan), check.caution());
-  if (!model) return with_caution(question.answer(plan), check.caution());
+  if (!model) {
+    Answer<Prediction> answer = question.answer(plan);
+    if (answer) hear_recorded_step(*answer, check, question);
+    return with_caution(std::move(answer), check.caution());
+  }
   const auto with = [&](const PlanSpec& spec) { return model(*question.profile(), question.cluster(), spec); };
   Answer<Prediction> exchanged = with(plan.strategy);
   if (exchanged && question.iterations() > 0)

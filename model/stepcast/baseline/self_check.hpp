@@ -38,7 +38,9 @@ struct SelfCheck {
   std::vector<std::string> cautions{};    ///< of the run (RunOfRanks) or of the profile
   std::optional<AsTraced> as_traced{};    ///< the traced job by the model that gives advice; nothing: not asked
   std::optional<RecordedJob> recorded{};  ///< the job itself, where no plan stands for it (or it is asked for so)
-  bool of_recorded_step = false;          ///< what stands beside it is that job, with other messages of gradients
+  /// The recorded step of a job for which a plan stands: a second opinion on what other messages of gradients take.
+  std::optional<RecordedJob> beside{};
+  bool of_recorded_step = false;  ///< what stands beside it is the recorded job, with other messages of gradients
   std::string by_request{};  ///< nothing but the recorded step may answer: who asked for that (recorded_check_of)
 
   /// The scored replay with the largest error; null when there is none.
@@ -96,7 +98,8 @@ struct SelfCheck {
 /// all-to-alls, what hosts wait for) stays under every layout. Any other question unchanged.
 [[nodiscard]] PreparedQuestion with_recorded_rest(const SelfCheck&, const PreparedQuestion&);
 
-/// The answer to a question, with a warning where it is doubtful. Where that is more than the profile tells
+/// The answer to a question, with a warning where it is doubtful, or where the recorded step with the same messages of
+/// gradients tells another one: its interval holds both then. Where that is more than the profile tells
 /// (`exchanges`), it is that of the recorded step, for plans that send its gradients in other messages; Inapplicable
 /// for plans that do more. Throws InputError as rank_over_what_runs does, and for layouts where the recorded step is
 /// asked for.

@@ -13,7 +13,7 @@ namespace {
 
 /// Compute and collectives of one micro-batch.
 Seconds working(const PassParts& p) {
-  return p.compute + p.recomputation + p.tensor + p.context + p.expert + p.sharding;
+  return p.compute + p.recomputation + p.tensor + p.context + p.expert + p.sharding + p.copies;
 }
 /// The device that has most to do, which the others wait for; of equals the one that ends last.
 std::uint32_t busiest_device(const EvaluatedLayout& e) {
@@ -36,6 +36,7 @@ LayoutBreakdown breakdown_of(LayoutTables& state, const EvaluatedLayout& e, std:
   b.context = device.parts.context * passes;
   b.expert = device.parts.expert * passes;
   b.gradients = gradients + device.parts.sharding * passes;
+  b.copies = device.parts.copies * passes;
   b.update = state.update(e.layout, device);
   b.input = e.input;
   b.other = state.workload.step_overhead + state.delay;

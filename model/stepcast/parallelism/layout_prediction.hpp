@@ -33,7 +33,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 // What each field of a result is stands in its list at the end.
 
 struct LayoutBreakdown {
-  Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, update, input, other;
+  Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, copies, update, input, other;
 };
 
 struct StageSummary {
@@ -124,6 +124,7 @@ inline constexpr auto result_fields<LayoutBreakdown> = std::tuple{
     ResultField{"pipeline_s", &LayoutBreakdown::pipeline, "sends between stages that compute waits for"},
     ResultField{"bubble_s", &LayoutBreakdown::bubble, "stages without work"},
     ResultField{"gradients_s", &LayoutBreakdown::gradients, "their exposed communication, with ZeRO's gathers"},
+    ResultField{"copies_s", &LayoutBreakdown::copies, "of what ZeRO gathers and scatters, by a host that computes"},
     ResultField{"update_s", &LayoutBreakdown::update, "of the parameters"},
     ResultField{"input_s", &LayoutBreakdown::input, "waiting for the samples"},
     ResultField{"other_s", &LayoutBreakdown::other, "what every step has besides"}};

@@ -16,6 +16,7 @@ PassParts& PassParts::operator+=(const PassParts& o) {
   ring += o.ring;
   expert += o.expert;
   sharding += o.sharding;
+  copies += o.copies;
   return *this;
 }
 
@@ -43,6 +44,7 @@ PassParts parts_of(const PricedUnit& u, Recomputation r) {
           u.forward_exchanges.context + u.backward_exchanges.context + a.exchanges.context,
           u.forward_exchanges.expert + u.backward_exchanges.expert + a.exchanges.expert,
           {},
+          {},
           u.forward_ring + u.backward_ring + a.ring};
 }
 
@@ -60,17 +62,19 @@ class Sharding {
     const PricedGroup &group = own.sharding(), &experts = own.expert_sharding();
     const bool gathers = l.zero == 3 && group.members > 1, reduces = l.zero >= 2 && group.members > 1;
     const bool hidden = overlaps() && (l.units_in_flight > 1 || !gathers);
-    const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
-      if (u.parameters == 0) return {};
-      const double sent = bytes * message.share;
-      // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
+    // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
+    const auto copying = [&](Operation op, double bytes) {
       const double copies = op != Operation::all_gather ? workload_.copy_in
                             : workload_.on_host         ? workload_.copy_in + workload_.copy_out
                                                         : workload_.copy_out;
-      const double copied = (workload_.sharding + copies) * bytes;
+      return Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) *
+                     (workload_.sharding + copies) * bytes);
+    };
+    const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
+      if (u.parameters == 0) return {};
+      const double sent = bytes * message.share;
       return exchange(group, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
-             exchange(experts, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead +
-             Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * copied);
+             exchange(experts, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead + copying(op, bytes);
     };
     const UnitPasses passes = unit_passes(u, recomputation);
     const ModifiedMessage up = messages_.reduce.empty() ? ModifiedMessage{} : messages_.reduce[number];
@@ -79,8 +83,12 @@ class Sharding {
     const Seconds reduce = reduces ? time(Operation::reduce_scatter, workload_.bytes_of_gradient, up) : Seconds(0);
     forward_.push_back({gather, passes.forward, {}});
     backward_.push_back({gather, passes.backward + (reduces ? up.codec : Seconds(0)), reduce});
+    if (!workload_.on_host) return;
+    if (gathers) copies_ += 2 * copying(Operation::all_gather, workload_.bytes_of_weight);
+    if (reduces) copies_ += copying(Operation::reduce_scatter, workload_.bytes_of_gradient);
   }
   [[nodiscard]] Seconds forward() const { return end_of(forward_); }
+  [[nodiscard]] Seconds copies() const { return copies_; }
   [[nodiscard]] Seconds backward() {
     std::reverse(backward_.begin(), backward_.end());
     return end_of(backward_);
@@ -101,6 +109,7 @@ class Sharding {
   const ShardedMessages& messages_;
   bool any_;
   std::vector<ShardedUnit> forward_, backward_;
+  Seconds copies_;
 };
 
 /// First unit of each virtual stage, and the number of units.
@@ -256,7 +265,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       const Seconds backward = sharding.backward() - times.input_gradient - times.weight_gradient;
       times.forward += forward;
       times.input_gradient += backward;
-      stage.parts.sharding = forward + backward;
+      stage.parts.copies = sharding.copies();
+      stage.parts.sharding = forward + backward - sharding.copies();
     }
     if (v > 0) times.send_backward = split.units[units[first[v] - 1]].send;
     if (v + 1 < virtual_stages) times.send_forward = split.units[units[first[v + 1] - 1]].send;

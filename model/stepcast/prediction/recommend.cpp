@@ -208,24 +208,39 @@ double resolution_of(const Ranking& ranking) {
   return resolution_between(*fastest, ranking.exact.front().prediction);
 }
 
-PlanSpec tuned_heeding(const Profile& profile, const Cluster& cluster, const PlanSpec& plan,
-                       const RecommendOptions& options) {
-  if (options.model) {
-    const auto time_of = [&](const PlanSpec& spec) {
+/// A function from the step time of a plan, as it is searched (infinite where it does not apply), to what is asked.
+template <class Ask>
+auto with_step_times(const Profile& profile, const Cluster& cluster, const RecommendOptions& options, const Ask& ask) {
+  if (options.model)
+    return ask([&](const PlanSpec& spec) {
       heed(options);
       const Answer<Prediction> p = options.model(spec);
       return p ? p->iteration : Seconds(HUGE_VAL);
-    };
-    return tuned(time_of, plan, options.search);
-  }
+    });
   const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);
   HotLoop loop;
-  const auto time_of = [&](const PlanSpec& spec) {
+  return ask([&](const PlanSpec& spec) {
     heed(options);
     const Answer<Seconds> time = loop.iteration(job, spec);
     return time ? *time : Seconds(HUGE_VAL);
-  };
-  return tuned(time_of, plan, options.search);
+  });
+}
+
+PlanSpec tuned_heeding(const Profile& profile, const Cluster& cluster, const PlanSpec& plan,
+                       const RecommendOptions& options) {
+  return with_step_times(profile, cluster, options,
+                         [&](const auto& time_of) { return tuned(time_of, plan, options.search); });
+}
+
+std::optional<OptionRange> as_good_of(const Profile& profile, const Cluster& cluster, const Ranking& ranking,
+                                      const RecommendOptions& options) {
+  const PlanSpec& best = ranking.exact.front().prediction.plan;
+  if (best.own || !options.tune) return std::nullopt;
+  const double tolerance = resolution_of(ranking);
+  std::optional<AsGoodOptions> plans = with_step_times(
+      profile, cluster, options, [&](const auto& time_of) { return as_good_options(time_of, best, tolerance); });
+  if (!plans) return std::nullopt;
+  return OptionRange{*std::move(plans), tolerance};
 }
 
 /// The duration of the run that was asked for, by a plan with and without tuned options.
@@ -471,6 +486,8 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   if (options.sensitivity && !options.model && !elsewhere_unknown && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates_of(ranking), ranking.exact.front().prediction.plan,
                              resolution_of(ranking), options);
+  if (!ranking.exact.empty() && cluster.workers() > 1)
+    ranking.as_good = as_good_of(profile, cluster, ranking, options);
   if (options.sensitivity && !options.model && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
   return ranking;

@@ -43,6 +43,11 @@ struct Range {
   std::string below, above;
   double tolerance = 0;  ///< what the answer resolves, as a share of the step
 };
+/// Between which values of its tuned option the best plan is as good, within `tolerance`.
+struct OptionRange {
+  AsGoodOptions plans;
+  double tolerance = 0;  ///< what the answer resolves, as a share of the step
+};
 /// The same all-reduce plans over another algorithm than the cluster's.
 struct OtherCollective {
   RankedPlan plan, instead;
@@ -52,6 +57,7 @@ struct Ranking {
   std::vector<RankedPlan> exact, others;
   std::vector<RejectedPlan> inapplicable;
   std::optional<Range> holds;
+  std::optional<OptionRange> as_good;
   std::optional<OtherCollective> other_collective;
   bool by_step = false;  ///< as asked: plans that need more are among the rest
 };
@@ -140,6 +146,12 @@ inline constexpr auto result_fields<Range> = std::tuple{
     ResultField{"tolerance", &Range::tolerance, "share of the step within which plans are as good as the best"}};
 
 template <>
+inline constexpr auto result_fields<OptionRange> =
+    std::tuple{ResultField{"low", [](const OptionRange& r) { return r.plans.low; }, "the plan with the least value"},
+               ResultField{"high", [](const OptionRange& r) { return r.plans.high; }, "with the largest one"},
+               ResultField{"tolerance", &OptionRange::tolerance, "share of the step within which they are as good"}};
+
+template <>
 inline constexpr auto result_fields<OtherCollective> = std::tuple{
     ResultField{"plan", &OtherCollective::plan, "the fastest that was found", ShownAs::merged},
     ResultField{"instead", &OtherCollective::instead, "the fastest over the cluster's own", ShownAs::aside},
@@ -157,6 +169,7 @@ inline constexpr auto result_fields<Ranking> =
                ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},
                ResultField{"other_collective", &Ranking::other_collective,
                            "if over 0.5 % faster than all exact plans without servers"},
+               ResultField{"as_good", &Ranking::as_good, "values of its tuned option with which the best plan is as good"},
                ResultField{"holds", &Ranking::holds, "how far the answer holds"}};
 
 }  // namespace stepcast

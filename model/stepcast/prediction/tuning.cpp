@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,31 @@ double best_value(const OptionSpec& option, double start, int grid, const std::f
 }
 
 }  // namespace
+
+std::optional<AsGoodOptions> as_good_options(const std::function<Seconds(const PlanSpec&)>& time_of,
+                                             const PlanSpec& plan, double tolerance) {
+  const std::span<const OptionSpec> options = plan.strategy->options;
+  const OptionValues standard = standard_options(*plan.strategy);
+  std::size_t changed = 0;
+  while (changed < options.size() && !(options[changed].tuned && plan.options[changed] != standard[changed])) ++changed;
+  if (changed == options.size()) return std::nullopt;
+  const OptionSpec& option = options[changed];
+  const LogRange range(option);
+  const double slowest = time_of(plan).value() * (1 + tolerance);
+  const auto end = [&](double factor) {
+    PlanSpec last = plan, next = plan;
+    for (;;) {
+      const double log_value = std::log(last.options[changed] * factor);
+      if (log_value < range.low || log_value > range.high) return last;
+      next.options[changed] = to_write_down(value_at(log_value, option), option);
+      if (next.options[changed] == last.options[changed] || time_of(next).value() > slowest) return last;
+      last = next;
+    }
+  };
+  AsGoodOptions found{end(1 / 1.5), end(1.5)};
+  if (found.low.options[changed] == found.high.options[changed]) return std::nullopt;
+  return found;
+}
 
 PlanSpec tuned(const Profile& profile, const Cluster& cluster, const PlanSpec& spec, Search search) {
   const PreparedJob job(std::make_shared<const PreparedProfile>(profile), cluster);

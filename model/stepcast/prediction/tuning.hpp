@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace [[gnu::visibility("default")]] stepcast {
 
@@ -22,5 +23,15 @@ enum class Search : std::uint8_t {
 /// The same by any measure of a plan; infinite where it does not apply.
 [[nodiscard]] PlanSpec tuned(const std::function<Seconds(const PlanSpec&)>& time_of, const PlanSpec&,
                              Search = Search::grid);
+
+/// The same plan with the least and the largest value of one option up to which it stays as good.
+struct AsGoodOptions {
+  PlanSpec low, high;
+};
+/// Of the first option that is not at its default: tried are the values around the plan's own, half as large again each
+/// time, until one takes longer by more than `tolerance` (a share of the step) than the plan. Nothing where all are at
+/// their defaults, or where none of its neighbours is as good.
+[[nodiscard]] std::optional<AsGoodOptions> as_good_options(const std::function<Seconds(const PlanSpec&)>& time_of,
+                                                           const PlanSpec&, double tolerance);
 
 }  // namespace stepcast

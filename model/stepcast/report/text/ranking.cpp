@@ -169,8 +169,13 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   write_labelled(out, "step", text_of(p.iteration) + " (80 % interval of the mean: " + interval_text(p) + ")");
   write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
   if (p.run) write_run(out, *p.run);
+  std::string tuning;
   if (best.standard.iteration > p.iteration)
-    write_labelled(out, "tuning", "with its default settings " + text_of(best.standard.iteration));
+    tuning = "with its default settings " + text_of(best.standard.iteration);
+  if (const std::optional<OptionRange>& range = report.ranking.as_good)
+    tuning += (tuning.empty() ? "" : "; ") + ("as good within " + percent(range->tolerance) + ": ") +
+              text_of(range->plans.low) + " to " + text_of(range->plans.high);
+  if (!tuning.empty()) write_labelled(out, "tuning", tuning);
   if (p.throughput_samples_per_s > 0)
     write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");
   write_labelled(out, "bound", p.bound);
