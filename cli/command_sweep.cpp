@@ -17,11 +17,14 @@
 #include <stepcast/sweep/cross_overs.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <ostream>
+#include <sstream>
 #include <utility>
 
 namespace stepcast::cli {
@@ -33,7 +36,7 @@ struct SweepFlags {
   OutputFlags output;
   std::vector<std::string> axes, plans;
   std::string points, plot, threads;
-  bool tune = false, csv = false;
+  bool tune = false, csv = false, table = false, all = false;
   LayoutFlags layout;
 };
 
@@ -80,6 +83,7 @@ SweepQuestion question_of(const SweepFlags& flags) {
     throw InputError("", "an axis", "none", "give --over bandwidth=1Gb/s..400Gb/s or --over workers=2..64");
   for (const std::string& axis : flags.axes) question.axes.push_back(sweep_axis_of(axis, question.plans));
   question.tune = flags.tune;
+  question.all_plans = flags.all;
   (void)changes_of(flags.cluster);
   refuse_unused_flags(flags.cluster, question.plans);
   if (!flags.layout.global_batch.empty()) question.global_batch = global_batch_of(flags.layout);
@@ -89,7 +93,8 @@ SweepQuestion question_of(const SweepFlags& flags) {
   if (!flags.cluster.jitter.empty() && !question.plans.empty() &&
       std::all_of(question.plans.begin(), question.plans.end(), divides))
     throw InputError("--jitter", "a plan without a layout", "layouts, which leave it out");
-  if (flags.csv && flags.output.json) throw InputError("--csv", "either --csv or --json", "both");
+  if (flags.csv + flags.output.json + flags.table > 1)
+    throw InputError("--csv", "one of --csv, --table and --json", flags.csv && flags.output.json ? "both" : "several");
   if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");
   if (flags.plot == "-") throw InputError("--plot", "a file, since the rows go to standard output", "-");
   return question;
@@ -101,12 +106,19 @@ struct Written {
   bool any = false;            ///< some plan can run somewhere
 };
 
+/// People who look at a terminal get a table, programs and files CSV.
+bool shows_table(const SweepFlags& flags) {
+  const bool said = flags.csv || flags.output.json || !flags.output.path.empty();
+  return flags.table || (!said && ::isatty(STDOUT_FILENO) == 1);
+}
+
 /// Writes the rows of a range piece by piece.
 Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuestion& question,
                    const SweepOptions& range) {
   constexpr std::size_t rows_at_once = 16384;
   const std::size_t piece = std::max<std::size_t>(1, rows_at_once / plans_of(question).size());
   Written written;
+  const bool table = shows_table(flags);
   Progress progress("sweep");
   const double all = static_cast<double>(std::max<std::size_t>(1, range.last - range.first));
   for (std::size_t first = range.first; first == range.first || first < range.last; first += piece) {
@@ -118,13 +130,15 @@ Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuesti
     };
     std::vector<SweepRow> rows = swept(question, options);
     // The header stands before the first point only, so that ranges can be put one behind the other.
-    if (flags.output.json) write_sweep_json_lines(out, question, rows);
+    if (table) {
+      // Its columns are as wide as all rows need.
+    } else if (flags.output.json) write_sweep_json_lines(out, question, rows);
     else write_sweep_csv(out, question, rows, first == 0);
     out.flush();
     if (!out) break;  // told by whoever opened it
     written.any |=
         std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) { return row.prediction.has_value(); });
-    if (flags.plot.empty()) continue;
+    if (flags.plot.empty() && !table) continue;
     written.rows.insert(written.rows.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
   }
   return written;
@@ -166,8 +180,14 @@ ExitCode sweep(const SweepFlags& flags) {
   const std::string caution = question.model ? asked.check.for_recorded_step().caution() : asked.check.caution();
   if (!caution.empty()) note(caution + ": these predictions are doubtful");
   Written written;
-  write_output_as_made(flags.output.path,
-                       [&](std::ostream& out) { written = write_rows(out, flags, question, range); });
+  if (shows_table(flags)) {
+    std::ostringstream nothing;
+    written = write_rows(nothing, flags, question, range);
+    write_output(flags.output.path, [&](std::ostream& out) { write_sweep_text(out, question, written.rows); });
+  } else {
+    write_output_as_made(flags.output.path,
+                         [&](std::ostream& out) { written = write_rows(out, flags, question, range); });
+  }
   if (!flags.plot.empty())
     write_output(flags.plot, [&](std::ostream& out) { write_sweep_svg(out, question, written.rows); });
   return written.any ? answered : answer_is_no;
@@ -184,9 +204,11 @@ Action add_sweep_flags(CLI::App& app) {
                  "again: another axis, varied faster")
       ->take_all()
       ->allow_extra_args(false);
-  app.add_option("--plan", flags->plans, "A plan to predict; again: one more (default: all exact strategies)")
+  app.add_option("--plan", flags->plans,
+                 "A plan to predict; again: one more (default: all exact strategies that PyTorch runs)")
       ->take_all()
       ->allow_extra_args(false);
+  app.add_flag("--all", flags->all, "Plans that need other software or servers, too")->excludes("--plan");
   app.add_flag("--tune", flags->tune, "Search the best value of each plan's options at each point");
   app.add_option("--points", flags->points,
                  "Only points FIRST..LAST of the grid, counted from 0, without the last; the header of a table stands "
@@ -197,7 +219,8 @@ Action add_sweep_flags(CLI::App& app) {
   add_change_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);
-  app.add_flag("--csv", flags->csv, "Write CSV (default)");
+  app.add_flag("--table", flags->table, "Write a table for people (default on a terminal)");
+  app.add_flag("--csv", flags->csv, "Write CSV (default elsewhere)");
   add_output_flags(app, flags->output);
   app.get_option("--json")->description("Write JSON lines");
   return [flags] { return sweep(*flags); };

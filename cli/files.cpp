@@ -3,23 +3,28 @@
 
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/printable.hpp>
+#include <stepcast/report/text/table.hpp>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace stepcast::cli {
@@ -88,6 +93,18 @@ void tell_of_cut_input(int) {
   if (being_written) ::unlink(unfinished.c_str());
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) ::_exit(2);
   ::_exit(2);
+}
+
+/// As wide as it is, within what can be read; colours unless its owner wants none (no-color.org).
+Page page_of_terminal() {
+  constexpr std::size_t narrowest = 60, widest = 160;
+  Page page;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    page.width = std::clamp<std::size_t>(size.ws_col, narrowest, widest);
+  const char *none = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  page.in_colour = (none == nullptr || *none == '\0') && terminal != nullptr && std::string_view(terminal) != "dumb";
+  return page;
 }
 
 /// The file that a name stands for: where symbolic links lead.
@@ -188,6 +205,7 @@ void check_writable(const std::string& path) {
 
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::ostringstream text;
+  if (path.empty() && ::isatty(STDOUT_FILENO) == 1) set_page(text, page_of_terminal());
   write(text);
   write_output_as_made(path, [&](std::ostream& out) { out << text.view(); });
 }

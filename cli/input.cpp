@@ -93,8 +93,9 @@ void add_cluster_flags(CLI::App& app, ClusterFlags& flags) {
                  "Shipped cluster (list clusters), 8xp5 for so many machines of it, or a JSON file");
   app.add_option("--workers", flags.workers, "Devices of the cluster in all");
   app.add_option("--per-node", flags.per_node, "Devices per machine (default 1)");
-  app.add_option("--network", flags.network,
-                 "Link between machines: 25GbE, \"100 Gb/s\" (default: as the trace shows)");
+  app.add_option(
+      "--network", flags.network,
+      "Link between machines: 25GbE, \"100 Gb/s\", of several cards \"8 x 400Gb/s\" (default: as the trace shows)");
   app.add_option("--level", flags.level,
                  "A level of that network, again: the next one out: \"rail:32 x 400Gb/s\" joins 32 machines, "
                  "\"spine:16, oversubscribed=2\" 16 rails; the first may be \"pod:torus 4x4x4 x 100GB/s\"")

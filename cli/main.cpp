@@ -81,6 +81,10 @@ bool is_there(const std::string& name) {
 /// The words of the command line; files without a verb are to be explained. A verb comes before a file of its name.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help" && words.size() <= 2) {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   const auto first =
       std::ranges::find_if(words, [](const std::string& word) { return !word.starts_with('-') || word == "-"; });
   if (std::ranges::any_of(words, is_verb) || first == words.end()) return words;
@@ -98,7 +102,7 @@ std::string file_of_that_name(const CLI::App& app) {
 int run(int argc, char** argv) {
   CLI::App app("Forecasts the step time of distributed training from profiler traces, and says which plan to run.",
                "stepcast");
-  app.set_version_flag("--version", "stepcast " STEPCAST_VERSION);
+  app.set_version_flag("-V,--version", "stepcast " STEPCAST_VERSION);
   app.require_subcommand(1);
   app.formatter(help_formatter());
   app.footer(

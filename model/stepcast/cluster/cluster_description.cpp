@@ -360,8 +360,15 @@ Cluster cluster_named(const std::string& name) {
       return *std::move(several);
     }
   for (const Cluster& cluster : shipped_clusters()) names.push_back(cluster.name);
+  // "8xh100": who names a device means machines that have it.
+  std::vector<std::string> with_device;
+  const std::string machines = name.substr(0, name.size() - kind.size());
+  for (const std::string& shipped : names)
+    if (kind.size() > 3 && shipped.find(kind) != std::string::npos)
+      with_device.push_back(in_quotes(machines + shipped));
   throw InputError("--cluster", "a shipped cluster or a JSON file", in_quotes(name),
-                   did_you_mean(name, names, "'stepcast list clusters' names the shipped ones"));
+                   with_device.empty() ? did_you_mean(name, names, "'stepcast list clusters' names the shipped ones")
+                                       : "did you mean " + listed(with_device) + "?");
 }
 
 /// A cluster that somebody has described in full, with other numbers of machines.
@@ -400,7 +407,18 @@ Cluster cluster_of_links(const ClusterDescription& said) {
   if (!of_level.empty() && !said.network.empty())
     throw InputError("--level", "either --network or a bandwidth of the first level, which is the same", "both");
   const std::string& network = of_level.empty() ? said.network : of_level;
-  Cluster cluster = cluster_of_flags(workers, per_node, network.empty() ? "10GbE" : network);
+  const auto [cards, rate] = several_of(network, "--network");
+  constexpr std::int64_t most_cards = 64;
+  if (cards > most_cards || (cards > 0 && (rate.empty() || shipped_cluster(rate))))
+    throw InputError("--network", "the rate of a machine, or its cards and the rate of each, as in '8 x 400Gb/s'",
+                     in_quotes(network));
+  Cluster cluster = cluster_of_flags(workers, per_node, network.empty() ? "10GbE" : cards > 0 ? rate : network);
+  if (cards > 0) {
+    cluster.nics_per_node = cards;
+    cluster.name = cluster.name.substr(0, cluster.name.find(rate)) + std::to_string(cards) + " x " + rate;
+    forget(cluster, "network cards: ");
+    cluster.provenance.push_back("network cards: " + std::to_string(cards) + " a machine as given");
+  }
   if (network.empty()) {  // nothing goes over it, or a trace tells it
     forget(cluster, "network: ");
     cluster.name = counted(workers, "device");

@@ -16,6 +16,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct ClusterDescription {
   std::string cluster{};  ///< a shipped name, "8xp5" for so many machines of it, or what `base` is called
+  /// `network`: "400Gb/s" of a machine, "8 x 400Gb/s" of each of its cards.
   std::string workers{}, per_node{}, network{}, inside{}, servers{}, collective{}, device_memory{};
   /// What NCCL may use: "Tree", "^LL128"; of the algorithm `nccl`.
   std::string nccl_algo{}, nccl_proto{};

@@ -287,6 +287,27 @@ void keep_in_use(RankedPlan& plan, const Ranking& ranking, const RecommendOption
   plan.settings = settings_of(used.plan);
 }
 
+// Default settings are kept where no plan that is at hand can be told from what they take: a setting has to be worth
+// writing down.
+void keep_defaults(Ranking& ranking) {
+  if (ranking.by_step) return;
+  const Prediction* fastest = nullptr;
+  for (const RankedPlan& plan : ranking.exact)
+    if (plan.is_at_hand() && (fastest == nullptr || rank_of(plan.prediction) < rank_of(*fastest)))
+      fastest = &plan.prediction;
+  if (fastest == nullptr) return;
+  const Prediction best = *fastest;
+  for (RankedPlan& plan : ranking.exact) {
+    if (!plan.is_at_hand() || has_name_only(plan) || text_of(plan.prediction.plan) == text_of(plan.standard.plan) ||
+        text_of(plan.prediction.plan) == text_of(ranking.baseline.plan) ||
+        rank_of(plan.standard) > rank_of(best) * (1 + resolution_between(best, plan.standard)))
+      continue;
+    plan.prediction = plan.standard;
+    plan.settings = settings_of(plan.prediction.plan);
+    plan.speed_up = rank_of(ranking.baseline) / rank_of(plan.prediction);
+  }
+}
+
 // Of every other algorithm the plan that is fastest over it, tuned again, because other messages suit it. Those that
 // need hardware of their own are left out: they are plans of their own. So are clusters whose collectives were
 // measured: what was measured of one algorithm says nothing fair of the closed forms of the others.
@@ -469,7 +490,9 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
     plan.speed_up = rank_of(ranking.baseline) / rank_of(plan.prediction);
     ranking.exact.push_back(std::move(plan));
   }
-  ranking.by_step = options.by_step || !options.plans.empty();
+  ranking.named = !options.plans.empty();
+  ranking.by_step = options.by_step || ranking.named;
+  keep_defaults(ranking);
   put_in_order(ranking.exact, ranking.by_step);
   if (options.plans.empty())
     for (RankedPlan& other : ranking.others) {
@@ -486,8 +509,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   if (options.sensitivity && !options.model && !elsewhere_unknown && !ranking.exact.empty() && cluster.workers() > 1)
     ranking.holds = range_of(profile, cluster, candidates_of(ranking), ranking.exact.front().prediction.plan,
                              resolution_of(ranking), options);
-  if (!ranking.exact.empty() && cluster.workers() > 1)
-    ranking.as_good = as_good_of(profile, cluster, ranking, options);
+  if (!ranking.exact.empty() && cluster.workers() > 1) ranking.as_good = as_good_of(profile, cluster, ranking, options);
   if (options.sensitivity && !options.model && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
   return ranking;

@@ -60,6 +60,7 @@ struct Ranking {
   std::optional<OptionRange> as_good;
   std::optional<OtherCollective> other_collective;
   bool by_step = false;  ///< as asked: plans that need more are among the rest
+  bool named = false;    ///< somebody named its plans
 };
 /// A plan that divides more than the batch, predicted by whoever knows how: it has a name only.
 struct AnsweredPlan {
@@ -162,14 +163,14 @@ inline constexpr auto result_fields<OtherCollective> = std::tuple{
     ResultField{"instead_of_s", [](const OtherCollective& o) { return o.instead.prediction.iteration; }, "its step"}};
 
 template <>
-inline constexpr auto result_fields<Ranking> =
-    std::tuple{ResultField{"baseline", &Ranking::baseline, "the plan that was traced, else DDP's buckets of 25 MiB"},
-               ResultField{"predictions", &Ranking::exact, "plans, best first"},
-               ResultField{"others", &Ranking::others, "lossy, stale and periodic plans, if allowed"},
-               ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},
-               ResultField{"other_collective", &Ranking::other_collective,
-                           "if over 0.5 % faster than all exact plans without servers"},
-               ResultField{"as_good", &Ranking::as_good, "values of its tuned option with which the best plan is as good"},
-               ResultField{"holds", &Ranking::holds, "how far the answer holds"}};
+inline constexpr auto result_fields<Ranking> = std::tuple{
+    ResultField{"baseline", &Ranking::baseline, "the plan that was traced, else DDP's buckets of 25 MiB"},
+    ResultField{"predictions", &Ranking::exact, "plans, best first"},
+    ResultField{"others", &Ranking::others, "lossy, stale and periodic plans, if allowed"},
+    ResultField{"inapplicable", &Ranking::inapplicable, "plans that cannot run"},
+    ResultField{"other_collective", &Ranking::other_collective,
+                "if over 0.5 % faster than all exact plans without servers"},
+    ResultField{"as_good", &Ranking::as_good, "values of its tuned option with which the best plan is as good"},
+    ResultField{"holds", &Ranking::holds, "how far the answer holds"}};
 
 }  // namespace stepcast

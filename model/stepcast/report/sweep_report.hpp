@@ -1,7 +1,8 @@
 #pragma once
-// Sweep report: the rows of a sweep as CSV and as JSON lines (json/sweep.cpp).
+// Sweep report: the rows of a sweep as CSV and as JSON lines (json/sweep.cpp), and as a table for people
+// (text/sweep.cpp).
 //
-// Both have the same columns: SI numbers with the unit in the name, and nothing where a number is not known.
+// The first two have the same columns: SI numbers with the unit in the name, and nothing where a number is not known.
 #include <stepcast/sweep/sweep.hpp>
 
 #include <iosfwd>
@@ -15,5 +16,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 void write_sweep_csv(std::ostream&, const SweepQuestion&, std::span<const SweepRow>, bool header = true);
 /// One JSON object a line, with the same names, and its schema in each: any line stands for itself.
 void write_sweep_json_lines(std::ostream&, const SweepQuestion&, std::span<const SweepRow>);
+/// What each plan takes at each point with its interval, and the share of the step in which a worker computes.
+void write_sweep_text(std::ostream&, const SweepQuestion&, std::span<const SweepRow>);
 
 }  // namespace stepcast

@@ -1,4 +1,4 @@
-// The text report: results for people, 80 columns, no colours.
+// The text report: results for people, 80 columns where the stream says nothing else (table.hpp).
 //
 //   replay      rebuilt step 422.3 ms, measured 422.8 ms: -0.1 %
 //   model       resnet18, 16 samples a step, computed on the host

@@ -103,7 +103,11 @@ std::vector<Plan> plans_of(const SweepQuestion& question) {
       std::ranges::any_of(question.axes, [](const SweepAxis& axis) { return axis.quantity == SweepQuantity::layout; });
   if (divided || question.global_batch > 0) return {plan_of("ddp")};
   std::vector<Plan> plans;
-  for (PlanSpec& spec : preset_plans_on(question.cluster)) plans.emplace_back(std::move(spec));
+  const bool has_servers = question.servers.value_or(0) > 0;
+  for (PlanSpec& spec : preset_plans_on(question.cluster)) {
+    const std::string needs = elsewhere_of(spec, question.cluster);
+    if (question.all_plans || needs.empty() || (has_servers && needs == "servers")) plans.emplace_back(std::move(spec));
+  }
   return plans;
 }
 

@@ -33,7 +33,9 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// A question and the grid over which it is asked. With a pipeline the profile is as traced.
 struct SweepQuestion : Question {
   std::vector<SweepAxis> axes{};
-  std::vector<Plan> plans{};  ///< empty: what `recommend` would rank, all exact; with an axis of the layout: DDP
+  /// Empty: what `recommend` would rank, all exact; with an axis of the layout DDP.
+  std::vector<Plan> plans{};
+  bool all_plans = false;  ///< where none is named those as well that need other software than PyTorch, or servers
   /// Extra server machines at every point; nothing: so many for each machine as the cluster has.
   std::optional<std::int64_t> servers{};
   bool tune = false;  ///< tune the options of each plan anew at each point, those of an axis excepted

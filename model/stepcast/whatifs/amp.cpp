@@ -1,6 +1,7 @@
 // Mixed precision: matrix products on half-precision units, half the bytes for everything else. Zhu, Phanishayee,
 // Pekhimenko 2020 (Daydream): compute-bound kernels take a third of their time, other device kernels half;
 // the host's time stays. Parameters, gradients and the optimizer stay in fp32, as under torch.autocast.
+#include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
 
@@ -26,6 +27,10 @@ Answer<Profile> with_mixed_precision(const WhatIfInput& in) {
   if (halved != p.layers.end())
     return Inapplicable{"the step was traced in mixed precision: layer '" + halved->name + "' takes " +
                         std::string(name_of(halved->input_dtype))};
+  constexpr double traced_so = 0.25;  // of a step in single precision hardly a kernel names another one
+  if (p.half_precision_share > traced_so)
+    return Inapplicable{"the step was traced in mixed precision: " + percent(p.half_precision_share) +
+                        " of its kernels' time or more is half precision by their names"};
   const double gemm = in.options[named("gemm")], other = in.options[named("other")];
   Scale faster = Scale::device(1 / other);
   faster.part[KernelClass::gemm] = 1 / gemm;

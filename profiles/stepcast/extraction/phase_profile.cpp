@@ -4,6 +4,7 @@
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/extraction/half_precision.hpp>
 #include <stepcast/extraction/phase_profile.hpp>
 #include <stepcast/extraction/profile_closing.hpp>
 #include <stepcast/extraction/profile_of.hpp>
@@ -285,6 +286,7 @@ class PhaseAssembly {
     p_.model = options_.model.empty() ? trace_.source : options_.model;
     p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
     p_.traced_workers = std::max<std::int64_t>(1, trace_.world_size);
+    p_.half_precision_share = half_precision_share(trace_);
     p_.provenance = "trace " + trace_.source + (trace_.report.producer.empty() ? "" : ", " + trace_.report.producer);
     p_.batch_samples = options_.batch_samples;
     take_costs();

@@ -333,6 +333,7 @@ void read_rest(const JsonNode& document, Profile& p) {
   p.device_error = document.number("device_error");
   if (p.device_error != 0 && !p.described)
     document.at("device_error").refuse("\"described\": true beside it: traced times have no error of a device");
+  p.half_precision_share = document.number("half_precision_share");
   for (const JsonNode& node : document.elements("step_times_s", "a list of times"))
     p.step_times.emplace_back(node.number());
   for (const JsonNode& node : document.elements("collectives", "a list of collectives"))
@@ -363,6 +364,7 @@ std::string json_of(const Profile& p) {
   if (p.bytes_of_state != 0) out["bytes_of_state"] = json_of_number(p.bytes_of_state);
   if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
   if (p.transient_memory.value() != 0) out["transient_memory_bytes"] = json_of_number(p.transient_memory.value());
+  if (p.half_precision_share != 0) out["half_precision_share"] = json_of_number(p.half_precision_share);
   out["host_waits_for_device"] = p.host_waits_for_device;
   out["input_s"] = json_of_number(p.input.value());
   if (p.input_period.value() != 0) out["input_period_s"] = json_of_number(p.input_period.value());
@@ -406,6 +408,7 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "traced_workers",
                          "described",
                          "device_error",
+                         "half_precision_share",
                          "batch_samples",
                          "bytes_of_state",
                          "activation_memory_bytes",

@@ -238,6 +238,7 @@ void check_rest(const Profile& p, const Checker& check) {
       check.fail(at("collectives", i) + "/size_source", "where the size comes from", "'unknown'");
   }
   for (std::size_t i = 0; i < p.transfers.size(); ++i) check_transfers(p.transfers[i], check, at("transfers", i));
+  check.number(p.half_precision_share, 1, "of all time", "/half_precision_share");
   if (p.unclassified_share != -1) check.number(p.unclassified_share, 1, "of all time", "/unclassified_share");
   for (std::size_t i = 0; i < p.ranks.size(); ++i) {
     const TracedRank& r = p.ranks[i];

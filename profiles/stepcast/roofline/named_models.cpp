@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <string>
 
 namespace stepcast {
 namespace {
@@ -107,10 +108,23 @@ constexpr auto table = std::to_array<NamedModel>({
 
 std::span<const NamedModel> named_models() { return table; }
 
+namespace {
+
+/// "meta-llama/Llama-3.1-8B" and "llama3-8b" are one: without owner, capitals and what joins words; Llama 3.1 has the
+/// shape of Llama 3.
+std::string key_of(std::string_view name) {
+  std::string key;
+  for (const char c : name.substr(name.rfind('/') + 1))
+    if (c != '-' && c != ' ') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr std::string_view later = "llama3.1";
+  if (key.starts_with(later)) key.replace(0, later.size(), "llama3");
+  return key;
+}
+
+}  // namespace
+
 const NamedModel* named_model(std::string_view name) {
-  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
-  const auto found =
-      std::ranges::find_if(table, [&](const NamedModel& m) { return std::ranges::equal(name, m.name, same); });
+  const auto found = std::ranges::find(table, key_of(name), [](const NamedModel& m) { return key_of(m.name); });
   return found == table.end() ? nullptr : &*found;
 }
 

@@ -17,7 +17,8 @@ struct NamedModel {
   std::string_view source;
 };
 [[nodiscard]] std::span<const NamedModel> named_models();
-/// The one of that name, in capitals or not; null for any other text.
+/// The one of that name, in capitals or not, with or without its owner and what joins its words
+/// ("meta-llama/Llama-3-8B"); null for any other text.
 [[nodiscard]] const NamedModel* named_model(std::string_view name);
 
 }  // namespace stepcast

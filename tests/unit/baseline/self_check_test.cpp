@@ -5,6 +5,7 @@
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/report/report.hpp>
 
+#include "helpers/plan_cases.hpp"
 #include "helpers/ranks_run.hpp"
 #include "helpers/shared_data.hpp"
 
@@ -12,6 +13,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -39,6 +42,47 @@ TEST_CASE("self-check: JSON names the straggler of a run whose steps are annotat
   CHECK(json["reason"].get<std::string>().find("no annotated steps") != std::string::npos);
   CHECK(json["together"]["ranks"].size() == 4);
   CHECK(json["together"]["lateness"].get<std::string>().starts_with("rank 2 is late by "));
+}
+
+TEST_CASE("self-check: where the recorded step tells another answer, the interval holds both") {
+  Documents documents;
+  for (const char* rank : {"0", "1"}) {
+    const std::string name = "profiles/examples/gpt-cpu-ddp-rank" + std::string(rank) + ".pt.trace.json.gz";
+    documents.traces.push_back(trace_of(test::File(std::filesystem::path(STEPCAST_SOURCE_DIR) / name).source()));
+  }
+  const Profile profile = profile_of(documents, ProfileOptions{});
+  const SelfCheck check = self_check_of(documents, profile);
+  REQUIRE(check.beside);
+  CHECK(!check.recorded);
+  SelfCheck alone = check;
+  alone.beside.reset();
+  const PreparedQuestion question(Question{.profile = profile, .cluster = cluster_of_flags(4, 1, "10GbE")});
+  const auto doubts = [](const Prediction& p) {
+    return std::ranges::count_if(
+        p.warnings, [](const std::string& w) { return w.find("the recorded step with these messages") == 0; });
+  };
+  bool apart = false, agreed = false;
+  for (const char* plan : {"ddp", "wfbp", "bsp", "ddp(bucket=1 MiB)"}) {
+    CAPTURE(plan);
+    const Prediction heard = *checked_answer(check, question, plan_of(plan));
+    const Prediction one = *checked_answer(alone, question, plan_of(plan));
+    CHECK(heard.iteration == one.iteration);
+    CHECK(doubts(one) == 0);
+    const Seconds there = check.beside->with(plan_of(plan).strategy, profile, question.cluster())->iteration *
+                          (check.as_traced->measured / check.beside->step());
+    const bool differ = std::abs(there / one.iteration - 1) > AsTraced::telling_error;
+    CHECK(doubts(heard) == differ);
+    CHECK(heard.interval_low == (differ ? std::min(one.interval_low, there) : one.interval_low));
+    CHECK(heard.interval_high == (differ ? std::max(one.interval_high, there) : one.interval_high));
+    (differ ? apart : agreed) = true;
+  }
+  CHECK(apart);
+  CHECK(agreed);
+  // Of a job that was changed nothing is recorded.
+  Profile faster = profile;
+  faster.optimizer.host *= 0.5;
+  const PreparedQuestion other(Question{.profile = faster, .cluster = cluster_of_flags(4, 1, "10GbE")});
+  CHECK(doubts(*checked_answer(check, other, plan_of("wfbp"))) == 0);
 }
 
 TEST_CASE("documents: a model without a name is called like the file of the rank that stands for all") {

@@ -42,6 +42,24 @@ TEST_CASE("a cluster is what its description says") {
   CHECK(half.inside.bandwidth == cluster.inside.bandwidth);
 }
 
+TEST_CASE("a machine has as many cards as its network is said to have") {
+  const Cluster one = cluster_of({.workers = "64", .per_node = "8", .network = "400Gb/s"});
+  const Cluster cards = cluster_of({.workers = "64", .per_node = "8", .network = "8 x 400Gb/s"});
+  CHECK(one.nics_per_node == 1);
+  CHECK(cards.nics_per_node == 8);
+  CHECK(cards.network.bandwidth == one.network.bandwidth);
+  CHECK(cards.name == "8x8 over 8 x 400Gb/s");
+  const Bytes large(1e9);
+  const double faster = (*communication_cost(one))(Operation::all_reduce, large) /
+                        (*communication_cost(cards))(Operation::all_reduce, large);
+  CHECK(faster > 5);
+  CHECK(faster <= 8);
+  for (const char* wrong : {"0 x 400Gb/s", "65 x 400Gb/s", "8 x", "8 x p5", "8 x 4 x 400Gb/s"}) {
+    CAPTURE(wrong);
+    CHECK(refusal_of({.workers = "64", .per_node = "8", .network = wrong}, "--").where == "--network");
+  }
+}
+
 TEST_CASE("a wrong field is named in the words of the caller") {
   const ClusterDescription three{.workers = "6", .per_node = "4", .network = "10GbE"};
   CHECK(refusal_of(three, "--").where == "--workers");

@@ -70,6 +70,41 @@ TEST_CASE("a plan in use stays where nobody can tell that other options are fast
   CHECK(text_of(recommended(balanced_profile(), cluster, options).exact.front().prediction.plan) == text_of(near));
 }
 
+TEST_CASE("a setting is worth writing down where its gain can be told, and then all that are as good are told") {
+  RecommendOptions options;
+  options.sensitivity = false;
+  options.baseline = *predicted(balanced_profile(), cluster_of_flags(16, 4, "10GbE"), plan_spec_of("bsp"));
+  const auto ranked = [&](const char* network) {
+    return recommended(balanced_profile(), cluster_of_flags(16, 4, network), options);
+  };
+  bool kept = false, tuned = false;
+  for (const char* network : {"2GbE", "5GbE", "10GbE", "25GbE", "50GbE", "100GbE"}) {
+    CAPTURE(network);
+    const Ranking ranking = ranked(network);
+    const RankedPlan& best = ranking.exact.front();
+    const std::string name = text_of(best.prediction.plan), standard = text_of(best.standard.plan);
+    (name == standard ? kept : tuned) = true;
+    Prediction fastest = best.prediction;
+    for (const RankedPlan& p : ranking.exact)
+      if (p.is_at_hand() && p.prediction.iteration < fastest.iteration) fastest = p.prediction;
+    if (name != standard)  // the default is told from the fastest
+      CHECK(best.standard.iteration > fastest.iteration * (1 + resolution_between(fastest, best.standard)));
+    REQUIRE(ranking.as_good.has_value() == (name != standard));
+    if (!ranking.as_good) continue;
+    const AsGoodOptions& range = ranking.as_good->plans;
+    const Cluster cluster = cluster_of_flags(16, 4, network);
+    for (const PlanSpec& end : {range.low, range.high}) {
+      CAPTURE(text_of(end));
+      CHECK(predicted(balanced_profile(), cluster, end)->iteration <=
+            best.prediction.iteration * (1 + ranking.as_good->tolerance) * (1 + 1e-9));
+      CHECK(end.strategy == best.prediction.plan.strategy);
+    }
+    CHECK(range.low.options != range.high.options);
+  }
+  CHECK(kept);
+  CHECK(tuned);
+}
+
 TEST_CASE("what is in use and has a name only takes its place among the plans, and gains are over it") {
   const Profile p = balanced_profile();
   const Cluster cluster = test::plain_cluster(8, BytesPerSecond(1.25e9));

@@ -77,8 +77,9 @@ bool equal(const Profile& a, const Profile& b) {
          a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
          a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
          all_equal(a.transfers, b.transfers) && a.unclassified_share == b.unclassified_share &&
-         a.traced_workers == b.traced_workers && a.provenance == b.provenance && a.recognised == b.recognised &&
-         a.missing == b.missing && a.assumed == b.assumed;
+         a.half_precision_share == b.half_precision_share && a.traced_workers == b.traced_workers &&
+         a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
+         a.assumed == b.assumed;
 }
 
 class RandomProfiles {
@@ -120,6 +121,7 @@ class RandomProfiles {
       p.ranks.push_back({whole(0, 9), text(), time(), time(), time(), time(), -time(), time()});
     p.lateness = text();
     p.unclassified_share = whole(0, 1) == 0 ? -1 : real();
+    p.half_precision_share = whole(0, 1) == 0 ? 0 : real();
     p.traced_workers = whole(1, 1024);
     p.provenance = text();
     p.recognised = {text(), text()};

@@ -212,6 +212,10 @@ TEST_CASE("public models have their published numbers of parameters, by name and
     CHECK(model_shape_of(shape.name).name == shape.name);
   }
   CHECK(model_shape_of("Llama3-8B:seq=4096").sequence == 4096);
+  CHECK(model_shape_of("meta-llama/Llama-3.1-8B:seq=4096").name == model_shape_of("llama3-8b:seq=4096").name);
+  CHECK(named_model("Qwen/Qwen3-30B-A3B") == named_model("qwen3-30b-a3b"));
+  CHECK(named_model("Llama-3.2-1B") == named_model("llama3.2-1b"));
+  CHECK(named_model("llama-4") == nullptr);
   CHECK(model_shape_of("llama3-8b").sequence == 8192);
   CHECK(refusal("llama3-8b:heads=48").find("divides hidden = 4096") != std::string::npos);
   CHECK(refusal("llama3-8c").find("did you mean 'llama3-8b'?") != std::string::npos);

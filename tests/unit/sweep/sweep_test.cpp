@@ -1,5 +1,6 @@
 #include "helpers/random_input.hpp"
 
+#include <stepcast/base/text.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/prediction/recommend.hpp>
@@ -98,6 +99,43 @@ double time_at(const SweepQuestion& question, const Cluster& cluster, std::size_
 }
 
 }  // namespace
+
+TEST_CASE("sweep: the table has a line for each plan at each point, the best marked, and says why one cannot run") {
+  SweepQuestion question = question_over({"bandwidth=1Gb/s,10Gb/s"}, plans_named({"ddp", "wfbp", "wfbp_ps"}));
+  const std::vector<SweepRow> rows = swept(question);
+  std::ostringstream out;
+  write_sweep_text(out, question, rows);
+  const std::string text = out.str();
+  CHECK(text.starts_with("bandwidth  plan"));
+  CHECK(text.find("wfbp_ps: ") != std::string::npos);
+  CHECK(text.find("not here, ") != std::string::npos);
+  std::size_t best = 0, lines = 0;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    CHECK(line.size() <= 100);
+    best += line.ends_with("  best");
+    lines += line.find("ms to ") != std::string::npos;
+  }
+  CHECK(best == 2);
+  CHECK(lines == 4);
+  for (const SweepRow& row : rows)
+    if (row.best) CHECK(text.find(text_of(row.prediction->interval_high)) != std::string::npos);
+}
+
+TEST_CASE("sweep: without names the plans that PyTorch runs, with servers theirs, and all where that is asked") {
+  SweepQuestion question = question_over({"bandwidth=1Gb/s,10Gb/s"}, {});
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(plans_of(question), [&](const Plan& p) { return p.strategy.strategy->name == name; });
+  };
+  CHECK(has("ddp"));
+  for (const char* other : {"bytescheduler", "tictac", "byteps", "wfbp_ps"}) CHECK_MESSAGE(!has(other), other);
+  question.servers = 2;
+  CHECK(has("wfbp_ps"));
+  CHECK(!has("tictac"));
+  question.all_plans = true;
+  CHECK(has("tictac"));
+  CHECK(has("bytescheduler"));
+}
 
 TEST_CASE("a described model is answered as predict answers it: its device errs, and has to hold it") {
   const Device* device = shipped_device("NVIDIA A100-SXM4-80GB");

@@ -114,7 +114,8 @@ std::string slow_link_text(const Cluster& c, const SlowWorkers& slow) {
 std::string cluster_text(const Cluster& c) {
   std::string text = counted(c.workers(), "worker") + " on " + counted(c.nodes, "machine");
   if (c.nodes > 1) {
-    text += ", network " + text_of(c.network.bandwidth) + ", latency " + text_of(c.network.latency);
+    text += ", network " + text_of(c.network.bandwidth) + (c.nics_per_node > 1 ? " a card" : "") + ", latency " +
+            text_of(c.network.latency);
     if (const std::string told = told_of(c, "network: "); !told.empty()) text += "; " + told;
   }
   if (c.nodes > 1) text += levels_text(c);
@@ -277,7 +278,7 @@ void write_equals(std::ostream& out, std::size_t count, std::string_view by, std
   const std::string text = "Plans 1 to " + std::to_string(count) + " differ by less than " + std::string(by) +
                            ": this answer cannot tell them apart. " + std::string(first) + " stands first.";
   out << '\n';
-  for (const std::string& line : wrapped(text, page_width)) out << line << '\n';
+  for (const std::string& line : wrapped(text, page_of(out).width)) out << line << '\n';
 }
 
 }  // namespace stepcast

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 #include <ostream>
+#include <span>
 
 namespace stepcast {
 namespace {
@@ -20,7 +21,7 @@ bool is_irregular(const Cluster& cluster) {
 }
 
 /// Every plan is then told with the duration of that run.
-bool asks_for_run(const std::vector<RankedPlan>& plans) { return !plans.empty() && plans.front().prediction.run; }
+bool asks_for_run(std::span<const RankedPlan> plans) { return !plans.empty() && plans.front().prediction.run; }
 
 /// "ddp, as traced" where it is the plan that ran.
 std::string name_of(const PlanSpec& plan, const SelfCheck& check) {
@@ -49,28 +50,25 @@ TextTable plan_table(const std::vector<RankedPlan>& plans, const Cluster& cluste
   return table;
 }
 
-/// What other software or machines would win, where they would.
+/// What other software or machines would win, where they would; most of it nobody can install any more.
 void write_elsewhere(std::ostream& out, const std::vector<RankedPlan>& plans) {
   const auto others = std::ranges::find_if_not(plans, &RankedPlan::is_at_hand);
   if (others == plans.end()) return;
   Seconds best = plans.front().prediction.iteration;
   for (auto p = plans.begin(); p != others; ++p) best = std::min(best, p->prediction.iteration);
-  TextTable table({{"plan", Align::flexible},
-                   {"step", Align::right},
-                   {"gain", Align::right},
-                   {"machines", Align::right},
-                   {"needs", Align::flexible}});
-  std::size_t faster = 0;
-  for (auto p = others; p != plans.end() && p->prediction.iteration * (1 + indifference) < best; ++p, ++faster)
-    table.add_row({text_of(p->prediction.plan), text_of(p->prediction.iteration), fixed(p->speed_up, 2) + "x",
-                   std::to_string(p->machines), p->elsewhere});
-  out << '\n';
-  if (faster == 0) {
-    out << "Nothing that needs other software or servers is faster (--all ranks it, too).\n";
-    return;
+  Seconds fastest = best;
+  std::int64_t faster = 0;
+  for (auto p = others; p != plans.end(); ++p) {
+    if (!(p->prediction.iteration * (1 + indifference) < best)) continue;
+    fastest = std::min(fastest, p->prediction.iteration);
+    ++faster;
   }
-  out << "Faster, with other software or servers (--all ranks every plan by its step):\n\n";
-  table.write(out);
+  const std::string text = faster == 0 ? "Nothing that needs other software or servers is faster (--all ranks it, too)."
+                                       : counted(faster, "plan that needs", "plans that need") +
+                                             " other software or servers would take " + percent(1 - fastest / best) +
+                                             " less, " + text_of(fastest) + " (--all ranks every plan by its step).";
+  out << '\n';
+  for (const std::string& line : wrapped(text, page_of(out).width)) out << line << '\n';
 }
 
 /// Plans that no answer from this trace can tell apart.
@@ -170,8 +168,7 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   write_labelled(out, "gain", gain_text(best, report.ranking.baseline));
   if (p.run) write_run(out, *p.run);
   std::string tuning;
-  if (best.standard.iteration > p.iteration)
-    tuning = "with its default settings " + text_of(best.standard.iteration);
+  if (best.standard.iteration > p.iteration) tuning = "with its default settings " + text_of(best.standard.iteration);
   if (const std::optional<OptionRange>& range = report.ranking.as_good)
     tuning += (tuning.empty() ? "" : "; ") + ("as good within " + percent(range->tolerance) + ": ") +
               text_of(range->plans.low) + " to " + text_of(range->plans.high);
@@ -240,10 +237,7 @@ void write_inapplicable(std::ostream& out, const std::vector<RejectedPlan>& plan
   table.write(out);
 }
 
-/// By step time, the plan that ran before all others.
-void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const SelfCheck& check) {
-  const std::string traced = check.traced_plan();
-  std::ranges::stable_partition(plans, [&](const RankedPlan& p) { return text_of(p.prediction.plan) == traced; });
+void write_comparison_table(std::ostream& out, std::span<const RankedPlan> plans, const SelfCheck& check) {
   std::vector<TextTable::Column> columns{
       {"plan", Align::flexible}, {"step", Align::right},     {"compute", Align::right}, {"exposed", Align::right},
       {"hidden", Align::right},  {"messages", Align::right}, {"gain", Align::right}};
@@ -268,6 +262,20 @@ void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, const Se
     table.add_row(std::move(cells));
   }
   table.write(out);
+}
+
+/// By step time, the plan that ran before all others; those that nobody named and that need more than PyTorch and the
+/// workers apart.
+void write_comparison(std::ostream& out, std::vector<RankedPlan> plans, bool named, const SelfCheck& check) {
+  const std::string traced = check.traced_plan();
+  std::ranges::stable_partition(plans, [&](const RankedPlan& p) { return text_of(p.prediction.plan) == traced; });
+  if (named) return write_comparison_table(out, plans, check);
+  const auto elsewhere = std::ranges::stable_partition(plans, &RankedPlan::is_at_hand);
+  const std::span at_hand(plans.begin(), elsewhere.begin());
+  if (!at_hand.empty()) write_comparison_table(out, at_hand, check);
+  if (elsewhere.empty()) return;
+  if (!at_hand.empty()) out << "\nWith other software, or with servers:\n\n";
+  write_comparison_table(out, elsewhere, check);
 }
 
 }  // namespace
@@ -295,7 +303,7 @@ void write_ranking_text(std::ostream& out, const RankingReport& given) {
     }
     write_more_settings(out, ranking.exact);
   } else {
-    write_comparison(out, ranking.exact, report.check);
+    write_comparison(out, ranking.exact, ranking.named, report.check);
   }
   write_others(out, ranking.others, report.cluster, report.check);
   const bool all_asked = ranking.by_step || !report.advice;

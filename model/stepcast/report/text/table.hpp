@@ -1,5 +1,8 @@
 #pragma once
-// Text tables: columns that line up on a terminal of 80 characters, and paragraphs that are wrapped to it.
+// Text tables: columns that line up on a page of 80 characters, and paragraphs that are wrapped to it.
+//
+// A stream may be a terminal, whose page is as wide as that is, and shows labels and headers bold: set_page says so of
+// the stream; files and pipes stay as they are.
 //
 // One column may be flexible: it takes the width that the others leave and wraps into further lines, so that no row
 // is ever wider than the page and nothing is cut off. What steers a terminal does not get through (printable.hpp). Not
@@ -13,6 +16,13 @@
 namespace [[gnu::visibility("default")]] stepcast {
 
 inline constexpr std::size_t page_width = 80;
+struct Page {
+  std::size_t width = page_width;
+  bool in_colour = false;
+};
+/// How text on this stream is laid out from now on; 80 characters without colours where nobody says.
+void set_page(std::ostream&, Page);
+[[nodiscard]] Page page_of(std::ostream&);
 
 /// `text` broken at spaces into lines of at most `width` characters; a longer word is broken after one of ,/(=_ or
 /// stays whole.
@@ -35,7 +45,7 @@ class TextTable {
   void write(std::ostream&) const;
 
  private:
-  [[nodiscard]] std::vector<std::size_t> widths() const;
+  [[nodiscard]] std::vector<std::size_t> widths(std::size_t page) const;
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 using namespace stepcast;
 
@@ -66,4 +69,31 @@ TEST_CASE("a labelled paragraph hangs beside its label") {
   std::ostringstream out;
   write_labelled(out, "note", std::string(60, 'a') + " " + std::string(60, 'b'));
   CHECK(out.str() == "note        " + std::string(60, 'a') + "\n            " + std::string(60, 'b') + "\n");
+}
+
+TEST_CASE("a terminal's page is as wide as it is, and its labels and headers are in colour") {
+  const auto written = [](std::optional<Page> page) {
+    std::ostringstream out;
+    if (page) set_page(out, *page);
+    write_labelled(out, "note", std::string(60, 'a') + " " + std::string(60, 'b'));
+    write_labelled(out, "CAUTION", "wrong");
+    TextTable table({{"plan", TextTable::Align::flexible}, {"step", TextTable::Align::right}});
+    table.add_row({std::string(40, 'c') + " " + std::string(40, 'd'), "9.5 ms"});
+    table.write(out);
+    return out.str();
+  };
+  const std::string plain = written(std::nullopt), wide = written(Page{.width = 150, .in_colour = false});
+  CHECK(written(Page{}) == plain);
+  CHECK(plain.find('\033') == std::string::npos);
+  CHECK(lines_of(plain).size() == 6);
+  CHECK(lines_of(wide).size() == 4);
+  CHECK(wide.starts_with("note        " + std::string(60, 'a') + " " + std::string(60, 'b') + "\n"));
+  const std::string coloured = written(Page{.width = 150, .in_colour = true});
+  CHECK(coloured.find("\033[1mnote\033[0m        aaa") == 0);
+  CHECK(coloured.find("\n\033[1;33mCAUTION\033[0m     wrong\n") != std::string::npos);
+  CHECK(coloured.find("\n\033[1mplan") != std::string::npos);
+  std::string bare = coloured;
+  for (const std::string code : {"\033[1m", "\033[1;33m", "\033[0m"})
+    for (std::size_t at; (at = bare.find(code)) != std::string::npos;) bare.erase(at, code.size());
+  CHECK(bare == wide);
 }

@@ -1,0 +1,36 @@
+// Each kernel's name is looked at once.
+#include <stepcast/extraction/half_precision.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+namespace stepcast {
+
+bool names_half_precision(std::string_view kernel) {
+  std::string name(kernel);
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string_view product : {"nvjet_t", "nvjet_h", "nvjet_q"})
+    if (name.starts_with(product)) return true;
+  constexpr std::string_view words[] = {"bf16",   "bfloat16", "fp16", "f16_",   "_f16",   "f16f16", "c10::half",
+                                        "__half", "half_t",   "hgemm", "s16816", "float8", "e4m3",   "e5m2"};
+  return std::ranges::any_of(words, [&](std::string_view word) { return name.find(word) != std::string::npos; });
+}
+
+double half_precision_share(const Trace& trace) {
+  std::unordered_map<StringId, bool> known;
+  std::int64_t all = 0, half = 0;
+  for (const Event& e : trace.events) {
+    const std::string_view name = trace.text(e.name);
+    if (e.kind != EventKind::kernel || e.collective != no_index || name.starts_with("nccl")) continue;
+    all += e.duration_ns;
+    const auto [found, is_new] = known.try_emplace(e.name, false);
+    if (is_new) found->second = names_half_precision(name);
+    if (found->second) half += e.duration_ns;
+  }
+  return all > 0 ? static_cast<double>(half) / static_cast<double>(all) : 0;
+}
+
+}  // namespace stepcast
