@@ -128,6 +128,25 @@ STEPCAST_API const char* stepcast_profile_caution(const stepcast_profile* profil
 /* What was repaired and left out while reading, a line each; empty when nothing was. */
 STEPCAST_API const char* stepcast_profile_notes(const stepcast_profile* profile);
 
+/* ---- Recordings, without a cluster ------------------------------------------------------------------------------- */
+
+/* Where the time of a traced step goes, and what to do about it, as JSON ("stepcast.explanation/1"): what
+ * `stepcast TRACE --json` writes. Of the traces of a run's ranks.
+ * Settings: parameters, strict and kernels, as of stepcast_profile_of_sources. */
+STEPCAST_API stepcast_status stepcast_explanation_json(const stepcast_source* sources, size_t count,
+                                                       const char* const* settings, stepcast_text** json,
+                                                       stepcast_error* error);
+/* For which rank the others wait, in which steps, and what held it up, as JSON ("stepcast.lateness/1"). Of the traces
+ * of two ranks of a run or more. Settings: strict and kernels. */
+STEPCAST_API stepcast_status stepcast_lateness_json(const stepcast_source* sources, size_t count,
+                                                    const char* const* settings, stepcast_text** json,
+                                                    stepcast_error* error);
+/* What takes longer in the second of two recordings, and whether that is noise, as JSON ("stepcast.difference/1"). Of
+ * one trace each, the same rank of two runs. Settings: strict and kernels. */
+STEPCAST_API stepcast_status stepcast_difference_json(const stepcast_source* before, const stepcast_source* after,
+                                                      const char* const* settings, stepcast_text** json,
+                                                      stepcast_error* error);
+
 /* ---- Clusters ---------------------------------------------------------------------------------------------------- */
 
 /* Machines, their links, and what is known of the collectives on them. */

@@ -92,6 +92,16 @@ def test_records_are_those_of_the_command_line(trace):
                                                                            "batch(to=64)", "--json")
 
 
+def test_why_and_diff_are_the_programs_answers():
+    ranks = [str(ROOT / f"profiles/examples/gpt-cpu-ddp-rank{rank}.pt.trace.json.gz") for rank in (0, 1)]
+    assert stepcast.why(*ranks) == json.loads(said("why", *ranks, "--json"))
+    assert stepcast.diff(*ranks) == json.loads(said("diff", *ranks, "--json"))
+    with pytest.raises(stepcast.InputError, match="several ranks"):
+        stepcast.why(ranks[0])
+    with pytest.raises(stepcast.InputError, match="expected one trace|recording|trace"):
+        stepcast.diff(ranks[0], b"{}")
+
+
 def test_a_prediction_adds_up(profile, cluster):
     p = stepcast.predict(profile, cluster, "dear(bucket=25 MiB)")
     parts = (p.compute_s + p.exposed_communication_s + p.codec_s + p.input_stall_s + p.bubble_s + p.idle_s)

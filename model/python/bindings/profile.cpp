@@ -6,6 +6,8 @@
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/explanation.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
+#include <stepcast/baseline/self_check.hpp>
+#include <stepcast/baseline/step_difference.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/extraction/profile_of.hpp>
@@ -15,6 +17,7 @@
 
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace stepcast::python {
 
@@ -96,6 +99,33 @@ std::string explain(const Files& files, double parameters, bool strict) {
                      "'stepcast replay' on the command line rebuilds them");
   const Explanation explanation = explanation_of(documents, profile_options_of("", 0, parameters));
   return written([&](std::ostream& out) { report_named("json")->explanation(out, explanation); });
+}
+
+std::string why(const Files& files, bool strict) {
+  const Buffers buffers(files);
+  WithoutGil released;
+  if (buffers.sources.empty()) throw InputError("why", "the traces of two ranks or more", "none");
+  const Documents documents =
+      documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }});
+  const SelfCheck check = lateness_of(documents);
+  return written([&](std::ostream& out) { report_named("json")->lateness(out, check); });
+}
+
+/// The one trace of a file.
+Trace trace_in(const Buffers& buffers, bool strict, const char* name, WithoutGil& released) {
+  Documents documents =
+      documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }});
+  if (documents.traces.size() != 1)
+    throw InputError(name, "one trace", documents.profile ? "a profile" : "several", "give one rank of each run");
+  return std::move(documents.traces.front());
+}
+
+std::string diff(const Files& before, const Files& after, bool strict) {
+  const Buffers first(before), second(after);
+  WithoutGil released;
+  const StepDifference difference =
+      difference_of(trace_in(first, strict, "before", released), trace_in(second, strict, "after", released));
+  return written([&](std::ostream& out) { report_named("json")->difference(out, difference); });
 }
 
 ProfilePtr describe(const std::string& model, const std::string& device, std::optional<double> batch) {
@@ -285,6 +315,8 @@ void bind_profile(py::module_& module) {
       .def(py::pickle(&state_of, &profile_of_state));
   module.def("read", &read);
   module.def("explain", &explain);
+  module.def("why", &why);
+  module.def("diff", &diff);
   module.def("replay", &replay);
   module.def("describe", &describe);
   module.def("listed_profile", &listed);

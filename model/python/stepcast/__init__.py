@@ -23,8 +23,8 @@ from . import files as _files, results as _results
 __all__ = [
     "AsTraced", "Cluster", "CommPlan", "File", "Inapplicable", "InputDiagnosis", "InputError", "Layer", "Listed", "Model", "Option", "Prediction", "Profile",
     "Quantity", "RankReplay", "RankedPlan", "Ranking", "SelfCheck", "StragglerEffect", "Sweep", "Tensor", "Traced", "TrainingRun", "WhatIf",
-    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "explain", "export", "layouts", "models", "modifiers", "place", "predict", "read",
-    "recommend", "replay", "report", "strategies", "sweep", "timeline", "unit_frontier", "validate", "whatif",
+    "calibrate", "clusters", "collectives", "compare", "describe", "devices", "diff", "explain", "export", "layouts", "models", "modifiers", "place", "predict", "read",
+    "recommend", "replay", "report", "strategies", "sweep", "timeline", "unit_frontier", "validate", "whatif", "why",
 ]
 
 _abc.Sequence.register(Ranking)
@@ -129,6 +129,18 @@ def explain(*files, parameters=0, strict=False):
         _files.flag_of(strict, "strict")))
 
 
+def why(*files, strict=False):
+    """For which rank the others wait, in which steps, and what held it up: what `stepcast why --json` says."""
+    return _results.document(_stepcast.why(
+        [_files.named(file, i) for i, file in enumerate(files)], _files.flag_of(strict, "strict")))
+
+
+def diff(before, after, *, strict=False):
+    """What takes longer in the second of two recordings, and is it noise: what `stepcast diff --json` says."""
+    return _results.document(_stepcast.diff(
+        [_files.named(before, 0)], [_files.named(after, 1)], _files.flag_of(strict, "strict")))
+
+
 def replay(*files, strict=False):
     """How well the model reproduces the traces themselves."""
     return _stepcast.replay([_files.named(file, i) for i, file in enumerate(files)], _files.flag_of(strict, "strict"))
@@ -180,7 +192,7 @@ def calibrate(*files, per_node=0, name="", collective=""):
         "model_relative_error", "source"])
 
 
-for _function in (read, describe, explain, predict, compare, recommend, sweep, replay, whatif, report, timeline, export, validate,
+for _function in (read, describe, explain, why, diff, predict, compare, recommend, sweep, replay, whatif, report, timeline, export, validate,
                   calibrate, clusters, collectives, devices, models, modifiers, strategies):
     _function.__module__ = "stepcast"
 del _function

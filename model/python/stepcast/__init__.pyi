@@ -463,6 +463,10 @@ def unit_frontier(profile: Traced, cluster: Cluster, *, workers: int | Iterable[
     and recomputation (TensorOpt), on each number of workers; every point is a plan that `predict` takes."""
 def place(profile: Traced, devices: File, plan: str = "", *, adatopk: float = 1, global_batch: float = 0) -> dict[str, Any]:
     """A pipeline over unequal devices: of a plan ("placement(devices=0+1, units=4+3)"), or the best one (FusionLLM)."""
+def why(*files: File, strict: bool = False) -> dict[str, Any]:
+    """For which rank the others wait, in which steps, and what held it up: what `stepcast why --json` says."""
+def diff(before: File, after: File, *, strict: bool = False) -> dict[str, Any]:
+    """What takes longer in the second of two recordings, and is it noise: what `stepcast diff --json` says."""
 def explain(*files: File, parameters: float = 0, strict: bool = False) -> dict[str, Any]:
     """Where the time of a traced step goes (parts that add up to it), what could win how much, and the verdict: "change
     this", "leave it" or "cannot tell"; several files are the ranks of one run. As `stepcast TRACE --json` says it."""

@@ -9,19 +9,23 @@
 // C handles: what stands behind the opaque types of stepcast.h, and the way from exceptions and answers to status codes
 // (internal to the library).
 //
-// interface.cpp: errors, texts, profiles and clusters of stepcast.h; model.cpp: models and predictions.
+// interface.cpp: errors, texts, profiles and clusters of stepcast.h; recordings.cpp: what is asked of traces alone;
+// model.cpp: models and predictions.
 #include <stepcast/stepcast.h>
 #include <stepcast/base/error.hpp>
 #include <stepcast/baseline/self_check.hpp>
+#include <stepcast/documents/documents.hpp>
 #include <stepcast/prediction/model.hpp>
 #include <stepcast/question/question.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 struct stepcast_error {
   std::string message{}, where{}, expected{}, found{}, hint{};
@@ -87,6 +91,10 @@ template <class Handle, class Make>
     return std::nullopt;
   });
 }
+
+/// What callers give to be read. Throws InputError where there is none, naming `name`.
+[[nodiscard]] std::vector<Source> c_sources(const stepcast_source* given, std::size_t count,
+                                            const char* name = "sources");
 
 /// What `write` writes.
 [[nodiscard]] stepcast_text c_text_of(const std::function<void(std::ostream&)>& write);

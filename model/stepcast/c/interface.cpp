@@ -32,16 +32,6 @@ std::span<const std::byte> bytes_at(const void* data, std::size_t size, const ch
   return {static_cast<const std::byte*>(data), size};
 }
 
-std::vector<Source> sources_of(const stepcast_source* given, std::size_t count) {
-  if (count == 0) throw InputError("sources", "one source or more", "none");
-  std::vector<Source> sources;
-  for (const stepcast_source& source : std::span(&c_needed(given, "sources"), count))
-    sources.push_back({source.name ? source.name : "source " + std::to_string(sources.size()),
-                       bytes_at(source.bytes, source.size, "sources"),
-                       {}});
-  return sources;
-}
-
 stepcast_profile profile_of_sources(std::span<const Source> sources, const CSettings& settings) {
   const std::string batch = settings.text("batch"), kernels = settings.text("kernels");
   const double samples = batch.empty() ? 0 : number_of(batch, "batch");
@@ -103,6 +93,17 @@ stepcast_cluster cluster_of_settings(const char* const* list, std::optional<Clus
 }
 
 }  // namespace
+
+std::vector<Source> c_sources(const stepcast_source* given, std::size_t count, const char* name) {
+  if (count == 0) throw InputError(name, "one source or more", "none");
+  std::vector<Source> sources;
+  for (const stepcast_source& source : std::span(&c_needed(given, name), count))
+    sources.push_back({source.name ? source.name : "source " + std::to_string(sources.size()),
+                       bytes_at(source.bytes, source.size, name),
+                       {}});
+  return sources;
+}
+
 }  // namespace stepcast
 
 using namespace stepcast;
@@ -128,7 +129,7 @@ stepcast_status stepcast_profile_of_sources(const stepcast_source* sources, size
                                             stepcast_profile** profile, stepcast_error* error) {
   return c_made(profile, "profile", error, [&]() -> Answer<stepcast_profile> {
     const CSettings said(settings, profile_keys);
-    return profile_of_sources(sources_of(sources, count), said);
+    return profile_of_sources(c_sources(sources, count), said);
   });
 }
 void stepcast_profile_free(stepcast_profile* profile) { delete profile; }

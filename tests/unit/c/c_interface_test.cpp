@@ -231,6 +231,36 @@ TEST_CASE("C: profiles and clusters read back from their JSON, and other cluster
   CHECK(seconds == expected.prediction(stepcast::plan_spec_of("ddp"))->iteration.value());
 }
 
+TEST_CASE("C: what is asked of recordings alone is the record of the program") {
+  const std::string ranks[] = {example_trace("gpt-cpu-ddp-rank0"), example_trace("gpt-cpu-ddp-rank1")};
+  const stepcast_source sources[] = {{"rank0", ranks[0].data(), ranks[0].size()},
+                                     {"rank1", ranks[1].data(), ranks[1].size()}};
+  const Reason why;
+  stepcast_text* text = nullptr;
+  REQUIRE(stepcast_explanation_json(sources, 2, nullptr, &text, why) == STEPCAST_ANSWERED);
+  const nlohmann::json explanation = json_of(text);
+  CHECK(explanation["schema"] == "stepcast.explanation/1");
+  CHECK(explanation["verdict"] == "change this");
+  REQUIRE(stepcast_lateness_json(sources, 2, nullptr, &text, why) == STEPCAST_ANSWERED);
+  const nlohmann::json lateness = json_of(text);
+  CHECK(lateness["schema"] == "stepcast.lateness/1");
+  CHECK(lateness["ranks"].size() == 2);
+  REQUIRE(stepcast_difference_json(&sources[0], &sources[1], nullptr, &text, why) == STEPCAST_ANSWERED);
+  CHECK(json_of(text)["schema"] == "stepcast.difference/1");
+
+  text = nullptr;
+  CHECK(stepcast_lateness_json(sources, 1, nullptr, &text, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("the traces of several ranks"));
+  CHECK(stepcast_explanation_json(sources, 0, nullptr, &text, why) == STEPCAST_INPUT_ERROR);
+  CHECK(stepcast_difference_json(nullptr, &sources[1], nullptr, &text, why) == STEPCAST_INPUT_ERROR);
+  CHECK(why.says("before"));
+  const char* const unknown[] = {"parameters=5M", nullptr};
+  CHECK(stepcast_difference_json(&sources[0], &sources[1], unknown, &text, why) == STEPCAST_INPUT_ERROR);
+  const stepcast_source other{"table", "{}", 2};
+  CHECK(stepcast_explanation_json(&other, 1, nullptr, &text, why) == STEPCAST_INPUT_ERROR);
+  CHECK(text == nullptr);
+}
+
 TEST_CASE("C: the self-check and the recommendation are the records of the program") {
   const auto profile = profile_of(example_trace(), nullptr);
   CHECK(std::string(stepcast_profile_caution(profile.get())).empty());
