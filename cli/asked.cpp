@@ -5,6 +5,7 @@
 
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/baseline/as_traced.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/cluster/device_match.hpp>
@@ -96,6 +97,35 @@ std::vector<std::string> files_of(const InputFlags& input, const ClusterFlags& c
   return files;
 }
 
+namespace {
+
+/// Nobody says a machine or a link.
+bool says_no_cluster(const ClusterFlags& flags) {
+  return flags.cluster.empty() && flags.workers.empty() && flags.per_node.empty() && flags.network.empty() &&
+         flags.inside.empty() && flags.level.empty() && flags.overlay.empty();
+}
+
+/// The machines that the job was traced on, with what else is said of a cluster. Throws InputError for a worker alone,
+/// and where the trace does not show its links.
+Cluster cluster_of_trace(const InputFlags& input, const ClusterFlags& flags, const Input& read) {
+  std::int64_t workers = std::max<std::int64_t>(read.profile.traced_workers, std::ssize(read.check.ranks));
+  if (read.check.recorded) workers = std::max(workers, read.check.recorded->workers);
+  const char* how = "give --cluster NAME, or --workers N --per-node G --network 25GbE";
+  if (workers < 2) throw InputError("", "a cluster", "none", how);
+  Answer<Cluster> own = traced_cluster(read.profile, workers, read.machine_devices);
+  if (!own) throw InputError("", "a cluster", "none, and " + own.reason(), how);
+  const std::optional<Device> device = device_of(input, *own);
+  return with_device(cluster_of(flags, *std::move(own)), device);
+}
+
+/// A stage of a pipeline has a part of the model alone.
+bool is_stage(const Profile& profile) {
+  return std::ranges::any_of(profile.collectives,
+                             [](const ObservedCollective& c) { return c.role == CollectiveRole::pipeline; });
+}
+
+}  // namespace
+
 Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout,
                const AskedOptions& options) {
   const bool described = is_described(input);
@@ -110,8 +140,15 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
     if (!layout.global_batch.empty() && !input.batch.empty())
       throw InputError("--batch", "either the samples of a worker, or --global-batch", "both");
   }
-  const Cluster cluster = options.cluster ? *options.cluster : cluster_for(input, flags);
+  const bool as_traced = !options.cluster && !described && !input.files.empty() && says_no_cluster(flags);
+  Cluster cluster;
+  if (options.cluster) cluster = *options.cluster;
+  else if (!as_traced) cluster = cluster_for(input, flags);
   Input read = input_of(input, cluster, options.input);
+  if (as_traced) cluster = cluster_of_trace(input, flags, read);
+  if (options.layouts && is_stage(read.profile))
+    throw InputError("the traced job", "a whole model, which layouts divide", "a stage of a pipeline",
+                     "describe the model (--model ... --device ...), or trace the job without a pipeline");
   Question question{.cluster = with_links_of(cluster, read.profile)};
   if (!read.refusal.empty()) {
     refuse_changes(flags, read.refusal);

@@ -228,6 +228,7 @@ Input input_of(const InputFlags& flags, const Cluster& cluster, const InputOptio
   if (is_described(flags)) return {profile_of(flags, cluster), {{}, "the model is described, not traced"}};
   const Documents documents = traced_documents(flags);
   Input input;
+  if (!documents.traces.empty()) input.machine_devices = documents.traces.front().machine_devices;
   // Whoever says what the trace lacks asks for a profile.
   const bool needs_profile = !options.recorded_will_do || documents.traces.empty() || is_pipelined(documents.traces) ||
                              !(flags.model.empty() && flags.parameters.empty() && flags.step.empty()) || flags.recorded;

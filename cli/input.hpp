@@ -72,6 +72,7 @@ void check_outputs(const OutputFlags&, const std::string& timeline, const std::v
 struct Input {
   Profile profile;
   SelfCheck check;                           ///< a replay of every trace; for a profile the reason why there is none
+  std::int64_t machine_devices = -1;         ///< of the machine that was traced; -1: nobody knows
   std::optional<ReplayTimeline> recorded{};  ///< the step as it was traced, where it was asked for and can be rebuilt
   std::string refusal{};  ///< why there is no profile but for its name, only the recorded job; empty: there is one
 };

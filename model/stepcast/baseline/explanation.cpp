@@ -16,10 +16,19 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
+#include <map>
 #include <utility>
 
 namespace stepcast {
 namespace {
+
+/// Of CUDA and HIP: calls that wait for the device. Those that are ordered in a stream do not.
+bool is_allocation(std::string_view call) {
+  constexpr std::string_view calls[] = {"cudaMalloc", "cudaFree",      "cudaHostAlloc", "cudaFreeHost",  "hipMalloc",
+                                        "hipFree",    "hipHostMalloc", "hipHostFree",   "cudaMallocHost"};
+  return std::ranges::find(calls, call) != std::end(calls);
+}
 
 /// The profile of the traces, or why there is none.
 struct ProfileOrNot {
@@ -78,7 +87,9 @@ class Explainer {
     add_pipeline();
     add_late_ranks();
     add_input();
+    add_allocator();
     add_host();
+    add_precision();
     add_copies();
     decide();
     say_what_to_record();
@@ -276,6 +287,52 @@ class Explainer {
            .why = share_in_words(split()[SplitPart::input]) + " waits for its next batch"});
   }
 
+  /// Matrix products in single precision, as their kernels' names tell, on a device.
+  void add_precision() {
+    constexpr double hardly_any = 0.05, many = 0.1;
+    if (!question_ || split().device.empty() || !(share(split()[SplitPart::products]) > many)) return;
+    if (profile_->half_precision_share > hardly_any) return;
+    const Answer<Profile> half = profile_after(scenario_of("amp"), *profile_);
+    if (!half) return;
+    Lever lever{.what = "precision", .verdict = Verdict::cannot_tell, .action = {}, .why = {}};
+    lever.most = std::max(0.0, (lone_step_time(*profile_) - lone_step_time(*half)) / split().step);
+    lever.action = "try mixed precision, torch.autocast(\"cuda\", dtype=torch.bfloat16), where the model bears it";
+    lever.why = "its matrix products are of single precision, by the names of their kernels; whatif --what amp tells " +
+                percent(lever.most) + " less, against products without TF32";
+    if (lever.most > left_alone()) add(std::move(lever));
+  }
+
+  /// Calls in which the driver hands out device memory or takes it back, for which the device stands still.
+  void add_allocator() {
+    if (split().device.empty()) return;
+    const Trace& trace = documents_.traces[out_.shown];
+    std::map<std::string_view, std::pair<std::int64_t, std::int64_t>> calls;  // time and number
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = std::numeric_limits<std::int64_t>::min();
+    for (const Event& e : trace.events) {
+      if (e.kind == EventKind::annotation || e.kind == EventKind::device_annotation) continue;
+      first = std::min(first, e.start_ns), last = std::max(last, e.end_ns());
+      if (e.kind != EventKind::runtime_call || !is_allocation(trace.text(e.name))) continue;
+      auto& [time, count] = calls[trace.text(e.name)];
+      time += e.duration_ns;
+      ++count;
+    }
+    const auto longest = std::ranges::max_element(calls, {}, [](const auto& c) { return c.second.first; });
+    if (longest == calls.end() || !(last > first)) return;
+    std::int64_t all = 0;
+    for (const auto& [name, call] : calls) all += call.first;
+    Lever lever{.what = "allocator", .verdict = Verdict::change, .action = {}, .why = {}};
+    const double waits = share(split()[SplitPart::host] + split()[SplitPart::idle]);
+    lever.most = std::min(static_cast<double>(all) / static_cast<double>(last - first), waits);
+    in_allocator_ = lever.most;
+    lever.action =
+        "find what gives device memory back in every step: torch.cuda.empty_cache(), a device that is full (a smaller "
+        "batch, expandable_segments:True), workspaces of a library";
+    lever.why = percent(static_cast<double>(longest->second.first) / static_cast<double>(last - first)) +
+                " of the recording is spent in " + std::string(longest->first) + " (" +
+                counted(longest->second.second, "call") + "), for which the device stands still";
+    if (lever.most > left_alone()) add(std::move(lever));
+  }
+
   void add_host() {
     if (split().device.empty()) return add_idle();
     Lever lever{.what = "host", .verdict = Verdict::cannot_tell, .action = {}, .why = {}};
@@ -287,7 +344,10 @@ class Explainer {
     lever.action = "launch less: torch.compile(mode=\"reduce-overhead\"), CUDA graphs, fused optimizers, fewer .item()";
     lever.why = "the device waits for the host during " + percent(lever.most) + " of " + whole();
     if (out_.ranks.size() > 1) lever.why += " in the rank where it waits least";
-    if (question_ && lever.most > out_.worth) {
+    constexpr double most_of_it = 0.5;
+    if (in_allocator_ > most_of_it * lever.most) {
+      lever.why += "; most of that is the allocator's";
+    } else if (question_ && lever.most > out_.worth) {
       const Profile& now = *profile_;
       const Answer<Profile> graphs = profile_after(scenario_of("cuda_graphs"), now);
       const Seconds before = lone_step_time(now);
@@ -422,6 +482,7 @@ class Explainer {
   std::optional<PreparedQuestion> question_;
   std::optional<Straggler> straggler_;
   std::string why_no_profile_, why_no_question_, settings_;
+  double in_allocator_ = 0;  ///< share of a step
   std::vector<Lever> levers_;
 };
 

@@ -2,10 +2,10 @@
 // Explanation: where the time of a traced step goes, what could win how much of it, and what to do about that.
 //
 // Each lever is a part of the step (step_split.hpp) that somebody could work at: communication, DDP's buffers, ranks
-// that are late, input, host, copies. It wins at most its part. What it wins is predicted where something predicts it:
-// plans of gradients on the links that the trace shows (recommend.hpp), CUDA graphs for the host (whatif.hpp); waiting
-// for input and for late ranks is all to be won. From these follows one of three verdicts, for each lever and for the
-// job:
+// that are late, input, the allocator, host, precision, copies. It wins at most its part. What it wins is predicted
+// where something predicts it: plans of gradients on the links that the trace shows (recommend.hpp), CUDA graphs for
+// the host (whatif.hpp); waiting for input and for late ranks is all to be won. From these follows one of three
+// verdicts, for each lever and for the job:
 //
 //   change this   a gain is predicted that is larger than what can be told apart
 //   leave it      even all of the part is not worth it, or no plan is told from the one in use
@@ -35,7 +35,7 @@ enum class Verdict : std::uint8_t { change, leave, cannot_tell };
 [[nodiscard]] std::string_view name_of(Verdict);
 
 struct Lever {
-  std::string_view what;  ///< "communication", "buffers", "pipeline", "late ranks", "input", "host", "copies"
+  std::string_view what;  ///< "communication", "buffers", "pipeline", "late ranks", "input", "allocator", "host", ...
   Verdict verdict = Verdict::leave;
   double most = 0;               ///< share of the step that it could win at most
   std::optional<double> gain{};  ///< share of the step that is predicted to be won

@@ -1,4 +1,5 @@
 // The C interface: what is asked of recordings alone, without a cluster.
+#include <stepcast/base/text.hpp>
 #include <stepcast/baseline/explanation.hpp>
 #include <stepcast/baseline/self_check.hpp>
 #include <stepcast/baseline/step_difference.hpp>

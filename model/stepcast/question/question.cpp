@@ -145,7 +145,7 @@ Prediction prediction_of(LayoutPrediction divided) {
   out.iteration = divided.iteration;
   out.interval_low = divided.interval_low;
   out.interval_high = divided.interval_high;
-  out.breakdown.compute = b.compute + b.recomputation + b.update + b.other;
+  out.breakdown.compute = b.compute + b.recomputation + b.copies + b.update + b.other;
   out.breakdown.exposed_communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
   out.breakdown.bubble = b.bubble;
   out.breakdown.input_stall = b.input;

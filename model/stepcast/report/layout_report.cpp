@@ -1,16 +1,43 @@
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
+#include <stepcast/baseline/self_check.hpp>
 #include <stepcast/report/layout_report.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace stepcast {
+namespace {
+
+/// Layouts are made of units of layers, and of these alone. What the worker does besides in the job that ran (DDP's
+/// buffers and hooks) is not in them: told where the same plan is another one as a layout.
+std::string doubt_of_layouts(const PreparedQuestion& question, const SelfCheck& check) {
+  const std::optional<Plan> traced = check.as_traced ? check.as_traced->as_plan() : std::nullopt;
+  if (!traced || traced->layout || !question.profile() || question.cluster().workers() < 2) return {};
+  const Answer<Prediction> plain = predicted(*question.profile(), question.cluster(), traced->strategy);
+  const Answer<Prediction> divided = question.answer({traced->strategy, Layout{}});
+  if (!plain || !divided) return {};
+  const double apart = divided->iteration / plain->iteration - 1;
+  if (std::abs(apart) <= AsTraced::largest_trusted_error) return {};
+  return check.as_traced->plan + " takes " + text_of(divided->iteration) + " as a layout and " +
+         text_of(plain->iteration) + " with all that the traced worker does (" + percent(apart, true) +
+         "): layouts leave that out, so that these are doubtful";
+}
+
+}  // namespace
 
 LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfCheck& check) {
   const LayoutOptions options = question.layout_options();
   const Bytes searched = question.search_options().memory_cap;
-  return {*question.workload(), question.cluster(), check,
-          options.global_batch, options.memory_cap, searched < options.memory_cap ? searched : Bytes(0),
-          question.correction()};
+  return {*question.workload(),
+          question.cluster(),
+          check,
+          options.global_batch,
+          options.memory_cap,
+          searched < options.memory_cap ? searched : Bytes(0),
+          question.correction(),
+          doubt_of_layouts(question, check)};
 }
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,

@@ -29,6 +29,7 @@ struct LayoutSubject {
   Bytes memory_cap;        ///< 0: none
   Bytes planned_memory{};  ///< up to which a search goes where nobody said how much; 0: `memory_cap`
   const DeviceCorrection* correction = nullptr;  ///< by measured steps; null: none were told
+  std::string doubt{};                           ///< what layouts leave out of a traced job, in words; empty: little
 };
 
 struct LayoutReport {

@@ -91,8 +91,9 @@ void add_subject(Json& json, const LayoutSubject& subject) {
   json["cluster"] = json_of_cluster(subject.cluster);
   json["global_batch_samples"] = subject.global_batch;
   json["memory_cap_bytes"] = known(subject.memory_cap.value());
-  json["trusted"] = workload.shape ? Json(nullptr) : Json(subject.check.trusted());
+  json["trusted"] = workload.shape ? Json(nullptr) : Json(subject.check.trusted() && subject.doubt.empty());
   if (const std::string caution = subject.check.caution(); !caution.empty()) json["caution"] = caution;
+  if (!subject.doubt.empty()) json["doubt"] = subject.doubt;
   json["workload_assumed"] = workload.assumed;
   if (subject.correction != nullptr) json["measured"] = correction_json(*subject.correction);
 }

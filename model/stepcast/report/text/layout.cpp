@@ -184,6 +184,7 @@ void write_layout_heading(std::ostream& out, const LayoutSubject& subject, const
     if (std::find(assumed.begin(), assumed.end(), text) == assumed.end()) assumed.push_back(text);
   write_assumed(out, assumed, "--json says all");
   write_caution(out, subject.check);
+  if (!subject.doubt.empty()) write_labelled(out, "CAUTION", subject.doubt);
   out << '\n';
 }
 
