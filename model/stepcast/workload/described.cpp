@@ -300,6 +300,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.bytes_of_state = update.bytes_of_state;
   w.update = memory_time(device, update.traffic);
   w.relative_error = device.relative_error;
+  w.unmeasured = device.relative_error == 0;
   w.activations_known = true;
   w.assumed.push_back(source_of_times(device));
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +

@@ -44,7 +44,7 @@ struct Device {
   Seconds kernel_floor;       ///< the time of the shortest kernel, with the gap to the next one
   Seconds issue;              ///< host time per kernel
   bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
-  double relative_error = 0;  ///< rms residual of the calibration; widens intervals
+  double relative_error = 0;  ///< rms residual of measured steps, in every interval; 0: no step of it was measured
   /// How many measured steps of the job that is asked about corrected it (device_fit.hpp); of no device in a file.
   std::size_t corrected_by = 0;
   std::vector<std::string> provenance;

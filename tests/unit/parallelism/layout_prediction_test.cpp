@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -335,6 +336,34 @@ TEST_CASE("Utilization counts the operations of the model, not what is recompute
   CHECK(p->model_flops_utilization < 0.7);
   CHECK(p->model_flops_utilization * p->iteration.value() ==
         Approx(full->model_flops_utilization * full->iteration.value()));
+}
+
+TEST_CASE("Without a measured step of the device the interval is wide and late, and the answer says so") {
+  const Cluster c = machines(1, 8);
+  const auto at = [&](double relative_error) {
+    Device d = device();
+    d.relative_error = relative_error;
+    const Answer<LayoutPrediction> p =
+        predict(workload_of(model_shape_of("gpt:hidden=1024,layers=14,heads=16,seq=1024"), d), c,
+                "layout(zero=1,mb=4)/ddp", 256);
+    REQUIRE(p);
+    return *p;
+  };
+  const auto doubted = [](const LayoutPrediction& p) {
+    return std::ranges::count_if(p.warnings, [](const std::string& w) {
+      return w.starts_with("no measured step stands behind the rates of test device") &&
+             w.find("--measured") != std::string::npos;
+    });
+  };
+  const LayoutPrediction unmeasured = at(0), measured = at(0.09);
+  CHECK(unmeasured.iteration == measured.iteration);
+  CHECK(doubted(unmeasured) == 1);
+  CHECK(doubted(measured) == 0);
+  const auto below = [](const LayoutPrediction& p) { return 1 - p.interval_low / p.iteration; };
+  const auto above = [](const LayoutPrediction& p) { return p.interval_high / p.iteration - 1; };
+  CHECK(above(measured) == Approx(below(measured)));
+  CHECK(above(unmeasured) > 0.7);
+  CHECK(below(unmeasured) < 0.2);
 }
 
 TEST_CASE("The timeline is the pipeline of the prediction") {

@@ -320,6 +320,32 @@ TEST_CASE("the model's residuals are those of calibration rows") {
   CHECK(calibration_rms("lab_matrix", 20, shards) == doctest::Approx(residual_of_sharding).epsilon(0.02));
 }
 
+TEST_CASE("what is said of devices without a measured step is that of rows that calibrate, and holds others") {
+  const std::vector<SuiteResult> results = validated({shipped_suite("unmeasured")}, {});
+  std::vector<double> logarithms;
+  int held_out = 0, inside = 0;
+  for (std::size_t i = 0; i < results[0].results.size(); ++i) {
+    const CaseResult& r = results[0].results[i];
+    REQUIRE(r.predicted_any);
+    const double measured = results[0].suite.cases[i].measured;
+    if (results[0].suite.cases[i].split == CaseSplit::calibration) {
+      logarithms.push_back(std::log(measured / r.predicted));
+      continue;
+    }
+    ++held_out;
+    inside += r.low <= measured && measured <= r.high ? 1 : 0;
+    CHECK(r.high - r.predicted > 4 * (r.predicted - r.low));  // late, and never as early
+  }
+  double mean = 0, squares = 0;
+  for (const double l : logarithms) mean += l / double(logarithms.size());
+  for (const double l : logarithms) squares += (l - mean) * (l - mean);
+  CHECK(logarithms.size() >= 15);
+  CHECK(mean == doctest::Approx(unmeasured_bias).epsilon(0.02));
+  CHECK(std::sqrt(squares / double(logarithms.size() - 1)) == doctest::Approx(unmeasured_spread).epsilon(0.02));
+  CHECK(held_out >= 6);
+  CHECK(inside >= held_out - 1);
+}
+
 TEST_CASE("shipped suites: no case fails") {
   std::vector<ValidationSuite> suites;
   for (const std::string& name : shipped_suite_names()) suites.push_back(shipped_suite(name));
