@@ -182,8 +182,10 @@ const std::vector<Device>& shipped_devices() {
 
 const Device* shipped_device(std::string_view name) {
   const auto& all = shipped_devices();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Device& d) { return d.name == name; });
-  return found == all.end() ? nullptr : &*found;
+  const auto files = shipped_device_texts();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].name == name || files[i].name == name) return &all[i];
+  return nullptr;
 }
 
 }  // namespace stepcast

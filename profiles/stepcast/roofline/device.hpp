@@ -72,6 +72,7 @@ struct Device {
 [[nodiscard]] Device device_of_json(std::string_view text, std::string_view source);
 /// Devices that the program carries (profiles/devices/*.json).
 [[nodiscard]] const std::vector<Device>& shipped_devices();
+/// By its name, or by that of its file: "h100-sxm5-80gb".
 [[nodiscard]] const Device* shipped_device(std::string_view name);
 
 }  // namespace stepcast
