@@ -88,12 +88,6 @@ struct PreparedRow {
   double repeats = 1;  ///< rows that ask the same, this one among them
 };
 
-bool has_fused_attention(const PreparedRow& row) {
-  return std::ranges::any_of(row.shape.units, [](const UnitShape& unit) {
-    return std::ranges::any_of(unit.operators, [](const OperatorShape& o) { return o.fused; });
-  });
-}
-
 Answer<Cluster> sized(const Cluster& cluster, const MeasuredStep& step) {
   Answer<Cluster> machines = resized(cluster, step.devices);
   if (!machines) return Inapplicable{step.source + ": " + machines.reason()};
@@ -126,7 +120,7 @@ class Problem {
       : start_(start),
         rows_(std::move(rows)),
         repeats_are_one_(repeats_are_one),
-        shows_attention_(std::ranges::any_of(rows_, has_fused_attention)),
+        shows_attention_(std::ranges::any_of(rows_, has_fused_attention, &PreparedRow::shape)),
         pulls_(held),
         outlier_(odd) {
     for (Eigen::Index i = 0; i < unknowns; ++i) {
