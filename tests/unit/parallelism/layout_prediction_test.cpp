@@ -223,6 +223,37 @@ TEST_CASE("ring attention pays for each exchange what attention to one block doe
   }
 }
 
+TEST_CASE("attention that is not fused says of many tokens what attention=flash would take") {
+  const Cluster c = machines(1, 8);
+  const auto at = [&](const std::string& more, double memory) {
+    LayoutOptions options;
+    options.global_batch = 8;
+    options.memory_cap = Bytes(memory);
+    return predicted(gpt("hidden=1024,layers=4,heads=16,vocab=51200,seq=" + more), c, layout_plan_of("layout(mb=1)/ddp"),
+                     options);
+  };
+  const auto told = [](const LayoutPrediction& p) {
+    std::string all;
+    for (const std::string& warning : p.warnings)
+      if (warning.find("attention=flash") != std::string::npos) all += warning;
+    return all;
+  };
+  const auto unfused = at("32768", 1e15), fused = at("32768,attention=flash", 1e15);
+  REQUIRE(unfused);
+  REQUIRE(fused);
+  CHECK(told(*unfused) ==
+        "attention is not fused, and its scores grow with the square of 32768 tokens: with attention=flash in the model "
+        "this layout takes " +
+            text_of(fused->iteration) + " and " + text_of(fused->memory.total()) + " a device");
+  CHECK(told(*fused).empty());
+  CHECK(told(*at("1024", 1e15)).empty());
+  // What does not fit says so, too.
+  const auto refused = at("32768", (unfused->memory.total() * 0.5).value());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.reason().find("; with attention=flash in the model it takes " + text_of(fused->iteration)) !=
+        std::string::npos);
+}
+
 TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gradients, and nothing else") {
   const Workload w = gpt();
   Cluster c = machines(1, 8);
