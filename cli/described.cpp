@@ -36,6 +36,12 @@ bool is_described(const InputFlags& flags) {
       throw InputError(
           "--model", "a description, or a trace beside it", in_quotes(flags.model),
           "with a colon it is a description: '" + flags.model + ":'; 'stepcast list models' says the rest");
+    if (const auto comma = flags.model.find(','); comma != std::string::npos) {
+      const std::string name = flags.model.substr(0, comma), fields = flags.model.substr(comma + 1);
+      if (named_model(name) || std::find(families.begin(), families.end(), name) != families.end())
+        throw InputError("--model", "a colon between the name of a model and what is changed of it",
+                         in_quotes(flags.model), "write '" + name + ":" + fields + "'");
+    }
     if (!flags.model.empty()) {
       std::vector<std::string> known = families;
       for (const NamedModel& m : named_models()) known.emplace_back(m.name);
@@ -62,7 +68,8 @@ std::optional<Device> device_of(const InputFlags& flags, const Cluster& cluster)
 
 Device device_of_description(const InputFlags& flags, const Cluster& cluster) {
   if (std::optional<Device> device = device_of(flags, cluster)) return *std::move(device);
-  throw InputError("--device", "the device that runs the described model", "nothing",
+  throw InputError("--device", "the device that runs the described model",
+                   cluster.device.empty() ? "nothing" : in_quotes(cluster.device) + " of the cluster, which is not shipped",
                    "'stepcast list devices' names the shipped ones");
 }
 

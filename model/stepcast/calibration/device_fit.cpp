@@ -69,8 +69,8 @@ const Unknowns loose = [] {
 }();
 
 // What a few steps leave open. One prediction of a fitted device differs from another by so much (80 % within 11 %:
-// eight steps of other jobs), and a data sheet alone by so much more (80 % within a third).
-constexpr double of_one_row = 0.086, of_data_sheet = 0.26;
+// eight steps of other jobs); without a measured step it is `unmeasured_spread`.
+constexpr double of_one_row = 0.086;
 
 /// How firmly numbers are held that are known by their spread, beside rows that are off by `of_one_row`.
 Unknowns pulls_of_spreads() {
@@ -87,12 +87,6 @@ struct PreparedRow {
   std::size_t same_as = 0;
   double repeats = 1;  ///< rows that ask the same, this one among them
 };
-
-bool has_fused_attention(const PreparedRow& row) {
-  return std::ranges::any_of(row.shape.units, [](const UnitShape& unit) {
-    return std::ranges::any_of(unit.operators, [](const OperatorShape& o) { return o.fused; });
-  });
-}
 
 Answer<Cluster> sized(const Cluster& cluster, const MeasuredStep& step) {
   Answer<Cluster> machines = resized(cluster, step.devices);
@@ -126,7 +120,7 @@ class Problem {
       : start_(start),
         rows_(std::move(rows)),
         repeats_are_one_(repeats_are_one),
-        shows_attention_(std::ranges::any_of(rows_, has_fused_attention)),
+        shows_attention_(std::ranges::any_of(rows_, has_fused_attention, &PreparedRow::shape)),
         pulls_(held),
         outlier_(odd) {
     for (Eigen::Index i = 0; i < unknowns; ++i) {
@@ -484,7 +478,8 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
                        text_of(out.steps[i].time) + " where it is predicted to take " + text_of(told[i]),
                        "look for another unit, batch, layout or number of devices");
   out.device = problem.device(best->x);
-  out.error_before = start.relative_error > 0 ? start.relative_error : of_data_sheet;
+  out.unmeasured_before = start.relative_error == 0;
+  out.error_before = start.relative_error > 0 ? start.relative_error : unmeasured_spread;
   out.device.relative_error = std::max(error_after(out.error_before, out.disagreement(), questions), out.residual());
   for (Eigen::Index i = 0; i < unknowns; ++i) {
     const FreeNumber& f = free_numbers[static_cast<std::size_t>(i)];
@@ -514,8 +509,12 @@ std::vector<std::string> words_of(const DeviceCorrection& c) {
   out.push_back((changed.empty() ? "nothing changed" : changed) + ", from " +
                 counted(static_cast<std::int64_t>(c.steps.size()), "measured step") + "; residual " +
                 percent(c.residual()));
-  out.push_back("80 % interval of the compute: " + half(c.error_before) + " either way before, " +
-                half(c.device.relative_error) + " now");
+  const ComputeInterval sides = compute_interval(c.error_before, c.unmeasured_before);
+  out.push_back("80 % interval of the compute: " +
+                (c.unmeasured_before ? "from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) +
+                                           " more before, no step having been measured, "
+                                     : half(c.error_before) + " either way before, ") +
+                half(c.device.relative_error) + (c.unmeasured_before ? " either way now" : " now"));
   for (const std::string& doubt : c.doubts) out.push_back("CAUTION: " + doubt);
   if (constexpr double twice = 2; c.disagreement() > twice * of_one_row)
     out.push_back("CAUTION: the steps contradict one another: no device brings them closer than " +

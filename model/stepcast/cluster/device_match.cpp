@@ -18,10 +18,10 @@ bool within(const std::vector<std::string>& few, const std::vector<std::string>&
   return !few.empty() &&
          std::ranges::all_of(few, [&](const std::string& word) { return std::ranges::find(many, word) != many.end(); });
 }
-/// The words of a name but for the size of the memory.
+/// The words of a name but for the size and the kind of the memory.
 std::vector<std::string> words_of_chip(std::string_view name) {
   std::vector<std::string> words = lower_words(name);
-  std::erase_if(words, [](const std::string& word) { return word.ends_with("gb"); });
+  std::erase_if(words, [](const std::string& word) { return word.ends_with("gb") || word.starts_with("hbm"); });
   return words;
 }
 

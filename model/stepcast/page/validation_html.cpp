@@ -41,6 +41,7 @@ std::vector<Point> points_of(const SuiteResult& suite, const std::vector<std::st
 }
 
 std::string value_text(const ValidationCase& c, double value) {
+  if (c.subject == Subject::memory) return text_of(Bytes(value));
   return c.subject == Subject::ratio ? fixed(value, 3) : text_of(Seconds(value));
 }
 
@@ -64,7 +65,8 @@ void write_scatter(std::ostream& out, const std::string& suite, const std::vecto
   if (high == 0) return;
   const double room = std::pow(std::max(high / low, 1.26), 0.05);
   ChartAxis axis{.title = "measured", .logarithmic = true, .low = low / room, .high = high * room};
-  if (points.front().c.subject != Subject::ratio) axis.text = [](double time) { return text_of(Seconds(time)); };
+  if (points.front().c.subject == Subject::memory) axis.text = [](double bytes) { return text_of(Bytes(bytes)); };
+  else if (points.front().c.subject != Subject::ratio) axis.text = [](double time) { return text_of(Seconds(time)); };
   Chart chart{.title = "Predicted against measured", .x = axis, .y = axis, .width = 500, .height = 500};
   chart.y.title = "predicted";
   chart.description = "Each case of " + suite + " as a point; on the diagonal a prediction is right.";

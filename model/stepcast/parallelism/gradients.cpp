@@ -117,9 +117,9 @@ void add_layers(Profile& p, const TracedInside& inside, const UnitPasses& passes
 Bytes gradient_bytes(const Workload& w, const PricedSplit& split, const PricedUnit& u) {
   const Bytes dense((u.parameters - u.expert_parameters) * w.bytes_of_gradient);
   const Bytes expert(u.expert_parameters * w.bytes_of_gradient);
-  if (expert == Bytes(0) || split.data.members == split.expert_data.members) return dense + expert;
-  const Seconds whole = exchange(split.data, Operation::all_reduce, expert, false);
-  const Seconds part = exchange(split.expert_data, Operation::all_reduce, expert, false);
+  if (expert == Bytes(0) || split.data->members == split.expert_data->members) return dense + expert;
+  const Seconds whole = exchange(*split.data, Operation::all_reduce, expert, false);
+  const Seconds part = exchange(*split.expert_data, Operation::all_reduce, expert, false);
   return dense + expert * (whole > Seconds(0) ? part / whole : 0);
 }
 
@@ -296,7 +296,7 @@ Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layou
   Seconds time;
   if (l.zero == 1) {
     const Answer<Seconds> reduced =
-        scattered(profile, split.sharding(), l, spec, split.replicas ? &*split.replicas : nullptr);
+        scattered(profile, split.sharding(), l, spec, split.replicas.get());
     if (!reduced) return reduced;
     time = *reduced;
   } else if (split.shard) {
@@ -331,7 +331,7 @@ class ChosenGradients {
   [[nodiscard]] int zero(std::uint32_t unit) const { return split_.layout(unit, layout_).zero; }
   [[nodiscard]] bool any(bool (*test)(int)) const {
     return std::any_of(units_.begin(), units_.end(), [&](std::uint32_t unit) {
-      return split_.own(unit).data.members > 1 && split_.units[unit].parameters > 0 && test(zero(unit));
+      return split_.own(unit).data->members > 1 && split_.units[unit].parameters > 0 && test(zero(unit));
     });
   }
 
@@ -340,7 +340,7 @@ class ChosenGradients {
     std::vector<std::pair<const PricedSplit*, std::vector<std::uint32_t>>> groups;
     for (const std::uint32_t unit : units_) {
       const PricedSplit* own = &split_.own(unit);
-      if ((zero(unit) != 1 && zero(unit) != 2) || own->data.members == 1) continue;
+      if ((zero(unit) != 1 && zero(unit) != 2) || own->data->members == 1) continue;
       auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == own; });
       if (group == groups.end()) group = groups.insert(group, {own, {}});
       group->second.push_back(unit);
@@ -377,7 +377,7 @@ class ChosenGradients {
   [[nodiscard]] const PricedGroup* widest() const {
     std::vector<std::pair<const PricedGroup*, double>> groups;
     for (const std::uint32_t unit : units_) {
-      const PricedGroup* own = &split_.own(unit).data;
+      const PricedGroup* own = split_.own(unit).data.get();
       if (zero(unit) > 1 || own->members == 1 || split_.units[unit].parameters == 0) continue;
       auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == own; });
       if (group == groups.end()) group = groups.insert(group, {own, 0});
@@ -390,12 +390,12 @@ class ChosenGradients {
   /// What a byte of the unit's gradients counts in `group`; 0: they do not travel after the passes.
   [[nodiscard]] double scale_of(std::uint32_t unit, const PricedGroup& group, Operation how) const {
     const PricedSplit& own = split_.own(unit);
-    if (zero(unit) > 1 || own.data.members == 1) return 0;
+    if (zero(unit) > 1 || own.data->members == 1) return 0;
     const Operation operation = zero(unit) == 1 ? Operation::reduce_scatter : Operation::all_reduce;
-    if (&own.data == &group && operation == how) return 1;
+    if (own.data.get() == &group && operation == how) return 1;
     const Bytes bytes(split_.units[unit].parameters * workload_.bytes_of_gradient);
     const Seconds there = exchange(group, how, bytes, false);
-    return there > Seconds(0) ? exchange(own.data, operation, bytes, false) / there : 0;
+    return there > Seconds(0) ? exchange(*own.data, operation, bytes, false) / there : 0;
   }
 
   const Workload& workload_;
@@ -453,11 +453,11 @@ Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, c
                                   std::span<const std::uint32_t> units, HotLoop& loop,
                                   std::span<const Recomputation> again) {
   if (!split.variants.empty()) return ChosenGradients(w, split, l, spec, units).exposed(loop);
-  if (split.data.members == 1) return Seconds(0);
+  if (split.data->members == 1) return Seconds(0);
   Profile profile = stage_profile(w, split, l, units, nullptr, again);
   if (l.zero > 0) return by_zero(w, split, l, spec, units, profile);
   if (profile.tensors.empty()) return Seconds(0);
-  return by_strategy(std::move(profile), split.data, l, spec, loop);
+  return by_strategy(std::move(profile), *split.data, l, spec, loop);
 }
 
 }  // namespace stepcast

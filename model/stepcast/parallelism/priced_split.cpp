@@ -12,10 +12,10 @@ namespace {
 /// Prices collectives of parts of a job's groups, each kind of part once.
 class GroupPrices {
  public:
-  GroupPrices(const Cluster& cluster, const Layout& layout) : cluster_(cluster), layout_(layout) {}
+  GroupPrices(PricedGroups& groups, const Layout& layout) : groups_(groups), layout_(layout) {}
 
-  [[nodiscard]] PricedGroup group(std::initializer_list<RankAxis> axes) const {
-    return priced(group_cluster(cluster_, group_shape(cluster_, layout_.devices(), {axes.begin(), axes.size()})));
+  [[nodiscard]] PricedSplit::Group group(std::initializer_list<RankAxis> axes) const {
+    return groups_.of(group_shape(groups_.cluster(), layout_.devices(), {axes.begin(), axes.size()}));
   }
   /// `stride` and `members` within the group along `axis`.
   Seconds sum(const std::vector<TensorTransfer>& transfers, RankAxis axis) {
@@ -50,14 +50,14 @@ class GroupPrices {
  private:
   const CommunicationCost& cost(const TensorTransfer& t, RankAxis axis) {
     const auto key = std::pair(axis.stride * t.stride, t.members);
-    auto found = groups_.find(key);
-    if (found == groups_.end()) found = groups_.emplace(key, group({{key.first, key.second}})).first;
-    return found->second.cost;
+    auto found = parts_.find(key);
+    if (found == parts_.end()) found = parts_.emplace(key, group({{key.first, key.second}})).first;
+    return found->second->cost;
   }
 
-  const Cluster& cluster_;
+  PricedGroups& groups_;
   const Layout& layout_;
-  std::map<std::pair<std::int64_t, std::int64_t>, PricedGroup> groups_;
+  std::map<std::pair<std::int64_t, std::int64_t>, PricedSplit::Group> parts_;
 };
 
 /// Experts are spread over neighbours of the data dimension.
@@ -115,9 +115,25 @@ PricedGroup priced(Cluster group) {
   return {std::move(group), std::move(*cost), members};
 }
 
+std::shared_ptr<const PricedGroup> PricedGroups::of(const GroupShape& shape) {
+  std::vector<std::int64_t> key{shape.members, shape.per_node, shape.nodes, shape.sharing_network, shape.sharing_torus};
+  for (const GroupLevel& level : shape.levels) key.insert(key.end(), {level.units, level.sharing});
+  key.push_back(0);  // no level has no units
+  for (const TorusSide& side : shape.torus) key.insert(key.end(), {side.units, side.closed ? 1 : 0});
+  std::shared_ptr<const PricedGroup>& group = known_[std::move(key)];
+  if (!group) group = std::make_shared<const PricedGroup>(priced(group_cluster(*cluster_, shape)));
+  return group;
+}
+
 PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l) {
+  PricedGroups groups(cluster);
+  return priced_split(workload, groups, l);
+}
+
+PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const Layout& l) {
   PricedSplit out;
-  GroupPrices prices(cluster, l);
+  const Cluster& cluster = groups.cluster();
+  GroupPrices prices(groups, l);
   const TensorGrid grid = *l.scheme->grid(l.tensor, l.depth);
   const Split split{static_cast<double>(l.micro_batch),  l.scheme,  grid,
                     l.sequence_parallel && l.tensor > 1, l.context, l.expert};
@@ -144,9 +160,9 @@ PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const
   return out;
 }
 
-PricedSplit with_shards(PricedSplit split, const Cluster& cluster, const Layout& l) {
+PricedSplit with_shards(PricedSplit split, PricedGroups& groups, const Layout& l) {
   if (!split.unsuitable.empty()) return split;
-  const GroupPrices prices(cluster, l);
+  const GroupPrices prices(groups, l);
   const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
   const RankAxis part{data.stride, l.shard}, across{data.stride * l.shard, l.data / l.shard};
   split.shard = context.stride < data.stride ? prices.group({context, part}) : prices.group({part, context});
@@ -171,7 +187,8 @@ Layout layout_of_choice(const Layout& l, const UnitChoice& choice) {
 
 UnitChange unit_change(const Cluster& cluster, const Layout& from, const Layout& to, Bytes sample) {
   if (from.data == to.data) return {};
-  GroupPrices prices(cluster, from);
+  PricedGroups groups(cluster);
+  GroupPrices prices(groups, from);
   const std::int64_t common = std::gcd(from.data, to.data);
   const Bytes part = sample * (static_cast<double>(from.micro_batch * from.data) / static_cast<double>(common));
   const auto gathered = [&](const Layout& side) {
@@ -184,7 +201,8 @@ UnitChange unit_change(const Cluster& cluster, const Layout& from, const Layout&
 PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l,
                          std::span<const PricedSplit* const> own) {
   PricedSplit out;
-  const GroupPrices prices(cluster, l);
+  PricedGroups groups(cluster);
+  const GroupPrices prices(groups, l);
   out.data = out.expert_data = prices.group({rank_axis(l, Dimension::context), rank_axis(l, Dimension::data)});
   out.ends = out.mirror = prices.group({RankAxis{1, 1}});
   // Variants by kind, choice and the variant before: few, as the layers of a model are alike.

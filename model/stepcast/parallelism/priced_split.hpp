@@ -9,7 +9,8 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,20 @@ struct PricedGroup {
 };
 /// On the cluster's own algorithm, or on the ring where that is unsuitable for the group.
 [[nodiscard]] PricedGroup priced(Cluster group);
+/// The groups of one cluster, each shape priced once: what a group is priced on is a copy of the cluster with its tables,
+/// and thousands of splits have a few dozen shapes among them. Refers to the cluster. Not thread-safe.
+class PricedGroups {
+ public:
+  explicit PricedGroups(const Cluster& cluster) : cluster_(&cluster) {}
+  PricedGroups(const PricedGroups&) = delete;
+  PricedGroups& operator=(const PricedGroups&) = delete;
+  [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
+  [[nodiscard]] std::shared_ptr<const PricedGroup> of(const GroupShape&);
+
+ private:
+  const Cluster* cluster_;
+  std::map<std::vector<std::int64_t>, std::shared_ptr<const PricedGroup>> known_;
+};
 
 /// Times of the collectives of one unit in one pass.
 struct UnitExchanges {
@@ -58,16 +73,17 @@ struct PricedSplit {
   std::vector<PricedUnit> units;          ///< one for each kind, or for each variant
   std::vector<UnitVariant> variants;      ///< beside `units`, of units that choose for themselves; else empty
   std::vector<std::uint32_t> variant_of;  ///< by unit, where there are variants
-  PricedGroup data;                       ///< context x data: what sums gradients
-  PricedGroup expert_data;                ///< replicas of an expert
-  PricedGroup ends;                       ///< first and last stage: tied parameters
-  std::optional<PricedGroup> shard;       ///< context x a group's part of data, where ZeRO divides within groups
-  std::optional<PricedGroup> replicas;    ///< beside it: the ranks that hold the same shard
-  PricedGroup mirror;                     ///< two copies of a stage on the devices of one pipeline
+  using Group = std::shared_ptr<const PricedGroup>;  // null where the split does not work
+  Group data;         ///< context x data: what sums gradients
+  Group expert_data;  ///< replicas of an expert
+  Group ends;         ///< first and last stage: tied parameters
+  Group shard;        ///< context x a group's part of data, where ZeRO divides within groups; else null
+  Group replicas;     ///< beside it: the ranks that hold the same shard
+  Group mirror;       ///< two copies of a stage on the devices of one pipeline
 
   /// What ZeRO divides over: all that sum gradients, or their group; the same of experts.
-  [[nodiscard]] const PricedGroup& sharding() const { return shard ? *shard : data; }
-  [[nodiscard]] const PricedGroup& expert_sharding() const { return shard ? *shard : expert_data; }
+  [[nodiscard]] const PricedGroup& sharding() const { return shard ? *shard : *data; }
+  [[nodiscard]] const PricedGroup& expert_sharding() const { return shard ? *shard : *expert_data; }
   /// For each unit of the workload its index in `units`.
   [[nodiscard]] std::span<const std::uint32_t> sequence(const Workload&) const;
   [[nodiscard]] std::uint32_t kind(std::uint32_t unit) const { return variants.empty() ? unit : variants[unit].kind; }
@@ -80,9 +96,10 @@ struct PricedSplit {
   }
 };
 /// Of a resolved layout.
+[[nodiscard]] PricedSplit priced_split(const Workload&, PricedGroups&, const Layout& resolved);
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
 /// The split of the same layout without `shard`, with the groups that this makes.
-[[nodiscard]] PricedSplit with_shards(PricedSplit, const Cluster&, const Layout& resolved);
+[[nodiscard]] PricedSplit with_shards(PricedSplit, PricedGroups&, const Layout& resolved);
 
 /// The layout that all units would have if they chose as `choice`, of a resolved one.
 [[nodiscard]] Layout layout_of_choice(const Layout& resolved, const UnitChoice& choice);

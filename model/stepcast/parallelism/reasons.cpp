@@ -157,7 +157,8 @@ std::string micro_batch_text(const LayoutTables& tables, const EvaluatedLayout& 
 std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, const PlanSpec& plan,
                                      Bytes memory_cap) {
   std::vector<std::string> out;
-  if (w.relative_error == 0) out.emplace_back(compute_error_unknown);
+  if (w.unmeasured) out.push_back(unmeasured_text(w.device ? w.device->name : ""));
+  else if (w.relative_error == 0) out.emplace_back("the compute times have no known error: the interval leaves it out");
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     out.push_back("cluster '" + cluster.name +
                   "' has no fitted error: the interval does not include that of its links");

@@ -116,10 +116,10 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
                      order_word(l) << 2 | static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
                          static_cast<std::uint64_t>(l.sequence_parallel),
                      static_cast<std::uint64_t>(l.shard)};
-  if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, cluster, l); });
+  if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });
   Layout whole = l;
   whole.shard = 0;
-  return splits_(key, [&] { return with_shards(split_entry(whole).value, cluster, l); });
+  return splits_(key, [&] { return with_shards(split_entry(whole).value, groups_, l); });
 }
 
 PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, const PipelineShape& shape,
@@ -287,8 +287,8 @@ Answer<Seconds> LayoutTables::gradients(const EvaluatedLayout& e, const PlanSpec
   const auto reduced = [&](const PricedGroup& group, double elements) {
     return exchange(group, Operation::all_reduce, Bytes(elements * workload.bytes_of_gradient), false);
   };
-  if (device.tied_parameters > 0) time += reduced(e.split->ends, device.tied_parameters);
-  if (l.schedule->copies > 1) time += reduced(e.split->mirror, device.parameters);
+  if (device.tied_parameters > 0) time += reduced(*e.split->ends, device.tied_parameters);
+  if (l.schedule->copies > 1) time += reduced(*e.split->mirror, device.parameters);
   return time;
 }
 

@@ -141,6 +141,7 @@ struct LayoutTables {
     Seconds time;
     std::string unsuitable;
   };
+  PricedGroups groups_{cluster};
   NumberedTable<PricedSplit> splits_;
   NumberedTable<StagedSplit> staged_;
   NumberedTable<PipelineOutcome> pipelines_;

@@ -59,8 +59,11 @@ Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const
   return {Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model)), Seconds(of_links)};
 }
 
+/// Described, on a device of which no step was measured.
+bool is_unmeasured(const Profile& profile) { return profile.described && profile.device_error == 0; }
+
 void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& prediction) {
-  if (profile.described && profile.device_error == 0) prediction.warnings.emplace_back(compute_error_unknown);
+  if (is_unmeasured(profile)) prediction.warnings.push_back(unmeasured_text(profile.device));
   if (!profile.described && profile.step_times.size() < 2)
     prediction.warnings.push_back("fewer than two measured steps: the interval does not include their noise");
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
@@ -259,10 +262,11 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
     out.messages = (messages_on_links(outcome->plan) + outcome->plan.period - 1) / outcome->plan.period;
     error = uncertainty_of(profile, cluster, path, iteration);
   }
-  const double of_device = profile.device_error * (out.iteration - parts.exposed_communication).value();
-  const Seconds half(std::hypot(error.half.value(), normal_p90 * of_device));
-  out.interval_low = std::max(Seconds(0), out.iteration - half);
-  out.interval_high = out.iteration + half;
+  const Seconds computing = out.iteration - parts.exposed_communication;
+  const ComputeInterval of_device = compute_interval(profile.device_error, is_unmeasured(profile));
+  const auto half = [&](double side) { return Seconds(std::hypot(error.half.value(), side * computing.value())); };
+  out.interval_low = std::max(Seconds(0), out.iteration - half(of_device.below));
+  out.interval_high = out.iteration + half(of_device.above);
   out.error_of_links = error.of_links;
   out.step_spread = relative_step_noise(profile) * lone_step_time(profile);
   add_tail(lateness, repeats, steps, out);

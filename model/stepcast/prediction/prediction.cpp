@@ -1,5 +1,6 @@
 // A prediction among stragglers is that of the slowest worker, in the mean over its jitter.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/pace/own_pace.hpp>
 #include <stepcast/prediction/alike.hpp>
@@ -149,6 +150,19 @@ Answer<DetailedTimeline> detailed_timeline_of(const Profile& traced, const Clust
 }
 
 }  // namespace
+
+ComputeInterval compute_interval(double relative_error, bool unmeasured) {
+  if (!unmeasured) return {normal_p90 * relative_error, normal_p90 * relative_error};
+  return {1 - std::exp(unmeasured_bias - normal_p90 * unmeasured_spread),
+          std::exp(unmeasured_bias + normal_p90 * unmeasured_spread) - 1};
+}
+
+std::string unmeasured_text(std::string_view device) {
+  const ComputeInterval sides = compute_interval(0, true);
+  return "no measured step stands behind the rates of " + std::string(device.empty() ? "the device" : device) +
+         ": steps on such devices took from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) +
+         " more than predicted, most of them more; one of yours corrects it: --measured 'PLAN=STEP'";
+}
 
 Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
   return predicted_among_all(profile, cluster, {with_automatic_options_tuned(profile, cluster, asked)});

@@ -59,6 +59,7 @@ class Families {
     machine_ = cluster.devices_per_node;
     most_tensor_ = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
     sequence_ = std::llround(workload.sequence);
+    divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     // A batch that is no whole number of samples has no whole micro-batches.
     if (static_cast<double>(batch_) != global_batch) batch_ = 0;
@@ -91,7 +92,7 @@ class Families {
   }
 
   void with_tensor(std::int64_t left) {
-    const std::int64_t sequence = sequence_ > 0 ? std::gcd(left, sequence_) : 1;
+    const std::int64_t sequence = sequence_ > 0 && divides_context_ ? std::gcd(left, sequence_) : 1;
     for (const std::int64_t c : degrees(space_.context, space_.context.empty() ? sequence : left, sequence)) {
       family_.context = c;
       for (const std::int64_t p : degrees(space_.pipeline, left / c, units_)) {
@@ -166,6 +167,7 @@ class Families {
 
   const LayoutSpace& space_;
   std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, machine_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
+  bool divides_context_ = true;  // fused attention only
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
 };

@@ -139,7 +139,7 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
   if (options.search.target_step > Seconds(0))
     search.target_step = std::min(search.target_step, options.search.target_step);
   search.time_budget = left.part(next_share);
-  search.frontier = false;
+  search.frontier = search.explain = false;
   search.progress = nullptr;
   const auto behind = std::partition_point(advice.best.begin(), advice.best.end(), [&](const LayoutPrediction& p) {
     return p.iteration <= search.target_step;
@@ -174,7 +174,7 @@ std::vector<LayoutPrediction> open_to_strategies(const Workload& workload, const
   LayoutSearchOptions search = options.search;
   search.best = options.tuned_layouts;
   search.time_budget = left.part(next_share);
-  search.frontier = false;
+  search.frontier = search.explain = false;
   search.progress = nullptr;
   Answer<LayoutSearchResult> found = best_layouts(workload, cluster, space, search);
   return found ? std::move(found->best) : std::vector<LayoutPrediction>{};
@@ -251,8 +251,12 @@ BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const 
   if (!check.whole_space) return check;
   LayoutSearchOptions search = options.search;
   search.best = 1;
-  search.frontier = false;
+  search.frontier = search.explain = false;
   search.progress = nullptr;
+  // Only what would be told is looked for.
+  search.target_step = std::min(check.best, check.own * (1 - resolved));
+  if (options.search.target_step > Seconds(0))
+    search.target_step = std::min(search.target_step, options.search.target_step);
   const Answer<LayoutSearchResult> there = best_layouts(workload, scaled, space, search);
   if (there && !there->best.empty()) consider(there->best.front().plan, there->best.front().iteration);
   return check;

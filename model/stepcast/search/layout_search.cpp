@@ -409,7 +409,38 @@ void LayoutSearch::finish() {
   result_.not_tried = not_tried(space_, families, workload_, parts_.back().cluster, options_.layout.global_batch);
 }
 
-// Why there is no layout: what the smallest one takes, or how long the fastest.
+// What would hold a job that fits nowhere: so many times as many devices, or gradients of two bytes. `least` searches for
+// the least memory whatever the cap.
+std::string what_would_fit(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                           LayoutSearchOptions least, Bytes cap) {
+  constexpr std::int64_t most_times = 64;
+  constexpr double share = 0.1;  // of a limited time, for each search
+  least.time_budget = least.time_budget * share;
+  const auto smallest = [&](const Workload& w, const Cluster& c) -> std::string {
+    LayoutSearch search(w, c, space, least);
+    if (search.empty()) return {};
+    const LayoutSearchResult r = search.run();
+    if (r.best.empty() || r.best.front().memory.total() > cap) return {};
+    return text_of(r.best.front().plan) + " takes " + text_of(r.best.front().memory.total());
+  };
+  std::string text;
+  for (std::int64_t times = 2; times <= most_times && text.empty(); times *= 2) {
+    const Answer<Cluster> more = resized(cluster, times * cluster.workers());
+    if (const std::string plan = more ? smallest(workload, *more) : ""; !plan.empty())
+      text = "; " + std::to_string(more->workers()) + " devices hold it: " + plan;
+  }
+  if (text.empty())
+    text = "; not even " + std::to_string(most_times * cluster.workers()) + " devices hold it";
+  if (workload.shape && workload.device && size_of(workload.shape->gradient_dtype) > size_of(workload.shape->dtype)) {
+    ModelShape shape = *workload.shape;
+    shape.gradient_dtype = shape.dtype;
+    if (const std::string plan = smallest(workload_of(shape, *workload.device), cluster); !plan.empty())
+      text += "; so do these devices with gradients=" + std::string(name_of(shape.dtype)) + " in the model: " + plan;
+  }
+  return text;
+}
+
+// Why there is no layout: what the smallest one takes and what would hold it, or how long the fastest takes.
 std::string why_nothing(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                         const LayoutSearchOptions& options, const LayoutSearchResult& result, Seconds left) {
   if (result.open > 0) return "nothing was found in the time given";
@@ -435,7 +466,7 @@ std::string why_nothing(const Workload& workload, const Cluster& cluster, const 
   if (r.best.empty()) return "no layout works: " + r.nothing;
   const Bytes cap = memory_cap_of(options.layout, cluster);
   return "no layout fits in " + text_of(cap) + " of device memory: the smallest, " + text_of(r.best.front().plan) +
-         ", takes " + text_of(r.best.front().memory.total());
+         ", takes " + text_of(r.best.front().memory.total()) + what_would_fit(workload, cluster, space, other, cap);
 }
 
 }  // namespace

@@ -44,10 +44,11 @@ const std::vector<std::string> input_keys{
     "profile", "traces",    "figure",       "cluster",      "workers",         "plan",
     "over",    "model",     "device",       "global_batch", "single_worker_s", "extra_optimizer_s",
     "logs",    "operation", "size_bytes",   "pipeline",     "cached_share",    "loader_workers",
-    "steps",   "part",      "traced_step_s"};
+    "steps",   "part",      "traced_step_s", "memory"};
 const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
-                                         "inputs",    "measured_s", "measured_ratio", "spread_s",
-                                         "tolerance", "split",      "recorded_error", "excluded"};
+                                         "inputs",    "measured_s", "measured_ratio", "measured_bytes",
+                                         "spread_s",  "tolerance",  "split",          "recorded_error",
+                                         "excluded"};
 
 LayoutPlan layout_plan_at(const JsonNode& inputs, const char* key) {
   if (!inputs.has(key)) return {};
@@ -133,17 +134,23 @@ CaseInputs inputs_of(const JsonNode& object) {
   in.traces = object.texts("traces", "a list of paths");
   if (object.has("figure")) static_cast<void>(object.at("traces", "the traces of a job"));
   if (!in.traces.empty()) in.figure = figure_of(object);
+  in.memory = object.text("memory");
+  if (object.has("memory") && in.memory != "allocated" && in.memory != "used")
+    object.at("memory").refuse("'allocated' or 'used'");
   return in;
 }
 
 Subject subject_of(const JsonNode& inputs, const CaseInputs& in) {
   if (inputs.has("operation")) return Subject::operation;
+  if (inputs.has("memory")) return Subject::memory;
   if (!in.logs.empty()) return Subject::collective;
   if (is_exchanged(in)) return Subject::step;
   if (!in.traces.empty()) return is_ratio(in.figure) ? Subject::ratio : Subject::replay;
   if (in.over.strategy) return Subject::ratio;
   return in.plan.strategy ? Subject::step : Subject::replay;
 }
+
+std::string measured_key(Subject subject) { return "measured_" + std::string(unit_of(subject)); }
 
 void refuse_beside_traces(const JsonNode& inputs) {
   for (const char* key : {"profile", "plan", "cluster", "model"})
@@ -182,7 +189,9 @@ void require_inputs(const JsonNode& object, const ValidationCase& c) {
   if (c.subject != Subject::step && (c.inputs.part || c.inputs.steps != 1))
     throw InputError(inputs.place(c.inputs.part ? "part" : "steps"),
                      "a case with one plan, whose step time is measured", "another case");
-  const char* key = c.subject == Subject::ratio ? "measured_ratio" : "measured_s";
+  if (c.subject == Subject::memory) require("plan");
+  const std::string measured = measured_key(c.subject);
+  const char* key = measured.c_str();
   static_cast<void>(object.at(key, "the measured value"));
   if (c.measured <= 0) object.at(key).refuse("a positive number");
 }
@@ -197,7 +206,7 @@ ValidationCase case_of(const JsonNode& object) {
   c.subject = subject_of(object.object("inputs"), c.inputs);
   c.method = object.text("method");
   if (c.method.empty() && c.inputs.plan.strategy) c.method = text_of(c.inputs.plan);
-  c.measured = number_of(object, c.subject == Subject::ratio ? "measured_ratio" : "measured_s", 0);
+  c.measured = number_of(object, measured_key(c.subject).c_str(), 0);
   c.spread = number_of(object, "spread_s", 0);
   static_cast<void>(object.at("tolerance", "the largest relative error that passes"));
   c.tolerance = number_of(object, "tolerance", 0);
@@ -293,6 +302,10 @@ const EmbeddedFile& shipped_file(std::string_view name) {
 }
 
 }  // namespace
+
+std::string_view unit_of(Subject subject) {
+  return subject == Subject::ratio ? "ratio" : subject == Subject::memory ? "bytes" : "s";
+}
 
 std::string_view name_of(CaseSplit split) { return split == CaseSplit::calibration ? "calibration" : "held_out"; }
 

@@ -34,7 +34,11 @@ enum class Subject : std::uint8_t {
   collective,  ///< the time of an all-reduce, on links that are fitted to the logs of other world sizes
   operation,   ///< the time of one operation by one collective algorithm
   replay,      ///< a trace's step, rebuilt from one of its steps, against its other steps
+  memory,      ///< what the fullest device holds under a layout
 };
+
+/// What its values are in: "s", "ratio", "bytes".
+[[nodiscard]] std::string_view unit_of(Subject);
 
 /// From what a case is predicted. Profiles and clusters are named: in the suite, in the program, or a file.
 struct CaseInputs {
@@ -50,6 +54,7 @@ struct CaseInputs {
   std::string pipeline;          ///< what feeds the step: named in the suite, or a file; empty: the profile's own input
   std::optional<double> cached_share;          ///< replaces the pipeline's
   std::optional<std::int64_t> loader_workers;  ///< replaces the pipeline's
+  std::string memory;  ///< Subject::memory: "allocated" (by the framework's tensors) or "used" (of the card)
   double steps = 1;                            ///< Subject::step: the measured time covers this many steps
   Seconds Breakdown::*part = nullptr;          ///< Subject::step: only this part of the step is compared
   Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
@@ -75,7 +80,7 @@ struct ValidationCase {
   std::string method;  ///< the source's name for the plan, under which rankings compare it
   Subject subject = Subject::step;
   CaseInputs inputs;
-  double measured = 0;   ///< seconds; a ratio for Subject::ratio; from the trace for Subject::replay
+  double measured = 0;   ///< seconds; a ratio for Subject::ratio, bytes for memory; from the trace for replay
   double spread = 0;     ///< standard deviation as published, same unit
   double tolerance = 0;  ///< largest relative error that passes
   CaseSplit split = CaseSplit::held_out;

@@ -135,10 +135,11 @@ void count_outcome(const ValidationCase& c, const CaseResult& r, SuiteStatistics
   if (r.inside()) ++s.inside;
 }
 
-/// Errors of layouts by each of their numbers.
+/// Errors of layouts: of all, by scale, by tokens of a sample, by precision, and by each number of layout and model.
 void add_error_groups(const ValidationSuite& suite, std::span<const CaseResult> results, SuiteStatistics& s) {
-  constexpr std::array<std::string_view, 6> names{"tp", "pp", "dp", "mb", "hidden", "layers"};
-  std::map<std::pair<std::size_t, double>, ErrorGroup> groups;
+  constexpr std::array<std::string_view, 10> names{"all", "devices", "tokens", "dtype",  "tp",
+                                                   "pp",  "dp",      "mb",     "hidden", "layers"};
+  std::map<std::tuple<std::size_t, double, std::string>, ErrorGroup> groups;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const ValidationCase& c = suite.cases[i];
     const CaseResult& r = results[i];
@@ -147,12 +148,27 @@ void add_error_groups(const ValidationSuite& suite, std::span<const CaseResult> 
     const ModelShape shape = model_shape_of(c.inputs.model);
     const double data =
         l.data > 0 ? double(l.data) : double(c.inputs.workers) / double(l.tensor * l.context * l.pipeline);
-    const double values[] = {double(l.tensor),      double(l.pipeline),   data,
-                             double(l.micro_batch), double(shape.hidden), double(shape.layers)};
+    const std::string type(name_of(shape.dtype));
+    const double values[names.size()] = {0,
+                                         double(c.inputs.workers),
+                                         double(shape.sequence),
+                                         8 * size_of(shape.dtype),
+                                         double(l.tensor),
+                                         double(l.pipeline),
+                                         data,
+                                         double(l.micro_batch),
+                                         double(shape.hidden),
+                                         double(shape.layers)};
     for (std::size_t k = 0; k < names.size(); ++k) {
-      ErrorGroup& group = groups[{k, values[k]}];
+      const std::string said = names[k] == "all"     ? ""
+                               : names[k] == "dtype" ? " " + type
+                                                     : " " + std::to_string(std::llround(values[k]));
+      ErrorGroup& group = groups[{k, values[k], said}];
       group.by = names[k];
       group.value = values[k];
+      group.label = group.by + said;
+      group.with_interval += r.has_interval() ? 1 : 0;
+      group.inside += r.has_interval() && r.inside() ? 1 : 0;
       ++group.cases;
       group.mean += std::abs(r.error);
       group.bias += r.error;

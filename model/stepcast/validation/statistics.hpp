@@ -24,12 +24,15 @@ struct Regret {
   double constant_mean = 0, constant_p90 = 0;
 };
 
-/// The held-out cases that share one number of their layout: "tp 4".
+/// The held-out cases of layouts that share a number of them, of their model or their scale: "tp 4", "devices 512",
+/// "tokens 8192", "dtype bf16", "all".
 struct ErrorGroup {
   std::string by;
-  double value = 0;
+  double value = 0;   ///< of a data type: the bits of a number; of all: 0
+  std::string label;  ///< "tp 4"
   std::size_t cases = 0;
-  double mean = 0, bias = 0;  ///< the means of |error| and of the signed error
+  double mean = 0, bias = 0;                  ///< the means of |error| and of the signed error
+  std::size_t with_interval = 0, inside = 0;  ///< measured within P10 to P90
 };
 
 /// Errors of collectives in each band of sizes, over what was left out, or over one machine and operation of it.

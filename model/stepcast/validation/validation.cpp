@@ -169,7 +169,7 @@ Answer<Workload> workload_in(const ValidationSuite& suite, const CaseInputs& in,
   return workload_of(model_shape_of(in.model), library.device(suite, in.device));
 }
 
-/// A step under a layout.
+/// A step under a layout, or what it holds.
 void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Library& library, CaseResult& result) {
   const Cluster cluster = library.cluster(suite, c.inputs);
   LayoutOptions options;
@@ -188,6 +188,12 @@ void predict_layout(const ValidationSuite& suite, const ValidationCase& c, Libra
     return;
   }
   result.predicted_any = true;
+  if (c.subject == Subject::memory) {
+    const MemoryUse& m = prediction->memory;
+    const Bytes held = c.inputs.memory == "used" ? m.total() : m.total() - m.margin;
+    result.predicted = result.low = result.high = held.value();
+    return;
+  }
   result.predicted = prediction->iteration.value();
   result.low = prediction->interval_low.value();
   result.high = prediction->interval_high.value();
@@ -332,6 +338,9 @@ CaseResult result_of(const ValidationSuite& suite, const ValidationCase& c, Libr
         else if (!c.inputs.traces.empty()) predict_pipelined(c, library, result);
         else if (c.inputs.model.empty() && !c.inputs.layout) predict_step(suite, c, library, result);
         else predict_layout(suite, c, library, result);
+        break;
+      case Subject::memory:
+        predict_layout(suite, c, library, result);
         break;
       case Subject::collective:
         predict_collective(suite, c, library, result);

@@ -253,6 +253,9 @@ std::string flaw_of(const ModelShape& shape, const Split& split) {
                                     whole_number_flaw("hidden elements", shape.hidden, t, "tensor degree"),
                                     whole_number_flaw("tokens", shape.sequence, split.context, "context degree")})
       if (!flaw.empty()) return flaw;
+    if (split.context > 1 && !has_fused_attention(shape))
+      return "context parallelism divides the tokens of fused attention only, in every framework: attention=flash in "
+             "the model";
     if (split.sequence_parallel) {
       if (grid) return "sequence parallelism belongs to the 1d scheme";
       if (const auto flaw = whole_number_flaw("tokens", shape.sequence, t * split.context, "tensor x context degree");
@@ -300,6 +303,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.bytes_of_state = update.bytes_of_state;
   w.update = memory_time(device, update.traffic);
   w.relative_error = device.relative_error;
+  w.unmeasured = device.relative_error == 0;
   w.activations_known = true;
   w.assumed.push_back(source_of_times(device));
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +

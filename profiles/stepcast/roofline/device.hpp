@@ -44,7 +44,7 @@ struct Device {
   Seconds kernel_floor;       ///< the time of the shortest kernel, with the gap to the next one
   Seconds issue;              ///< host time per kernel
   bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
-  double relative_error = 0;  ///< rms residual of the calibration; widens intervals
+  double relative_error = 0;  ///< rms residual of measured steps, in every interval; 0: no step of it was measured
   /// How many measured steps of the job that is asked about corrected it (device_fit.hpp); of no device in a file.
   std::size_t corrected_by = 0;
   std::vector<std::string> provenance;
@@ -72,6 +72,7 @@ struct Device {
 [[nodiscard]] Device device_of_json(std::string_view text, std::string_view source);
 /// Devices that the program carries (profiles/devices/*.json).
 [[nodiscard]] const std::vector<Device>& shipped_devices();
+/// By its name, or by that of its file: "h100-sxm5-80gb".
 [[nodiscard]] const Device* shipped_device(std::string_view name);
 
 }  // namespace stepcast

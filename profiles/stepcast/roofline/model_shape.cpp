@@ -53,6 +53,12 @@ std::string flaw_of(const ModelShape& model) {
   return {};
 }
 
+bool has_fused_attention(const ModelShape& model) {
+  return std::any_of(model.units.begin(), model.units.end(), [](const UnitShape& unit) {
+    return std::any_of(unit.operators.begin(), unit.operators.end(), [](const OperatorShape& o) { return o.fused; });
+  });
+}
+
 bool describes_model(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return named_model(trimmed(text)) != nullptr;

@@ -110,6 +110,8 @@ struct ModelShape {
 };
 
 [[nodiscard]] std::string flaw_of(const ModelShape&);
+/// Of some unit: attention=flash.
+[[nodiscard]] bool has_fused_attention(const ModelShape&);
 
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);

@@ -154,6 +154,16 @@ TEST_CASE("a few measured steps correct a device, first of all the level that pr
     CHECK(after < 0.3 * before);
   }
 
+  SUBCASE("a device of which no step was measured is far from its roofline on one side, until one is") {
+    sheet.relative_error = 0;
+    const DeviceCorrection first = corrected_device(sheet, cluster, one);
+    CHECK(first.device.relative_error > 0.086);
+    CHECK(first.device.relative_error < unmeasured_spread);
+    const std::vector<std::string> told = words_of(first);
+    CHECK(std::ranges::any_of(told, [](const std::string& line) {
+      return line.find("less to") != std::string::npos && line.find("no step having been measured") != std::string::npos;
+    }));
+  }
   SUBCASE("what is not known shrinks with the number of steps, and nothing is known better than one row from another") {
     double before = sheet.relative_error;
     for (const std::size_t count : {1, 2, 3, 8}) {

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <stepcast/base/embedded.hpp>
 #include <stepcast/base/error.hpp>
 #include <stepcast/cluster/cluster_description.hpp>
 #include <stepcast/cluster/collective.hpp>
@@ -78,6 +79,14 @@ TEST_CASE("a device is named by some of its words; the plain one stands before t
   CHECK_FALSE(shipped_device_like("nvidia"));  // which one?
   CHECK(device_named("a100-sxm4-40gb").memory == Bytes(40.0 * (1 << 30)));
   CHECK(device_named("mi300x").name == "AMD Instinct MI300X");
+  CHECK(device_named("h100-pcie").name == "NVIDIA H100 PCIe");
+  CHECK(device_named("v100").memory == Bytes(32e9));
+  CHECK(device_named("tpu v5e").name == "Google TPU v5e");
+  CHECK_FALSE(shipped_device_like("rtx"));
+  // The names of their files name them, too.
+  CHECK(device_named("h100-sxm5-80gb").name == "NVIDIA H100 80GB HBM3");
+  CHECK(device_named("b200-sxm-180gb").name == "NVIDIA B200");
+  CHECK(device_named("a100-sxm4-80gb-megatron-deepspeed").name == "NVIDIA A100-SXM4-80GB, Megatron-DeepSpeed");
   // On machines that name one of several it is theirs.
   Cluster machines;
   machines.device = "NVIDIA A100-SXM4-40GB";
@@ -86,6 +95,21 @@ TEST_CASE("a device is named by some of its words; the plain one stands before t
   CHECK_FALSE(device_of_cluster(machines, "h100"));
   CHECK_FALSE(device_of_cluster(machines, "A100 Megatron-DeepSpeed"));
   CHECK_THROWS_AS(static_cast<void>(device_named("h900")), InputError);
+}
+
+TEST_CASE("every shipped cluster that names its devices names a shipped one, of no less memory") {
+  int named = 0;
+  for (const EmbeddedFile& file : shipped_cluster_texts()) {
+    CAPTURE(file.name);
+    const Cluster& cluster = *shipped_cluster(file.name);
+    if (cluster.device.empty()) continue;
+    ++named;
+    const std::optional<Device> device = device_of_cluster(cluster, "");
+    REQUIRE(device);
+    CHECK(same_device(device->name, cluster.device));
+    CHECK(cluster.device_memory < 1.1 * device->memory);
+  }
+  CHECK(named >= 20);
 }
 
 TEST_CASE("compute times are not carried to another device in silence") {

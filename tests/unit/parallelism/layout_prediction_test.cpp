@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -222,6 +223,37 @@ TEST_CASE("ring attention pays for each exchange what attention to one block doe
   }
 }
 
+TEST_CASE("attention that is not fused says of many tokens what attention=flash would take") {
+  const Cluster c = machines(1, 8);
+  const auto at = [&](const std::string& more, double memory) {
+    LayoutOptions options;
+    options.global_batch = 8;
+    options.memory_cap = Bytes(memory);
+    return predicted(gpt("hidden=1024,layers=4,heads=16,vocab=51200,seq=" + more), c, layout_plan_of("layout(mb=1)/ddp"),
+                     options);
+  };
+  const auto told = [](const LayoutPrediction& p) {
+    std::string all;
+    for (const std::string& warning : p.warnings)
+      if (warning.find("attention=flash") != std::string::npos) all += warning;
+    return all;
+  };
+  const auto unfused = at("32768", 1e15), fused = at("32768,attention=flash", 1e15);
+  REQUIRE(unfused);
+  REQUIRE(fused);
+  CHECK(told(*unfused) ==
+        "attention is not fused, and its scores grow with the square of 32768 tokens: with attention=flash in the model "
+        "this layout takes " +
+            text_of(fused->iteration) + " and " + text_of(fused->memory.total()) + " a device");
+  CHECK(told(*fused).empty());
+  CHECK(told(*at("1024", 1e15)).empty());
+  // What does not fit says so, too.
+  const auto refused = at("32768", (unfused->memory.total() * 0.5).value());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.reason().find("; with attention=flash in the model it takes " + text_of(fused->iteration)) !=
+        std::string::npos);
+}
+
 TEST_CASE("overlap_tp hides what weight gradients cover of the sums of input gradients, and nothing else") {
   const Workload w = gpt();
   Cluster c = machines(1, 8);
@@ -335,6 +367,34 @@ TEST_CASE("Utilization counts the operations of the model, not what is recompute
   CHECK(p->model_flops_utilization < 0.7);
   CHECK(p->model_flops_utilization * p->iteration.value() ==
         Approx(full->model_flops_utilization * full->iteration.value()));
+}
+
+TEST_CASE("Without a measured step of the device the interval is wide and late, and the answer says so") {
+  const Cluster c = machines(1, 8);
+  const auto at = [&](double relative_error) {
+    Device d = device();
+    d.relative_error = relative_error;
+    const Answer<LayoutPrediction> p =
+        predict(workload_of(model_shape_of("gpt:hidden=1024,layers=14,heads=16,seq=1024"), d), c,
+                "layout(zero=1,mb=4)/ddp", 256);
+    REQUIRE(p);
+    return *p;
+  };
+  const auto doubted = [](const LayoutPrediction& p) {
+    return std::ranges::count_if(p.warnings, [](const std::string& w) {
+      return w.starts_with("no measured step stands behind the rates of test device") &&
+             w.find("--measured") != std::string::npos;
+    });
+  };
+  const LayoutPrediction unmeasured = at(0), measured = at(0.09);
+  CHECK(unmeasured.iteration == measured.iteration);
+  CHECK(doubted(unmeasured) == 1);
+  CHECK(doubted(measured) == 0);
+  const auto below = [](const LayoutPrediction& p) { return 1 - p.interval_low / p.iteration; };
+  const auto above = [](const LayoutPrediction& p) { return p.interval_high / p.iteration - 1; };
+  CHECK(above(measured) == Approx(below(measured)));
+  CHECK(above(unmeasured) > 0.7);
+  CHECK(below(unmeasured) < 0.2);
 }
 
 TEST_CASE("The timeline is the pipeline of the prediction") {

@@ -6,7 +6,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 using namespace stepcast;
 using namespace stepcast::test;
@@ -104,11 +108,32 @@ TEST_CASE("units of two choices by hand: passes, a change between them, and what
   Seconds gradients;
   for (std::size_t u = 0; u < 4; ++u) {
     const PricedSplit& own = u < 2 ? replicas : halves;
-    CHECK(own.data.members == (u < 2 ? 4 : 2));
-    gradients += own.data.cost(Operation::all_reduce, Bytes(own.units[w.units[u]].parameters * w.bytes_of_gradient));
+    CHECK(own.data->members == (u < 2 ? 4 : 2));
+    gradients += own.data->cost(Operation::all_reduce, Bytes(own.units[w.units[u]].parameters * w.bytes_of_gradient));
   }
   CHECK(mixed->breakdown.gradients.value() == Approx(gradients.value()));
   CHECK(mixed->memory.total() < of("layout(mb=1)/wfbp")->memory.total());
+}
+
+TEST_CASE("groups of one shape are priced once, and as if each were priced alone") {
+  const Cluster cluster = cluster_of_flags(16, 4, "25GbE");
+  PricedGroups groups(cluster);
+  std::vector<std::shared_ptr<const PricedGroup>> seen;
+  for (const std::int64_t stride : {1, 2, 4, 8})
+    for (const std::int64_t degree : {1, 2, 4, 8, 16}) {
+      if (stride * degree > 16) continue;
+      const RankAxis axis{stride, degree};
+      const GroupShape shape = group_shape(cluster, 16, std::span(&axis, 1));
+      const auto group = groups.of(shape);
+      CHECK(group == groups.of(shape));
+      const PricedGroup alone = priced(group_cluster(cluster, shape));
+      CHECK(group->members == alone.members);
+      for (const double size : {1e3, 1e6, 1e9})
+        CHECK(group->cost(Operation::all_reduce, Bytes(size)) == alone.cost(Operation::all_reduce, Bytes(size)));
+      if (std::ranges::find(seen, group) == seen.end()) seen.push_back(group);
+    }
+  CHECK(seen.size() > 5);
+  CHECK(seen.size() < 14);  // groups of one are alike, wherever they lie
 }
 
 TEST_CASE("state is divided for those units that divide it, and the parts of the step sum to it") {

@@ -130,6 +130,23 @@ TEST_CASE("what is no device is refused with its place") {
   CHECK(refusal(json_of(none)) == "device.json#/matrix_rate: expected the rate of at least one data type, found none");
 }
 
+TEST_CASE("a device without a level of its own sustains what A100 does, and says so; a processor its peak") {
+  Device d = test::roofline_device();
+  const auto without = [](const Device& device) {
+    std::string text = json_of(device);
+    const std::string line = "  \"matrix_efficiency\": 0.8,\n";
+    return device_of_json(text.replace(text.find(line), line.size(), ""), "device.json");
+  };
+  const Device read = without(d);
+  CHECK(read.matrix_efficiency == 0.75);
+  REQUIRE(read.provenance.size() == 2);
+  CHECK(read.provenance.back().starts_with("matrix efficiency: not given; 0.75"));
+  CHECK(json_of(device_of_json(json_of(read), "again.json")) == json_of(read));
+  d.on_host = true;
+  CHECK(without(d).matrix_efficiency == 1);
+  CHECK(without(d).provenance.size() == 1);
+}
+
 TEST_CASE("shipped devices are valid, named once, and say where their numbers come from") {
   for (const Device& d : shipped_devices()) {
     CAPTURE(d.name);

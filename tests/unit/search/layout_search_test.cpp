@@ -1,5 +1,6 @@
 // The search over layouts against looking at every one: the best, the frontier, the counts, at any number of threads;
 // bounds against predictions; messages of spaces in which nothing is left.
+#include "helpers/layout_machines.hpp"
 #include "helpers/random_layouts.hpp"
 
 #include <stepcast/launch/launch_settings.hpp>
@@ -501,6 +502,40 @@ TEST_CASE("quick and full predictions agree") {
       CHECK(quick->memory == full->memory.total());
     }
   }
+}
+
+TEST_CASE("what fits nowhere names what would hold it: more devices, or gradients of fewer bytes") {
+  Device device = test::layout_device(DataType::bf16);
+  const auto workload = [&](const std::string& more) {
+    return workload_of(model_shape_of("llama:hidden=1024,layers=8,heads=8,seq=512,dtype=bf16" + more), device);
+  };
+  const Cluster cluster = cluster_of_flags(8, 4, "25GbE");
+  LayoutSearchOptions options;
+  options.layout.global_batch = 64;
+  const auto smallest = [&](const Workload& w) {
+    LayoutSearchOptions least = options;
+    least.objective = Objective::least_memory;
+    const auto found = best_layouts(w, cluster, {}, least);
+    REQUIRE(found);
+    REQUIRE_FALSE(found->best.empty());
+    return found->best.front().memory.total();
+  };
+  const Bytes wide = smallest(workload(",gradients=f32")), narrow = smallest(workload(",gradients=bf16"));
+  REQUIRE(narrow < wide);
+  const auto nothing = [&](Bytes cap) {
+    options.layout.memory_cap = cap;
+    const auto found = best_layouts(workload(",gradients=f32"), cluster, {}, options);
+    REQUIRE(found);
+    CHECK(found->best.empty());
+    return found->nothing;
+  };
+  const std::string between = nothing((narrow + wide) / 2.0);
+  CHECK(between.find("; 16 devices hold it: layout(") != std::string::npos);
+  CHECK(between.find("; so do these devices with gradients=bf16 in the model: layout(") != std::string::npos);
+  const std::string less = nothing(narrow * 0.9);
+  CHECK(less.find(" devices hold it: layout(") != std::string::npos);
+  CHECK(less.find("gradients=bf16") == std::string::npos);
+  CHECK(nothing(Bytes(1000)).find("; not even 512 devices hold it") != std::string::npos);
 }
 
 TEST_CASE("a space in which nothing is left says why") {

@@ -11,9 +11,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -318,6 +320,83 @@ TEST_CASE("the model's residuals are those of calibration rows") {
         doctest::Approx(residual_of_model).epsilon(0.02));
   const auto shards = [](const ValidationCase& row) { return row.inputs.layout && row.inputs.layout->zero == 3; };
   CHECK(calibration_rms("lab_matrix", 20, shards) == doctest::Approx(residual_of_sharding).epsilon(0.02));
+}
+
+TEST_CASE("what is said of devices without a measured step is that of rows that calibrate, and holds others") {
+  const std::vector<SuiteResult> results = validated({shipped_suite("unmeasured")}, {});
+  std::vector<double> logarithms;
+  int held_out = 0, inside = 0;
+  for (std::size_t i = 0; i < results[0].results.size(); ++i) {
+    const CaseResult& r = results[0].results[i];
+    REQUIRE(r.predicted_any);
+    const double measured = results[0].suite.cases[i].measured;
+    if (results[0].suite.cases[i].split == CaseSplit::calibration) {
+      logarithms.push_back(std::log(measured / r.predicted));
+      continue;
+    }
+    ++held_out;
+    inside += r.low <= measured && measured <= r.high ? 1 : 0;
+    CHECK(r.high - r.predicted > 4 * (r.predicted - r.low));  // late, and never as early
+  }
+  double mean = 0, squares = 0;
+  for (const double l : logarithms) mean += l / double(logarithms.size());
+  for (const double l : logarithms) squares += (l - mean) * (l - mean);
+  CHECK(logarithms.size() >= 15);
+  CHECK(mean == doctest::Approx(unmeasured_bias).epsilon(0.02));
+  CHECK(std::sqrt(squares / double(logarithms.size() - 1)) == doctest::Approx(unmeasured_spread).epsilon(0.02));
+  CHECK(held_out >= 6);
+  CHECK(inside >= held_out - 1);
+}
+
+TEST_CASE("memory is compared in bytes, with the allocator's count or the card's") {
+  const std::string head = R"({"schema": "stepcast.cases/1", "suite": "m", "clusters": {"c": {"schema":
+    "stepcast.cluster/1", "name": "c", "nodes": 1, "devices_per_node": 8, "inside": {"latency": "6 us", "bandwidth":
+    "229 GB/s"}, "network": {"latency": "9 us", "bandwidth": "22 GB/s"}, "provenance": ["test"]}}, "defaults": {"source":
+    "test", "grade": "source", "split": "held_out", "tolerance": 0.5, "inputs": {"cluster": "c", "workers": 8, "device":
+    "NVIDIA B200", "model": "gpt:hidden=2048,layers=8,heads=16,seq=1024", "global_batch": 64, "plan":
+    "layout(mb=2)/ddp"}}, "cases": [)";
+  const auto suite = [&](const std::string& memory, const std::string& measured) {
+    return suite_of_json(head + R"({"id": "x", "inputs": {"memory": ")" + memory + R"("}, )" + measured + "}]}", "m.json");
+  };
+  const auto predicted_bytes = [&](const std::string& memory) {
+    const std::vector<SuiteResult> results = validated({suite(memory, "\"measured_bytes\": 1e10")}, {});
+    CHECK(results[0].suite.cases[0].subject == Subject::memory);
+    CHECK(unit_of(results[0].suite.cases[0].subject) == "bytes");
+    REQUIRE(results[0].results[0].predicted_any);
+    CHECK_FALSE(results[0].results[0].has_interval());
+    std::ostringstream out;
+    write_validation_json(out, results);
+    CHECK(out.str().find("\"measured_bytes\": 10000000000") != std::string::npos);
+    return results[0].results[0].predicted;
+  };
+  const double allocated = predicted_bytes("allocated"), used = predicted_bytes("used");
+  CHECK(used == doctest::Approx(1.05 * allocated + 1e9));  // the allocator's gaps, and context and libraries
+  CHECK_THROWS_AS((void)suite("reserved", "\"measured_bytes\": 1e10"), InputError);
+  CHECK_THROWS_AS((void)suite("used", "\"measured_s\": 1"), InputError);
+}
+
+TEST_CASE("layouts' errors are told by scale, tokens, precision and degree, with how often the interval holds") {
+  const std::vector<SuiteResult> results = validated({shipped_suite("internevo")}, {});
+  const SuiteStatistics& s = results[0].statistics;
+  REQUIRE_FALSE(s.groups.empty());
+  CHECK(s.groups.front().label == "all");
+  CHECK(s.groups.front().cases == s.held_out);
+  CHECK(s.groups.front().mean == doctest::Approx(s.mean));
+  CHECK(s.groups.front().inside == s.inside);
+  CHECK(s.groups.front().with_interval == s.with_interval);
+  std::map<std::string, std::size_t> cases, inside;
+  for (const ErrorGroup& group : s.groups) cases[group.by] += group.cases, inside[group.by] += group.inside;
+  for (const char* by : {"devices", "tokens", "dtype", "tp", "hidden"}) {
+    CAPTURE(by);
+    CHECK(cases[by] == s.held_out);
+    CHECK(inside[by] == s.inside);
+  }
+  const auto labelled = [&](const std::string& label) {
+    return std::ranges::any_of(s.groups, [&](const ErrorGroup& g) { return g.label == label; });
+  };
+  CHECK(labelled("devices 1024"));
+  CHECK(labelled("tokens 2048"));
+  CHECK(labelled("dtype bf16"));
 }
 
 TEST_CASE("shipped suites: no case fails") {

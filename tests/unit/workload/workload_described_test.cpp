@@ -266,7 +266,7 @@ TEST_CASE("a grid divides what 1-D repeats") {
 }
 
 TEST_CASE("splits that do not work say why") {
-  const Workload w = workload("llama:hidden=4096,layers=2,heads=32,kv_heads=8,seq=1000");
+  const Workload w = workload("llama:hidden=4096,layers=2,heads=32,kv_heads=8,seq=1000,attention=flash");
   CHECK(refusal(w, split_of(3)) == "32 heads do not divide by tensor degree 3");
   CHECK(refusal(w, split_of(16)) == "8 heads of keys do not divide by tensor degree 16");
   CHECK(refusal(w, split_of(8)) == "accepted");
@@ -276,6 +276,14 @@ TEST_CASE("splits that do not work say why") {
   Split sequence = split_of(8, 1, true);
   sequence.context = 2;
   CHECK(refusal(w, sequence) == "1000 tokens do not divide by tensor x context degree 16");
+  Split halves = split_of(1);
+  halves.context = 2;
+  CHECK(refusal(w, halves) == "accepted");
+  const Workload unfused = workload("llama:hidden=4096,layers=2,heads=32,kv_heads=8,seq=1000");
+  CHECK(refusal(unfused, split_of(1)) == "accepted");
+  CHECK(refusal(unfused, halves) ==
+        "context parallelism divides the tokens of fused attention only, in every framework: attention=flash in the "
+        "model");
   Split expert = split_of(1);
   expert.expert = 2;
   CHECK(refusal(w, expert) == "the model has no experts to spread");

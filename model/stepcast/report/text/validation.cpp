@@ -23,6 +23,7 @@ std::string share_of(std::size_t part, std::size_t whole) {
 }
 
 std::string value_text(const ValidationCase& c, double value) {
+  if (c.subject == Subject::memory) return text_of(Bytes(value));
   return c.subject == Subject::ratio ? fixed(value, 3) : text_of(Seconds(value));
 }
 
@@ -72,16 +73,21 @@ void write_regrets(std::ostream& out, std::span<const SuiteResult> results) {
   table.write(out);
 }
 
-/// Of layouts: the mean error by each of their numbers, and the mean of the signed error.
+/// Of layouts, by scale, tokens, precision and each of their numbers: the means of |error| and of the signed error, and
+/// how often the interval holds.
 void write_error_groups(std::ostream& out, std::span<const SuiteResult> results) {
   using enum TextTable::Align;
   for (const SuiteResult& r : results) {
     if (r.statistics.groups.empty()) continue;
-    TextTable table(
-        {{r.suite.name + " by", flexible}, {"cases", right}, {"mean |error|", right}, {"mean error %", right}});
+    TextTable table({{r.suite.name + " by", flexible},
+                     {"cases", right},
+                     {"mean |error|", right},
+                     {"mean error %", right},
+                     {"inside", right}});
     for (const ErrorGroup& group : r.statistics.groups)
-      table.add_row({group.by + " " + std::to_string(std::llround(group.value)), std::to_string(group.cases),
-                     points(group.mean), signed_points(group.bias)});
+      table.add_row(
+          {group.label, std::to_string(group.cases), points(group.mean), signed_points(group.bias),
+           share_of(group.inside, group.with_interval)});
     out << '\n';
     table.write(out);
   }
@@ -187,8 +193,7 @@ void write_verdict(std::ostream& out, std::span<const SuiteResult> results) {
 // ---- JSON ----
 
 Json case_json(const ValidationCase& c, const CaseResult& r) {
-  const char* unit = c.subject == Subject::ratio ? "ratio" : "s";
-  const auto key = [&](const char* name) { return std::string(name) + "_" + unit; };
+  const auto key = [&](const char* name) { return std::string(name) + "_" + std::string(unit_of(c.subject)); };
   Json json = {{"id", c.id}, {"source", c.source}, {"grade", c.grade}, {"split", name_of(c.split)}};
   if (!c.inputs.model.empty()) json["model"] = c.inputs.model;
   if (c.inputs.plan.strategy)
@@ -245,9 +250,11 @@ Json statistics_json(const SuiteStatistics& s) {
   for (const ErrorGroup& g : s.groups)
     groups.push_back({{"by", g.by},
                       {"value", g.value},
+                      {"label", g.label},
                       {"cases", g.cases},
                       {"mean_absolute_error", g.mean},
-                      {"mean_error", g.bias}});
+                      {"mean_error", g.bias},
+                      {"inside_interval", share(g.inside, g.with_interval)}});
   return {{"cases", s.cases},
           {"passed", s.passed},
           {"failed", s.failed},
