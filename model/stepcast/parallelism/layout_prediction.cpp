@@ -89,13 +89,17 @@ double residual_of(const Workload& w, const Layout& l) {
 }
 
 /// P10-P90 of the mean: residuals of the workload's compute, of the links, and of the model of several workers.
-Seconds half_interval(const LayoutTables& state, const LayoutPrediction& p) {
+void set_interval(const LayoutTables& state, LayoutPrediction& p) {
   const LayoutBreakdown& b = p.breakdown;
   const Seconds communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
   const double of_compute = state.workload.relative_error * (p.iteration - communication).value();
-  const double of_links = relative_error_of(state.cluster) * communication.value();
+  const LinksMargin links = margin_of_links(state.cluster, communication.value());
   const double of_model = p.devices > 1 ? residual_of(state.workload, p.plan.layout) * p.iteration.value() : 0;
-  return Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model));
+  const auto half = [&](double of_links) {
+    return Seconds(std::hypot(normal_p90 * of_compute, of_links, normal_p90 * of_model));
+  };
+  p.interval_low = std::max(Seconds(0), p.iteration - half(links.below));
+  p.interval_high = p.iteration + half(links.above);
 }
 
 double flops_utilization(const LayoutTables& state, const LayoutPrediction& p) {
@@ -127,9 +131,7 @@ Answer<LayoutPrediction> predicted_by(LayoutTables& state, const LayoutPlan& pla
   p.breakdown = breakdown_of(state, e, shown, gradients, gradients_of_last);
   p.throughput_samples_per_s = state.global_batch / p.iteration.value();
   p.model_flops_utilization = flops_utilization(state, p);
-  const Seconds half = half_interval(state, p);
-  p.interval_low = std::max(Seconds(0), p.iteration - half);
-  p.interval_high = p.iteration + half;
+  set_interval(state, p);
   p.bound = bound_of(p, state.cluster);
   p.assumed = assumptions_of(state.workload, e.layout, plan.gradients, p.stages);
   const PassParts& parts = e.pipeline->devices[shown].parts;
