@@ -244,6 +244,7 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const RecordedPri
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     out.warnings.push_back("cluster '" + cluster.name +
                            "' has no fitted error: the interval does not include that of its links");
+  if (std::string missing = missing_log_text(cluster); !missing.empty()) out.warnings.push_back(std::move(missing));
   const auto computes_slower = [](const SlowWorkers& w) { return w.compute_factor != 1 || w.delay > Seconds(0); };
   if (cluster.stragglers.jitter.distribution != Jitter::Distribution::none || cluster.transport.stalls > 0 ||
       std::ranges::any_of(cluster.stragglers.slow, computes_slower))
@@ -294,9 +295,12 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
   const double of_links = relative_error_of(cluster) * exposed;
   const double of_change = residual_of_change * std::abs((out.iteration - job.step()).value());
   const double of_model = std::hypot(residual_of_model, job.replay_error) * all;
-  const Seconds half(normal_p90 * std::hypot(of_links, of_change, of_model));
-  out.interval_low = std::max(Seconds(0), out.iteration - half);
-  out.interval_high = out.iteration + half;
+  const LinksMargin links = margin_of_links(cluster, exposed);
+  const auto half = [&](double from_links) {
+    return Seconds(std::hypot(from_links, normal_p90 * of_change, normal_p90 * of_model));
+  };
+  out.interval_low = std::max(Seconds(0), out.iteration - half(links.below));
+  out.interval_high = out.iteration + half(links.above);
   out.error_of_links = Seconds(of_links);
   constexpr double quartiles_of_normal = 1.349;
   out.step_spread = job.step() * (job.noise / quartiles_of_normal);

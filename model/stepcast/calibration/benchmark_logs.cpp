@@ -199,7 +199,7 @@ class NcclTestsReader {
       begin_times(words, 1e-3);  // the first nccl-tests, in milliseconds
     } else if (words[0] == "OSU") {
       begin_osu(words);
-    } else if (words[0] == "Size" && program_ == "OSU") {
+    } else if (words[0] == "Size" && program_.starts_with("OSU")) {
       const bool rates = words.size() > 1 && words[1] == "Bandwidth";
       if (!rates && words.size() > 1 && !words[1].starts_with("Avg") && !words[1].starts_with("Latency"))
         throw InputError(std::string(source_), "a column 'Latency', 'Avg Latency' or 'Bandwidth' behind the size",
@@ -272,7 +272,8 @@ class NcclTestsReader {
                        "OSU's test of allreduce, reduce_scatter, bcast, allgather or alltoall, or of latency or "
                        "bandwidth of two ranks in one direction",
                        in_quotes(title));
-    begin_other("OSU", "send");
+    const bool by_library = names("nccl") || names("rccl");
+    begin_other(by_library ? "OSU with NCCL" : "OSU", "send");
   }
 
   void row(const std::vector<std::string_view>& words, const std::string& where) {
@@ -431,6 +432,11 @@ Columns columns_of(std::string_view header, const std::string& where) {
 std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
                                                           std::string_view assumed, std::int64_t workers) {
   return NcclTestsReader(source, assumed, workers).read(text);
+}
+
+bool measures_the_link(const MeasuredCollective& table) {
+  const std::string& by = table.provenance;
+  return table.operation == "send" && (by.starts_with("perftest log ") || by.starts_with("OSU log "));
 }
 
 std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source) {

@@ -21,6 +21,9 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
                                                                         std::string_view assumed = {},
                                                                         std::int64_t workers = 0);
+/// Whether a table, of those above, was measured by a benchmark of the link itself (ib_write_bw; MPI between two ranks)
+/// rather than by a library whose exchange of two devices reaches a share of it.
+[[nodiscard]] bool measures_the_link(const MeasuredCollective&);
 /// CSV with the columns size/bytes and time (unit in the header: time_s, ms_median, time_us, ...), and optionally op,
 /// world/workers, nodes. Throws InputError naming line and column.
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source);

@@ -1,6 +1,7 @@
 // Calibration: the two links of a cluster from measured all-reduces.
 #include <stepcast/base/statistics.hpp>
 #include <stepcast/base/words.hpp>
+#include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/calibration/nccl_fit.hpp>
 #include <stepcast/cluster/carried.hpp>
@@ -176,7 +177,7 @@ std::vector<MeasuredCollective> merged(std::span<const MeasuredCollective> table
     const auto same = [&](const Points& p) {
       return p.first.operation == t.operation && p.first.workers == t.workers &&
              nodes_of(p.first, machines) == nodes_of(t, machines) &&
-             p.first.devices_per_process == t.devices_per_process;
+             p.first.devices_per_process == t.devices_per_process && measures_the_link(p.first) == measures_the_link(t);
     };
     auto group = std::find_if(groups.begin(), groups.end(), same);
     if (group == groups.end()) group = groups.insert(groups.end(), Points{t, {}, 0});
@@ -224,11 +225,12 @@ CostLines forms_of(const MeasuredCollective& m, const Cluster& cluster, const Co
 void fit_library(Calibration& result, const CollectiveAlgorithm& algorithm) {
   Cluster& cluster = result.cluster;
   std::vector<MeasuredCollective> tables;
-  bool inside = false, between = false;
+  bool inside = false, between = false, carried = false;
   for (const Calibration::Entry& entry : result.entries) {
     const MeasuredCollective& m = entry.measured;
     if (m.workers < 2 || forms_of(m, cluster, algorithm).count == 0) continue;
     (nodes_of(m, cluster) > 1 ? between : inside) = true;
+    carried = carried || !measures_the_link(m);
     tables.push_back(m);
   }
   if (tables.empty()) throw InputError("calibrate", "a measured collective of at least 2 workers", "none");
@@ -236,7 +238,8 @@ void fit_library(Calibration& result, const CollectiveAlgorithm& algorithm) {
   for (Calibration::Entry& entry : result.entries) {
     const MeasuredCollective& m = entry.measured;
     if (m.workers < 2) continue;
-    const CostLines lines = forms_of(m, cluster, algorithm);
+    CostLines lines = forms_of(m, cluster, algorithm);
+    if (measures_the_link(m)) lines = CostLines::none(), lines.add({Seconds(0), 1 / cluster.network.bandwidth.value()});
     for (std::size_t i = 0; i < m.sizes.size() && lines.count > 0; ++i) entry.by_links.push_back(lines(m.sizes[i]));
   }
   forget(cluster, {"inside:", "nccl:"});
@@ -247,6 +250,12 @@ void fit_library(Calibration& result, const CollectiveAlgorithm& algorithm) {
     result.notes.push_back("no table within one machine: what is said of the link inside is typical of others");
   if (between) cluster.provenance.push_back("network: " + by);
   else result.notes.push_back(without_network_text(cluster));
+  if (!carried) {
+    result.notes.push_back(
+        "the bandwidth of the link was measured, no collective: latency and shares of nccl are "
+        "typical of others");
+    return;
+  }
   cluster.provenance.push_back("nccl: " + by + "; rms residual of the forms " + residual_text(result.entries) +
                                "; the tables carry it on to other counts");
 }
@@ -298,7 +307,7 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
       return t.operation == m.operation && t.workers == m.workers &&
              nodes_of(t, result.cluster) == nodes_of(m, result.cluster);
     });
-    result.cluster.tables.push_back(m);
+    if (!algorithm->carries || !measures_the_link(m)) result.cluster.tables.push_back(m);
     if (algorithm->carries) {
       const double error = interpolation_error(m);
       sum += error * error, ++n;

@@ -12,8 +12,9 @@
 // Latency and bandwidth of the link inside a machine and of the one between machines are those with which the closed
 // forms of the cluster's algorithm come nearest to all measured sizes (least squares on the relative error). The
 // measured tables stay in the cluster as well. The algorithm `nccl` is fitted to all operations at all counts at once
-// (nccl_fit.hpp); tables of one operation on one count become one, the median of each size. Example: tables of 2 and 16
-// workers on machines of 8 devices give both links. Not modelled: links that differ from machine to machine.
+// (nccl_fit.hpp); tables of one operation on one count become one, the median of each size, and those of the link
+// itself stay out of the cluster, since no library exchanged there. Example: tables of 2 and 16 workers on machines of
+// 8 devices give both links. Not modelled: links that differ from machine to machine.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/fit.hpp>
 

@@ -1,4 +1,5 @@
 // A compass search over the logarithms of all factors.
+#include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/nccl_fit.hpp>
 #include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/size_bands.hpp>
@@ -14,6 +15,7 @@ namespace {
 constexpr double huber = 0.25;          // of the logarithm, from where an error counts by its size alone
 constexpr double prior_weight = 0.01;   // of a number one deviation away from its prior
 constexpr double of_one_machine = 0.2;  // weight of a table of one machine beside those of several
+constexpr double of_best_rate = 0.9;    // from which on a message tells the bandwidth of a link
 constexpr double better_by = 0.1;       // in which sums in the switch have to explain the tables
 
 enum Index : std::size_t {
@@ -48,6 +50,7 @@ struct Target {
   Cluster machines;
   std::vector<Bytes> sizes;
   std::vector<double> logs, weights;
+  bool of_link = false;  ///< measured by a benchmark of the link itself, which tells its bandwidth alone
 };
 
 void set(Cluster& c, const Numbers& x, bool sums_in_switch) {
@@ -96,14 +99,23 @@ std::vector<double> balanced_weights(const std::vector<Bytes>& sizes) {
   return weights;
 }
 
+double best_rate(const MeasuredCollective& table) {
+  double best = 0;
+  for (std::size_t i = 0; i < table.sizes.size(); ++i) best = std::max(best, (table.sizes[i] / table.times[i]).value());
+  return best;
+}
+
 std::vector<Target> targets_of(const Cluster& base, std::span<const MeasuredCollective> tables) {
   std::vector<Target> targets;
   bool several = false;
   for (const MeasuredCollective& table : tables) {
     const std::int64_t nodes = nodes_of(table, base);
     several = several || nodes > 1;
-    Target t{*operation_of(table.operation), bare_machines(base, table.workers, nodes), {}, {}, {}};
+    Target t{*operation_of(table.operation), bare_machines(base, table.workers, nodes), {}, {}, {},
+             measures_the_link(table)};
+    const double least_rate = t.of_link ? of_best_rate * best_rate(table) : 0;
     for (std::size_t i = first_beyond_launches(table); i < table.sizes.size(); ++i) {
+      if (table.sizes[i] / table.times[i] < BytesPerSecond(least_rate)) continue;
       t.sizes.push_back(table.sizes[i]);
       t.logs.push_back(std::log(table.times[i].value()));
     }
@@ -163,12 +175,17 @@ class Search {
     }
     return better;
   }
+  static CostLines link_alone(const Numbers& x) {
+    CostLines lines = CostLines::none();
+    lines.add({Seconds(0), 1 / x[between_rate]});
+    return lines;
+  }
   double loss(const Numbers& logs) {
     const Numbers x = values(logs);
     double sum = 0;
     for (Target& t : targets_) {
       set(t.machines, x, sums_in_switch_);
-      const CostLines lines = algorithm_.lines(t.machines, t.operation);
+      const CostLines lines = t.of_link ? link_alone(x) : algorithm_.lines(t.machines, t.operation);
       for (std::size_t i = 0; i < t.sizes.size(); ++i) {
         const double off = std::fabs(std::log(lines(t.sizes[i]).value()) - t.logs[i]);
         sum += t.weights[i] * (off < huber ? 0.5 * off * off : huber * (off - 0.5 * huber));

@@ -6,8 +6,10 @@
 // of fitted over measured time (Huber, quadratic below 25 %) and of the squared distance from the priors, so that
 // numbers that no log tells stay where they are. Sizes count by band (to 8 KiB, 1 MiB, 64 MiB and above), each as much
 // as the others: latency comes from small messages, bandwidth from large ones, however many of each were measured.
-// Tables across machines weigh five times those of one machine, whose misfit their own residual mends. Sums in the
-// switch of a machine (NVLS) are taken for given where they explain the tables better by a tenth.
+// Benchmarks of the link itself (ib_write_bw, MPI between two ranks) tell its bandwidth, by the sizes that reach nine
+// tenths of their best rate, and nothing of NCCL: neither its latency nor the share that a pair reaches. Tables across
+// machines weigh five times those of one machine, whose misfit their own residual mends. Sums in the switch of a
+// machine (NVLS) are taken for given where they explain the tables better by a tenth.
 //
 // Example: logs of 2, 4, 8 and 16 A100 give 133 GB/s between machines and 1.9 times NCCL's hop there. Not modelled:
 // links that differ from machine to machine; times that the host's launches bound (one process with several devices:

@@ -1,5 +1,7 @@
 // The residual of measured tables over an algorithm's forms, and the forms times it; factors by band and by what was
 // measured.
+#include <stepcast/base/text.hpp>
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/carried.hpp>
 #include <stepcast/cluster/size_bands.hpp>
 
@@ -74,6 +76,7 @@ std::vector<const MeasuredCollective*> tables_like(const Cluster& c, std::string
 using Factors = std::array<double, size_band_count>;
 constexpr Factors by_name{2.0, 2.6, 2.8, 1.4}, one_count{1.6, 1.65, 1.6, 1.2}, between_counts{1.25, 1.35, 1.35, 1.15},
     measured{1.06, 1.09, 1.1, 1.03}, one_pair{1.35, 1.4, 1.5, 1.65};  // two devices of one machine, of more
+constexpr Bytes bucket = mebibytes(25);                               // of gradients
 constexpr double eighty_percent = 1.2815515655446004;  // of a normal distribution: P90 over its standard deviation
 
 bool carries(const Cluster& c) {
@@ -179,7 +182,27 @@ double spread_of(const Cluster& c, Operation op, Bytes size) {
 
 double relative_error_of(const Cluster& c) {
   if (!carries(c) || c.workers() == 1) return c.relative_error;
-  return std::log(spread_of(c, Operation::all_reduce, mebibytes(25))) / eighty_percent;
+  return std::log(spread_of(c, Operation::all_reduce, bucket)) / eighty_percent;
+}
+
+LinksMargin margin_of_links(const Cluster& c, double communication) {
+  const double factor = std::exp(eighty_percent * relative_error_of(c));
+  return {communication * (1 - 1 / factor), communication * (factor - 1)};
+}
+
+std::string missing_log_text(const Cluster& c) {
+  if (!carries(c) || c.workers() == 1 || measured_around(c, Operation::all_reduce).below) return {};
+  // Two machines tell of more; a few devices of one machine do not.
+  Cluster logged = c;
+  MeasuredCollective& log = logged.tables.emplace_back();
+  log.operation = name_of(Operation::all_reduce);
+  log.nodes = std::min<std::int64_t>(2, c.nodes);
+  log.workers = log.nodes * c.devices_per_node;
+  const auto factor = [](const Cluster& of) { return fixed(spread_of(of, Operation::all_reduce, bucket), 1); };
+  return "nothing was measured on '" + c.name + "' (nominal links): an all-reduce of " + text_of(bucket) +
+         " may take " + factor(c) + " times as long as said, or as short; 'all_reduce_perf -b 8 -e 1G -f 2' on " +
+         counted(log.nodes, "machine") + ", then 'stepcast calibrate LOG -o cluster.json', makes that " +
+         factor(logged) + " times";
 }
 
 }  // namespace stepcast

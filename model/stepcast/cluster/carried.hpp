@@ -22,6 +22,7 @@
 #include <stepcast/cluster/collective.hpp>
 
 #include <optional>
+#include <string>
 
 namespace stepcast {
 
@@ -51,5 +52,14 @@ struct MeasuredAround {
 /// The relative standard error of a cluster's messages: its `relative_error`, or what the spread of a bucket of
 /// gradients (25 MiB) says; 0 = unknown.
 [[nodiscard]] double relative_error_of(const Cluster&);
+/// How much shorter and longer `communication` may be than it is said to be, in four cases of five: its links are as
+/// much faster as slower by a factor, so that it may double, but never falls below nothing.
+struct LinksMargin {
+  double below = 0, above = 0;
+};
+[[nodiscard]] LinksMargin margin_of_links(const Cluster&, double communication);
+/// Of a cluster on which no collective was measured: how far a bucket of gradients may be off, the one log to take, and
+/// how far off it is with that. Empty for all others.
+[[nodiscard]] std::string missing_log_text(const Cluster&);
 
 }  // namespace stepcast

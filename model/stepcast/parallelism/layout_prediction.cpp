@@ -94,14 +94,14 @@ void set_interval(const LayoutTables& state, LayoutPrediction& p) {
   const LayoutBreakdown& b = p.breakdown;
   const Seconds communication = b.tensor + b.context + b.expert + b.pipeline + b.gradients;
   const Seconds compute = p.iteration - communication;
-  const double of_links = relative_error_of(state.cluster) * communication.value();
+  const LinksMargin links = margin_of_links(state.cluster, communication.value());
   const double of_model = p.devices > 1 ? residual_of(state.workload, p.plan.layout) * p.iteration.value() : 0;
-  const ComputeInterval side = compute_interval(state.workload.relative_error, state.workload.unmeasured);
-  const auto half = [&](double of_compute) {
-    return Seconds(std::hypot(of_compute * compute.value(), normal_p90 * std::hypot(of_links, of_model)));
+  const ComputeInterval device = compute_interval(state.workload.relative_error, state.workload.unmeasured);
+  const auto half = [&](double of_compute, double of_links) {
+    return Seconds(std::hypot(of_compute * compute.value(), of_links, normal_p90 * of_model));
   };
-  p.interval_low = std::max(Seconds(0), p.iteration - half(side.below));
-  p.interval_high = p.iteration + half(side.above);
+  p.interval_low = std::max(Seconds(0), p.iteration - half(device.below, links.below));
+  p.interval_high = p.iteration + half(device.above, links.above);
 }
 
 double flops_utilization(const LayoutTables& state, const LayoutPrediction& p) {

@@ -162,6 +162,7 @@ std::vector<std::string> warnings_of(const Workload& w, const Cluster& cluster, 
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     out.push_back("cluster '" + cluster.name +
                   "' has no fitted error: the interval does not include that of its links");
+  if (std::string missing = missing_log_text(cluster); !missing.empty()) out.push_back(std::move(missing));
   if (!w.activations_known) out.emplace_back(activations_not_counted);
   if (memory_cap == Bytes(0)) out.push_back("the memory of a device is not known: layouts of any size are accepted");
   if (!cluster.stragglers.none())

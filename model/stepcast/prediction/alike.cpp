@@ -41,22 +41,54 @@ double relative_step_noise(const Profile& profile) {
   return middle > 0 ? (quantile(times, 0.75) - quantile(times, 0.25)) / 1.349 / middle : 0;
 }
 
-// Half the interval of the mean, and what the links have in it: the measured steps are a sample of the compute time,
-// the link's fit has a residual, and so has the model of several workers itself.
+// The step with every transfer as much slower (or faster) as its size may be.
+Seconds iteration_on_links(DetailedTimeline outcome, const Cluster& cluster, const CommunicationCost& cost, bool slower,
+                           const ScheduleOptions& options) {
+  for (Task& task : outcome.graph.tasks) {
+    if (task.kind != TaskKind::transfer) continue;
+    const Transfer& t = outcome.plan.transfers[task.index];
+    const double spread = spread_of(cluster, t.operation, t.size);
+    task.work += picoseconds_of(cost(t.operation, t.size) * ((slower ? spread : 1 / spread) - 1));
+  }
+  schedule(outcome.graph, outcome.timeline, options);
+  return outcome.timeline.iteration_time() / outcome.plan.period;
+}
+
+// What links that are known to more than a tenth leave open is seen by the slope of the step: by the transfers on its
+// path. Others make another step, in which other transfers are exposed: that is scheduled.
+LinksMargin margin_of_links(const Cluster& cluster, const CommunicationCost& cost, const DetailedTimeline& outcome,
+                            double on_path, Seconds iteration, const ScheduleOptions& options) {
+  constexpr double well_known = 0.1;
+  if (relative_error_of(cluster) < well_known || cluster.workers() == 1) return margin_of_links(cluster, on_path);
+  const Seconds now = outcome.timeline.iteration_time() / outcome.plan.period;
+  const double scale = iteration / now;
+  const auto change = [&](bool slower) {
+    return scale * (iteration_on_links(outcome, cluster, cost, slower, options) - now).value();
+  };
+  return {std::max(0.0, -change(false)), std::max(0.0, change(true))};
+}
+
+// How far the mean may lie below and above, and what the links have in it: the measured steps are a sample of the
+// compute time, the link's fit has a residual, and so has the model of several workers itself.
 struct Uncertainty {
-  Seconds half, of_links;
+  Seconds below, above, of_links;
 };
-Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const CriticalPath& path,
-                           Seconds iteration) {
+Uncertainty uncertainty_of(const Profile& profile, const Cluster& cluster, const CommunicationCost& cost,
+                           const DetailedTimeline& outcome, const CriticalPath& path, Seconds iteration,
+                           const ScheduleOptions& options) {
   const double noise = relative_step_noise(profile);
   const double steps = std::max<double>(1, static_cast<double>(profile.step_times.size()));
   // The path covers whole repetitions of the plan.
   const double per_second = iteration / seconds_of(std::max<Picoseconds>(1, length(path.window)));
   const Seconds computing = path.compute + path.codec + path.host + path.input;
   const double of_compute = noise / std::sqrt(steps) * per_second * computing.value();
-  const double of_links = relative_error_of(cluster) * per_second * (path.transfer + path.start_up).value();
+  const double on_path = per_second * (path.transfer + path.start_up).value();
   const double of_model = cluster.workers() > 1 ? residual_of_model * iteration.value() : 0;
-  return {Seconds(normal_p90 * std::hypot(of_compute, of_links, of_model)), Seconds(of_links)};
+  const LinksMargin links = margin_of_links(cluster, cost, outcome, on_path, iteration, options);
+  const auto half = [&](double of_links) {
+    return Seconds(std::hypot(normal_p90 * of_compute, of_links, normal_p90 * of_model));
+  };
+  return {half(links.below), half(links.above), Seconds(relative_error_of(cluster) * on_path)};
 }
 
 /// Described, on a device of which no step was measured.
@@ -69,6 +101,8 @@ void add_warnings(const Profile& profile, const Cluster& cluster, Prediction& pr
   if (relative_error_of(cluster) == 0 && cluster.workers() > 1)
     prediction.warnings.push_back("cluster '" + cluster.name +
                                   "' has no fitted error: the interval does not include that of its links");
+  if (std::string missing = missing_log_text(cluster); !missing.empty())
+    prediction.warnings.push_back(std::move(missing));
   add_memory(profile, cluster, prediction);
   const Strategy& strategy = *prediction.plan.strategy;
   if (!strategy.caution.empty())
@@ -234,8 +268,9 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
   StepLateness lateness;
   double repeats = 1;
   for (std::uint32_t k = 0; k < phases; ++k) {
+    const ScheduleOptions options{.least_iterations = iterations};
     const Answer<DetailedTimeline> outcome =
-        scheduled_alike(profile, cluster, *cost, asked, phase_of(k, phases), true, {.least_iterations = iterations});
+        scheduled_alike(profile, cluster, *cost, asked, phase_of(k, phases), true, options);
     if (!outcome) return Inapplicable{outcome.reason()};
     const Timeline& timeline = outcome->timeline;
     const Interval window = steady_window(outcome->graph, timeline);
@@ -260,13 +295,15 @@ Answer<Prediction> predicted_alike(const Profile& profile, const Cluster& cluste
     out.bound = bound_of(path, lateness.mean() * (seconds_of(length(path.window)) / timeline.iteration_time()));
     name_critical_path(profile, *outcome, path, out);
     out.messages = (messages_on_links(outcome->plan) + outcome->plan.period - 1) / outcome->plan.period;
-    error = uncertainty_of(profile, cluster, path, iteration);
+    error = uncertainty_of(profile, cluster, *cost, *outcome, path, iteration, options);
   }
   const Seconds computing = out.iteration - parts.exposed_communication;
   const ComputeInterval of_device = compute_interval(profile.device_error, is_unmeasured(profile));
-  const auto half = [&](double side) { return Seconds(std::hypot(error.half.value(), side * computing.value())); };
-  out.interval_low = std::max(Seconds(0), out.iteration - half(of_device.below));
-  out.interval_high = out.iteration + half(of_device.above);
+  const auto half = [&](Seconds of_step, double side) {
+    return Seconds(std::hypot(of_step.value(), side * computing.value()));
+  };
+  out.interval_low = std::max(Seconds(0), out.iteration - half(error.below, of_device.below));
+  out.interval_high = out.iteration + half(error.above, of_device.above);
   out.error_of_links = error.of_links;
   out.step_spread = relative_step_noise(profile) * lone_step_time(profile);
   add_tail(lateness, repeats, steps, out);

@@ -226,8 +226,8 @@ void predict_operation(const ValidationSuite& suite, const ValidationCase& c, co
              : cost.reason();
     return;
   }
-  set_communication_time((*cost)(c.inputs.operation, c.inputs.size), cluster.relative_error, result);
-  if (c.inputs.kind.empty()) return;
+  result.predicted_any = true;
+  result.predicted = (*cost)(c.inputs.operation, c.inputs.size).value();
   const double spread = spread_of(cluster, c.inputs.operation, c.inputs.size);
   result.low = result.predicted / spread;
   result.high = result.predicted * spread;

@@ -1,4 +1,5 @@
 // The fit of `nccl`: machines that made the tables are found again, odd rows do not bend it.
+#include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
 #include <stepcast/cluster/collective.hpp>
 
@@ -100,4 +101,34 @@ TEST_CASE("nccl fit: what is fitted reads back, and old clusters read as before"
   CHECK(back.nccl == found.cluster.nccl);
   CHECK(json_of(back) == json_of(found.cluster));
   CHECK(json_of(*shipped_cluster("8x8-a100-200gbib")).find("nccl\"") == std::string::npos);
+}
+
+TEST_CASE("nccl fit: a benchmark of the link itself gives the link, not what a pair under NCCL would need") {
+  // 98.9 Gb/s: perftest's megabytes are 2^20 bytes.
+  const char* perftest =
+      "                    RDMA_Write BW Test\n"
+      " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+      " 2          5000             8.10               7.90               3.95\n"
+      " 65536      5000             11700.00            11690.00          0.18\n"
+      " 1048576    5000             11800.00            11795.00          0.01\n";
+  const char* osu =
+      "# OSU MPI Bandwidth Test v5.9\n# Size      Bandwidth (MB/s)\n"
+      "1024 1800.00\n65536 10100.00\n1048576 11800.00\n4194304 11900.00\n";
+  const char* by_nccl =
+      "# OSU NCCL-CUDA Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n"
+      "65536 10100.00\n1048576 11800.00\n4194304 11900.00\n";
+  Cluster base = shape();
+  base.devices_per_node = base.nics_per_node = 1;
+  base.nodes = 16;
+  const auto rate = [&](const char* text) {
+    const std::vector<MeasuredCollective> tables = collectives_of_nccl_tests(text, "a.log");
+    const Calibration found = calibrated(base, tables);
+    return found.cluster.network.bandwidth.value();
+  };
+  CHECK(rate(perftest) == Approx(98.9e9 / 8).epsilon(0.01));
+  CHECK(rate(osu) == Approx(95.2e9 / 8).epsilon(0.01));
+  CHECK(rate(by_nccl) > 1.2 * rate(osu));  // NCCL's pair reaches a share
+  // Nothing was measured of what a pair reaches under NCCL.
+  CHECK(calibrated(base, collectives_of_nccl_tests(perftest, "a.log")).cluster.tables.empty());
+  CHECK(calibrated(base, collectives_of_nccl_tests(by_nccl, "a.log")).cluster.tables.size() == 1);
 }

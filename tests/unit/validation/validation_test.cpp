@@ -152,6 +152,16 @@ TEST_CASE("operations: one transfer by one collective algorithm, without a profi
   CHECK(contains(refusal(operation(R"("operation": "broadcast@chain")", "1")), "size_bytes"));
   CHECK(contains(refusal(operation(R"("operation": "broadcast", "size_bytes": 1, "plan": "bsp")", "1")),
                  "more than one of them"));
+  // Of links that are known by name alone the interval is that of the algorithm at the size, of others their error's.
+  std::string named = operation(R"("operation": "all_reduce", "size_bytes": 1e9)", "1");
+  const CaseResult exact = run(named).results.at(0);
+  CHECK(exact.low == exact.high);
+  const std::string ring = R"("all_reduce": "ring")";
+  REQUIRE(contains(named, ring.c_str()));
+  named.replace(named.find(ring), ring.size(), R"("all_reduce": "nccl")");
+  const CaseResult nominal = run(named).results.at(0);
+  CHECK(nominal.high / nominal.predicted == Approx(1.4));
+  CHECK(nominal.predicted / nominal.low == Approx(1.4));
 }
 
 TEST_CASE("quantiles: linear between order statistics") {
