@@ -74,6 +74,32 @@ TEST_CASE("explanation: waiting for input is changed, once it is worth something
   CHECK(recommends_recording(one, "profiler.step()"));
 }
 
+TEST_CASE("explanation: driver calls that free memory in every step are named, and are no matter of launches") {
+  const auto with_calls = [](const char* call, double until) {
+    Trace trace = test::repeated(
+        1000, 1000,
+        [&](test::HandTrace& hand) {
+          hand.op(0, "aten::mm", 0, 10);
+          hand.kernel(0, 0, 1, 7, "ampere_sgemm_128x64_nn", 1, 300);
+          hand.call(0, call, 320, until);
+          hand.call(0, "cudaDeviceSynchronize", until + 1, 999.6);
+        },
+        6);
+    trace.report.format = "kineto";
+    return trace;
+  };
+  const Explanation e = explained({with_calls("hipFree", 900)});
+  CHECK(e.verdict == Verdict::change);
+  REQUIRE_FALSE(e.now.empty());
+  CHECK(e.now[0].what == "allocator");
+  CHECK(e.now[0].most == doctest::Approx(0.58).epsilon(0.02));
+  CHECK(e.now[0].why.find("hipFree (6 calls)") != std::string::npos);
+  for (const Explanation& none :
+       {explained({with_calls("hipFree", 330)}), explained({with_calls("cudaMallocAsync", 900)})})
+    for (const std::vector<Lever>* levers : {&none.now, &none.next, &none.not_now})
+      CHECK(std::ranges::none_of(*levers, [](const Lever& l) { return l.what == "allocator"; }));
+}
+
 TEST_CASE("explanation: exposed communication without a plan to compare cannot be told, and says what would tell") {
   Trace trace = with(0, 200);
   trace.rank = 0, trace.world_size = 4;
