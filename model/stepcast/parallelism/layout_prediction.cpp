@@ -1,5 +1,6 @@
 // What the tables tell of a layout is put together as breakdown, stages, interval and warnings.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/base/text.hpp>
 #include <stepcast/cluster/carried.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
 #include <stepcast/parallelism/reasons.hpp>

@@ -147,7 +147,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
     }
     out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
   }
-  if (!out.unsuitable.empty()) return out;
+  // Also where some kind cannot be split so: units that choose for themselves ask for the others.
   const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
   const RankAxis replicas{data.stride * l.expert, l.data / l.expert};
   const bool context_inside = context.stride < data.stride || l.data == 1;

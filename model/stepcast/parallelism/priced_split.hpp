@@ -73,7 +73,7 @@ struct PricedSplit {
   std::vector<PricedUnit> units;          ///< one for each kind, or for each variant
   std::vector<UnitVariant> variants;      ///< beside `units`, of units that choose for themselves; else empty
   std::vector<std::uint32_t> variant_of;  ///< by unit, where there are variants
-  using Group = std::shared_ptr<const PricedGroup>;  // null where the split does not work
+  using Group = std::shared_ptr<const PricedGroup>;
   Group data;         ///< context x data: what sums gradients
   Group expert_data;  ///< replicas of an expert
   Group ends;         ///< first and last stage: tied parameters

@@ -69,8 +69,8 @@ class UnitCosts {
 // passes of every micro-batch.
 Seconds UnitCosts::passes(const PricedUnit& u, const PricedSplit& split, const UnitChoice& c) const {
   const auto sent = [&](Operation operation, double bytes) {
-    return exchange(split.data, operation, Bytes((u.parameters - u.expert_parameters) * bytes), false) +
-           exchange(split.expert_data, operation, Bytes(u.expert_parameters * bytes), false);
+    return exchange(*split.data, operation, Bytes((u.parameters - u.expert_parameters) * bytes), false) +
+           exchange(*split.expert_data, operation, Bytes(u.expert_parameters * bytes), false);
   };
   const auto beside = [&](Seconds pass, Seconds transfers) {
     return how_.overlap_gradients ? std::max(pass, transfers) : pass + transfers;

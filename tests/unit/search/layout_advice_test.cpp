@@ -2,6 +2,7 @@
 #include "helpers/layout_machines.hpp"
 
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/prediction/recommend.hpp>
 #include <stepcast/search/layout_advice.hpp>
 #include <stepcast/search/preference.hpp>
 
