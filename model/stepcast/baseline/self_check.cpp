@@ -58,7 +58,9 @@ std::string SelfCheck::caution() const {
 std::string SelfCheck::reserve() const {
   if (!as_traced || of_recorded_step || models_another_job()) return {};
   const std::string mild = as_traced->caution();
-  return mild.empty() && !has_other_links() ? as_traced->caution_of_links() : mild;
+  const std::string of_links = has_other_links() ? std::string() : as_traced->caution_of_links();
+  if (mild.empty() || of_links.empty()) return mild.empty() ? of_links : mild;
+  return mild + "; " + of_links;
 }
 
 bool SelfCheck::exchanges(const PreparedQuestion& question) const {
@@ -196,8 +198,9 @@ const Replay* telling_replay(const SelfCheck& check) {
 void add_recorded(SelfCheck& check, const Documents& documents, const Profile* profile, bool wanted) {
   const Replay* replay = telling_replay(check);
   if (replay == nullptr) return;
-  const bool second = !wanted && check.as_traced->left_out.empty();
-  if (second && !(check.as_traced->known() && check.as_traced->as_plan() && !check.as_traced->as_plan()->layout)) return;
+  const std::optional<Plan> plan = check.as_traced->as_plan();
+  const bool second = !wanted && plan.has_value();
+  if (second && plan->layout) return;
   Answer<RecordedJob> recorded = recorded_job_of(documents.traces, profile);
   if (!recorded || (second && !recorded->fixed().empty())) return;
   recorded->noise = replay->noise;

@@ -438,6 +438,22 @@ Profile with_slices_joined(const Profile& profile) {
 
 }  // namespace
 
+namespace {
+
+/// Among how many workers the traced update was shared out (ZeRO, FSDP): the workload's is that of all parameters.
+double owners_of_update(const Profile& profile) {
+  std::int64_t owners = 1;
+  for (const ObservedCollective& c : profile.collectives) {
+    const bool of_shards =
+        c.role == CollectiveRole::gradient_scatter || c.role == CollectiveRole::parameter_gather_forward ||
+        c.role == CollectiveRole::parameter_gather_backward || c.role == CollectiveRole::gather_after_update;
+    if (of_shards) owners = std::max(owners, c.group_size > 0 ? c.group_size : profile.traced_workers);
+  }
+  return static_cast<double>(owners);
+}
+
+}  // namespace
+
 Answer<Workload> workload_of(const Profile& traced, const Device* device) {
   const Profile profile = with_slices_joined(traced);
   if (profile.layers.size() < 2)
@@ -480,7 +496,7 @@ Answer<Workload> workload_of(const Profile& traced, const Device* device) {
   w.kinds = std::move(found.kinds);
   w.units = std::move(found.units);
   const Rest rest = rest_of(profile);
-  w.update = rest.update;
+  w.update = rest.update * owners_of_update(profile);
   w.step_overhead = rest.overhead;
   w.input = rest.input;
   w.input_period = profile.input_period;

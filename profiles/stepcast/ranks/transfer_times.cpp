@@ -3,6 +3,8 @@
 #include <stepcast/ranks/transfer_times.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +21,38 @@ std::string_view table_name_of(std::string_view operation) {
   for (const auto& [traced, table] : names)
     if (operation == traced) return table;
   return {};
+}
+
+/// A transfer of one rank, without waiting for others.
+struct Sent {
+  RunTransfers::Kind kind;
+  double bytes = 0;  ///< 0: not known
+  std::int64_t start_ns = 0, end_ns = 0;
+};
+
+/// What each of them took of links that they share with those in flight beside them: of a moment in which three are, a
+/// third. `sent` lie at the same place, in the order of their starts.
+std::vector<double> own_seconds(std::span<const Sent> sent) {
+  std::vector<double> own(sent.size(), 0);
+  std::vector<std::size_t> flying;
+  std::int64_t now = 0;
+  const auto advance = [&](std::int64_t to) {
+    while (!flying.empty()) {
+      const auto first = std::ranges::min_element(flying, {}, [&](std::size_t i) { return sent[i].end_ns; });
+      const std::int64_t until = std::min(to, sent[*first].end_ns);
+      for (const std::size_t i : flying) own[i] += static_cast<double>(until - now) * 1e-9 / double(flying.size());
+      now = until;
+      if (sent[*first].end_ns > to) return;
+      flying.erase(first);
+    }
+  };
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    advance(sent[i].start_ns);
+    now = sent[i].start_ns;
+    flying.push_back(i);
+  }
+  advance(std::numeric_limits<std::int64_t>::max());
+  return own;
 }
 
 bool is_sized(const TracedCollective& c) { return c.source != BytesSource::unknown && c.size > Bytes(0) && c.whole; }
@@ -44,20 +78,30 @@ std::int64_t per_machine_of(const Trace& trace, const TracedCollective& c, std::
 
 void RunTransfers::add(const TraceIndex& index, std::int64_t world,
                        const std::unordered_map<std::uint32_t, Seconds>* waiting) {
+  // By where they lie and who sends them: these share links.
+  std::map<std::tuple<std::int64_t, std::int64_t, std::string>, std::vector<Sent>> by_place;
   for (const TracedCollective& c : collectives_of(index)) {
     const std::string_view table = table_name_of(c.operation);
     const std::int64_t workers = c.group_size > 0 ? c.group_size : world;
     if (table.empty() || workers < 2 || !is_sized(c)) continue;
-    Seconds transfer = c.duration;
+    Seconds waited;
     if (waiting != nullptr) {
-      const auto waited = waiting->find(c.event);
-      if (waited == waiting->end()) continue;  // nobody else was seen in it
-      transfer -= waited->second;
+      const auto found = waiting->find(c.event);
+      if (found == waiting->end()) continue;  // nobody else was seen in it
+      waited = found->second;
     }
-    if (!(transfer > Seconds(0))) continue;
+    const Event& e = index.trace.events[c.event];
+    const std::int64_t start = e.end_ns() - std::llround((c.duration - waited).value() * 1e9);
+    if (start >= e.end_ns()) continue;
     const std::int64_t per_machine = per_machine_of(index.trace, c, world);
     const Kind kind{std::string(table), workers, per_machine, std::string(library_of(index, c))};
-    seconds_[kind][c.size.value()].push_back(transfer.value());
+    by_place[{workers, per_machine, std::get<3>(kind)}].push_back({kind, c.size.value(), start, e.end_ns()});
+  }
+  for (auto& [place, sent] : by_place) {
+    std::ranges::stable_sort(sent, {}, &Sent::start_ns);
+    const std::vector<double> own = own_seconds(sent);
+    for (std::size_t i = 0; i < sent.size(); ++i)
+      if (own[i] > 0) seconds_[sent[i].kind][sent[i].bytes].push_back(own[i]);
   }
 }
 

@@ -4,10 +4,12 @@
 //
 // A collective's recorded time is transfer and waiting for whoever comes last. With all ranks at hand the waiting is
 // known (ranks.hpp) and the median of the rest counts; of one rank alone the least over the trace, and no message takes
-// longer than a larger one of the same kind. Where a group lies is told by how many devices its machine has: ranks fill
-// one machine after the other. Example: five DDP buckets of 8 to 32 MB between 16 ranks on machines of 8 devices give
-// one table of five sizes. Not modelled: how much slower a collective is beside kernels, which a job's traces contain
-// and a benchmark does not; processes that see one device only, or others than their machine has (not known then).
+// longer than a larger one of the same kind. Messages in flight at the same time over the same links (gloo's threads)
+// share these: each counts with its part of every moment. Where a group lies is told by how many devices its machine
+// has: ranks fill one machine after the other. Example: five DDP buckets of 8 to 32 MB between 16 ranks on machines of
+// 8 devices give one table of five sizes. Not modelled: how much slower a collective is beside kernels, which a job's
+// traces contain and a benchmark does not; processes that see one device only, or others than their machine has (not
+// known then).
 #include <stepcast/anatomy/traced_collectives.hpp>
 #include <stepcast/profile/profile.hpp>
 #include <stepcast/ranks/ranks.hpp>
@@ -37,12 +39,13 @@ class RunTransfers {
   /// order.
   [[nodiscard]] std::vector<TransferTimes> times() const;
 
+  /// Operation, workers, of them on a machine, library.
+  using Kind = std::tuple<std::string, std::int64_t, std::int64_t, std::string>;
+
  private:
   void add(const TraceIndex&, std::int64_t world, const std::unordered_map<std::uint32_t, Seconds>* waiting);
 
-  using Kind =
-      std::tuple<std::string, std::int64_t, std::int64_t, std::string>;  // operation, workers, per machine, library
-  std::map<Kind, std::map<double, std::vector<double>>> seconds_;        // by bytes
+  std::map<Kind, std::map<double, std::vector<double>>> seconds_;  // by bytes
   bool together_ = false;
 };
 
