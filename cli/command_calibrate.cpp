@@ -42,10 +42,11 @@ struct CalibrateFlags {
   OutputFlags output;
 };
 
-/// A table with a header line and commas is CSV; nccl-tests print neither.
+/// A table with a header line and commas is CSV; benchmarks print neither (gloo's "Device:      tcp, pci=" is no
+/// header).
 bool is_csv(std::string_view text) {
   const std::string_view head = text.substr(0, text.find('\n'));
-  return head.find(',') != std::string_view::npos && head.find('#') == std::string_view::npos;
+  return head.find(',') != std::string_view::npos && head.find_first_of("#:") == std::string_view::npos;
 }
 
 /// Logs and tables are plain text of lines; traces are JSON, tables of a database, or packed.
@@ -64,6 +65,40 @@ struct Measurements {
   bool nccl_tests = true;
 };
 
+/// The tables of a log, or of a CSV.
+std::vector<MeasuredCollective> tables_in(std::string_view text, const std::string& name, const std::string& operation,
+                                          std::int64_t workers) {
+  return is_csv(text) ? collectives_of_csv(text, name) : collectives_of_nccl_tests(text, name, operation, workers);
+}
+
+/// What is named, and of folders the logs in them: what else they hold is left out, and `left_out` says so.
+std::vector<std::string> logs_in(const std::vector<std::string>& names, const std::string& operation,
+                                 std::int64_t workers, std::string& left_out) {
+  std::vector<std::string> logs;
+  for (const std::string& name : names) {
+    const std::vector<std::string> inside = files_in({name}, "logs");
+    if (inside == std::vector{name}) {
+      logs.push_back(name);
+      continue;
+    }
+    const std::size_t before = logs.size();
+    for (const std::string& path : inside) {
+      const FileBytes file(path);
+      bool is_log = !is_trace(file.text());
+      try {
+        if (is_log) static_cast<void>(tables_in(file.text(), path, operation, workers));
+      } catch (const InputError& refusal) {
+        // Without a table, or a table of something else; a log with a bad line is refused when it is read.
+        is_log = refusal.where != path && refusal.where != path + ":1";
+      }
+      if (is_log) logs.push_back(path);
+      else add_to_list(left_out, std::filesystem::path(path).lexically_relative(name).string());
+    }
+    if (logs.size() == before) throw InputError(name, "a folder with logs of collectives", "none in it");
+  }
+  return logs;
+}
+
 Measurements measured_in(const std::vector<std::string>& files, const std::string& operation, std::int64_t workers) {
   Measurements found_in_all;
   std::vector<MeasuredCollective>& all = found_in_all.tables;
@@ -78,8 +113,7 @@ Measurements measured_in(const std::vector<std::string>& files, const std::strin
     }
     const std::string name = shown_name(path);
     const bool csv = is_csv(file.text());
-    std::vector<MeasuredCollective> found =
-        csv ? collectives_of_csv(file.text(), name) : collectives_of_nccl_tests(file.text(), name, operation, workers);
+    std::vector<MeasuredCollective> found = tables_in(file.text(), name, operation, workers);
     if (csv) found_in_all.nccl_tests = false;
     for (const MeasuredCollective& table : found) {
       const bool by_nccl = table.provenance.starts_with("nccl-tests");
@@ -258,13 +292,15 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   if (flags.files.empty())
     throw InputError("calibrate", "nccl-tests logs, CSV tables or traces with collectives, or --steps, or --trace",
                      "nothing");
-  refuse_overwriting(flags.output.path, flags.files);
   if (!flags.operation.empty() && !operation_of(flags.operation))
     throw InputError("--operation", "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or send",
                      in_quotes(flags.operation));
   const bool says_workers = !flags.cluster.workers.empty() || !flags.cluster.cluster.empty();
   const std::int64_t workers = says_workers ? base_of(flags, 0).workers() : 0;
-  auto [measured, nccl_tests] = measured_in(flags.files, flags.operation, workers);
+  std::string left_out;
+  const std::vector<std::string> files = logs_in(flags.files, flags.operation, workers, left_out);
+  refuse_overwriting(flags.output.path, files);
+  auto [measured, nccl_tests] = measured_in(files, flags.operation, workers);
   std::int64_t most = 0, per_node = 0, nodes = 0;
   for (const MeasuredCollective& table : measured) {
     most = std::max(most, table.workers);
@@ -281,7 +317,8 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   const Cluster base = base_of(said, most, nccl_tests ? "nccl" : "ring");
   for (MeasuredCollective& table : measured)
     if (table.workers < 1) table.workers = base.workers();
-  const Calibration calibration = calibrated(base, measured);
+  Calibration calibration = calibrated(base, measured);
+  if (!left_out.empty()) calibration.notes.push_back("left out of the folder, no logs of collectives: " + left_out);
   if (!flags.output.path.empty())
     write_output(flags.output.path, [&](std::ostream& out) { out << json_of(calibration.cluster) << '\n'; });
   if (flags.output.path != "-")
@@ -294,8 +331,10 @@ ExitCode calibrate(const CalibrateFlags& flags) {
 
 Action add_calibrate_flags(CLI::App& app) {
   auto flags = std::make_shared<CalibrateFlags>();
-  auto* measured = app.add_option("MEASURED", flags->files,
-                                  "Logs of nccl-tests, OSU or ib_write_bw, CSV with size and time, or traces of a job");
+  auto* measured = app.add_option(
+      "MEASURED", flags->files,
+      "Logs of nccl-tests, OSU, ib_write_bw, IMB-MPI1 or gloo's benchmark, folders of them, CSV with size "
+      "and time, or traces of a job");
   app.add_option("--steps", flags->steps,
                  "Fit a device instead: CSV with model, layout and time of measured steps; or, to a CSV with profile, "
                  "workers and time, links and what they take from compute")

@@ -9,7 +9,6 @@
 #include <stepcast/documents/inspection.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 namespace stepcast::cli {
@@ -20,27 +19,6 @@ struct InspectFlags {
   OutputFlags output;
   bool in_full = false;
 };
-
-/// The files themselves, and of folders all that they hold, in the order of their names.
-std::vector<std::string> expanded(const std::vector<std::string>& names) {
-  namespace fs = std::filesystem;
-  std::vector<std::string> files;
-  for (const std::string& name : names) {
-    std::error_code failed;
-    if (name == "-" || !fs::is_directory(name, failed)) {
-      files.push_back(name);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (fs::recursive_directory_iterator at(name, failed), end; !failed && at != end; at.increment(failed))
-      if (at->is_regular_file(failed)) inside.push_back(at->path().string());
-    if (failed) throw InputError(name, "a folder that can be read", failed.message());
-    if (inside.empty()) throw InputError(name, "a folder of traces", "an empty one");
-    std::ranges::sort(inside);
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
-  return files;
-}
 
 InspectedFile inspected_file(const std::string& file, bool strict, const Source& kernels,
                              const std::function<void(double)>& show) {
@@ -58,7 +36,7 @@ InspectedFile inspected_file(const std::string& file, bool strict, const Source&
 }
 
 ExitCode inspect(const InspectFlags& flags) {
-  const std::vector<std::string> files = expanded(flags.input.files);
+  const std::vector<std::string> files = files_in(flags.input.files, "traces");
   refuse_overwriting(flags.output.path, files);
   const OpenFiles rules = kernel_rules(flags.input.kernels);
   use_kernel_rules(rules.source(), {});  // a fault in the rules is not the fault of every trace

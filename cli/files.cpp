@@ -168,6 +168,26 @@ void FileBytes::release(std::size_t count) const {
 
 std::string shown_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
+std::vector<std::string> files_in(const std::vector<std::string>& names, const std::string& what) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    std::error_code failed;
+    if (name == "-" || !fs::is_directory(name, failed)) {
+      files.push_back(name);
+      continue;
+    }
+    std::vector<std::string> inside;
+    for (fs::recursive_directory_iterator at(name, failed), end; !failed && at != end; at.increment(failed))
+      if (at->is_regular_file(failed)) inside.push_back(at->path().string());
+    if (failed) throw InputError(name, "a folder that can be read", failed.message());
+    if (inside.empty()) throw InputError(name, "a folder of " + what, "an empty one");
+    std::ranges::sort(inside);
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
 void refuse_overwriting(const std::string& output, const std::vector<std::string>& inputs) {
   if (output.empty() || output == "-") return;
   struct stat target {};

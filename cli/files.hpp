@@ -36,6 +36,9 @@ class FileBytes {
 /// The name of an input in messages: its path, or "standard input".
 [[nodiscard]] std::string shown_name(const std::string& path);
 
+/// The files themselves, and of folders all that they hold, in the order of their names. `what` is looked for in them.
+[[nodiscard]] std::vector<std::string> files_in(const std::vector<std::string>& names, const std::string& what);
+
 /// Throws InputError if writing to `output` would overwrite one of `inputs`, by whatever names they go.
 void refuse_overwriting(const std::string& output, const std::vector<std::string>& inputs);
 

@@ -162,6 +162,11 @@ class NcclTestsReader {
         begin_rates(3, line.find("Gb/sec") != std::string_view::npos ? 1e9 / 8 : 1 << 20, 5);
         continue;
       }
+      if (line.starts_with("#bytes") && program_ == "IMB") {
+        begin_imb(words_of(line));
+        continue;
+      }
+      if (read_gloo(line, place(source_, lines.number))) continue;
       if (const std::string test = test_named_in(line, "_perf"); !test.empty()) operation_ = test;
       if (line.front() == '#') {
         comment(words_of(line.substr(1)));
@@ -172,7 +177,9 @@ class NcclTestsReader {
     finish();
     if (tables_.empty()) {
       throw InputError(std::string(source_),
-                       "an nccl-tests log with a table of size, count, type, ..., time, or one of OSU or ib_write_bw",
+                       "an nccl-tests log with a table of size, count, type, ..., time, or one of OSU, ib_write_bw, "
+                       "IMB-MPI1 or gloo's "
+                       "benchmark",
                        text.empty() ? "an empty file" : "no such table");
     }
     return std::move(tables_);
@@ -199,6 +206,10 @@ class NcclTestsReader {
       begin_times(words, 1e-3);  // the first nccl-tests, in milliseconds
     } else if (words[0] == "OSU") {
       begin_osu(words);
+    } else if (words[0] == "Benchmarking" && words.size() > 1) {
+      begin_imb_test(words[1]);
+    } else if (words[0] == "#processes" && words.size() > 2 && program_ == "IMB") {
+      ranks_ = integer_of(words[2], std::string(source_of_head), 1, 1'000'000);
     } else if (words[0] == "Size" && program_.starts_with("OSU")) {
       const bool rates = words.size() > 1 && words[1] == "Bandwidth";
       if (!rates && words.size() > 1 && !words[1].starts_with("Avg") && !words[1].starts_with("Latency"))
@@ -274,6 +285,64 @@ class NcclTestsReader {
                        in_quotes(title));
     const bool by_library = names("nccl") || names("rccl");
     begin_other(by_library ? "OSU with NCCL" : "OSU", "send");
+  }
+
+  /// "# Benchmarking Allreduce" of IMB-MPI1, whose other tests are left out.
+  void begin_imb_test(std::string_view test) {
+    constexpr TestName known[] = {{"Allreduce", "all_reduce"}, {"Reduce_scatter", "reduce_scatter"},
+                                  {"Bcast", "broadcast"},      {"Allgather", "all_gather"},
+                                  {"Alltoall", "all_to_all"},  {"PingPong", "send"}};
+    finish();
+    const auto* found = std::ranges::find(known, test, &TestName::name);
+    program_ = "IMB";
+    begin_other("IMB", found != std::end(known) ? found->operation : "");
+  }
+  /// #bytes #repetitions t_min[usec] t_max[usec] t_avg[usec], or t[usec] of two ranks. Sizes of an all-gather and an
+  /// all-to-all are one rank's part.
+  void begin_imb(const std::vector<std::string_view>& words) {
+    finish();
+    if (operation_.empty()) return;
+    auto time = std::ranges::find(words, "t_avg[usec]");
+    if (time == words.end()) time = std::ranges::find(words, "t[usec]");
+    if (time == words.end()) return;
+    time_column_ = static_cast<std::size_t>(time - words.begin());
+    columns_ = *time_column_ + 1;
+    seconds_per_unit_ = 1e-6, bytes_per_second_ = 0;
+    parts_ = operation_ == "all_gather" || operation_ == "all_to_all" ? std::max<std::int64_t>(1, ranks_) : 1;
+  }
+
+  /// The head of gloo's benchmark: "Algorithm:   allreduce_ring", "Options:     processes=4, inputs=1", and the columns
+  /// "size (B)" or "elements" (of 4 bytes), min, p50, p99 and max (us). True if the line is of it.
+  bool read_gloo(std::string_view line, const std::string& where) {
+    const std::vector<std::string_view> words = words_of(line);
+    if (words[0] == "Algorithm:" && words.size() > 1) {
+      finish();
+      const std::string operation = test_named_in(words[1], "");
+      if (operation.empty() || operation == "send")
+        throw InputError(where, "gloo's allreduce, allgather, reduce_scatter, alltoall or broadcast",
+                         in_quotes(words[1]));
+      begin_other("gloo", operation);
+      ranks_ = 0;
+      return true;
+    }
+    if (program_ != "gloo") return false;
+    if (words[0] == "Options:") {
+      constexpr std::string_view key = "processes=";
+      for (const std::string_view word : words)
+        if (word.starts_with(key))
+          ranks_ = integer_of(word.substr(key.size(), word.find(',') - key.size()), where, 1, 1'000'000);
+      return true;
+    }
+    const bool elements = words[0] == "elements";
+    if (!elements && !(words[0] == "size" && words.size() > 1 && words[1] == "(B)")) return false;
+    finish();
+    time_column_ = 2;  // the median
+    columns_ = 5;
+    seconds_per_unit_ = 1e-6, bytes_per_second_ = 0;
+    constexpr std::int64_t bytes_of_float = 4;
+    parts_ = elements ? bytes_of_float : 1;
+    if (operation_ == "all_gather" || operation_ == "all_to_all") parts_ *= std::max<std::int64_t>(1, ranks_);
+    return true;
   }
 
   void row(const std::vector<std::string_view>& words, const std::string& where) {
@@ -436,7 +505,8 @@ std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text,
 
 bool measures_the_link(const MeasuredCollective& table) {
   const std::string& by = table.provenance;
-  return table.operation == "send" && (by.starts_with("perftest log ") || by.starts_with("OSU log "));
+  return table.operation == "send" &&
+         (by.starts_with("perftest log ") || by.starts_with("OSU log ") || by.starts_with("IMB log "));
 }
 
 std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::string_view source) {
@@ -458,6 +528,9 @@ std::vector<MeasuredCollective> collectives_of_csv(std::string_view text, std::s
     const auto column = [&](std::size_t i) { return where + " column " + columns->names[i]; };
     MeasuredCollective row;
     if (columns->operation != Columns::none) row.operation = operation_of_cell(fields[columns->operation]);
+    if (!operation_of(row.operation))
+      throw InputError(column(columns->operation), "an operation, such as all_reduce or all_gather",
+                       in_quotes(row.operation), "leave such rows out");
     if (columns->workers != Columns::none) {
       row.workers = integer_of(fields[columns->workers], column(columns->workers), 1, 100'000'000);
     }

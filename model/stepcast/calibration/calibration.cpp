@@ -1,5 +1,6 @@
 // Calibration: the two links of a cluster from measured all-reduces.
 #include <stepcast/base/statistics.hpp>
+#include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/calibration/benchmark_logs.hpp>
 #include <stepcast/calibration/calibration.hpp>
@@ -260,6 +261,45 @@ void fit_library(Calibration& result, const CollectiveAlgorithm& algorithm) {
                                "; the tables carry it on to other counts");
 }
 
+/// What forms miss; not of clusters that answer by their tables alone, whose links are a start.
+void judge_links(Calibration& result, bool from_table) {
+  double sum = 0, count = 0, furthest = 0;
+  std::string where, row;
+  for (const Calibration::Entry& e : result.entries)
+    for (std::size_t i = 0; i < e.by_links.size(); ++i) {
+      const double r = e.by_links[i] / e.measured.times[i] - 1;
+      sum += r * r, ++count;
+      const double off = std::fabs(std::log(e.by_links[i] / e.measured.times[i]));
+      if (!(off > furthest)) continue;
+      furthest = off, where = e.measured.provenance;
+      row = e.measured.operation + " of " + text_of(e.measured.sizes[i]) + " on " +
+            counted(e.measured.workers, "worker") + " took " + text_of(e.measured.times[i]) + " where the links say " +
+            text_of(e.by_links[i]);
+    }
+  if (count == 0) return;
+  result.residual_of_links = std::sqrt(sum / count);
+  if (from_table) return;
+  constexpr double most = 1;
+  if (result.residual_of_links > most)
+    throw InputError(where, "measurements of one cluster, which links can explain within 100 %",
+                     "links that miss them by " + percent(result.residual_of_links) + " (rms), furthest here: " + row,
+                     "calibrate each machine and network setting on its own; look for times of another unit");
+  const Cluster& c = result.cluster;
+  constexpr Seconds least(1e-8);
+  const Bytes small(8192);
+  for (const bool between : {false, true}) {
+    if ((between ? c.network : c.inside).latency >= least) continue;
+    const bool told = std::any_of(result.entries.begin(), result.entries.end(), [&](const Calibration::Entry& e) {
+      return !e.by_links.empty() && (nodes_of(e.measured, c) > 1) == between && e.measured.sizes.front() <= small;
+    });
+    if (!told) continue;
+    throw InputError(where, "measurements of one cluster, whose links have a latency of 10 ns or more",
+                     text_of((between ? c.network : c.inside).latency) + " for the link " +
+                         (between ? "between machines" : "inside a machine") + "; furthest from it: " + row,
+                     "calibrate each machine and network setting on its own");
+  }
+}
+
 }  // namespace
 
 Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measured) {
@@ -324,6 +364,7 @@ Calibration calibrated(Cluster base, std::span<const MeasuredCollective> measure
       sum += r * r;
     }
   }
+  judge_links(result, from_table);
   result.cluster.relative_error = std::sqrt(sum / static_cast<double>(n));
   result.cluster = checked(std::move(result.cluster), "calibrate");
   if (const Answer<CommunicationCost> usable = communication_cost(result.cluster); !usable)

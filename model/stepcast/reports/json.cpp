@@ -231,6 +231,7 @@ void write_calibration_json(std::ostream& out, const Calibration& calibration) {
   Json json = {{"schema", "stepcast.calibration/1"}, {"cluster", Json::parse(json_of(calibration.cluster))}};
   json["entries"] = Json::array();
   for (const Calibration::Entry& entry : calibration.entries) json["entries"].push_back(entry_json(entry));
+  json["residual_of_links"] = calibration.residual_of_links;
   json["notes"] = calibration.notes;
   write(out, json);
 }

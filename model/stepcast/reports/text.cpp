@@ -248,7 +248,13 @@ void write_calibration(std::ostream& out, const Calibration& calibration) {
     write_labelled(out, "inside", text_of(c.inside.latency) + " a step, " + text_of(c.inside.bandwidth));
   if (c.nodes > 1)
     write_labelled(out, "network", text_of(c.network.latency) + " a step, " + text_of(c.network.bandwidth));
-  write_labelled(out, "residual", percent(c.relative_error) + " rms");
+  // Tables answer where they were measured, links elsewhere.
+  const bool by_tables = calibration.residual_of_links > 0 && calibration.residual_of_links != c.relative_error;
+  write_labelled(
+      out, "residual",
+      percent(c.relative_error) + " rms" +
+          (by_tables ? " between measured sizes; " + percent(calibration.residual_of_links) + " rms of the links alone"
+                     : ""));
   for (const std::string& note : calibration.notes) write_labelled(out, "note", note);
   for (const Calibration::Entry& entry : calibration.entries) {
     out << '\n' << entry.measured.operation << " on " << counted(entry.measured.workers, "worker") << '\n';

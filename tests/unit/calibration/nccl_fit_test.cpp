@@ -132,3 +132,25 @@ TEST_CASE("nccl fit: a benchmark of the link itself gives the link, not what a p
   CHECK(calibrated(base, collectives_of_nccl_tests(perftest, "a.log")).cluster.tables.empty());
   CHECK(calibrated(base, collectives_of_nccl_tests(by_nccl, "a.log")).cluster.tables.size() == 1);
 }
+
+TEST_CASE("nccl fit: measurements that no one cluster makes are refused, with the row that is furthest off") {
+  std::vector<MeasuredCollective> tables = tables_of(machines(), {8, 16});
+  CHECK(calibrated(shape(), tables).residual_of_links < 0.1);
+  for (MeasuredCollective& table : tables) table.provenance = "good.log";
+  Cluster ring = shape();
+  ring.all_reduce = "ring";
+  // Another cluster's log among them, in another unit.
+  MeasuredCollective other = tables[2];
+  other.provenance = "other.log";
+  for (Seconds& time : other.times) time *= 1e-3;
+  tables.push_back(other);
+  try {
+    static_cast<void>(calibrated(ring, tables));
+    FAIL("accepted");
+  } catch (const InputError& refusal) {
+    CHECK((refusal.where == "other.log" || refusal.where == "good.log"));
+    CHECK(refusal.found.find("rms") != std::string::npos);
+    CHECK(refusal.found.find("all_reduce of ") != std::string::npos);
+    CHECK(refusal.found.find(" on 16 workers took ") != std::string::npos);
+  }
+}

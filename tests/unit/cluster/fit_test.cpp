@@ -302,6 +302,55 @@ TEST_CASE("nccl-tests: what launchers and libraries print between the lines is n
   }
 }
 
+TEST_CASE("benchmark logs: IMB-MPI1 and gloo's benchmark") {
+  const auto imb = collectives_of_nccl_tests(
+      "# Benchmarking Barrier\n# #processes = 16\n #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+      "  1000  1.0  2.0  1.5\n"
+      "# Benchmarking Allreduce\n# #processes = 16\n"
+      "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+      "            0         1000         0.05         0.06         0.05\n"
+      "         4096         1000        20.10        22.00        21.00\n"
+      "      1048576           40       800.00       900.00       850.00\n"
+      "# Benchmarking Allgather\n# #processes = 4\n"
+      "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+      "         1024         1000        20.10        22.00        21.00\n"
+      "# Benchmarking PingPong\n# #processes = 2\n       #bytes #repetitions      t[usec]   Mbytes/sec\n"
+      "      1048576           40       100.00     10485.76\n",
+      "log");
+  REQUIRE(imb.size() == 3);
+  CHECK(imb[0].operation == "all_reduce");
+  CHECK(imb[0].workers == 16);
+  REQUIRE(imb[0].sizes.size() == 2);
+  CHECK(imb[0].times[1].value() == Approx(850e-6));
+  CHECK(imb[1].workers == 4);
+  CHECK(imb[1].sizes[0] == Bytes(4096));
+  CHECK(imb[2].operation == "send");
+  CHECK(measures_the_link(imb[2]));
+  CHECK_FALSE(measures_the_link(imb[0]));
+
+  const std::string head =
+      "Device:      tcp, pci=0000:00:00.0\nAlgorithm:   allreduce_ring_chunked\n"
+      "Options:     processes=4, inputs=1, threads=1\n\n";
+  for (const bool elements : {false, true}) {
+    const auto gloo = collectives_of_nccl_tests(
+        head + (elements ? "   elements" : "       size (B)") +
+            "   min (us)   p50 (us)   p99 (us)   max (us)   avg (us)    samples\n"
+            "          400         120          135         201         410         140       1000\n"
+            "      4000000       15011        15833       17000       18000       15900        200\n",
+        "log");
+    REQUIRE(gloo.size() == 1);
+    CHECK(gloo[0].operation == "all_reduce");
+    CHECK(gloo[0].workers == 4);
+    CHECK(gloo[0].sizes[0] == Bytes(elements ? 1600 : 400));
+    CHECK(gloo[0].times[1].value() == Approx(15833e-6));
+  }
+  CHECK_THROWS_WITH_AS(static_cast<void>(collectives_of_nccl_tests("Algorithm:   barrier_all_to_one\n", "log")),
+                       doctest::Contains("log:1"), InputError);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(collectives_of_csv("op,world,bytes,time_us\nall_reduce,2,8,1\nall_reduce_fp16,2,8,1\n", "c")),
+      doctest::Contains("c:3 column op"), InputError);
+}
+
 TEST_CASE("benchmark logs: the first nccl-tests, OSU and ib_write_bw") {
   const auto first = collectives_of_nccl_tests(
       "nThread 1 nGpus 2 minBytes 8\n# Using devices\n#   Rank  0 on      box device  0 [0x06] Tesla V100\n"
