@@ -14,7 +14,7 @@ std::vector<TensorShape> shapes_of(std::string_view dims) {
     if (c == '[' && ++depth == 2) {
       shapes.emplace_back();
       nested = false;
-    } else if (c == '[' && depth > 2) {
+    } else if ((c == '[' && depth > 2) || (c == '-' && depth == 2)) {  // no list of extents, or none of one
       shapes.back().clear();
       nested = true;
     } else if (c == ']') {
@@ -49,6 +49,8 @@ std::vector<double> elements_of_arguments(std::string_view dims) {
       if (depth >= 2 && !arguments.empty()) arguments.back() += product;
       product = 0;
       --depth;
+    } else if (c == '-') {
+      return {};
     } else if (c >= '0' && c <= '9' && depth >= 2) {
       std::int64_t value = 0;
       const auto [end, error] = std::from_chars(dims.data() + i, dims.data() + dims.size(), value);

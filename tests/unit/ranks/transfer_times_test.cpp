@@ -5,7 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -65,6 +68,32 @@ TEST_CASE("transfer times: of one rank the least of each size, and none longer t
     if (e.kind == EventKind::kernel && trace.text(e.name).find("AllReduce") != std::string_view::npos)
       least = std::min(least, double(e.duration_ns) * 1e-9);
   CHECK(times.times.front().value() == doctest::Approx(least));
+}
+
+TEST_CASE("transfer times: messages in flight together share their links, and sum to the time in which any is") {
+  Trace trace = of_group(8, -1, {});
+  std::vector<Event*> sent;
+  for (Event& e : trace.events)
+    if (e.kind == EventKind::kernel && e.collective != no_index) sent.push_back(&e);
+  REQUIRE(sent.size() >= 3);
+  // 100 us alone, 100 us of two, 100 us of three, 100 us of two again, and a last one by itself.
+  const std::int64_t start = sent[0]->start_ns;
+  const std::pair<std::int64_t, std::int64_t> times[] = {{0, 300'000}, {100'000, 400'000}, {200'000, 400'000}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    sent[i]->start_ns = start + times[i].first;
+    sent[i]->duration_ns = times[i].second - times[i].first;
+    trace.collectives[sent[i]->collective].in_elements = trace.collectives[sent[i]->collective].out_elements =
+        1'000 * (std::int64_t(i) + 1);
+  }
+  for (std::size_t i = 3; i < sent.size(); ++i) sent[i]->collective = no_index, sent[i]->kind = EventKind::other;
+  const std::vector<TransferTimes> found = transfer_times_of(TraceIndex(trace));
+  REQUIRE(found.size() == 1);
+  REQUIRE(found[0].times.size() == 3);
+  const double third = 100e-6 / 3, half = 50e-6;
+  // The largest message bounds the smaller ones.
+  CHECK(found[0].times[2].value() == doctest::Approx(third + half));
+  CHECK(found[0].times[1].value() == doctest::Approx(std::min(third + half, half + third + half)));
+  CHECK(found[0].times[0].value() == doctest::Approx(std::min(third + half, 100e-6 + half + third)));
 }
 
 }  // namespace stepcast
