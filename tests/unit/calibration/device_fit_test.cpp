@@ -4,6 +4,7 @@
 
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/cluster/cluster.hpp>
+#include <stepcast/prediction/prediction.hpp>
 
 #include <doctest/doctest.h>
 
