@@ -84,11 +84,35 @@ bool carries(const Cluster& c) {
   return algorithm && algorithm->carries;
 }
 
+enum class Known : std::uint8_t { nothing, pair, one_count, counts_around, this_count };
+
+const Factors& factors_of(Known known) {
+  switch (known) {
+    case Known::nothing:
+      return by_name;
+    case Known::pair:
+      return one_pair;
+    case Known::one_count:
+      return one_count;
+    case Known::counts_around:
+      return between_counts;
+    case Known::this_count:
+      break;
+  }
+  return measured;
+}
+
 /// Two devices of a machine were measured, from which nothing is carried to more of them.
 bool knows_a_pair(const Cluster& c, Operation op) {
   return c.nodes == 1 && std::any_of(c.tables.begin(), c.tables.end(), [&](const MeasuredCollective& t) {
            return t.workers == 2 && nodes_of(t, c) == 1 && t.operation == name_of(op);
          });
+}
+
+Known known_of(const Cluster& c, Operation op, const MeasuredAround& around) {
+  if (!around.below) return knows_a_pair(c, op) ? Known::pair : Known::nothing;
+  if (around.below->workers == c.workers() && around.above->workers == c.workers()) return Known::this_count;
+  return around.below == around.above ? Known::one_count : Known::counts_around;
 }
 
 }  // namespace
@@ -170,13 +194,19 @@ std::optional<MeasuredCollective> carried_table(const Cluster& c, Operation op, 
   return carried;
 }
 
+std::string_view what_was_measured(const Cluster& c, Operation op) {
+  if (!carries(c)) return "one error";
+  constexpr std::string_view names[] = {"nothing", "a pair", "one count", "counts around", "this count"};
+  return names[static_cast<std::size_t>(known_of(c, op, measured_around(c, op)))];
+}
+
 double spread_of(const Cluster& c, Operation op, Bytes size) {
   if (!carries(c)) return std::exp(eighty_percent * c.relative_error);
   const std::size_t band = size_band_of(size);
   const MeasuredAround around = measured_around(c, op);
-  if (!around.below) return (knows_a_pair(c, op) ? one_pair : by_name)[band];
-  if (around.below->workers == c.workers() && around.above->workers == c.workers()) return measured[band];
-  const Factors& known = around.below == around.above ? one_count : between_counts;
+  const Known what = known_of(c, op, around);
+  const Factors& known = factors_of(what);
+  if (what != Known::one_count && what != Known::counts_around) return known[band];
   return std::exp(around.left * std::log(known[band]) + (1 - around.left) * std::log(by_name[band]));
 }
 

@@ -23,6 +23,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace stepcast {
 
@@ -46,6 +47,9 @@ struct MeasuredAround {
 [[nodiscard]] std::optional<MeasuredCollective> carried_table(const Cluster& cluster, Operation op,
                                                               const CollectiveAlgorithm& algorithm);
 
+/// What the factor below is taken from: "nothing", "a pair" (two devices of a machine, of more of them), "one count"
+/// (or several on one side), "counts around" or "this count"; "one error" where the algorithm carries no tables.
+[[nodiscard]] std::string_view what_was_measured(const Cluster&, Operation);
 /// The factor for one operation at one size. Clusters whose algorithm does not carry tables have one for all sizes,
 /// from their `relative_error`; 1 where that is unknown.
 [[nodiscard]] double spread_of(const Cluster&, Operation, Bytes);

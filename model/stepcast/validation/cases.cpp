@@ -292,6 +292,20 @@ const EmbeddedFile& shipped_file(std::string_view name) {
   throw InputError("validate", "a suite: " + listed(names), in_quotes(name), did_you_mean(name, names));
 }
 
+// {"counts beyond": {"to 8 KiB": {"median": 0.12, "p90": 0.6}, ...}, ...}
+void read_recorded_by_size(const JsonNode& object, ValidationSuite& suite) {
+  for (const auto& [kind, bands] : object.members()) {
+    bands.require_keys({size_band_names.begin(), size_band_names.end()});
+    for (std::size_t b = 0; b < size_band_count; ++b) {
+      const std::string name(size_band_names[b]);
+      if (!bands.has(name.c_str())) continue;
+      const JsonNode band = bands.at(name.c_str());
+      band.require_keys({"median", "p90"});
+      suite.recorded_by_size[kind][b] = {number_of(band, "median", 0), number_of(band, "p90", 0)};
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(CaseSplit split) { return split == CaseSplit::calibration ? "calibration" : "held_out"; }
@@ -319,7 +333,8 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   const Json json = parsed_json(text, source);
   const JsonNode document(json, std::string(source) + "#");
   document.require_keys({"schema", "suite", "summary", "defaults", "profiles", "clusters", "devices", "pipelines",
-                         "cases", "tables", "forecasts", "published", "recorded_mean_error"});
+                         "cases", "tables", "forecasts", "published", "recorded_mean_error",
+                         "recorded_errors_by_size"});
   if (document.at("schema").text() != schema) document.at("schema").refuse(in_quotes(schema));
   ValidationSuite suite;
   suite.name = document.at("suite").text();
@@ -341,6 +356,7 @@ ValidationSuite suite_of_json(std::string_view text, std::string_view source) {
   published.require_keys({"mean_absolute_error", "source"});
   suite.published = {number_of(published, "mean_absolute_error", 0), published.text("source")};
   if (document.has("recorded_mean_error")) suite.recorded_mean_error = number_of(document, "recorded_mean_error", 0);
+  read_recorded_by_size(document.object("recorded_errors_by_size"), suite);
   const JsonNode defaults = document.object("defaults");
   const std::vector<JsonNode> tables = document.elements("tables", "a list of tables");
   const std::vector<JsonNode> cases = document.elements("cases", "a list of cases");

@@ -7,6 +7,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/size_bands.hpp>
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/plan/strategy.hpp>
 #include <stepcast/prediction/prediction.hpp>
@@ -14,6 +15,7 @@
 #include <stepcast/roofline/device.hpp>
 #include <stepcast/whatif/input_pipeline.hpp>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -124,6 +126,11 @@ struct ValidationSuite {
   PublishedError published;
   /// Mean of |error| over the held-out cases when last recorded: the ratchet of rows in tables.
   std::optional<double> recorded_mean_error;
+  /// The same for what forecasts leave out: median and P90 of |error| in each band of sizes.
+  struct MedianAndP90 {
+    double median = 0, p90 = 0;
+  };
+  std::map<std::string, std::array<std::optional<MedianAndP90>, size_band_count>> recorded_by_size{};
 };
 
 /// Reads schema "stepcast.cases/1": one object per case, `defaults` for what the cases share. Throws InputError (JSON

@@ -195,6 +195,43 @@ void add_size_errors(const ValidationSuite& suite, std::span<const CaseResult> r
   }
 }
 
+/// Bands of what was left out whose median or P90 is worse than recorded.
+void compare_with_recorded(const ValidationSuite& suite, SuiteStatistics& s) {
+  for (SizeErrors& group : s.sizes) {
+    const auto recorded = suite.recorded_by_size.find(group.kind);
+    if (recorded == suite.recorded_by_size.end() || !group.machine.empty() || !group.operation.empty()) continue;
+    for (std::size_t b = 0; b < size_band_count; ++b) {
+      SizeErrors::Band& band = group.bands[b];
+      const auto& then = recorded->second[b];
+      if (!then || band.cases == 0) continue;
+      band.worse = !(band.median <= then->median + ratchet_slack && band.p90 <= then->p90 + ratchet_slack);
+      if (band.worse) ++s.failed;
+    }
+  }
+}
+
+void add_widths(const ValidationSuite& suite, std::span<const CaseResult> results, SuiteStatistics& s) {
+  struct Widths {
+    std::vector<double> all;
+    std::size_t inside = 0;
+  };
+  std::map<std::pair<std::string, CaseSplit>, std::array<Widths, size_band_count>> groups;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const ValidationCase& c = suite.cases[i];
+    const CaseResult& r = results[i];
+    if (c.inputs.kind.empty() || !r.has_interval() || r.outcome == Outcome::excluded) continue;
+    Widths& widths = groups[{std::string(r.measured_there), c.split}][size_band_of(c.inputs.size)];
+    widths.all.push_back(r.high / r.low);
+    if (r.inside()) ++widths.inside;
+  }
+  for (const auto& [key, bands] : groups) {
+    IntervalWidths& group = s.widths.emplace_back();
+    std::tie(group.measured_there, group.split) = key;
+    for (std::size_t b = 0; b < size_band_count; ++b)
+      group.bands[b] = {bands[b].all.size(), bands[b].inside, median(bands[b].all)};
+  }
+}
+
 }  // namespace
 
 SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const CaseResult> results) {
@@ -214,6 +251,8 @@ SuiteStatistics statistics_of(const ValidationSuite& suite, std::span<const Case
   add_regret(groups, true, s);
   add_error_groups(suite, results, s);
   add_size_errors(suite, results, s);
+  if (s.skipped == 0) compare_with_recorded(suite, s);
+  add_widths(suite, results, s);
   s.worse_than_published = suite.published.mean > 0 && s.mean > suite.published.mean;
   if (s.worse_than_published) ++s.failed;
   const std::optional<double>& recorded = suite.recorded_mean_error;

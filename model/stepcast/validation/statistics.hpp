@@ -39,6 +39,18 @@ struct SizeErrors {
   struct Band {
     std::size_t cases = 0, inside = 0;
     double median = 0, p90 = 0, bias = 0;  ///< of |error|, and the median of the signed error
+    bool worse = false;                    ///< than recorded, by more than the ratchet's slack
+  };
+  std::array<Band, size_band_count> bands;
+};
+
+/// How wide intervals of collectives are in each band of sizes, and how often they hold, by what was measured.
+struct IntervalWidths {
+  std::string measured_there;  ///< "one count"
+  CaseSplit split{};
+  struct Band {
+    std::size_t cases = 0, inside = 0;
+    double width = 0;  ///< the median of P90 over P10
   };
   std::array<Band, size_band_count> bands;
 };
@@ -52,10 +64,11 @@ struct SuiteStatistics {
   double kendall = 0;     ///< (concordant - discordant) / pairs
   std::size_t clear_pairs = 0, clear_pairs_right = 0;  ///< measured more than 5 % apart
   std::vector<Regret> regrets;
-  std::vector<ErrorGroup> groups;     ///< errors of layouts by degree and by model
-  std::vector<SizeErrors> sizes;      ///< of forecasts of collectives; those over all machines first
-  bool worse_than_published = false;  ///< counted in `failed`
-  bool worse_than_recorded = false;   ///< the mean error, likewise; not judged where a case was skipped
+  std::vector<ErrorGroup> groups;      ///< errors of layouts by degree and by model
+  std::vector<SizeErrors> sizes;       ///< of forecasts of collectives; those over all machines first
+  std::vector<IntervalWidths> widths;  ///< of forecasts, too
+  bool worse_than_published = false;   ///< counted in `failed`
+  bool worse_than_recorded = false;    ///< the mean error, likewise; not judged where a case was skipped
 };
 [[nodiscard]] SuiteStatistics statistics_of(const ValidationSuite&, std::span<const CaseResult>);
 

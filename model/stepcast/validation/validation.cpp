@@ -222,6 +222,7 @@ void predict_operation(const ValidationSuite& suite, const ValidationCase& c, co
   }
   result.predicted_any = true;
   result.predicted = (*cost)(c.inputs.operation, c.inputs.size).value();
+  result.measured_there = what_was_measured(cluster, c.inputs.operation);
   const double spread = spread_of(cluster, c.inputs.operation, c.inputs.size);
   result.low = result.predicted / spread;
   result.high = result.predicted * spread;

@@ -104,6 +104,19 @@ TEST_CASE("carried: stragglers slow what was measured down as they do the forms"
                time_of(c, Operation::all_reduce, mebibytes(1024), "nccl")));
 }
 
+TEST_CASE("spread: what it is taken from has a name") {
+  Cluster c = machines(8);
+  CHECK(what_was_measured(on(c, 64), Operation::all_reduce) == "nothing");
+  c.tables = {table_of(c, Operation::all_reduce, 16, 1)};
+  CHECK(what_was_measured(on(c, 64), Operation::all_reduce) == "one count");
+  CHECK(what_was_measured(on(c, 64), Operation::all_to_all) == "nothing");
+  CHECK(what_was_measured(on(c, 16), Operation::all_reduce) == "this count");
+  c.tables.push_back(table_of(c, Operation::all_reduce, 128, 1));
+  CHECK(what_was_measured(on(c, 64), Operation::all_reduce) == "counts around");
+  c.all_reduce = "ring";
+  CHECK(what_was_measured(c, Operation::all_reduce) == "one error");
+}
+
 TEST_CASE("spread: the more was measured around a count, the less it is in doubt") {
   Cluster c = machines(8);
   const auto spread = [&](std::int64_t workers, Bytes m) {

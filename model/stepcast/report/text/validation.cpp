@@ -111,6 +111,27 @@ void write_size_errors(std::ostream& out, std::span<const SuiteResult> results, 
   }
 }
 
+/// Of collectives: median of P90 over P10 and the share inside by size, by what was measured.
+void write_widths(std::ostream& out, std::span<const SuiteResult> results) {
+  using enum TextTable::Align;
+  for (const SuiteResult& r : results) {
+    if (r.statistics.widths.empty()) continue;
+    std::vector<TextTable::Column> columns{{r.suite.name + ", measured", flexible}, {"rows", left}};
+    for (const std::string_view band : size_band_names) columns.push_back({std::string(band), right});
+    TextTable table(columns);
+    for (const IntervalWidths& group : r.statistics.widths) {
+      std::vector<std::string> row{group.measured_there, group.split == CaseSplit::calibration ? "fitted" : "held out"};
+      for (const IntervalWidths::Band& b : group.bands)
+        row.push_back(b.cases == 0 ? "-"
+                                   : fixed(b.width, 2) + " in " + fixed(100 * double(b.inside) / double(b.cases), 0));
+      table.add_row(std::move(row));
+    }
+    out << '\n';
+    table.write(out);
+    write_labelled(out, "", "P90 over P10 of the 80 % interval (median), and the share inside, per cent", 0);
+  }
+}
+
 void write_cases(std::ostream& out, std::span<const SuiteResult> results) {
   using enum TextTable::Align;
   for (const SuiteResult& r : results) {
@@ -139,6 +160,16 @@ void write_failures(std::ostream& out, std::span<const SuiteResult> results) {
                      r.suite.name + ": mean error " + points(r.statistics.mean) + " %, " + published.source + " " +
                          fixed(100 * published.mean, 2) + " %",
                      11);
+    for (const SizeErrors& group : r.statistics.sizes)
+      for (std::size_t b = 0; b < size_band_count; ++b)
+        if (const SizeErrors::Band& band = group.bands[b]; band.worse) {
+          const ValidationSuite::MedianAndP90 then = *r.suite.recorded_by_size.at(group.kind)[b];
+          write_labelled(out, "failed:",
+                         r.suite.name + " " + group.kind + " " + std::string(size_band_names[b]) + ": median/P90 " +
+                             points(band.median) + "/" + points(band.p90) + " %, recorded " + points(then.median) +
+                             "/" + points(then.p90) + " %",
+                         11);
+        }
     if (r.statistics.worse_than_recorded)
       write_labelled(out, "failed:",
                      r.suite.name + ": mean error " + fixed(100 * r.statistics.mean, 2) + " %, recorded " +
@@ -219,6 +250,24 @@ Json size_errors_json(const std::vector<SizeErrors>& all) {
                                {"median_absolute_error", band.median},
                                {"p90_absolute_error", band.p90},
                                {"median_error", band.bias},
+                               {"worse_than_recorded", band.worse},
+                               {"inside_interval", double(band.inside) / double(band.cases)}});
+    }
+    out.push_back(std::move(json));
+  }
+  return out;
+}
+
+Json widths_json(const std::vector<IntervalWidths>& all) {
+  Json out = Json::array();
+  for (const IntervalWidths& group : all) {
+    Json json = {{"measured", group.measured_there}, {"split", name_of(group.split)}};
+    for (std::size_t b = 0; b < size_band_count; ++b) {
+      const IntervalWidths::Band& band = group.bands[b];
+      if (band.cases == 0) continue;
+      json["bands"].push_back({{"sizes", size_band_names[b]},
+                               {"cases", band.cases},
+                               {"median_p90_over_p10", band.width},
                                {"inside_interval", double(band.inside) / double(band.cases)}});
     }
     out.push_back(std::move(json));
@@ -264,7 +313,8 @@ Json statistics_json(const SuiteStatistics& s) {
           {"clear_pairs_in_order", share(s.clear_pairs_right, s.clear_pairs)},
           {"regret", std::move(regrets)},
           {"layouts", std::move(groups)},
-          {"sizes", size_errors_json(s.sizes)}};
+          {"sizes", size_errors_json(s.sizes)},
+          {"intervals", widths_json(s.widths)}};
 }
 
 }  // namespace
@@ -273,7 +323,7 @@ void write_validation_text(std::ostream& out, std::span<const SuiteResult> resul
   write_summary(out, results);
   write_regrets(out, results);
   write_size_errors(out, results, in_full);
-  if (in_full) write_error_groups(out, results), write_cases(out, results);
+  if (in_full) write_widths(out, results), write_error_groups(out, results), write_cases(out, results);
   out << '\n';
   write_failures(out, results);
   write_skipped(out, results);
