@@ -104,17 +104,6 @@ TEST_CASE("carried: stragglers slow what was measured down as they do the forms"
                time_of(c, Operation::all_reduce, mebibytes(1024), "nccl")));
 }
 
-TEST_CASE("carried: a wild row stays on its own count") {
-  Cluster c = machines(8), wild = machines(8);
-  c.tables = {table_of(c, Operation::all_reduce, 16, 1.2)};
-  wild.tables = c.tables;
-  wild.tables[0].times[10] *= 20;  // 1 MiB
-  const Bytes m = c.tables[0].sizes[10];
-  CHECK(time_of(on(wild, 16), Operation::all_reduce, m) == wild.tables[0].times[10]);
-  CHECK(time_of(on(wild, 32), Operation::all_reduce, m) / time_of(on(c, 32), Operation::all_reduce, m) ==
-        Approx(1).epsilon(0.05));
-}
-
 TEST_CASE("spread: what it is taken from has a name") {
   Cluster c = machines(8);
   CHECK(what_was_measured(on(c, 64), Operation::all_reduce) == "nothing");

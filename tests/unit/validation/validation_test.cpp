@@ -587,3 +587,47 @@ TEST_CASE("forecasts: each band of sizes has a ratchet, and intervals are told b
     CHECK(contains(out.str(), "beyond to 1 MiB") == (slack > ratchet_slack));
   }
 }
+
+TEST_CASE("forecasts: each band of sizes has a ratchet, and intervals are told by what was measured") {
+  std::string rows = "set,op,gpus,size_bytes,time_us_out_of_place\n";
+  for (const int gpus : {8, 32})
+    for (double m = 1024; m <= 0x1p28; m *= 4)
+      rows += "one,all_reduce," + std::to_string(gpus) + "," + std::to_string(m) + "," +
+              std::to_string(30 + 4 * gpus + m / (gpus == 8 ? 20e3 : 15e3)) + "\n";
+  const std::string text =
+      R"({"schema": "stepcast.cases/1", "suite": "made up",
+    "recorded_errors_by_size": {"beyond": {"to 8 KiB": {"median": 9, "p90": 9}}},
+    "defaults": {"source": "nowhere", "grade": "made up", "tolerance": 9, "split": "held_out"}, "clusters": {"shape":
+      {"schema": "stepcast.cluster/1", "name": "shape", "nodes": 4, "devices_per_node": 8, "all_reduce": "nccl",
+      "inside": {"latency": "5 us", "bandwidth": "100 GB/s"}, "network": {"latency": "5 us", "bandwidth": "10 GB/s"},
+      "provenance": ["made up"]}},
+    "forecasts": [{"kind": "beyond", "machine": "m", "cluster": "shape",
+      "fit": [{"file": "rows.csv", "set": "one", "gpus": "8"}], "predict": [{"file": "rows.csv", "set": "one",
+      "gpus": "32"}]}]})";
+  ValidationOptions options;
+  options.file = [&](const std::string& path) { return path == "rows.csv" ? std::optional(rows) : std::nullopt; };
+  const ValidationSuite suite = suite_of_json(text, "test");
+  REQUIRE(suite.recorded_by_size.contains("beyond"));
+  CHECK(suite.recorded_by_size.at("beyond")[0]->median == 9);
+  CHECK_FALSE(suite.recorded_by_size.at("beyond")[1]);
+  CHECK(contains(refusal(document(R"({"id": "a", "measured_s": 3})")
+                             .insert(1, R"("recorded_errors_by_size": {"x": {"to 9 KiB": {}}},)")),
+                 "did you mean 'to 8 KiB'?"));
+  const SuiteResult result = validated({suite}, options).front();
+  CHECK(result.statistics.failed == 0);
+  REQUIRE_FALSE(result.statistics.sizes.empty());
+  REQUIRE(result.statistics.widths.size() == 1);
+  CHECK(result.statistics.widths[0].measured_there == "nothing");  // one machine tells nothing of several
+  CHECK(result.statistics.widths[0].bands[0].width == Approx(4));
+  const SizeErrors::Band& now = result.statistics.sizes[0].bands[1];
+  for (const double slack : {2 * ratchet_slack, -0.5 * ratchet_slack}) {
+    ValidationSuite recorded = suite;
+    recorded.recorded_by_size["beyond"][1] = {now.median, now.p90 - slack};
+    const SuiteStatistics judged = validated({recorded}, options).front().statistics;
+    CHECK(judged.sizes[0].bands[1].worse == (slack > ratchet_slack));
+    CHECK(judged.failed == (slack > ratchet_slack ? 1 : 0));
+    std::ostringstream out;
+    write_validation_text(out, std::vector{SuiteResult{recorded, {}, judged}}, false);
+    CHECK(contains(out.str(), "beyond to 1 MiB") == (slack > ratchet_slack));
+  }
+}
