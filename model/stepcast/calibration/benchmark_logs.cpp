@@ -269,12 +269,14 @@ class NcclTestsReader {
     }
     // What else two ranks or many do is told in other quantities.
     std::string title;
-    bool of_pair = true;
+    bool of_pair = true, by_library = false;
     for (const std::string_view given : words) {
       const std::string word = lower_case(given);
       const bool version = word.size() > 1 && word[0] == 'v' && is_digit(word[1]);
-      const bool known = word == "osu" || word.starts_with("mpi") || word == "nccl" || word == "rccl" ||
-                         word == "latency" || word == "bandwidth" || word == "test";
+      const bool library = word.starts_with("nccl") || word.starts_with("rccl");  // "NCCL-CUDA"
+      by_library = by_library || library;
+      const bool known = word == "osu" || word.starts_with("mpi") || library || word == "latency" ||
+                         word == "bandwidth" || word == "test";
       of_pair = of_pair && (known || version);
       title += (title.empty() ? "" : " ") + std::string(given);
     }
@@ -283,7 +285,6 @@ class NcclTestsReader {
                        "OSU's test of allreduce, reduce_scatter, bcast, allgather or alltoall, or of latency or "
                        "bandwidth of two ranks in one direction",
                        in_quotes(title));
-    const bool by_library = names("nccl") || names("rccl");
     begin_other(by_library ? "OSU with NCCL" : "OSU", "send");
   }
 

@@ -44,8 +44,8 @@ TEST_CASE("a cluster is what its description says") {
 }
 
 TEST_CASE("a machine has as many cards as its network is said to have") {
-  const Cluster one = cluster_of({.workers = "64", .per_node = "8", .network = "400Gb/s"});
-  const Cluster cards = cluster_of({.workers = "64", .per_node = "8", .network = "8 x 400Gb/s"});
+  const Cluster one = cluster_of({.workers = "64", .per_node = "8", .network = "400Gb/s", .inside = "450GB/s"});
+  const Cluster cards = cluster_of({.workers = "64", .per_node = "8", .network = "8 x 400Gb/s", .inside = "450GB/s"});
   CHECK(one.nics_per_node == 1);
   CHECK(cards.nics_per_node == 8);
   CHECK(cards.network.bandwidth == one.network.bandwidth);

@@ -123,10 +123,10 @@ TEST_CASE("a cluster known by name alone: the answer names the log that would na
   CHECK(nominal.find("2.8 times as long") != std::string::npos);
   CHECK(nominal.find("on 2 machines") != std::string::npos);
   const Prediction before = prediction_of("ddp", profile, cluster);
-  MeasuredCollective& log = cluster.tables.emplace_back();
-  log.operation = "all_reduce", log.workers = log.nodes = 2;
   const Answer<Cluster> pair = resized(cluster, 2);
   REQUIRE(pair);
+  MeasuredCollective& log = cluster.tables.emplace_back();
+  log.operation = "all_reduce", log.workers = log.nodes = 2;
   for (double m = 8; m <= 1e9; m *= 4) {
     log.sizes.emplace_back(m);
     log.times.push_back(predicted(profile, *pair, plan_spec_of("ddp"))->iteration * (1 + m / 20e6));
