@@ -68,9 +68,10 @@ std::optional<Device> device_of(const InputFlags& flags, const Cluster& cluster)
 
 Device device_of_description(const InputFlags& flags, const Cluster& cluster) {
   if (std::optional<Device> device = device_of(flags, cluster)) return *std::move(device);
-  throw InputError("--device", "the device that runs the described model",
-                   cluster.device.empty() ? "nothing" : in_quotes(cluster.device) + " of the cluster, which is not shipped",
-                   "'stepcast list devices' names the shipped ones");
+  throw InputError(
+      "--device", "the device that runs the described model",
+      cluster.device.empty() ? "nothing" : in_quotes(cluster.device) + " of the cluster, which is not shipped",
+      "'stepcast list devices' names the shipped ones");
 }
 
 std::optional<Device> roofline_of(const InputFlags& input, const Profile& profile) {

@@ -182,7 +182,7 @@ void bind_ranking(py::module_& module) {
       .def_property_readonly("as_good",
                              [](const RankingResult& r) -> py::object {
                                if (!r.ranking.as_good) return py::none();
-                               const AsGoodOptions& plans = r.ranking.as_good->plans;
+                               const OptionRange& plans = *r.ranking.as_good;
                                return py::make_tuple(text_of(plans.low), text_of(plans.high));
                              })
       .def_readonly("other_collective", &RankingResult::other_collective)

@@ -232,8 +232,8 @@ class Explainer {
     lever.why = text_of(best.iteration) + " in place of " + text_of(used.iteration) + " predicted, " + percent(gain) +
                 " less; " + percent(told) + " can be told";
     if (ranking.as_good && ranking.exact.begin() == at_hand)
-      lever.why += ", so that " + text_of(ranking.as_good->plans.low) + " to " + text_of(ranking.as_good->plans.high) +
-                   " are as good";
+      lever.why +=
+          ", so that " + text_of(ranking.as_good->low) + " to " + text_of(ranking.as_good->high) + " are as good";
     if (text_of(used.plan).starts_with("layout(zero=")) lever.why += ", where the whole state fits into each device";
     settings_ = at_hand->settings;
   }

@@ -41,7 +41,7 @@ struct SelfCheck {
   /// The recorded step of a job for which a plan stands: a second opinion on what other messages of gradients take.
   std::optional<RecordedJob> beside{};
   bool of_recorded_step = false;  ///< what stands beside it is the recorded job, with other messages of gradients
-  std::string by_request{};  ///< nothing but the recorded step may answer: who asked for that (recorded_check_of)
+  std::string by_request{};       ///< nothing but the recorded step may answer: who asked for that (recorded_check_of)
 
   /// The scored replay with the largest error; null when there is none.
   [[nodiscard]] const Replay* worst() const;

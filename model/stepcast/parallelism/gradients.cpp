@@ -295,8 +295,7 @@ Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layou
     return Inapplicable{"gradients are encoded once, and ZeRO within groups (shard=) sums them in two steps"};
   Seconds time;
   if (l.zero == 1) {
-    const Answer<Seconds> reduced =
-        scattered(profile, split.sharding(), l, spec, split.replicas.get());
+    const Answer<Seconds> reduced = scattered(profile, split.sharding(), l, spec, split.replicas.get());
     if (!reduced) return reduced;
     time = *reduced;
   } else if (split.shard) {

@@ -25,8 +25,8 @@ struct PricedGroup {
 };
 /// On the cluster's own algorithm, or on the ring where that is unsuitable for the group.
 [[nodiscard]] PricedGroup priced(Cluster group);
-/// The groups of one cluster, each shape priced once: what a group is priced on is a copy of the cluster with its tables,
-/// and thousands of splits have a few dozen shapes among them. Refers to the cluster. Not thread-safe.
+/// The groups of one cluster, each shape priced once: what a group is priced on is a copy of the cluster with its
+/// tables, and thousands of splits have a few dozen shapes among them. Refers to the cluster. Not thread-safe.
 class PricedGroups {
  public:
   explicit PricedGroups(const Cluster& cluster) : cluster_(&cluster) {}

@@ -15,8 +15,8 @@
 
 namespace stepcast {
 
-/// Parts of the two passes of one micro-batch through one virtual stage. `copies` are those of what is sharded, and what
-/// sharding is besides on the host, where it computes, too; elsewhere they are part of `sharding`.
+/// Parts of the two passes of one micro-batch through one virtual stage. `copies` are those of what is sharded, and
+/// what sharding is besides on the host, where it computes, too; elsewhere they are part of `sharding`.
 struct PassParts {
   Seconds compute, recomputation, tensor, context, expert, sharding, copies;
   Seconds ring;  ///< all sends of context parallelism, those beside attention as well: no part of the passes

@@ -240,7 +240,7 @@ std::optional<OptionRange> as_good_of(const Profile& profile, const Cluster& clu
   std::optional<AsGoodOptions> plans = with_step_times(
       profile, cluster, options, [&](const auto& time_of) { return as_good_options(time_of, best, tolerance); });
   if (!plans) return std::nullopt;
-  return OptionRange{*std::move(plans), tolerance};
+  return OptionRange{std::move(plans->low), std::move(plans->high), tolerance};
 }
 
 /// The duration of the run that was asked for, by a plan with and without tuned options.

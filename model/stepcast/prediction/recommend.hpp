@@ -45,7 +45,7 @@ struct Range {
 };
 /// Between which values of its tuned option the best plan is as good, within `tolerance`.
 struct OptionRange {
-  AsGoodOptions plans;
+  PlanSpec low, high;
   double tolerance = 0;  ///< what the answer resolves, as a share of the step
 };
 /// The same all-reduce plans over another algorithm than the cluster's.
@@ -148,8 +148,8 @@ inline constexpr auto result_fields<Range> = std::tuple{
 
 template <>
 inline constexpr auto result_fields<OptionRange> =
-    std::tuple{ResultField{"low", [](const OptionRange& r) { return r.plans.low; }, "the plan with the least value"},
-               ResultField{"high", [](const OptionRange& r) { return r.plans.high; }, "with the largest one"},
+    std::tuple{ResultField{"low", &OptionRange::low, "the plan with the least value"},
+               ResultField{"high", &OptionRange::high, "with the largest one"},
                ResultField{"tolerance", &OptionRange::tolerance, "share of the step within which they are as good"}};
 
 template <>

@@ -67,7 +67,9 @@ template <>
 inline constexpr auto result_fields<BandwidthCheck> =
     std::tuple{ResultField{"bandwidth_factor", &BandwidthCheck::factor, "the network is so many times as fast"},
                ResultField{"iteration_s", &BandwidthCheck::own, "the winner's step there"},
-               ResultField{"best_iteration_s", &BandwidthCheck::best, "that of the best layout there that is faster by more than the answer resolves; if none, of the best that are listed"},
+               ResultField{"best_iteration_s", &BandwidthCheck::best,
+                           "that of the best layout there that is faster by more than the answer resolves; if none, of "
+                           "the best that are listed"},
                ResultField{"better", &BandwidthCheck::better,
                            "the layout that is faster there by more than the answer resolves; empty: the winner holds",
                            ShownAs::known},

@@ -409,8 +409,8 @@ void LayoutSearch::finish() {
   result_.not_tried = not_tried(space_, families, workload_, parts_.back().cluster, options_.layout.global_batch);
 }
 
-// What would hold a job that fits nowhere: so many times as many devices, or gradients of two bytes. `least` searches for
-// the least memory whatever the cap.
+// What would hold a job that fits nowhere: so many times as many devices, or gradients of two bytes. `least` searches
+// for the least memory whatever the cap.
 std::string what_would_fit(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
                            LayoutSearchOptions least, Bytes cap) {
   constexpr std::int64_t most_times = 64;
@@ -429,8 +429,7 @@ std::string what_would_fit(const Workload& workload, const Cluster& cluster, con
     if (const std::string plan = more ? smallest(workload, *more) : ""; !plan.empty())
       text = "; " + std::to_string(more->workers()) + " devices hold it: " + plan;
   }
-  if (text.empty())
-    text = "; not even " + std::to_string(most_times * cluster.workers()) + " devices hold it";
+  if (text.empty()) text = "; not even " + std::to_string(most_times * cluster.workers()) + " devices hold it";
   if (workload.shape && workload.device && size_of(workload.shape->gradient_dtype) > size_of(workload.shape->dtype)) {
     ModelShape shape = *workload.shape;
     shape.gradient_dtype = shape.dtype;

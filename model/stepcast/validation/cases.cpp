@@ -41,14 +41,13 @@ std::int64_t whole_number_of(const JsonNode& object, const char* key, double low
 }
 
 const std::vector<std::string> input_keys{
-    "profile", "traces",    "figure",       "cluster",      "workers",         "plan",
-    "over",    "model",     "device",       "global_batch", "single_worker_s", "extra_optimizer_s",
-    "logs",    "operation", "size_bytes",   "pipeline",     "cached_share",    "loader_workers",
+    "profile", "traces",    "figure",        "cluster",      "workers",         "plan",
+    "over",    "model",     "device",        "global_batch", "single_worker_s", "extra_optimizer_s",
+    "logs",    "operation", "size_bytes",    "pipeline",     "cached_share",    "loader_workers",
     "steps",   "part",      "traced_step_s", "memory"};
-const std::vector<std::string> case_keys{"id",        "source",     "grade",          "method",
-                                         "inputs",    "measured_s", "measured_ratio", "measured_bytes",
-                                         "spread_s",  "tolerance",  "split",          "recorded_error",
-                                         "excluded"};
+const std::vector<std::string> case_keys{"id",         "source",         "grade",          "method",   "inputs",
+                                         "measured_s", "measured_ratio", "measured_bytes", "spread_s", "tolerance",
+                                         "split",      "recorded_error", "excluded"};
 
 LayoutPlan layout_plan_at(const JsonNode& inputs, const char* key) {
   if (!inputs.has(key)) return {};

@@ -57,9 +57,9 @@ struct CaseInputs {
   std::optional<double> cached_share;          ///< replaces the pipeline's
   std::optional<std::int64_t> loader_workers;  ///< replaces the pipeline's
   std::string memory;  ///< Subject::memory: "allocated" (by the framework's tensors) or "used" (of the card)
-  double steps = 1;                            ///< Subject::step: the measured time covers this many steps
-  Seconds Breakdown::*part = nullptr;          ///< Subject::step: only this part of the step is compared
-  Seconds single_worker;          ///< measured step of one worker, to which the profile is scaled; 0: as it is
+  double steps = 1;    ///< Subject::step: the measured time covers this many steps
+  Seconds Breakdown::*part = nullptr;  ///< Subject::step: only this part of the step is compared
+  Seconds single_worker;               ///< measured step of one worker, to which the profile is scaled; 0: as it is
   Seconds traced_step;            ///< "exchanged": of the traced job without its profiler; 0: as it is in the traces
   Seconds extra_optimizer;        ///< cost of the update that the single-worker step does not contain
   std::vector<std::string> logs;  ///< Subject::collective: files to fit

@@ -14,7 +14,7 @@ bool names_half_precision(std::string_view kernel) {
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const std::string_view product : {"nvjet_t", "nvjet_h", "nvjet_q"})
     if (name.starts_with(product)) return true;
-  constexpr std::string_view words[] = {"bf16",   "bfloat16", "fp16", "f16_",   "_f16",   "f16f16", "c10::half",
+  constexpr std::string_view words[] = {"bf16",   "bfloat16", "fp16",  "f16_",   "_f16",   "f16f16", "c10::half",
                                         "__half", "half_t",   "hgemm", "s16816", "float8", "e4m3",   "e5m2"};
   return std::ranges::any_of(words, [&](std::string_view word) { return name.find(word) != std::string::npos; });
 }

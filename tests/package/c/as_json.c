@@ -45,6 +45,12 @@ static stepcast_profile* profile_of(const char* path) {
   if (*stepcast_profile_notes(traced)) printf("notes: %s\n", stepcast_profile_notes(traced));
   succeeded(stepcast_profile_check_json(traced, &check, error), "self-check");
   send("self-check", check);
+  /* What is asked of recordings alone. */
+  succeeded(stepcast_explanation_json(&source, 1, NULL, &json, error), "explanation");
+  send("explanation", json);
+  succeeded(stepcast_difference_json(&source, &source, NULL, &json, error), "difference");
+  send("difference", json);
+  require(stepcast_lateness_json(&source, 1, NULL, &json, error) == STEPCAST_INPUT_ERROR, "lateness of one rank");
   /* What was written can be read: the profile from here on. */
   succeeded(stepcast_profile_json(traced, &json, error), "profile");
   source.name = "profile.json";

@@ -162,7 +162,8 @@ TEST_CASE("a few measured steps correct a device, first of all the level that pr
     CHECK(first.device.relative_error < unmeasured_spread);
     const std::vector<std::string> told = words_of(first);
     CHECK(std::ranges::any_of(told, [](const std::string& line) {
-      return line.find("less to") != std::string::npos && line.find("no step having been measured") != std::string::npos;
+      return line.find("less to") != std::string::npos &&
+             line.find("no step having been measured") != std::string::npos;
     }));
   }
   SUBCASE("what is not known shrinks with the number of steps, and nothing is known better than one row from another") {

@@ -25,10 +25,11 @@ inline Device random_device(Draw& draw) {
 
 inline Workload random_workload(Draw& draw, const Device& device) {
   const int heads = 1 << draw.whole(1, 4);
-  const std::string text =
-      "gpt:hidden=" + std::to_string(heads * 8 * draw.whole(1, 16)) + ",layers=" + std::to_string(draw.whole(1, 12)) +
-      ",heads=" + std::to_string(heads) + ",seq=" + std::to_string(64 << draw.whole(0, 3)) +
-      ",vocab=" + std::to_string(1024 * draw.whole(1, 8)) + (draw.coin() ? ",attention=flash" : "") + (draw.whole(0, 4) == 0 ? ",experts=4,topk=2" : "");
+  const std::string text = "gpt:hidden=" + std::to_string(heads * 8 * draw.whole(1, 16)) +
+                           ",layers=" + std::to_string(draw.whole(1, 12)) + ",heads=" + std::to_string(heads) +
+                           ",seq=" + std::to_string(64 << draw.whole(0, 3)) +
+                           ",vocab=" + std::to_string(1024 * draw.whole(1, 8)) +
+                           (draw.coin() ? ",attention=flash" : "") + (draw.whole(0, 4) == 0 ? ",experts=4,topk=2" : "");
   return workload_of(model_shape_of(text), device);
 }
 

@@ -229,8 +229,8 @@ TEST_CASE("attention that is not fused says of many tokens what attention=flash 
     LayoutOptions options;
     options.global_batch = 8;
     options.memory_cap = Bytes(memory);
-    return predicted(gpt("hidden=1024,layers=4,heads=16,vocab=51200,seq=" + more), c, layout_plan_of("layout(mb=1)/ddp"),
-                     options);
+    return predicted(gpt("hidden=1024,layers=4,heads=16,vocab=51200,seq=" + more), c,
+                     layout_plan_of("layout(mb=1)/ddp"), options);
   };
   const auto told = [](const LayoutPrediction& p) {
     std::string all;
@@ -241,10 +241,11 @@ TEST_CASE("attention that is not fused says of many tokens what attention=flash 
   const auto unfused = at("32768", 1e15), fused = at("32768,attention=flash", 1e15);
   REQUIRE(unfused);
   REQUIRE(fused);
-  CHECK(told(*unfused) ==
-        "attention is not fused, and its scores grow with the square of 32768 tokens: with attention=flash in the model "
-        "this layout takes " +
-            text_of(fused->iteration) + " and " + text_of(fused->memory.total()) + " a device");
+  CHECK(
+      told(*unfused) ==
+      "attention is not fused, and its scores grow with the square of 32768 tokens: with attention=flash in the model "
+      "this layout takes " +
+          text_of(fused->iteration) + " and " + text_of(fused->memory.total()) + " a device");
   CHECK(told(*fused).empty());
   CHECK(told(*at("1024", 1e15)).empty());
   // What does not fit says so, too.

@@ -91,7 +91,7 @@ TEST_CASE("a setting is worth writing down where its gain can be told, and then 
       CHECK(best.standard.iteration > fastest.iteration * (1 + resolution_between(fastest, best.standard)));
     REQUIRE(ranking.as_good.has_value() == (name != standard));
     if (!ranking.as_good) continue;
-    const AsGoodOptions& range = ranking.as_good->plans;
+    const OptionRange& range = *ranking.as_good;
     const Cluster cluster = cluster_of_flags(16, 4, network);
     for (const PlanSpec& end : {range.low, range.high}) {
       CAPTURE(text_of(end));

@@ -15,7 +15,8 @@ using namespace stepcast;
 TEST_CASE("on other networks the winner holds unless a layout of the whole space is faster by more than is resolved") {
   int better = 0, holds = 0;
   for (const char* network : {"1GbE", "10GbE", "25GbE", "400 Gb/s"})
-    for (const char* model : {"gpt:hidden=1024,layers=8,heads=8,seq=512", "gpt:hidden=2048,layers=4,heads=16,seq=256"}) {
+    for (const char* model :
+         {"gpt:hidden=1024,layers=8,heads=8,seq=512", "gpt:hidden=2048,layers=4,heads=16,seq=256"}) {
       Device device = test::layout_device(DataType::f16);
       device.relative_error = 0.09;
       const Workload workload = workload_of(model_shape_of(model), device);

@@ -366,7 +366,8 @@ TEST_CASE("memory is compared in bytes, with the allocator's count or the card's
     "NVIDIA B200", "model": "gpt:hidden=2048,layers=8,heads=16,seq=1024", "global_batch": 64, "plan":
     "layout(mb=2)/ddp"}}, "cases": [)";
   const auto suite = [&](const std::string& memory, const std::string& measured) {
-    return suite_of_json(head + R"({"id": "x", "inputs": {"memory": ")" + memory + R"("}, )" + measured + "}]}", "m.json");
+    return suite_of_json(head + R"({"id": "x", "inputs": {"memory": ")" + memory + R"("}, )" + measured + "}]}",
+                         "m.json");
   };
   const auto predicted_bytes = [&](const std::string& memory) {
     const std::vector<SuiteResult> results = validated({suite(memory, "\"measured_bytes\": 1e10")}, {});

@@ -171,7 +171,7 @@ void write_advice(std::ostream& out, const RankingReport& report) {
   if (best.standard.iteration > p.iteration) tuning = "with its default settings " + text_of(best.standard.iteration);
   if (const std::optional<OptionRange>& range = report.ranking.as_good)
     tuning += (tuning.empty() ? "" : "; ") + ("as good within " + percent(range->tolerance) + ": ") +
-              text_of(range->plans.low) + " to " + text_of(range->plans.high);
+              text_of(range->low) + " to " + text_of(range->high);
   if (!tuning.empty()) write_labelled(out, "tuning", tuning);
   if (p.throughput_samples_per_s > 0)
     write_labelled(out, "throughput", fixed(p.throughput_samples_per_s, 1) + " samples/s on all workers");

@@ -45,10 +45,10 @@ void write_sweep_text(std::ostream& out, const SweepQuestion& question, std::spa
   table.write(out);
   if (any_best) {
     out << '\n';
-    for (const std::string& line :
-         wrapped("computes: the share of the step in which a worker does; what is missing waits for messages. best: the "
-                 "fastest at its point.",
-                 page_of(out).width))
+    for (const std::string& line : wrapped(
+             "computes: the share of the step in which a worker does; what is missing waits for messages. best: the "
+             "fastest at its point.",
+             page_of(out).width))
       out << line << '\n';
   }
 }

@@ -85,9 +85,8 @@ void write_error_groups(std::ostream& out, std::span<const SuiteResult> results)
                      {"mean error %", right},
                      {"inside", right}});
     for (const ErrorGroup& group : r.statistics.groups)
-      table.add_row(
-          {group.label, std::to_string(group.cases), points(group.mean), signed_points(group.bias),
-           share_of(group.inside, group.with_interval)});
+      table.add_row({group.label, std::to_string(group.cases), points(group.mean), signed_points(group.bias),
+                     share_of(group.inside, group.with_interval)});
     out << '\n';
     table.write(out);
   }
