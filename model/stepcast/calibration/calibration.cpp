@@ -293,6 +293,13 @@ void judge_links(Calibration& result, bool from_table) {
       return !e.by_links.empty() && (nodes_of(e.measured, c) > 1) == between && e.measured.sizes.front() <= small;
     });
     if (!told) continue;
+    if (c.all_reduce != "nccl" && c.all_reduce != "ring_or_tree") {  // a form that need not be the library's
+      result.cluster.provenance.push_back(
+          std::string(between ? "network" : "inside") + " latency: none that a link has, " +
+          text_of((between ? c.network : c.inside).latency) + ": these are not times of " + c.all_reduce +
+          "; ring_or_tree or nccl may fit");
+      continue;
+    }
     throw InputError(where, "measurements of one cluster, whose links have a latency of 10 ns or more",
                      text_of((between ? c.network : c.inside).latency) + " for the link " +
                          (between ? "between machines" : "inside a machine") + "; furthest from it: " + row,
