@@ -106,7 +106,10 @@ std::vector<Plan> plans_of(const SweepQuestion& question) {
   const bool has_servers = question.servers.value_or(0) > 0;
   for (PlanSpec& spec : preset_plans_on(question.cluster)) {
     const std::string needs = elsewhere_of(spec, question.cluster);
-    if (question.all_plans || needs.empty() || (has_servers && needs == "servers")) plans.emplace_back(std::move(spec));
+    const bool on_its_switch =
+        question.cluster.aggregation && collective_of(spec) == question.cluster.aggregation->program;
+    if (question.all_plans || needs.empty() || on_its_switch || (has_servers && needs == "servers"))
+      plans.emplace_back(std::move(spec));
   }
   return plans;
 }
