@@ -20,9 +20,6 @@ struct WhyFlags {
 ExitCode why(const WhyFlags& flags) {
   check_outputs(flags.output, {}, flags.input.files);
   const Documents documents = documents_of(flags.input.files, flags.input.strict, flags.input.kernels);
-  if (is_pipelined(documents.traces))
-    throw InputError(documents.traces.front().source, "the traces of a framework", "the passes of a pipelined job",
-                     "'stepcast replay' says who of its workers is slow");
   const SelfCheck check = lateness_of(documents);
   write_output(flags.output.path, [&](std::ostream& out) { report_of(flags.output).lateness(out, check); });
   return answered;

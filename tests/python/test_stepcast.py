@@ -92,6 +92,13 @@ def test_records_are_those_of_the_command_line(trace):
                                                                            "batch(to=64)", "--json")
 
 
+def test_the_best_plan_says_with_which_options_it_is_as_good():
+    ranks = [str(ROOT / f"profiles/examples/gpt-cpu-ddp-rank{rank}.pt.trace.json.gz") for rank in (0, 1)]
+    found = stepcast.recommend(stepcast.read(*ranks), stepcast.Cluster(workers=16, network="10GbE"))
+    said_so = json.loads(found.to_json())["as_good"]
+    assert found.as_good == (said_so["low"], said_so["high"]) and found.as_good[0] != found.as_good[1]
+
+
 def test_why_and_diff_are_the_programs_answers():
     ranks = [str(ROOT / f"profiles/examples/gpt-cpu-ddp-rank{rank}.pt.trace.json.gz") for rank in (0, 1)]
     assert stepcast.why(*ranks) == json.loads(said("why", *ranks, "--json"))

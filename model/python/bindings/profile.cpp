@@ -94,9 +94,6 @@ std::string explain(const Files& files, double parameters, bool strict) {
     throw InputError("parameters", "from 0 (as traced) to 1e14 of them", std::to_string(parameters));
   const Documents documents =
       documents_of(buffers.sources, {.strict = strict, .progress = [&](double) { released.heed_signals(); }});
-  if (is_pipelined(documents.traces))
-    throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
-                     "'stepcast replay' on the command line rebuilds them");
   const Explanation explanation = explanation_of(documents, profile_options_of("", 0, parameters));
   return written([&](std::ostream& out) { report_named("json")->explanation(out, explanation); });
 }

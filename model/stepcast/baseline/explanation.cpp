@@ -289,9 +289,7 @@ class Explainer {
 
   /// Matrix products in single precision, as their kernels' names tell, on a device.
   void add_precision() {
-    constexpr double hardly_any = 0.05, many = 0.1;
-    if (!question_ || split().device.empty() || !(share(split()[SplitPart::products]) > many)) return;
-    if (profile_->half_precision_share > hardly_any) return;
+    if (!question_ || split().device.empty() || !(share(split()[SplitPart::products]) > left_alone())) return;
     const Answer<Profile> half = profile_after(scenario_of("amp"), *profile_);
     if (!half) return;
     Lever lever{.what = "precision", .verdict = Verdict::cannot_tell, .action = {}, .why = {}};
@@ -497,6 +495,9 @@ Explanation explanation_of(const Documents& documents, const ProfileOptions& opt
   if (documents.traces.empty())
     throw InputError("explain", "traces, whose events say what took how long", "a profile",
                      "'stepcast predict' and 'stepcast recommend' answer from a profile");
+  if (is_pipelined(documents.traces))
+    throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
+                     "'stepcast replay' on the command line rebuilds them");
   return Explainer(documents, options).result();
 }
 

@@ -165,6 +165,9 @@ SelfCheck lateness_of(const Documents& documents) {
   if (documents.traces.size() < 2)
     throw InputError("why", "the traces of several ranks of one run, which wait for one another",
                      documents.profile ? "a profile" : "one trace");
+  if (is_pipelined(documents.traces))
+    throw InputError(documents.traces.front().source, "the traces of a framework", "the passes of a pipelined job",
+                     "'stepcast replay' says who of its workers is slow");
   SelfCheck check;
   check.missing = "only lateness was asked for";
   add_lateness(check, documents);

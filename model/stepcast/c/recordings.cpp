@@ -20,16 +20,11 @@ namespace {
 constexpr std::string_view reading_keys[] = {"strict", "kernels"};
 constexpr std::string_view explanation_keys[] = {"strict", "kernels", "parameters"};
 
-/// Traces of a framework; passes of a pipelined job are something else.
 Documents recordings_of(const stepcast_source* given, std::size_t count, const CSettings& settings, const char* name) {
   const std::vector<Source> sources = c_sources(given, count, name);
   const std::string kernels = settings.text("kernels");
   const ReadOptions reading{.strict = settings.yes("strict", false), .progress = {}};
-  Documents documents = documents_of(sources, reading, {"kernels", std::as_bytes(std::span(kernels)), {}});
-  if (is_pipelined(documents.traces))
-    throw InputError(documents.traces.front().source, "a trace of a framework", "the passes of a pipelined job",
-                     "'stepcast replay' on the command line rebuilds them");
-  return documents;
+  return documents_of(sources, reading, {"kernels", std::as_bytes(std::span(kernels)), {}});
 }
 
 Trace one_trace(const stepcast_source* given, const CSettings& settings, const char* name) {
