@@ -306,6 +306,11 @@ TEST_CASE("what-if: questions without an answer say why") {
   Profile autocast = device;
   autocast.layers.back().input_dtype = DataType::bf16;
   CHECK(why("amp", autocast).find("traced in mixed precision") != std::string::npos);
+  Profile kernels = device;  // a compiled model's layers tell no type, its kernels do
+  kernels.half_precision_share = 0.5;
+  CHECK(why("amp", kernels).find("50.0 % of its kernels' time or more is half precision") != std::string::npos);
+  kernels.half_precision_share = 0.05;
+  CHECK(profile_after(scenario_of("amp"), kernels));
   Profile other = device;
   CHECK(why("batch(to=2)", device, &other).find("both profiles have the batch 32") != std::string::npos);
   other.batch_samples = 64;
