@@ -133,11 +133,14 @@ std::vector<Item> model_items() {
   }
   const std::string shape = "described by hidden, layers, heads, seq; unless given ";
   const std::string more =
-      ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, with causal=yes), ";
+      ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, with causal=yes, window=0 "
+      "tokens before a query, full_every=0 layers one of which sees all), ";
   const std::string newer =
       "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn)";
   const std::string latent = ", kv_rank=0 (latent attention, with q_rank=0, rope=64, v_head=head)";
-  const std::string gradients = ", gradients=dtype (f32 for bf16)";
+  const std::string gradients =
+      ", linear=dtype (f8: 8-bit linear layers), gradients=dtype (f32 for bf16), optimizer=adam (or adam8bit, "
+      "adafactor, lion, muon, sgd)";
   items.push_back(
       {"gpt:",
        shape + "vocab=51200, ffn=4*hidden" + more + "dropout=0.1, dtype=f16" + gradients + ", tied=yes" + newer,

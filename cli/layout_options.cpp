@@ -68,15 +68,23 @@ struct SearchFlag {
   const char* name;
   std::string LayoutFlags::*value;
 };
-constexpr SearchFlag search_flags[] = {
-    {"--objective", &LayoutFlags::objective}, {"--target-step", &LayoutFlags::target_step},
-    {"--price", &LayoutFlags::price},         {"--time-budget", &LayoutFlags::time_budget},
-    {"--framework", &LayoutFlags::framework}, {"--tensor", &LayoutFlags::tensor},
-    {"--pipeline", &LayoutFlags::pipeline},   {"--context", &LayoutFlags::context},
-    {"--expert", &LayoutFlags::expert},       {"--micro-batch", &LayoutFlags::micro_batch},
-    {"--chunks", &LayoutFlags::chunks},       {"--schedule", &LayoutFlags::schedule},
-    {"--scheme", &LayoutFlags::scheme},       {"--recompute", &LayoutFlags::recompute},
-    {"--zero", &LayoutFlags::zero},           {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
+constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
+                                       {"--target-step", &LayoutFlags::target_step},
+                                       {"--price", &LayoutFlags::price},
+                                       {"--time-budget", &LayoutFlags::time_budget},
+                                       {"--framework", &LayoutFlags::framework},
+                                       {"--tensor", &LayoutFlags::tensor},
+                                       {"--pipeline", &LayoutFlags::pipeline},
+                                       {"--context", &LayoutFlags::context},
+                                       {"--cp-comm", &LayoutFlags::cp_comm},
+                                       {"--expert", &LayoutFlags::expert},
+                                       {"--micro-batch", &LayoutFlags::micro_batch},
+                                       {"--chunks", &LayoutFlags::chunks},
+                                       {"--schedule", &LayoutFlags::schedule},
+                                       {"--scheme", &LayoutFlags::scheme},
+                                       {"--recompute", &LayoutFlags::recompute},
+                                       {"--zero", &LayoutFlags::zero},
+                                       {"--sequence-parallel", &LayoutFlags::sequence_parallel}};
 
 }  // namespace
 
@@ -134,13 +142,14 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--tensor", flags.tensor, "Tensor degrees to try: 1,2,4,8");
   add("--pipeline", flags.pipeline, "Numbers of pipeline stages to try");
   add("--context", flags.context, "Context degrees to try");
+  add("--cp-comm", flags.cp_comm, "Exchanges of context parallelism to try: p2p, allgather, a2a");
   add("--expert", flags.expert, "Expert degrees to try");
   add("--micro-batch", flags.micro_batch, "Samples of a micro-batch to try");
   add("--chunks", flags.chunks, "Chunks of a stage to try");
   add("--schedule", flags.schedule, "Pipeline schedules to try (list schedules)");
   add("--scheme", flags.scheme, "Tensor schemes to try (list schemes)");
   add("--recompute", flags.recompute,
-      "Recomputation of activations to try: none, selective, full, blocks (full, of the fewest blocks that fit)");
+      "Recomputation of activations to try: none, selective, full, op, blocks (full, of the fewest blocks that fit)");
   add("--zero", flags.zero, "ZeRO stages to try");
   add("--sequence-parallel", flags.sequence_parallel, "Sequence parallelism to try");
 }
@@ -178,14 +187,16 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   if (!space.tensor.empty()) space.most_tensor = space.tensor.back();
   space.pipeline = numbers_of(flags.pipeline, "--pipeline", 1, most_devices);
   space.context = numbers_of(flags.context, "--context", 1, most_devices);
+  for (const std::size_t i : choices_of(flags.cp_comm, "--cp-comm", {"p2p", "allgather", "a2a"}))
+    space.context_exchange.push_back(static_cast<ContextExchange>(i));
   space.expert = numbers_of(flags.expert, "--expert", 1, most_devices);
   space.micro_batch = numbers_of(flags.micro_batch, "--micro-batch", 1, most_samples);
   space.chunks = numbers_of(flags.chunks, "--chunks", 1, most_devices);
   space.schedules = members_of(flags.schedule, "--schedule", pipeline_schedules());
   space.schemes = members_of(flags.scheme, "--scheme", tensor_schemes());
   for (const std::int64_t stage : numbers_of(flags.zero, "--zero", 0, 3)) space.zero.push_back(static_cast<int>(stage));
-  constexpr std::size_t some_blocks = 3;
-  for (const std::size_t i : choices_of(flags.recompute, "--recompute", {"none", "selective", "full", "blocks"}))
+  constexpr std::size_t some_blocks = 4;
+  for (const std::size_t i : choices_of(flags.recompute, "--recompute", {"none", "selective", "full", "op", "blocks"}))
     if (i == some_blocks) space.some_blocks = true;
     else space.recomputation.push_back(static_cast<Recomputation>(i));
   for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))

@@ -182,13 +182,16 @@ std::span<const Named> table() {
       {"tensor", degrees},
       {"pipeline", degrees},
       {"context", degrees},
+      {"cp-comm", some_of(+[] {
+         return Words{"p2p", "allgather", "a2a"};
+       })},
       {"expert", degrees},
       {"micro-batch", degrees},
       {"chunks", degrees},
       {"schedule", some_of(schedules)},
       {"scheme", some_of(schemes)},
       {"recompute", some_of(+[] {
-         return Words{"none", "selective", "full", "blocks"};
+         return Words{"none", "selective", "full", "op", "blocks"};
        })},
       {"zero", some_of(+[] {
          return Words{"0", "1", "2", "3"};

@@ -9,6 +9,7 @@ SOURCES is the folder where what cannot be installed lies unpacked. A refusal is
 import argparse
 import ast
 import contextlib
+import functools
 import inspect
 import io
 import json
@@ -179,6 +180,7 @@ class Torch:
         from torch.distributed.optim import ZeroRedundancyOptimizer
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
         from torch.nn.parallel import DistributedDataParallel
+        from torchao import float8
 
         class CoreAttention(nn.Module):
             def forward(self, x):
@@ -194,6 +196,10 @@ class Torch:
 
         blocks = nn.ModuleList(Block() for _ in range(6))
         model = nn.Sequential(*blocks, nn.Linear(8, 1))
+        matrices = [p for p in blocks.parameters() if p.ndim == 2]
+        # On the host 8-bit products are emulated.
+        convert_to_float8_training = functools.partial(float8.convert_to_float8_training,
+                                                       config=float8.Float8LinearConfig(emulate=True))
         return dict(vars(), contextlib=contextlib, nn=nn, lr=0.1, device=torch.device("cpu"),
                     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
                     scaler=torch.amp.GradScaler("cpu", enabled=False),

@@ -21,7 +21,8 @@ class Settings(NamedTuple):
 
 LLAMA = ("llama3-8b", 64)
 MODELS = [LLAMA, ("qwen3-32b", 64), ("mixtral-8x7b", 64), ("gpt2-xl", 64), ("llama3-8b:dtype=f16", 64),
-          ("llama3-8b:gradients=bf16", 64), ("llama3-8b:dtype=f32", 64), ("bert:hidden=1024,layers=24,heads=16,seq=512", 64),
+          ("llama3-8b:gradients=bf16", 64), ("llama3-8b:linear=f8,optimizer=muon", 64), ("gemma3-12b", 64),
+          ("llama3-8b:dtype=f32", 64), ("bert:hidden=1024,layers=24,heads=16,seq=512", 64),
           ("resnet50:image=224", 64), (TRACE, 4)]
 PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", "zero2", "layout(zero=1)/ddp",
          "layout(zero=3, shard=8)/ddp", "layout(zero=3, in_flight=4)/ddp", "layout(zero=3, recompute=full)/ddp",
@@ -32,7 +33,8 @@ PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", 
          "layout(pp=2, tp=4, sp=on, zero=1, mb=1, recompute=full)/ddp", "layout(pp=3, mb=1)/ddp",
          "layout(cp=2, zero=3)/ddp", "layout(cp=2, tp=2, sp=on)/ddp", "layout(ep=8, zero=1)/ddp",
          "layout(ep=8, tp=2, sp=on, zero=1)/ddp", "layout(pp=4, order=tp-cp-pp-dp, mb=1)/ddp",
-         "layout(zero=1, shard=8)/ddp"]
+         "layout(zero=1, shard=8)/ddp", "layout(cp=2, cp_comm=a2a)/ddp", "layout(cp=2, cp_comm=allgather, zero=3)/ddp",
+         "layout(zero=3, recompute=op)/ddp"]
 
 
 def printed(program):

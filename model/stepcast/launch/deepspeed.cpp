@@ -49,7 +49,13 @@ std::string why_not_deepspeed(const LaunchInput& in) {
   if (l.shard > 0)
     return "it has no ZeRO within groups: MiCS was removed from it, and ZeRO++ (zero_hpz_partition_size) divides the "
            "optimizer over all";
-  if (l.context > 1) return "its sequence parallelism (Ulysses) is another one than ring attention";
+  if (in.workload.shape && linear_type(*in.workload.shape))
+    return "8-bit linear layers are the model's own (Transformer Engine, torchao)";
+  if (l.recomputation == Recomputation::operators) return "its checkpoints are of whole blocks, not of operators";
+  if (l.context > 1)
+    return l.context_exchange == ContextExchange::all_to_all
+               ? "its sequence parallelism (Ulysses) is set up in the model's code, around its attention"
+               : "its sequence parallelism (Ulysses) exchanges heads (cp_comm=a2a), not keys and values";
   if (l.expert > 1) return "experts are spread by its MoE layer (ep_size) in the model's code";
   if (l.pipeline > 1 && l.zero > 1) return "its pipelines work with ZeRO stages 0 and 1 only";
   if (l.pipeline > 1 && in.schedule() != "1f1b") return "its pipelines run 1F1B, not " + std::string(in.schedule());

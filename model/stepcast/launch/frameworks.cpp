@@ -62,6 +62,8 @@ std::string why_not_horovod(const LaunchInput& in) {
   if (l.tensor * l.context * l.pipeline > 1) return "it replicates the whole model on every device";
   if (l.expert > 1) return "it does not spread experts";
   if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";
+  if (l.recomputation == Recomputation::operators)
+    return "which operators are done again (recompute=op) says a policy of the model's own";
   return {};
 }
 

@@ -136,6 +136,10 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("position-embedding-type", "rope");
     out.flag("disable-bias-linear");
   }
+  if (const std::int64_t window = said_of(m, "window", 0); window > 0) {
+    out.option("window-size", std::to_string(window - 1) + ",0");  // and the token itself
+    if (const std::int64_t every = said_of(m, "full_every", 0); every > 0) out.option("window-attn-skip-freq", every);
+  }
   out.option("seq-length", m.sequence);
   out.option("max-position-embeddings", m.sequence);
   if (m.experts > 0) {
@@ -153,6 +157,23 @@ void add_precision(const Workload& workload, Arguments& out) {
     if (workload.bytes_of_gradient <= 2) out.flag("grad-reduce-in-bf16");
   }
   if (workload.dtype == DataType::f16) out.flag("fp16");
+  if (workload.shape && linear_type(*workload.shape)) out.option("fp8-format", "hybrid");
+}
+
+void add_optimizer(const Workload& workload, Arguments& out) {
+  if (!workload.shape) return;
+  switch (workload.shape->optimizer) {
+    case Optimizer::lion:
+      return out.option("optimizer", "lion");
+    case Optimizer::muon:
+      return out.option("optimizer", "muon");
+    case Optimizer::sgd:
+      return out.option("optimizer", "sgd");
+    case Optimizer::adam:
+    case Optimizer::adam8bit:
+    case Optimizer::adafactor:
+      return;
+  }
 }
 
 void add_degrees(const LaunchInput& in, Arguments& out) {
@@ -160,6 +181,7 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
   out.option("tensor-model-parallel-size", l.tensor);
   out.option("pipeline-model-parallel-size", l.pipeline);
   if (l.context > 1) out.option("context-parallel-size", l.context);
+  if (l.context_exchange != ContextExchange::ring) out.option("cp-comm-type", std::string(name_of(l.context_exchange)));
   if (l.expert > 1) out.option("expert-model-parallel-size", l.expert);
   if (l.pipeline > 1 && !deals_evenly(in))
     out.option("pipeline-model-parallel-layout", '"' + layout_of_stages(in) + '"');
@@ -206,13 +228,39 @@ std::string program_of(const LaunchInput& in) {
 
 }  // namespace
 
+namespace {
+
+/// What its own optimizers cannot; empty: nothing. Those beside Adam and SGD do not run under its FSDP, which ZeRO 2
+/// and 3 are (arguments.py, the check of emerging optimizers).
+std::string why_not_optimized(const LaunchInput& in) {
+  if (!in.workload.shape) return {};
+  switch (in.workload.shape->optimizer) {
+    case Optimizer::adam8bit:
+      return "it has no 8-bit Adam";
+    case Optimizer::adafactor:
+      return "it has no Adafactor";
+    case Optimizer::lion:
+    case Optimizer::muon:
+      return in.layout.zero >= 2 ? "its optimizers beside Adam and SGD divide their state alone (zero=1)" : "";
+    case Optimizer::adam:
+    case Optimizer::sgd:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string why_not_megatron(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
+  if (std::string why = why_not_optimized(in); !why.empty()) return why;
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
+  if (l.recomputation == Recomputation::operators)
+    return "it recomputes modules or layers, not every second product (recompute=op)";
   const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();
   if (blocks % parts != 0 && !places_units(in))
     return "its stages hold equal numbers of layers where it is not told what else there is, and " +
@@ -224,6 +272,7 @@ std::string megatron_text(const LaunchInput& in) {
   Arguments arguments;
   add_model(in, arguments);
   add_precision(in.workload, arguments);
+  add_optimizer(in.workload, arguments);
   add_degrees(in, arguments);
   add_state(in, arguments);
   // Its sums of input gradients run beside weight gradients only where kernels start in the order of their launches.

@@ -55,6 +55,8 @@ void add_parallelism(const LaunchInput& in, TitanArguments& out) {
 std::string why_not_titan(const LaunchInput& in) {
   const Layout& l = in.layout;
   if (std::string why = units_differ(l); !why.empty()) return why;
+  if (in.workload.shape && in.workload.shape->optimizer != Optimizer::adam)
+    return "its configuration knows Adam alone; another optimizer is code of your own";
   if (in.workload.shape ? in.workload.shape->heads == 0 || in.workload.shape->name.starts_with("bert")
                         : in.workload.hidden == 0)
     return "it trains decoders";
@@ -62,6 +64,8 @@ std::string why_not_titan(const LaunchInput& in) {
   if (in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient <= 2) return "it sums gradients in float32";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (l.tensor > 1 && !l.sequence_parallel) return "its tensor parallelism divides the sequence, too (sp=on)";
+  if (l.context_exchange == ContextExchange::all_to_all)
+    return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";
   if (l.zero == 1) return "it has no mode that divides the optimizer state alone";
   if (l.zero == 0 && l.data > 1 && l.tensor * l.context * l.pipeline > 1)
     return "its replicas without sharding (zero=0) go with no other dimension";
@@ -87,9 +91,14 @@ std::string titan_text(const LaunchInput& in) {
   if (in.workload.sequence > 0) out.option("training.seq_len", std::int64_t(in.workload.sequence));
   out.option("training.mixed_precision_param", in.workload.dtype == DataType::bf16 ? "bfloat16" : "float32");
   out.option("training.mixed_precision_reduce", "float32");
-  out.choice("activation_checkpoint", l.recomputation == Recomputation::full ? "full" : "none");
+  out.choice("activation_checkpoint", l.recomputation == Recomputation::full        ? "full"
+                                      : l.recomputation == Recomputation::operators ? "selective"
+                                                                                    : "none");
   const bool sums_often = l.shard > 0 && l.pipeline == 1 && in.micro_batches > 1;
   return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
+         (in.workload.shape && linear_type(*in.workload.shape)
+              ? "# with its float8 converter of linear layers in that configuration\n"
+              : "") +
          (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
                      : "") +
          "MODULE=... CONFIG=... ./run_train.sh" + out.text();

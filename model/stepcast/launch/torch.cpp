@@ -14,6 +14,9 @@ namespace {
 
 /// Checkpoint wrappers are of single modules.
 std::string why_not_together(const Layout& l) {
+  if (l.recomputation == Recomputation::operators)
+    return "which operators are done again (recompute=op) says a policy of the model's own "
+           "(torch.utils.checkpoint.create_selective_checkpoint_contexts)";
   if (l.recomputed_together == 1) return {};
   return "blocks that are done again together (recompute_group=) need the model's own forward "
          "(torch.utils.checkpoint.checkpoint_sequential)";
@@ -117,12 +120,38 @@ std::string policy_line(const Workload& w) {
          ", reduce_dtype=" + std::string(reduce_name(w)) + ")\n";
 }
 
+/// Before the wrappers: what a described model's recipe puts in place of its linear layers.
+std::string converted_linear_layers(const Workload& w) {
+  return w.shape && linear_type(*w.shape) ? "convert_to_float8_training(model)  # torchao.float8\n" : "";
+}
+
+/// The optimizer, where the model names another one than Adam.
+std::string optimizer_line(const Workload& w) {
+  if (!w.shape || w.shape->heads == 0) return {};
+  switch (w.shape->optimizer) {
+    case Optimizer::adam8bit:
+      return "optimizer = torchao.optim.AdamW8bit(model.parameters(), lr=lr)\n";
+    case Optimizer::adafactor:
+      return "optimizer = torch.optim.Adafactor(model.parameters(), lr=lr)\n";
+    case Optimizer::muon:
+      return "optimizer = torch.optim.Muon(matrices, lr=lr)  # and AdamW for all that are no matrices of blocks\n";
+    case Optimizer::sgd:
+      return "optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)\n";
+    case Optimizer::lion:
+      return "# optimizer: Lion, which PyTorch has not (package lion-pytorch)\n";
+    case Optimizer::adam:
+      return {};
+  }
+  return {};
+}
+
 /// Units that choose for themselves, module by module.
 std::string text_of_units(const LaunchInput& in) {
   const std::vector<UnitChoice>& choices = in.layout.unit_choices;
   const std::string policy = mixed_precision(in.workload) ? ", mp_policy=policy" : "";
-  std::string text = policy_line(in.workload) + "# units: the model's parts in forward order, " +
-                     std::to_string(in.workload.units.size()) + " of them\n";
+  std::string text = converted_linear_layers(in.workload) + policy_line(in.workload) +
+                     "# units: the model's parts in forward order, " + std::to_string(in.workload.units.size()) +
+                     " of them\n";
   std::uint32_t first = 0;
   for (const UnitChoice& c : choices) {
     const std::string from = std::to_string(first), to = std::to_string(first + c.units);
@@ -156,7 +185,7 @@ std::string why_not_ddp(const LaunchInput& in) {
 }
 
 std::string ddp_text(const LaunchInput& in) {
-  std::string text = recomputation_lines(in.layout);
+  std::string text = converted_linear_layers(in.workload) + recomputation_lines(in.layout);
   if (const std::string held = held_under_autocast(in); !held.empty()) text += "# a device holds " + held + "\n";
   const bool wrapped = in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name == "ddp";
   text += "model = " + (wrapped ? settings_of(in.plan.gradients) : "DistributedDataParallel(model)") + "\n";
@@ -167,6 +196,7 @@ std::string ddp_text(const LaunchInput& in) {
             "_compress_hook)  # gradients travel in 2 bytes\n";
   if (in.layout.zero == 1)
     text += "optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=lr)\n";
+  else text += optimizer_line(in.workload);
   return text + accumulation_lines(in, mixed);
 }
 
@@ -191,7 +221,7 @@ std::string fsdp_text(const LaunchInput& in) {
   std::string text = "mesh = init_device_mesh(\"cuda\", (" + shape + ", mesh_dim_names=" + names + ")\n";
   if (mixed_precision(in.workload)) arguments += ", mp_policy=policy";
   arguments += l.zero == 3 ? ", reshard_after_forward=True" : ", reshard_after_forward=False";
-  text += policy_line(in.workload) + recomputation_lines(l) +
+  text += converted_linear_layers(in.workload) + policy_line(in.workload) + recomputation_lines(l) +
           "for block in blocks:  # the model's blocks: the units that travel\n"
           "    fully_shard(block, " +
           arguments + ")\nfully_shard(model, " + arguments + ")\n";
@@ -201,6 +231,7 @@ std::string fsdp_text(const LaunchInput& in) {
             " units ahead\n    block.set_modules_to_forward_prefetch(blocks[i + 1:i + 1 + " + ahead +
             "])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - " + ahead + "):i][::-1])\n";
   }
+  text += optimizer_line(in.workload);
   return text + accumulation_lines(in, false);
 }
 

@@ -13,8 +13,13 @@ std::string_view name_of(Dimension d) {
   return names[static_cast<std::size_t>(d)];
 }
 
+std::string_view name_of(ContextExchange e) {
+  static constexpr std::array<std::string_view, 3> names{"p2p", "allgather", "a2a"};
+  return names[static_cast<std::size_t>(e)];
+}
+
 std::string_view name_of(Recomputation r) {
-  static constexpr std::array<std::string_view, 3> names{"none", "selective", "full"};
+  static constexpr std::array<std::string_view, recomputation_count> names{"none", "selective", "full", "op"};
   return names[static_cast<std::size_t>(r)];
 }
 
@@ -51,6 +56,8 @@ std::string number_flaw(const Layout& l) {
   if (some && together)
     return "recompute_blocks= does some blocks again one by one, recompute_group= all of them in groups: say one of "
            "both";
+  if (l.context == 1 && l.context_exchange != ContextExchange::ring)
+    return "cp_comm=" + std::string(name_of(l.context_exchange)) + " says how the devices of cp= exchange, and cp is 1";
   std::array<bool, dimension_count> seen{};
   for (const Dimension d : l.order) seen[static_cast<std::size_t>(d)] = true;
   if (!std::all_of(seen.begin(), seen.end(), [](bool s) { return s; }))

@@ -34,7 +34,16 @@ struct PipelineSchedule;  // pipeline.hpp
 
 enum class Dimension : std::uint8_t { tensor, context, data, pipeline };
 inline constexpr std::size_t dimension_count = 4;
-enum class Recomputation : std::uint8_t { none, selective, full };
+/// What the backward pass computes again: nothing, the core of attention, whole blocks, or what torchtitan's selective
+/// checkpoints leave out operator by operator: every second product and all that is bound by memory.
+enum class Recomputation : std::uint8_t { none, selective, full, operators };
+inline constexpr std::size_t recomputation_count = 4;
+/// How a context group brings queries to all keys: keys and values go around a ring beside attention ("p2p"; Liu et al.
+/// 2023, arXiv 2310.01889), are gathered before it ("allgather"; Grattafiori et al. 2024, arXiv 2407.21783, section
+/// 3.3.2), or all-to-alls give every device whole sequences of a part of the heads ("a2a"; DeepSpeed-Ulysses, Jacobs et
+/// al. 2023, arXiv 2309.14509). The names are Megatron-LM's.
+enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
+[[nodiscard]] std::string_view name_of(ContextExchange);
 [[nodiscard]] std::string_view name_of(Dimension);  ///< "tp", "cp", "dp", "pp"
 [[nodiscard]] std::string_view name_of(Recomputation);
 
@@ -58,8 +67,9 @@ struct Layout {
   std::int64_t expert = 1;                                       ///< divides `data`
   std::int64_t chunks = 1;       ///< parts of the model that a stage holds, apart from one another (interleaving)
   std::int64_t micro_batch = 0;  ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
-  int zero = 0;                  ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
-  std::int64_t shard = 0;        ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
+  ContextExchange context_exchange = ContextExchange::ring;
+  int zero = 0;            ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
+  std::int64_t shard = 0;  ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
   Recomputation recomputation = Recomputation::none;
   /// Of full recomputation: the first so many blocks of each stage (of each of its chunks) only, as Megatron-LM's

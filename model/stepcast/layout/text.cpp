@@ -164,9 +164,16 @@ std::string choices_text(const Layout& l) {
   return out;
 }
 
-constexpr std::array<Field, 23> fields{{
+constexpr std::array<Field, 24> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
+    {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
+     [](Layout& l, std::string_view value, const SpecPlace& place) {
+       l.context_exchange = static_cast<ContextExchange>(choice_of(value, place, Names{"p2p", "allgather", "a2a"}));
+     },
+     [](const Layout& l) {
+       return l.context_exchange == ContextExchange::ring ? std::string() : std::string(name_of(l.context_exchange));
+     }},
     count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
     count<&Layout::pipeline, 1>("pp", "pipeline stages; 1"),
     count<&Layout::expert, 1>("ep", "expert parallelism: devices that divide the experts; divides dp; 1"),
@@ -205,9 +212,11 @@ constexpr std::array<Field, 23> fields{{
      },
      true},
     count<&Layout::units_in_flight, 2>("in_flight", "zero=3: gathered units that are held at a time; 2"),
-    {"recompute", "activations that the backward pass computes again: none, selective, full; none",
+    {"recompute",
+     "activations that the backward pass computes again: none, selective, full, op (every second "
+     "product, as torchtitan's selective); none",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
-       l.recomputation = static_cast<Recomputation>(choice_of(value, place, Names{"none", "selective", "full"}));
+       l.recomputation = static_cast<Recomputation>(choice_of(value, place, Names{"none", "selective", "full", "op"}));
      },
      [](const Layout& l) {
        return l.recomputation == Recomputation::none ? std::string() : std::string(name_of(l.recomputation));

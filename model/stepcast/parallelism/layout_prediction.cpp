@@ -108,7 +108,8 @@ void set_interval(const LayoutTables& state, LayoutPrediction& p) {
 double flops_utilization(const LayoutTables& state, const LayoutPrediction& p) {
   const Workload& w = state.workload;
   if (!w.shape || !w.device) return 0;
-  const double peak = w.device->matrix_rate[static_cast<std::size_t>(w.dtype)];
+  const DataType type = linear_type(*w.shape).value_or(w.dtype);  // in which most operations are
+  const double peak = w.device->matrix_rate[static_cast<std::size_t>(type)];
   if (!(peak > 0) || !(p.iteration > Seconds(0))) return 0;
   return w.shape->operations() * state.global_batch / (p.iteration.value() * static_cast<double>(p.devices) * peak);
 }

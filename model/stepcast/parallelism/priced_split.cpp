@@ -83,17 +83,24 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.input_gradient = unit.input_gradient * slowness;
   p.weight_gradient = unit.weight_gradient * slowness;
   p.attention = unit.attention * slowness;
+  p.operators = unit.operators * slowness;
   const RankAxis tensor = rank_axis(l, Dimension::tensor);
   const RankAxis ring = rank_axis(l, Dimension::context);
   const double blocks = static_cast<double>(l.context);
-  const Seconds context_forward = prices.exposed(unit.context_forward, ring, p.attention / blocks);
+  const Seconds first_forward = prices.sum(unit.context_first_forward, ring);
+  const Seconds first_backward = prices.sum(unit.context_first_backward, ring);
+  const Seconds context_forward = prices.exposed(unit.context_forward, ring, p.attention / blocks) + first_forward;
   const Seconds context_backward =
-      prices.exposed(unit.context_backward, ring, unit.attention_backward * slowness / blocks);
+      prices.exposed(unit.context_backward, ring, unit.attention_backward * slowness / blocks) + first_backward;
   const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
-  p.forward_ring = prices.exposed(unit.context_forward, ring, Seconds(0));
-  p.backward_ring = prices.exposed(unit.context_backward, ring, Seconds(0));
+  p.forward_ring = prices.exposed(unit.context_forward, ring, Seconds(0)) + first_forward;
+  p.backward_ring = prices.exposed(unit.context_backward, ring, Seconds(0)) + first_backward;
   p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context_forward, expert};
   p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context_backward, expert};
+  // It keeps what reduce-scatters gave (torchtitan's list of what is saved), and gathers inputs again.
+  if (p.operators > Seconds(0))
+    for (const TensorTransfer& t : unit.forward_tensor)
+      if (t.operation == Operation::all_gather) p.gathered_again += prices.sum({t}, tensor);
   if (l.overlap_tensor) p.backward_exchanges.tensor -= prices.hidden(unit.input_sums, tensor);
   p.parameters = unit.parameters;
   p.expert_parameters = unit.expert_parameters;
@@ -135,8 +142,13 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
   const Cluster& cluster = groups.cluster();
   GroupPrices prices(groups, l);
   const TensorGrid grid = *l.scheme->grid(l.tensor, l.depth);
-  const Split split{static_cast<double>(l.micro_batch),  l.scheme,  grid,
-                    l.sequence_parallel && l.tensor > 1, l.context, l.expert};
+  const Split split{static_cast<double>(l.micro_batch),
+                    l.scheme,
+                    grid,
+                    l.sequence_parallel && l.tensor > 1,
+                    l.context,
+                    l.expert,
+                    l.context_exchange};
   const double slowness = slowest(cluster.stragglers).factor;
   for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
     const Answer<UnitCost> cost = unit_cost(workload, kind, split);

@@ -47,11 +47,12 @@ struct UnitExchanges {
 };
 /// One unit, one micro-batch, one device.
 struct PricedUnit {
-  Seconds forward, input_gradient, weight_gradient, attention;  ///< compute
+  Seconds forward, input_gradient, weight_gradient, attention, operators;  ///< compute
+  Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
-  std::array<Bytes, 3> kept{};
+  std::array<Bytes, recomputation_count> kept{};
   bool checkpointed = true;
   Bytes working, boundary;
   /// Of units that choose for themselves: gathers before the forward and behind the backward pass where the unit before

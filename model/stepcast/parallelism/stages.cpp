@@ -30,6 +30,7 @@ struct Again {
 };
 Again again(const PricedUnit& u, Recomputation r) {
   if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges, u.forward_ring};
+  if (r == Recomputation::operators) return {u.operators, {u.gathered_again, {}, {}}, {}};
   // Attention that is done again needs the keys and values of the other devices again.
   if (r == Recomputation::selective) return {u.attention, {{}, u.forward_exchanges.context, {}}, u.forward_ring};
   return {};
@@ -271,6 +272,8 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     if (v > 0) times.send_backward = split.units[units[first[v] - 1]].send;
     if (v + 1 < virtual_stages) times.send_forward = split.units[units[first[v + 1] - 1]].send;
   }
+  if (l.recomputation == Recomputation::operators && !workload.shape)
+    out.unsuitable = "recompute=op does some operators again, and a traced job has layers: describe the model";
   if (l.recomputed_blocks > most_blocks)
     out.unsuitable = "recompute_blocks=" + std::to_string(l.recomputed_blocks) + ", and a stage" +
                      (l.chunks > 1 ? "'s chunk" : "") + " holds at most " + std::to_string(most_blocks) +

@@ -113,7 +113,8 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
                      word(l.expert, l.depth),
                      static_cast<std::uint64_t>(l.micro_batch),
                      word(l.scheme),
-                     order_word(l) << 2 | static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
+                     order_word(l) << 4 | static_cast<std::uint64_t>(l.context_exchange) << 2 |
+                         static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
                          static_cast<std::uint64_t>(l.sequence_parallel),
                      static_cast<std::uint64_t>(l.shard)};
   if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });

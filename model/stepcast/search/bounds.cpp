@@ -137,10 +137,11 @@ const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const Layo
 
 const LayoutBounds::Staged& LayoutBounds::staged(const LayoutFamily& family, const LayoutSwitches& switches) {
   enter(family);
-  const std::size_t r = static_cast<std::size_t>(switches.recomputation) + (switches.overlap_tensor ? 3u : 0u);
+  const std::size_t r =
+      static_cast<std::size_t>(switches.recomputation) + (switches.overlap_tensor ? recomputation_count : 0);
   std::optional<Staged>& slot =
-      staged_[(switches.in_machine ? 48u : 0u) + r * 8 + static_cast<std::size_t>(switches.zero) * 2 +
-              (switches.overlap_gradients ? 1u : 0u)];
+      staged_[(switches.in_machine ? 2 * recomputation_count * 8 : 0) + r * 8 +
+              static_cast<std::size_t>(switches.zero) * 2 + (switches.overlap_gradients ? 1u : 0u)];
   if (slot) return *slot;
   Layout layout = layout_of(family, switches);
   layout.stage_units = divisions_[r];  // sharding does not move units

@@ -82,8 +82,10 @@ class LayoutBounds {
   /// The priced splits of that family, by whether sums of input gradients are hidden, and whether ZeRO divides within
   /// machines; made when first asked for.
   std::array<const PricedSplit*, 4> splits_{};
-  std::array<std::vector<std::uint32_t>, 2 * 3> divisions_;  ///< units of each stage, by that and recomputation
-  std::array<std::optional<Staged>, 2 * 2 * 3 * 8> staged_;  ///< and by ZeRO stage, its groups and overlap
+  std::array<std::vector<std::uint32_t>, 2 * recomputation_count>
+      divisions_;  ///< units of each stage, by that and recomputation
+  std::array<std::optional<Staged>, 2 * 2 * recomputation_count * 8>
+      staged_;  ///< and by ZeRO stage, its groups and overlap
   /// What stages hold by the same of sums of input gradients and by their recomputed blocks, whatever ZeRO divides.
   std::map<std::pair<bool, std::int64_t>, Staged> held_;
   std::vector<std::pair<const PipelineSchedule*, bool>> splitting_;  ///< schedules that split the backward pass

@@ -59,6 +59,7 @@ class Families {
     machine_ = cluster.devices_per_node;
     most_tensor_ = space.most_tensor > 0 ? space.most_tensor : cluster.devices_per_node;
     sequence_ = std::llround(workload.sequence);
+    is_described_ = workload.shape.has_value();
     divides_context_ = !workload.shape || has_fused_attention(*workload.shape);
     experts_ = std::llround(experts(workload));
     // A batch that is no whole number of samples has no whole micro-batches.
@@ -148,6 +149,13 @@ class Families {
     return {usual, pipeline_schedule("zb_h1")};
   }
 
+  // Without context parallelism nothing is exchanged.
+  [[nodiscard]] std::vector<ContextExchange> exchanges() const {
+    if (family_.context == 1) return {ContextExchange::ring};
+    if (!space_.context_exchange.empty()) return space_.context_exchange;
+    return {space_.framework == "torchtitan" && is_described_ ? ContextExchange::all_gather : ContextExchange::ring};
+  }
+
   void with_micro_batch() {
     constexpr std::int64_t most = 1u << 24;
     if (family_.micro_batches > most) return;
@@ -161,13 +169,17 @@ class Families {
       if (s != 0 && family_.tensor > 1 && family_.scheme->name != "1d")
         continue;  // others divide activations themselves
       family_.sequence_parallel = s != 0;
-      found_.push_back(family_);
+      for (const ContextExchange exchange : exchanges()) {
+        family_.context_exchange = exchange;
+        found_.push_back(family_);
+      }
     }
   }
 
   const LayoutSpace& space_;
   std::int64_t devices_, batch_, units_ = 1, blocks_ = 1, machine_ = 1, most_tensor_ = 1, sequence_ = 0, experts_ = 0;
   bool divides_context_ = true;  // fused attention only
+  bool is_described_ = false;
   LayoutFamily family_;
   std::vector<LayoutFamily> found_;
 };
@@ -191,6 +203,8 @@ using Again = std::pair<Recomputation, bool>;
 std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& workload, bool several_blocks) {
   std::vector<Recomputation> all = {Recomputation::none, Recomputation::selective, Recomputation::full};
   if (!has_attention(workload)) std::erase(all, Recomputation::selective);
+  // What one framework alone does is tried for it.
+  if (space.framework == "torchtitan" && workload.shape) all.push_back(Recomputation::operators);
   const bool some = space.some_blocks || (space.recomputation.empty() && workload.activations_known);
   std::vector<Recomputation> tried = space.recomputation;
   // The fewest blocks may be none.
@@ -265,6 +279,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   Layout layout;
   layout.tensor = family.tensor;
   layout.context = family.context;
+  layout.context_exchange = family.context_exchange;
   layout.data = family.data;
   layout.pipeline = family.pipeline;
   layout.expert = family.expert;

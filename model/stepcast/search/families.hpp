@@ -25,6 +25,7 @@ struct LayoutFamily {
   const TensorScheme* scheme = nullptr;
   const PipelineSchedule* schedule = nullptr;
   bool sequence_parallel = false;
+  ContextExchange context_exchange = ContextExchange::ring;
   std::int64_t machine_shard = 0;  ///< data-parallel ranks that share a machine, where there are others; 0: none
 };
 

@@ -61,7 +61,8 @@ double LayoutPreference::burden(const LayoutPlan& plan, std::int64_t micro_batch
 
 double LayoutPreference::least_burden(const LayoutFamily& family) const {
   Layout l;
-  l.tensor = family.tensor, l.context = family.context, l.pipeline = family.pipeline;
+  l.tensor = family.tensor, l.context = family.context, l.context_exchange = family.context_exchange,
+  l.pipeline = family.pipeline;
   l.expert = family.expert, l.chunks = family.chunks;
   return of_dimensions(l);
 }

@@ -27,12 +27,13 @@ class DividedUnit {
     UnitCost c;
     UnitTimes times;
     for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
-    if (split_.context > 1 && attends()) add_merges(times);
+    if (split_.context > 1 && attends() && split_.context_exchange == ContextExchange::ring) add_merges(times);
     c.forward = times.forward.elapsed(device_);
     add_backward(times, c);
     // Megatron-LM and DeepSpeed checkpoint the blocks.
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
+    c.operators = c.checkpointed ? std::min(times.operators.elapsed(device_), c.forward) : Seconds(0);
     c.attention_backward = std::min(times.attention_backward.elapsed(device_), c.input_gradient);
     add_parameters(c);
     add_activations(c);
@@ -77,6 +78,11 @@ class DividedUnit {
       p.batch /= spread;
       p.m *= spread / context;
       p.repeated *= spread / context;
+    } else if (split_.context_exchange == ContextExchange::all_to_all) {
+      p.batch /= context;  // whole sequences of a part of the heads
+    } else if (split_.context_exchange == ContextExchange::all_gather) {
+      p.m /= context;
+      p.repeated /= context;
     } else {
       // Ring attention: a device's block of queries meets one block of keys and values after the other.
       work.steps = context;
@@ -152,6 +158,9 @@ class DividedUnit {
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + repeated;
     c.kept[std::size_t(Recomputation::full)] =
         c.checkpointed ? k.input * sequence : c.kept[std::size_t(Recomputation::none)];
+    c.kept[std::size_t(Recomputation::operators)] =
+        c.checkpointed ? k.results_divided * divided + (k.results_sequence + k.input) * sequence
+                       : c.kept[std::size_t(Recomputation::none)];
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
     c.working += doubled_gradient(shape_, unit_, [&](Division division) { return share(division); });
     c.boundary = unit_.boundary * sequence;
@@ -160,15 +169,38 @@ class DividedUnit {
   void add_transfers(UnitCost& c) const {
     if (split_.grid.devices > 1) add_tensor_transfers(c);
     const double samples = split_.micro_batch / double(split_.context);
-    if (split_.context > 1 && attends()) {
-      // Keys and values of a block of the sequence go around the ring (Liu et al. 2023, arXiv 2310.01889).
-      const double elements = 2 * double(shape_.kv_heads) * double(shape_.head_size) / tensor();
-      const Bytes block(elements * double(shape_.sequence) * samples * size_of(dtype_));
-      add_ring(c, split_.context, block);
-    }
+    if (split_.context > 1 && attends()) add_context_exchange(c);
     if (split_.expert > 1 && unit_.expert_exchanges > 0) {
       const Bytes tokens = unit_.boundary * (samples * double(shape_.experts_per_token) * repeated_share());
       c.expert_transfers.push_back({Operation::all_to_all, split_.expert, tokens, double(unit_.expert_exchanges)});
+    }
+  }
+
+  void add_context_exchange(UnitCost& c) const {
+    const double tokens = double(shape_.sequence) * split_.micro_batch / double(split_.context) / tensor();
+    const auto of = [&](std::int64_t heads) {
+      return Bytes(tokens * double(heads * shape_.head_size) * size_of(dtype_));
+    };
+    const Bytes keys_and_values = 2 * of(shape_.kv_heads), queries = of(shape_.heads);
+    const std::int64_t members = split_.context;
+    switch (split_.context_exchange) {
+      case ContextExchange::ring:
+        add_ring(c, members, keys_and_values);
+        return;
+      case ContextExchange::all_gather: {
+        // Backward they are gathered again, and their gradients of all queries added up.
+        const Bytes whole = keys_and_values * double(members);
+        c.context_first_forward = {{Operation::all_gather, members, whole, 1}};
+        c.context_first_backward = {{Operation::all_gather, members, whole, 1},
+                                    {Operation::reduce_scatter, members, whole, 1}};
+        return;
+      }
+      case ContextExchange::all_to_all:
+        // Queries, keys, values and the result, each by itself; backward their gradients.
+        c.context_first_forward = {{Operation::all_to_all, members, queries, 2},
+                                   {Operation::all_to_all, members, of(shape_.kv_heads), 2}};
+        c.context_first_backward = c.context_first_forward;
+        return;
     }
   }
 
@@ -256,6 +288,12 @@ std::string flaw_of(const ModelShape& shape, const Split& split) {
     if (split.context > 1 && !has_fused_attention(shape))
       return "context parallelism divides the tokens of fused attention only, in every framework: attention=flash in "
              "the model";
+    if (split.context > 1 && split.context_exchange == ContextExchange::all_to_all)
+      for (const std::string& flaw :
+           {whole_number_flaw("heads", shape.heads, t * split.context, "tensor x context degree (cp_comm=a2a)"),
+            whole_number_flaw("heads of keys", shape.kv_heads, t * split.context,
+                              "tensor x context degree (cp_comm=a2a)")})
+        if (!flaw.empty()) return flaw;
     if (split.sequence_parallel) {
       if (grid) return "sequence parallelism belongs to the 1d scheme";
       if (const auto flaw = whole_number_flaw("tokens", shape.sequence, t * split.context, "tensor x context degree");
@@ -301,7 +339,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   const UpdateShape update = update_of(shape);
   w.bytes_of_weight = size_of(shape.dtype), w.bytes_of_gradient = size_of(shape.gradient_dtype);
   w.bytes_of_state = update.bytes_of_state;
-  w.update = memory_time(device, update.traffic);
+  w.update = update.time(device, shape.dtype).device();
   w.relative_error = device.relative_error;
   w.unmeasured = device.relative_error == 0;
   w.activations_known = true;

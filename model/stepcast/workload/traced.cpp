@@ -43,6 +43,8 @@ class TracedUnit {
     c.kept[std::size_t(Recomputation::none)] = k.divided * divided + k.sequence * sequence;
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + k.sequence * sequence;
     c.kept[std::size_t(Recomputation::full)] = k.input * sequence;
+    // Not known of layers: refused where it is asked for.
+    c.kept[std::size_t(Recomputation::operators)] = c.kept[std::size_t(Recomputation::none)];
     c.working = c.kept[std::size_t(Recomputation::none)] + w_.transient * divided;
     c.boundary = kind_.boundary * sequence;
   }
@@ -202,6 +204,8 @@ std::string flaw_of(const Workload& w, const UnitKind& kind, bool repeated, cons
   if (t == 1 && split.context == 1) return {};
   if (w.hidden == 0) return "no repeated matrix products with weights that tensor or context parallelism could divide";
   if (w.sequence == 0) return "the profile does not tell the size of activations; record it with record_shapes=True";
+  if (split.context > 1 && split.context_exchange != ContextExchange::ring)
+    return "of a traced job only a ring is known (cp_comm=p2p), since its heads are not: describe the model";
   if (!divides(w.sequence, split.context)) return does_not(w.sequence, "tokens", split.context, "context degree");
   if (!divides(w.hidden, t)) return does_not(w.hidden, "hidden elements", t, "tensor degree");
   if (split.sequence_parallel && grid) return "sequence parallelism belongs to the 1d scheme";

@@ -36,6 +36,7 @@ struct Split {
   TensorGrid grid{};
   bool sequence_parallel = false;
   std::int64_t context = 1, expert = 1;
+  ContextExchange context_exchange = ContextExchange::ring;
 };
 
 /// A sum of input gradients that can run beside the weight gradient of the same product.
@@ -49,15 +50,18 @@ struct UnitCost {
   Seconds forward, input_gradient, weight_gradient;  ///< elapsed compute: the larger of host issue and device
   Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
   Seconds attention_backward;                        ///< what `attention` takes of the backward pass
+  Seconds operators;                                 ///< part of `forward` that recomputation by operators runs again
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
   /// Over the context group, one exchange of the ring a count, each beside the attention to one block.
   std::vector<TensorTransfer> context_forward, context_backward;
+  /// Over the context group, before and behind attention, which waits.
+  std::vector<TensorTransfer> context_first_forward, context_first_backward;
   std::vector<TensorTransfer> expert_transfers;  ///< per pass, over the expert group
   double parameters = 0;                         ///< elements on this device, experts included
   double expert_parameters = 0;  ///< the part of `parameters` whose gradients only data / expert replicas share
   double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
-  std::array<Bytes, 3> kept;     ///< activations between forward and backward, by Recomputation
+  std::array<Bytes, recomputation_count> kept;  ///< activations between forward and backward, by Recomputation
   bool checkpointed = true;  ///< full recomputation does it again; not the first and the last unit, as frameworks do
   Bytes working;             ///< the largest transient of its passes (one unit's full activations)
   Bytes boundary;            ///< what it hands on, per device

@@ -314,6 +314,7 @@ ModelShape convolutional_shape(ModelDescriptionText& text) {
   ModelShape model;
   model.name = text.normalised();
   model.dtype = model.gradient_dtype = start.dtype;
+  model.optimizer = Optimizer::sgd;
   model.units = network.units(start);
   for (const UnitShape& unit : model.units) model.layers += unit.repetitions;
   return model;

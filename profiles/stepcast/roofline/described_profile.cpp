@@ -70,7 +70,7 @@ Profile described_profile(const ModelShape& model, const Device& device, double 
     add_tensors(*units[l].first, dtype, l, units[l].second, profile.tensors);
 
   const UpdateShape update = update_of(model);
-  profile.optimizer = cost_of({Seconds(), memory_time(device, update.traffic), 1}, device);
+  profile.optimizer = cost_of(update.time(device, model.dtype), device);
   profile.bytes_of_state = update.bytes_of_state;
   profile.provenance = "described as " + model.name + ", on the roofline of " + name;
   profile.recognised.push_back(fixed(model.parameters() / 1e6, 1) + " million parameters in " +

@@ -59,6 +59,13 @@ bool has_fused_attention(const ModelShape& model) {
   });
 }
 
+std::optional<DataType> linear_type(const ModelShape& model) {
+  for (const UnitShape& unit : model.units)
+    for (const OperatorShape& o : unit.operators)
+      if (o.operands) return o.operands;
+  return std::nullopt;
+}
+
 bool describes_model(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return named_model(trimmed(text)) != nullptr;

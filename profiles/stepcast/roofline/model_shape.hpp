@@ -21,6 +21,7 @@
 #include <stepcast/roofline/device.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,9 @@ struct OperatorShape {
   /// others it is so many times the kernels and the traffic.
   double fused_multiple = 0, unfused_kernels = 1, unfused_traffic = 1;
   bool recomputed = false;  ///< its backward kernel does the forward product again (the scores of flash attention)
+  /// Share of its forward pass that recomputation by operators does again.
+  double again = 1;
+  std::optional<DataType> operands{};  ///< of a product: their type, where it is another than the model's
 };
 
 /// A parameter tensor of one unit.
@@ -75,6 +79,8 @@ struct KeptActivations {
   Bytes sequence;   ///< only by sequence parallelism
   Bytes attention;  ///< the part of `divided` that selective recomputation does not keep
   Bytes input;      ///< the unit's input: all that full recomputation keeps; divided by sequence parallelism
+  /// What recomputation by operators keeps beside the input: results of attention and of every other product.
+  Bytes results_divided{}, results_sequence{};
 };
 
 struct UnitShape {
@@ -93,6 +99,9 @@ struct UnitShape {
   int expert_exchanges = 0;   ///< all-to-alls of `boundary` times top-k over the expert group per forward pass
 };
 
+/// What updates the weights; its state follows from the name (update_of).
+enum class Optimizer : std::uint8_t { adam, adam8bit, adafactor, lion, muon, sgd };
+
 struct ModelShape {
   std::string name;  ///< the description, normalised
   DataType dtype = DataType::f16;
@@ -101,6 +110,7 @@ struct ModelShape {
                experts = 0;  ///< 0 where they do not apply
   std::int64_t experts_per_token = 0, head_size = 0;
   double dropout = 0;
+  Optimizer optimizer = Optimizer::adam;
   bool tied = false;             ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;  ///< in forward order
 
@@ -112,13 +122,15 @@ struct ModelShape {
 [[nodiscard]] std::string flaw_of(const ModelShape&);
 /// Of some unit: attention=flash.
 [[nodiscard]] bool has_fused_attention(const ModelShape&);
+/// The type in which linear layers multiply, where it is another than the model's (linear=f8).
+[[nodiscard]] std::optional<DataType> linear_type(const ModelShape&);
 
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
-/// [,attention=flash,causal=yes][,dropout=0][,dtype=bf16][,gradients=f32][,tied=yes]", the usual CNNs
-/// ("resnet50:image=224"), and public models by name ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws
-/// InputError with the column and a suggestion.
+/// [,attention=flash,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
+/// [,optimizer=muon][,tied=yes]", the usual CNNs ("resnet50:image=224"), and public models by name ("llama3-8b",
+/// "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.

@@ -102,6 +102,22 @@ constexpr auto table = std::to_array<NamedModel>({
      "llama:hidden=4096,layers=94,heads=64,kv_heads=4,head=128,ffn=1536,experts=128,topk=8,vocab=151936,seq=4096,"
      "attention=flash,causal=yes",
      2.35094e11, "Qwen3 technical report (arXiv 2505.09388), table 2"},
+    {"gpt-oss-20b",
+     "llama:hidden=2880,layers=24,heads=64,kv_heads=8,head=64,ffn=2880,experts=32,topk=4,vocab=201088,seq=4096,"
+     "attention=flash,causal=yes,window=128,full_every=2",
+     2.0905e10, "gpt-oss model card (arXiv 2508.10925), table 1, without biases"},
+    {"gpt-oss-120b",
+     "llama:hidden=2880,layers=36,heads=64,kv_heads=8,head=64,ffn=2880,experts=128,topk=4,vocab=201088,seq=4096,"
+     "attention=flash,causal=yes,window=128,full_every=2",
+     1.1678e11, "gpt-oss model card (arXiv 2508.10925), table 1, without biases"},
+    {"gemma3-12b",
+     "llama:hidden=3840,layers=48,heads=16,kv_heads=8,head=256,ffn=15360,vocab=262208,seq=4096,tied=yes,"
+     "attention=flash,causal=yes,window=1024,full_every=6",
+     1.1766e10, "Gemma 3 technical report (arXiv 2503.19786), table 1, and google/gemma-3-12b-pt on Hugging Face"},
+    {"gemma3-27b",
+     "llama:hidden=5376,layers=62,heads=32,kv_heads=16,head=128,ffn=21504,vocab=262208,seq=4096,tied=yes,"
+     "attention=flash,causal=yes,window=1024,full_every=6",
+     2.7009e10, "Gemma 3 technical report (arXiv 2503.19786), table 1, and google/gemma-3-27b-pt on Hugging Face"},
 });
 
 }  // namespace

@@ -9,6 +9,10 @@
 // heads. Tensor parallelism divides the heads; projections to latent vectors are done on every device, as Megatron-Core
 // does. Not modelled of it: that a ring of context parallelism carries keys wider than values.
 //
+// Recomputation by operators is torchtitan's "selective" (distributed/activation_checkpoint.py): of a block's products
+// with weights, in their order, every second is done again, attention never, and all between them always. Queries, keys
+// and values are three products of LLaMA's and one of the others', gate and up projection two.
+//
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
 // Korthikanti et al. 2022 (arXiv 2205.05198, section 4), s h (34 + 5 a s / h) bytes for f = 4 h and e = 2.
@@ -17,6 +21,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace stepcast {
 namespace {
@@ -30,7 +35,9 @@ struct Transformer {
   std::int64_t sequence = 0, positions = 0, vocabulary = 0, experts = 0, experts_per_token = 0;
   std::int64_t shared = 0, dense = 0, dense_ffn = 0;                    ///< of a mixture of experts
   std::int64_t kv_rank = 0, q_rank = 0, rope = 0, value_head_size = 0;  ///< kv_rank 0: no latent attention
-  DataType dtype = DataType::f16, gradient_dtype = DataType::f16;
+  std::int64_t window = 0, full_every = 0;  ///< tokens that one attends to (0: all), but in one layer of so many
+  DataType dtype = DataType::f16, linear_dtype = DataType::f16, gradient_dtype = DataType::f16;
+  Optimizer optimizer = Optimizer::adam;
   double dropout = 0;
   bool flash = false, causal = false, tied = false;
 
@@ -43,11 +50,26 @@ struct Transformer {
   /// Of the heads' results.
   [[nodiscard]] std::int64_t attention_hidden() const { return heads * value_size(); }
   [[nodiscard]] std::int64_t kv_hidden() const { return kv_heads * head_size; }
+  /// Shares of the MLP's products that recomputation by operators does again.
+  [[nodiscard]] double again_up() const { return gated() ? 0.5 : 0; }
+  [[nodiscard]] double again_down() const { return gated() ? 0 : 1; }
   [[nodiscard]] std::int64_t up_width() const { return gated() ? 2 * ffn : ffn; }
 
   [[nodiscard]] double s() const { return double(sequence); }
   [[nodiscard]] double h() const { return double(hidden); }
   [[nodiscard]] double e() const { return size_of(dtype); }
+  [[nodiscard]] bool casts() const { return linear_dtype != dtype; }
+  /// Bytes of an element that only a linear layer keeps for its backward pass.
+  [[nodiscard]] double kept_e() const { return size_of(linear_dtype); }
+  /// Of all pairs of tokens those that a sample computes, on average over the layers. A query of a causal window meets
+  /// the keys before it, but no more than the window.
+  [[nodiscard]] double pairs() const {
+    const double all = causal ? 0.5 : 1;
+    if (window == 0 || window >= sequence) return all;
+    const double part = double(window) / s();
+    const double within = causal ? part * (1 - part / 2) : std::min(1.0, 2 * part);
+    return full_every == 0 ? within : within + (all - within) / double(full_every);
+  }
   [[nodiscard]] double mask() const { return drops() ? 1 : 0; }  ///< bytes an element of a dropout mask
   /// Bytes of so many elements a token.
   [[nodiscard]] Bytes per_token(double elements) const { return Bytes(s() * elements * e()); }
@@ -61,6 +83,12 @@ OperatorShape weighted_product(std::string name, Division division, double m, do
   o.division = division;
   o.weighted = true;
   o.product = {1, m, n, k};
+  return o;
+}
+
+/// The same, of which recomputation by operators does a share again.
+OperatorShape again(OperatorShape o, double share) {
+  o.again = share;
   return o;
 }
 
@@ -109,15 +137,18 @@ void add_standard_attention(const Transformer& t, std::vector<OperatorShape>& ou
   if (t.drops())
     out.push_back(memory_bound("attention dropout", Division::elements, Bytes((2 * t.e() + 1) * pairs), 1, 1));
   out.push_back(context);
-  for (std::size_t i = first; i < out.size(); ++i) out[i].attention = true;
+  for (std::size_t i = first; i < out.size(); ++i) {
+    out[i].attention = true;
+    if (out[i].product.m > 0) out[i].again = 0;
+  }
   out.push_back(
       memory_bound("context layout", Division::elements, t.per_token(2 * double(t.attention_hidden())), 1, 1));
 }
 
 /// One kernel that keeps scores on the chip and does them again in its backward pass (Dao et al. 2022, arXiv
-/// 2205.14135); with `causal` it skips the tiles above the diagonal.
+/// 2205.14135); with `causal` it skips the tiles above the diagonal, with a window those behind it.
 void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) {
-  const double a = double(t.heads) * (t.causal ? 0.5 : 1), s = t.s();
+  const double a = double(t.heads) * t.pairs(), s = t.s();
   OperatorShape scores, context;
   scores.name = "flash scores", scores.product = {a, s, s, double(t.query_size()), s * s};
   context.name = "flash context", context.product = {a, s, double(t.value_size()), s, s * s};
@@ -126,6 +157,7 @@ void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) 
   scores.division = context.division = Division::heads;
   scores.attention = context.attention = true;
   scores.fused = context.fused = true;
+  scores.again = context.again = 0;
   out.push_back(scores);
   out.push_back(context);
 }
@@ -135,10 +167,10 @@ void add_latent_projections(const Transformer& t, std::vector<OperatorShape>& ou
   const double h = t.h(), a = double(t.heads), kv = double(t.kv_rank), rope = double(t.rope);
   const double queries = a * double(t.query_size());
   if (t.q_rank > 0) {
-    out.push_back(weighted_product("query down", Division::sequence, t.s(), double(t.q_rank), h));
+    out.push_back(again(weighted_product("query down", Division::sequence, t.s(), double(t.q_rank), h), 0));
     out.push_back(weighted_product("query up", Division::columns, t.s(), queries, double(t.q_rank)));
   } else {
-    out.push_back(weighted_product("query", Division::columns, t.s(), queries, h));
+    out.push_back(again(weighted_product("query", Division::columns, t.s(), queries, h), 0));
   }
   out.push_back(weighted_product("latent down", Division::sequence, t.s(), kv + rope, h));
   out.push_back(memory_bound("latent norms", Division::sequence, t.per_token(2 * (double(t.q_rank) + kv)),
@@ -157,7 +189,8 @@ void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
     return;
   }
   const double h = t.h(), q = double(t.attention_hidden()), kv = double(t.kv_hidden());
-  out.push_back(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h));
+  out.push_back(
+      again(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h), t.biased() ? 0 : kv / (q + 2 * kv)));
   if (t.biased()) out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (q + 2 * kv)), 1, 0.5));
   else out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(2 * (q + kv)), 2, 1));
   t.flash ? add_flash_attention(t, out) : add_standard_attention(t, out);
@@ -171,9 +204,9 @@ OperatorShape activation(const Transformer& t, double copies) {
 }
 
 void add_mlp(const Transformer& t, std::vector<OperatorShape>& out) {
-  out.push_back(weighted_product("mlp up", Division::columns, t.s(), double(t.up_width()), t.h()));
+  out.push_back(again(weighted_product("mlp up", Division::columns, t.s(), double(t.up_width()), t.h()), t.again_up()));
   out.push_back(activation(t, 1));
-  out.push_back(weighted_product("mlp down", Division::rows, t.s(), t.h(), double(t.ffn)));
+  out.push_back(again(weighted_product("mlp down", Division::rows, t.s(), t.h(), double(t.ffn)), t.again_down()));
 }
 
 /// Router, exchange of tokens, one MLP per expert on an even share of the tokens, weighted sum of the results.
@@ -186,6 +219,7 @@ void add_experts(const Transformer& t, std::vector<OperatorShape>& out) {
   OperatorShape down = weighted_product("experts down", Division::rows, tokens, t.h(), double(t.ffn));
   OperatorShape between = activation(t, k);
   up.product.batch = down.product.batch = experts;
+  up.again = t.again_up(), down.again = t.again_down();
   up.expert = down.expert = between.expert = true;
   out.insert(out.end(), {up, between, down});
   out.push_back(memory_bound("combine", Division::sequence, t.per_token((1 + k) * t.h()), 2, 2));
@@ -200,6 +234,29 @@ Transformer of_shared_experts(Transformer t) {
 Transformer of_dense_layers(Transformer t) {
   t.ffn = t.dense_ffn, t.layers = t.dense, t.experts = t.shared = t.experts_per_token = 0;
   return t;
+}
+
+/// Linear layers that multiply in a shorter type (Transformer Engine, torchao's Float8Linear): before each its input
+/// is cast, and backward its results' gradient, both written in two orders, as products read them along rows. Norms,
+/// attention, router and logits stay as they are.
+std::vector<OperatorShape> with_short_products(const Transformer& t, const std::vector<OperatorShape>& operators) {
+  if (!t.casts()) return operators;
+  std::vector<OperatorShape> out;
+  for (OperatorShape o : operators) {
+    const MatrixProduct& p = o.product;
+    if (o.weighted && p.m > 0 && o.name != "router") {
+      // Of a product divided by columns the input is whole, by rows a part.
+      const Division division = o.division == Division::columns ? Division::sequence
+                                : o.division == Division::rows  ? Division::elements
+                                                                : o.division;
+      const Bytes cast(p.batch * p.m * p.k * (t.e() + 2 * t.kept_e()));
+      out.push_back(memory_bound("cast for " + o.name, division, cast, 1, p.n / p.k));
+      out.back().expert = o.expert;
+      o.operands = t.linear_dtype;
+    }
+    out.push_back(std::move(o));
+  }
+  return out;
 }
 
 // ---- parameters ----
@@ -255,26 +312,51 @@ void add_mlp_parameters(const Transformer& t, std::vector<ParameterShape>& out, 
 
 // ---- what a block keeps for its backward pass ----
 
+/// Of the products that are not done again; attention keeps the statistics of its softmax, too.
+void add_kept_results(const Transformer& t, KeptActivations& kept) {
+  const double a = double(t.heads), h = t.h(), f = double(t.ffn), q = double(t.attention_hidden());
+  const double copies = t.experts > 0 ? double(t.experts_per_token) : 1;
+  const auto of_mlp = [&](double width, double tokens) {
+    kept.results_divided += t.per_token(tokens * width);
+    if (t.again_down() == 0) kept.results_sequence += t.per_token(tokens * h);
+  };
+  if (t.flash) kept.results_divided += Bytes(4 * a * t.s());
+  else kept.results_divided += kept.attention;
+  if (t.latent()) {
+    kept.results_divided += t.per_token(q + (t.q_rank > 0 ? 0 : a * double(t.query_size())));
+    kept.results_sequence += t.per_token(double(t.q_rank + t.kv_rank + t.rope));
+  } else {
+    // Queries and values, or of one product the keys as well; the result of attention.
+    kept.results_divided += t.per_token(2 * q + double(t.kv_hidden()) * (t.biased() ? 2 : 1));
+  }
+  of_mlp(f, copies);
+  if (t.shared > 0) of_mlp(double(of_shared_experts(t).ffn), 1);
+}
+
 KeptActivations kept_of_block(const Transformer& t) {
   const double a = double(t.heads), h = t.h(), f = double(t.ffn);
   const double copies = t.experts > 0 ? double(t.experts_per_token) : 1;
   KeptActivations kept;
   if (t.flash) kept.divided += Bytes(4 * a * t.s());  // the logarithm of the softmax' sum
   else kept.attention = Bytes(a * t.s() * t.s() * (t.drops() ? 2 * t.e() + 1 : t.e()));
+  // What linear layers alone keep they keep in their own type; of the context the kernel of attention keeps one, too.
+  const double linear = t.kept_e() / t.e(), again = t.casts() ? linear : 0;
+  kept.divided += t.per_token(again * double(t.attention_hidden()));
   // q, k, v and the context; beside latent ones what the projections to them gave, before and behind its norm.
   kept.divided += kept.attention + t.per_token(t.latent() ? 2 * double(t.heads * (t.query_size() + t.value_size()))
                                                           : 2 * double(t.attention_hidden() + t.kv_hidden()));
   if (t.latent()) kept.sequence += t.per_token(2 * double(t.q_rank + t.kv_rank) + double(t.rope));
-  kept.divided += t.per_token(copies * (double(t.up_width()) + f));  // input and output of the activation
+  kept.divided += t.per_token(copies * (double(t.up_width()) + linear * f));  // input and output of the activation
   // Inputs of two norms, of qkv and of the MLP; two masks.
-  kept.sequence += t.per_token((3 + copies) * h) + Bytes(2 * t.s() * h * t.mask());
+  kept.sequence += t.per_token((2 + linear * (1 + copies)) * h) + Bytes(2 * t.s() * h * t.mask());
   if (t.experts > 0) kept.sequence += t.per_token(copies * h) + Bytes(4 * t.s() * double(t.experts));
   if (t.shared > 0) {
     const Transformer shared = of_shared_experts(t);
-    kept.divided += t.per_token(double(shared.up_width() + shared.ffn));
+    kept.divided += t.per_token(double(shared.up_width()) + linear * double(shared.ffn));
     kept.sequence += t.per_token(h);  // its result, before the sum
   }
   kept.input = t.per_token(h);
+  add_kept_results(t, kept);
   return kept;
 }
 
@@ -305,6 +387,7 @@ UnitShape block_of(const Transformer& t, const std::string& name = "block") {
   t.experts > 0 ? add_experts(t, operators) : add_mlp(t, operators);
   operators.push_back(residual(t, "mlp residual"));
   if (!before) operators.push_back(norm(t, "mlp norm"));
+  operators = with_short_products(t, operators);
 
   std::vector<ParameterShape>& parameters = block.parameters;
   if (before) add_norm(t, "attention_norm", parameters);
@@ -435,6 +518,29 @@ void check_newer_keys(ModelDescriptionText& text, const Transformer& t) {
                 std::to_string(t.kv_heads));
 }
 
+/// Short products, windows and the optimizer, each with what it belongs to.
+void read_recipe(ModelDescriptionText& text, Transformer& t) {
+  t.linear_dtype = text.data_type("linear", t.dtype);
+  if (size_of(t.linear_dtype) > size_of(t.dtype) || (t.casts() && t.linear_dtype != DataType::f8))
+    text.refuse("linear", "f8, or dtype = " + std::string(name_of(t.dtype)), std::string(name_of(t.linear_dtype)),
+                "the type in which linear layers multiply");
+  t.window = text.integer("window", 0, 0, 1 << 24);
+  t.full_every = text.integer("full_every", 0, 0, 10000);
+  if (t.window > 0 && !t.flash)
+    text.refuse("window", "attention=flash beside it", "standard attention",
+                "it computes what lies outside the window as well");
+  if (t.full_every > 0 && t.window == 0)
+    text.refuse("full_every", "window=... beside it, which other layers have", std::to_string(t.full_every));
+  if (t.full_every == 1)
+    text.refuse("full_every", "0 (no layer attends to all tokens) or from 2", "1", "leave window= out");
+  using enum Optimizer;
+  static constexpr std::pair<std::string_view, Optimizer> known[] = {
+      {"adam", adam}, {"adam8bit", adam8bit}, {"adafactor", adafactor}, {"lion", lion}, {"muon", muon}, {"sgd", sgd}};
+  const std::string name = text.word("optimizer", "adam", {"adam", "adam8bit", "adafactor", "lion", "muon", "sgd"});
+  for (const auto& [word, optimizer] : known)
+    if (word == name) t.optimizer = optimizer;
+}
+
 void check_heads(ModelDescriptionText& text, const Transformer& t) {
   if (t.head_size == 0) {
     std::int64_t near = t.heads;
@@ -471,6 +577,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.dtype = text.data_type("dtype", llama ? DataType::bf16 : DataType::f16);
   // Megatron-LM (arguments.py: accumulate and all-reduce gradients in fp32 for bfloat16) and torchtitan (reduce_dtype).
   t.gradient_dtype = text.data_type("gradients", t.dtype == DataType::bf16 ? DataType::f32 : t.dtype);
+  read_recipe(text, t);
   text.require_all_known();
   check_heads(text, t);
   check_newer_keys(text, t);
@@ -495,6 +602,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
   model.dropout = t.dropout, model.tied = t.tied;
+  model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;
   model.units.push_back(embedding_of(t));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace stepcast {
 namespace {
@@ -24,6 +25,12 @@ void add_products(UnitTimes& times, const Device& device, DataType dtype, const 
   };
   add(times.forward, local.product, kernels, false);
   if (o.attention) add(times.attention, local.product, kernels, false);
+  if (o.again > 0) {
+    PassTime once;
+    add(once, local.product, kernels, false);
+    times.operators.matrix += once.matrix * o.again;
+    times.operators.kernels += once.kernels * o.again;
+  }
   add_input_gradient(left_gradient(local.product), kernels);
   if (o.fused) {  // one kernel for both gradients, which are of inputs, and for the scores again
     add_input_gradient(right_gradient(local.product), 0);
@@ -48,6 +55,7 @@ void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o,
   };
   const double kernels = o.kernels * local.steps;
   add(times.forward, local.traffic, kernels);
+  add(times.operators, local.traffic, kernels);
   if (o.attention) add(times.attention, local.traffic, kernels);
   const double backward_kernels = std::max(1.0, std::round(kernels * o.backward));
   add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward, backward_kernels);
@@ -64,7 +72,7 @@ Seconds weight_gradient_time(const Device& device, DataType dtype, const MatrixP
 }
 
 void UnitTimes::add(const Device& device, DataType dtype, const OperatorShape& o, const LocalWork& local) {
-  if (local.product.m > 0) add_products(*this, device, dtype, o, local);
+  if (local.product.m > 0) add_products(*this, device, o.operands.value_or(dtype), o, local);
   else add_traffic(*this, device, o, local);
 }
 
@@ -76,18 +84,96 @@ LocalWork LocalWork::for_pairs(const OperatorShape& o, double pairs) const {
   return work;
 }
 
+PassTime UpdateShape::time(const Device& device, DataType dtype) const {
+  PassTime time{Seconds(), memory_time(device, traffic), 1};
+  for (const MatrixProduct& product : products) {
+    time.matrix += matrix_time(device, dtype, product);
+    ++time.kernels;
+  }
+  return time;
+}
+
+namespace {
+
+/// What an optimizer keeps of a parameter: whole words, and bytes beside them.
+struct OptimizerState {
+  std::string_view title;
+  double words = 0, bytes = 0;
+};
+
+OptimizerState state_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adam:
+      return {"Adam", 2};
+    case Optimizer::adam8bit:
+      // Dettmers et al. 2022 (arXiv 2110.02861): two moments of a byte, and of 256 elements one scale each.
+      return {"8-bit Adam", 0, 2 + 2 * 4. / 256};
+    case Optimizer::adafactor:
+      // Shazeer and Stern 2018 (arXiv 1804.04235): rows' and columns' means of the second moment, no first one.
+      return {"Adafactor", 0};
+    case Optimizer::lion:
+      return {"Lion", 1};  // Chen et al. 2023 (arXiv 2302.06675)
+    case Optimizer::muon:
+      return {"Muon", 1};  // Jordan et al. 2024 (kellerjordan.github.io/posts/muon)
+    case Optimizer::sgd:
+      return {"SGD with momentum", 1};
+  }
+  return {};
+}
+
+/// The matrices of the blocks, which Muon updates; all other parameters are Adam's.
+bool is_muons(const UnitShape& unit, const ParameterShape& p) {
+  return unit.name != "embedding" && unit.name != "head" && p.shape.size() >= 2;
+}
+
+/// Five iterations of Newton and Schulz on each matrix, r rows and c >= r columns: X X', its square, and what these
+/// are multiplied with X to.
+void add_orthogonalisation(const ModelShape& model, std::vector<MatrixProduct>& out) {
+  constexpr double iterations = 5;
+  for (const UnitShape& unit : model.units)
+    for (const ParameterShape& p : unit.parameters) {
+      if (!is_muons(unit, p)) continue;
+      const auto last = p.shape.end();
+      const double r = double(std::min(last[-1], last[-2])), c = double(std::max(last[-1], last[-2]));
+      const double matrices = iterations * double(unit.repetitions) * p.elements() / (r * c);
+      out.insert(out.end(), {{matrices, r, r, c}, {matrices, r, r, r}, {matrices, r, c, r}});
+    }
+}
+
+/// Bytes that casts of the weights to the type of linear layers move, once a step: read, and written in both orders.
+double casts_of_weights(const ModelShape& model) {
+  double bytes = 0;
+  for (const UnitShape& unit : model.units)
+    for (const OperatorShape& o : unit.operators)
+      if (o.operands)
+        bytes += double(unit.repetitions) * o.product.batch * o.product.n * o.product.k *
+                 (size_of(model.dtype) + 2 * size_of(*o.operands));
+  return bytes;
+}
+
+}  // namespace
+
 UpdateShape update_of(const ModelShape& model) {
   const double parameters = model.parameters(), element = size_of(model.dtype);
-  const bool transformer = model.heads > 0, mixed = element < 4;
+  const bool mixed = element < 4, muon = model.optimizer == Optimizer::muon;
   const double word = std::max(4.0, element);  // of what the optimizer keeps
-  // Weight, gradient, two moments of Adam (or SGD's momentum), and beside short weights the copy that is updated. All
-  // but the gradient are read and written; of a short weight only its new value is.
-  const double kept = (transformer ? 2 : 1) * word + (mixed ? word : 0);
+  const OptimizerState state = state_of(model.optimizer);
+  // Weight, gradient, what the optimizer keeps (two moments of Adam, SGD's momentum), and beside short weights the copy
+  // that is updated. All but the gradient are read and written; of a short weight only its new value is.
+  double kept = state.words * word + state.bytes + (mixed ? word : 0);
+  if (muon) {
+    double others = parameters;
+    for (const UnitShape& unit : model.units)
+      for (const ParameterShape& p : unit.parameters)
+        if (is_muons(unit, p)) others -= double(unit.repetitions) * p.elements();
+    kept += word * others / parameters;
+  }
   UpdateShape update;
-  update.optimizer = std::string(transformer ? "Adam" : "SGD with momentum") + (mixed ? " in mixed precision" : "");
+  update.optimizer = std::string(state.title) + (mixed ? " in mixed precision" : "");
   const double gradient = size_of(model.gradient_dtype);
   update.bytes_of_state = element + gradient + kept;
-  update.traffic = Bytes(parameters * (gradient + (mixed ? 1 : 2) * element + 2 * kept));
+  update.traffic = Bytes(parameters * (gradient + (mixed ? 1 : 2) * element + 2 * kept) + casts_of_weights(model));
+  if (muon) add_orthogonalisation(model, update.products);
   return update;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace stepcast {
 
@@ -49,15 +50,19 @@ struct UnitTimes {
   PassTime forward, input_gradient, weight_gradient;
   PassTime attention;           ///< part of `forward`
   PassTime attention_backward;  ///< part of `input_gradient`
+  PassTime operators;           ///< part of `forward` that recomputation by operators does again
 
   void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
 };
 
-/// What the usual optimizer of a model's family does with all of its parameters.
+/// What the model's optimizer does with all of its parameters.
 struct UpdateShape {
   std::string optimizer;
-  double bytes_of_state = 0;  ///< per parameter: weight, gradient and what the optimizer keeps
-  Bytes traffic;              ///< bytes that one update reads and writes
+  double bytes_of_state = 0;              ///< per parameter: weight, gradient and what the optimizer keeps
+  Bytes traffic;                          ///< bytes that one update reads and writes
+  std::vector<MatrixProduct> products{};  ///< that it multiplies, in the type of the weights (Muon)
+
+  [[nodiscard]] PassTime time(const Device&, DataType) const;
 };
 [[nodiscard]] UpdateShape update_of(const ModelShape&);
 

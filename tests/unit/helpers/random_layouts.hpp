@@ -46,6 +46,8 @@ inline LayoutSpace random_space(Draw& draw) {
   LayoutSpace space;
   space.context = {1};
   if (draw.whole(0, 3) == 0) space.context = {1, 2};
+  if (draw.whole(0, 2) == 0)
+    space.context_exchange = {static_cast<ContextExchange>(draw.whole(0, 1)), ContextExchange::all_to_all};
   if (draw.coin()) space.micro_batch = {1, 2, 4};
   if (draw.coin()) space.chunks = {1, 2};
   if (draw.whole(0, 3) == 0)
@@ -65,7 +67,7 @@ inline LayoutSpace random_space(Draw& draw) {
     }
   };
   some(space.zero, draw.whole(0, 1), draw.whole(2, 3));
-  some(space.recomputation, Recomputation::none, draw.coin() ? Recomputation::selective : Recomputation::full);
+  some(space.recomputation, Recomputation::none, static_cast<Recomputation>(draw.whole(1, 3)));
   some(space.sequence_parallel, 0, 1);
   some(space.overlap_gradients, 0, 1);
   some(space.overlap_pipeline, 0, 1);

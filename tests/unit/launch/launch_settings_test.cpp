@@ -209,6 +209,51 @@ TEST_CASE("launch settings: torchtitan's switches take no value, and Megatron-LM
   CHECK(!contains(megatron("gpt:hidden=1024,layers=24,heads=16,seq=512"), "dropout"));  // its own
 }
 
+TEST_CASE("launch settings: 8-bit linear layers, windows and optimizers, where a framework has them") {
+  const std::string model =
+      "llama:hidden=1024,layers=24,heads=16,seq=1024,attention=flash,causal=yes,window=128,full_every=2,linear=f8,"
+      "optimizer=muon";
+  const auto text = [&](const char* framework, int zero) {
+    Layout l = layout(1, 8, 1);
+    l.zero = zero;
+    return settings(framework, prediction(l, 4), model);
+  };
+  const std::string megatron = text("Megatron-LM", 1).text;
+  for (const char* part :
+       {"--fp8-format hybrid", "--optimizer muon", "--window-size 127,0", "--window-attn-skip-freq 2"})
+    CHECK(contains(megatron, part));
+  CHECK(contains(text("PyTorch FSDP", 3).text, "convert_to_float8_training(model)"));
+  CHECK(contains(text("PyTorch FSDP", 3).text, "torch.optim.Muon("));
+  CHECK(contains(text("torchtitan", 3).cannot, "knows Adam alone"));
+  CHECK(contains(text("Megatron-LM", 2).cannot, "(zero=1)"));
+  Layout sharded = layout(1, 8, 1);
+  sharded.zero = 3;
+  const std::string adams = "llama:hidden=1024,layers=24,heads=16,seq=1024,linear=f8";
+  CHECK(contains(settings("torchtitan", prediction(sharded, 4), adams).text, "# with its float8 converter"));
+  CHECK(contains(text("DeepSpeed", 3).cannot, "8-bit linear layers"));
+  const std::string plain = settings("Megatron-LM", prediction(layout(1, 8, 1), 4)).text;
+  for (const char* part : {"--fp8-format", "--optimizer", "--window-size"}) CHECK_FALSE(contains(plain, part));
+}
+
+TEST_CASE("launch settings: how a context group exchanges, and recomputation by operators") {
+  const std::string model = "llama:hidden=1024,layers=24,heads=16,seq=4096,attention=flash,causal=yes";
+  Layout l = layout(1, 4, 1);
+  l.context = 2, l.zero = 3;
+  const auto of = [&](const char* framework) { return settings(framework, prediction(l, 4), model); };
+  CHECK_FALSE(contains(of("Megatron-LM").text, "--cp-comm-type"));
+  l.context_exchange = ContextExchange::all_to_all;
+  CHECK(contains(of("torchtitan").cannot, "cp_comm=a2a"));
+  CHECK(contains(of("DeepSpeed").cannot, "around its attention"));
+  l.zero = 1;
+  CHECK(contains(of("Megatron-LM").text, "--cp-comm-type a2a"));
+  l.context_exchange = ContextExchange::all_gather, l.zero = 3;
+  l.recomputation = Recomputation::operators;
+  CHECK(contains(of("torchtitan").text, "activation_checkpoint:selective"));
+  CHECK(contains(of("Megatron-LM").cannot, "recompute=op"));
+  l.context = 1, l.context_exchange = ContextExchange::ring;
+  CHECK(contains(of("PyTorch FSDP").cannot, "create_selective_checkpoint_contexts"));
+}
+
 TEST_CASE("launch settings: Megatron-LM's programs by model, its buckets in elements") {
   const LayoutPrediction p = prediction(layout(1, 8, 1), 1);
   CHECK(contains(settings("Megatron-LM", p).text, "pretrain_gpt.py \\\n--num-layers"));

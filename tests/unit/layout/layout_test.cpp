@@ -27,6 +27,7 @@ Layout random_layout(test::Draw& draw) {
   Layout l;
   l.tensor = count(8);
   l.context = count(3);
+  if (l.context > 1) l.context_exchange = static_cast<ContextExchange>(draw.whole(0, 2));
   l.data = draw.whole(0, 4);
   l.pipeline = count(6);
   l.expert = count(2);
@@ -34,7 +35,7 @@ Layout random_layout(test::Draw& draw) {
   l.micro_batch = draw.whole(0, 4);
   l.zero = draw.whole(0, 3);
   l.units_in_flight = count(3);
-  l.recomputation = static_cast<Recomputation>(draw.whole(0, 2));
+  l.recomputation = static_cast<Recomputation>(draw.whole(0, 3));
   l.sequence_parallel = draw.whole(0, 1) == 1;
   l.overlap_tensor = draw.whole(0, 1) == 1;
   l.overlap_pipeline = draw.whole(0, 1) == 1;
@@ -175,7 +176,7 @@ TEST_CASE("Full recomputation is of all blocks, of the first of each stage, or o
 }
 
 TEST_CASE("Refusals of layouts name the column") {
-  CHECK(refusal("layout(tb=8)/ddp").find("plan, column 8: expected an option of 'layout' (tp, cp, dp, ") == 0);
+  CHECK(refusal("layout(tb=8)/ddp").find("plan, column 8: expected an option of 'layout' (tp, cp, cp_comm, dp, ") == 0);
   CHECK(refusal("layout(tb=8)/ddp").find("did you mean 'tp'?") != std::string::npos);
   CHECK(refusal("layout(tp=8,tp=8)/ddp") == "plan, column 13: expected each option once, found 'tp' again");
   CHECK(refusal("layout(tp=0)/ddp").find("plan, column 11, option 'tp'") == 0);

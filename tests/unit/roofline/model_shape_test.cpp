@@ -144,6 +144,84 @@ TEST_CASE("fused attention takes the device's shares, forward and backward; noth
   CHECK(times_of("").forward.matrix == standard.forward.matrix);
 }
 
+TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the bytes of what they keep") {
+  Device device = test::roofline_device();
+  device.matrix_rate[std::size_t(DataType::f8)] = 2 * device.matrix_rate[std::size_t(DataType::bf16)];
+  const std::string text = "llama:hidden=4096,layers=2,heads=32,seq=8192,attention=flash,causal=yes";
+  const ModelShape whole = model_shape_of(text), eight = model_shape_of(text + ",linear=f8");
+  CHECK(!linear_type(whole));
+  CHECK(linear_type(eight) == DataType::f8);
+  CHECK(eight.operations() == whole.operations());
+  const auto times_of = [&](const ModelShape& shape, std::size_t unit) {
+    UnitTimes times;
+    for (const OperatorShape& o : shape.units[unit].operators) times.add(device, shape.dtype, o, work_of(o, 1));
+    return times;
+  };
+  const UnitTimes before = times_of(whole, 1), after = times_of(eight, 1);
+  CHECK((after.forward.matrix - after.attention.matrix).value() ==
+        doctest::Approx((before.forward.matrix - before.attention.matrix).value() / 2));
+  CHECK(after.attention.matrix == before.attention.matrix);
+  CHECK(after.weight_gradient.matrix.value() == doctest::Approx(before.weight_gradient.matrix.value() / 2));
+  // Inputs of four products, 4096, 4096, 4096 and 11008 elements a token: 2 bytes read, twice one written.
+  const double inputs = 8192 * (3 * 4096.0 + 11008);
+  CHECK((after.forward.memory - before.forward.memory).value() ==
+        doctest::Approx(memory_time(device, Bytes(4 * inputs)).value()));
+  // Their outputs' gradients, 3 x 4096, 4096, 2 x 11008 and 4096 elements.
+  CHECK((after.input_gradient.memory - before.input_gradient.memory).value() ==
+        doctest::Approx(memory_time(device, Bytes(4 * 8192 * (5 * 4096.0 + 2 * 11008))).value()));
+  CHECK(times_of(eight, 2).forward.matrix == times_of(whole, 2).forward.matrix);  // logits
+  // A byte less of each input, but the context, which attention keeps in two bytes beside it.
+  const KeptActivations &kept = block_of(eight).kept, &was = block_of(whole).kept;
+  CHECK((was.sequence - kept.sequence).value() == 8192 * 2 * 4096.0);
+  CHECK((was.divided - kept.divided).value() == 8192 * (11008 - 4096.0));
+  CHECK(refusal(text + ",linear=f32").find("f8, or dtype = bf16") != std::string::npos);
+  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,linear=bf16").find("f8, or dtype = f16") != std::string::npos);
+}
+
+TEST_CASE("a window leaves out pairs of tokens, but in the layers that see all") {
+  const std::string text = "llama:hidden=1024,layers=4,heads=8,seq=4096,attention=flash,causal=yes";
+  const auto pairs = [](const std::string& described) {  // of one head
+    for (const OperatorShape& o : block_of(model_shape_of(described)).operators)
+      if (o.name == "flash scores") return o.product.batch / 8 * 4096 * 4096;
+    return 0.0;
+  };
+  CHECK(pairs(text) == 4096.0 * 4096 / 2);
+  CHECK(pairs(text + ",window=4096") == 4096.0 * 4096 / 2);
+  // The first w queries meet w / 2 keys on average, the others w.
+  CHECK(pairs(text + ",window=1024") == doctest::Approx(1024.0 * 512 + 3072.0 * 1024));
+  CHECK(pairs(text + ",window=1024,full_every=4") ==
+        doctest::Approx((3 * pairs(text + ",window=1024") + pairs(text)) / 4));
+  CHECK(refusal("gpt:hidden=64,layers=1,heads=1,seq=8,window=4").find("attention=flash beside it") !=
+        std::string::npos);
+  CHECK(refusal(text + ",full_every=2").find("window=... beside it") != std::string::npos);
+  CHECK(refusal(text + ",window=8,full_every=1").find("leave window= out") != std::string::npos);
+}
+
+TEST_CASE("an optimizer says what it keeps of a parameter, and what its update multiplies") {
+  const std::string text = "llama:hidden=1024,layers=4,heads=8,seq=64,vocab=1000,ffn=4096,gradients=bf16,optimizer=";
+  const auto state = [&](const char* optimizer) { return update_of(model_shape_of(text + optimizer)).bytes_of_state; };
+  CHECK(state("adam") == 16);  // weight and gradient of 2 bytes, copy and two moments of 4
+  CHECK(state("adam8bit") == doctest::Approx(10.03).epsilon(1e-3));
+  CHECK(state("adafactor") == 8);
+  CHECK(state("lion") == 12);
+  CHECK(state("sgd") == 12);
+  const ModelShape muon = model_shape_of(text + "muon");
+  const double matrices = 4 * (4 * 1024.0 * 1024 + 3 * 1024.0 * 4096);
+  CHECK(state("muon") == doctest::Approx(12 + 4 * (muon.parameters() - matrices) / muon.parameters()));
+  double operations = 0;
+  for (const MatrixProduct& p : update_of(muon).products) operations += p.operations();
+  const double h = 1024, f = 4096;
+  const auto of_matrix = [](double r, double c) { return 5 * (4 * r * r * c + 2 * r * r * r); };
+  CHECK(operations ==
+        doctest::Approx(4 * (of_matrix(h, 3 * h) + of_matrix(h, h) + of_matrix(h, 2 * f) + of_matrix(h, f))));
+  const Device device = test::roofline_device();
+  const UpdateShape adam = update_of(model_shape_of(text + "adam")), of_muon = update_of(muon);
+  CHECK(adam.time(device, DataType::bf16).matrix == Seconds(0));
+  CHECK(of_muon.time(device, DataType::bf16).matrix > Seconds(0));
+  CHECK(of_muon.time(device, DataType::bf16).memory < adam.time(device, DataType::bf16).memory);
+  CHECK(refusal(text + "adamw").find("did you mean 'adam'") != std::string::npos);
+}
+
 TEST_CASE("gradients of bf16 are added up in 4 bytes, unless the description says otherwise") {
   const auto state = [](const char* more) {
     return update_of(model_shape_of(gpt(4096, 4, 32, 2048, 51200, more))).bytes_of_state;
@@ -375,6 +453,7 @@ TEST_CASE("any text is either refused or a model without a flaw that reads back"
       "gpt:hidden=768,layers=12,heads=12,seq=1024,vocab=50257,experts=8,topk=2",
       "llama:hidden=64,layers=2,heads=8,kv_heads=2,ffn=96,seq=16,attention=flash,causal=yes",
       "llama:hidden=64,layers=3,heads=8,seq=16,experts=4,shared=1,dense=1,dense_ffn=99,kv_rank=8",
+      "llama:hidden=64,layers=3,heads=8,seq=16,attention=flash,window=4,full_every=2,linear=f8,optimizer=muon",
       "bert:hidden=12,layers=3,heads=4,seq=8,positions=16,dropout=0.25,dtype=f32",
       "resnet50:image=33,classes=7",
       "vgg11_bn:dtype=f16"};

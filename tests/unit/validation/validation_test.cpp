@@ -346,7 +346,7 @@ TEST_CASE("what is said of devices without a measured step is that of rows that 
     }
     ++held_out;
     inside += r.low <= measured && measured <= r.high ? 1 : 0;
-    CHECK(r.high - r.predicted > 4 * (r.predicted - r.low));  // late, and never as early
+    CHECK(r.high - r.predicted > 2 * (r.predicted - r.low));  // late, and never as early
   }
   double mean = 0, squares = 0;
   for (const double l : logarithms) mean += l / double(logarithms.size());
@@ -354,8 +354,8 @@ TEST_CASE("what is said of devices without a measured step is that of rows that 
   CHECK(logarithms.size() >= 15);
   CHECK(mean == doctest::Approx(unmeasured_bias).epsilon(0.02));
   CHECK(std::sqrt(squares / double(logarithms.size() - 1)) == doctest::Approx(unmeasured_spread).epsilon(0.02));
-  CHECK(held_out >= 6);
-  CHECK(inside >= held_out - 1);
+  CHECK(held_out >= 14);
+  CHECK(inside >= 0.8 * held_out);
 }
 
 TEST_CASE("memory is compared in bytes, with the allocator's count or the card's") {

@@ -232,6 +232,67 @@ TEST_CASE("ring attention: the same operations in blocks, keys and values sent a
   CHECK(cost(w, embedding, split).context_backward.empty());
 }
 
+TEST_CASE("gathered keys and exchanged heads: the same operations in one kernel, each exchange before it") {
+  const Workload w = workload("llama:hidden=4096,layers=2,heads=32,kv_heads=8,seq=8192,attention=flash");
+  Split split = split_of(2, 2);
+  const UnitCost whole = cost(w, block, split);
+  split.context = 4;
+  const UnitCost ring = cost(w, block, split);
+  // Of 2 samples and a quarter of the sequence half of 32 heads of 128, and of 8.
+  const Bytes queries(2.0 * (8192 / 4) * (32 * 128 / 2) * 2), keys(queries / 4);
+  split.context_exchange = ContextExchange::all_gather;
+  const UnitCost gathered = cost(w, block, split);
+  CHECK(gathered.context_forward.empty());
+  CHECK(gathered.context_first_forward == std::vector<TensorTransfer>{{Operation::all_gather, 4, keys * 2 * 4, 1}});
+  CHECK(gathered.context_first_backward ==
+        std::vector<TensorTransfer>{{Operation::all_gather, 4, keys * 2 * 4, 1},
+                                    {Operation::reduce_scatter, 4, keys * 2 * 4, 1}});
+  split.context_exchange = ContextExchange::all_to_all;
+  const UnitCost exchanged = cost(w, block, split);
+  CHECK(exchanged.context_first_forward ==
+        std::vector<TensorTransfer>{{Operation::all_to_all, 4, queries, 2}, {Operation::all_to_all, 4, keys, 2}});
+  CHECK(exchanged.context_first_backward == exchanged.context_first_forward);
+  for (const UnitCost& c : {gathered, exchanged}) {
+    CHECK(c.forward.value() * 4 == doctest::Approx(whole.forward.value()).epsilon(0.05));
+    CHECK(c.forward < ring.forward);  // which merges its blocks
+    CHECK(c.kept == ring.kept);
+  }
+  CHECK(cost(w, embedding, split).context_first_forward.empty());
+  split.grid = {4, 4, 1};
+  CHECK(refusal(w, split) == "8 heads of keys do not divide by tensor x context degree (cp_comm=a2a) 16");
+}
+
+TEST_CASE("recomputation by operators: every second product and all that memory bounds, attention never") {
+  // Without small kernels, so that products are operations and passes of memory are bytes.
+  const auto costs_of = [](const std::string& model) {
+    Device device = test::roofline_device();
+    device.kernel_floor = device.issue = Seconds(0);
+    device.half_m = device.half_n = device.half_k = device.half_output = 0;
+    return cost(workload_of(model_shape_of(model), device), block, split_of(1));
+  };
+  const auto again = std::size_t(Recomputation::operators);
+  const double h = 4096, kv = 1024, f = 14336, s = 8192;
+  const UnitCost llama = costs_of("llama:hidden=4096,layers=2,heads=32,kv_heads=8,ffn=14336,seq=8192,attention=flash");
+  CHECK(llama.operators < llama.forward - llama.attention);
+  // Kept are the input, queries, values, attention's result and its statistics, gate and the MLP's result.
+  CHECK(llama.kept[again].value() == doctest::Approx(2 * s * (2 * h + 2 * h + kv + f) + 4 * 32 * s));
+  const UnitCost wide = costs_of("llama:hidden=4096,layers=2,heads=32,kv_heads=8,ffn=28672,seq=8192,attention=flash");
+  const Device device = test::roofline_device();
+  // Twice as wide: of three products more one is done again, the wider activation wholly.
+  const double product = 2 * s * h * f / (device.matrix_rate[std::size_t(DataType::bf16)] * device.matrix_efficiency);
+  CHECK((wide.operators - llama.operators).value() ==
+        doctest::Approx(product + 2 * s * 3 * f / device.memory_bandwidth.value()));
+  CHECK((wide.kept[again] - llama.kept[again]).value() == 2 * s * f);
+  for (const UnitCost& c : {llama, wide}) {
+    CHECK(c.kept[again] < c.kept[std::size_t(Recomputation::none)]);
+    CHECK(c.kept[again] > c.kept[std::size_t(Recomputation::full)]);
+  }
+  // The first and the last unit are not wrapped.
+  const Workload w = workload("llama:hidden=4096,layers=2,heads=32,seq=8192,attention=flash");
+  CHECK(cost(w, head, split_of(1)).operators == Seconds(0));
+  CHECK(cost(w, head, split_of(1)).kept[again] == cost(w, head, split_of(1)).kept[0]);
+}
+
 TEST_CASE("experts over a group: each device holds its share and gets all tokens for it") {
   const Workload w = workload("gpt:hidden=2048,layers=2,heads=16,seq=1024,experts=16,topk=2");
   const UnitCost whole = cost(w, block, split_of(1, 4));

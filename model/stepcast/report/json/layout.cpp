@@ -28,6 +28,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
   for (const Dimension dimension : l.order) order.push_back(name_of(dimension));
   return {{"tensor", l.tensor},
           {"context", l.context},
+          {"context_exchange", name_of(l.context_exchange)},
           {"data", l.data},
           {"pipeline", l.pipeline},
           {"expert", l.expert},
