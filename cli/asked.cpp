@@ -106,13 +106,15 @@ bool says_no_cluster(const ClusterFlags& flags) {
 }
 
 /// The machines that the job was traced on, with what else is said of a cluster. Throws InputError for a worker alone,
-/// and where the trace does not show its links.
-Cluster cluster_of_trace(const InputFlags& input, const ClusterFlags& flags, const Input& read) {
+/// and where the trace does not show its links, or else gives a worker alone.
+Cluster cluster_of_trace(const InputFlags& input, const ClusterFlags& flags, const Input& read, bool or_alone) {
   std::int64_t workers = std::max<std::int64_t>(read.profile.traced_workers, std::ssize(read.check.ranks));
   if (read.check.recorded) workers = std::max(workers, read.check.recorded->workers);
   const char* how = "give --cluster NAME, or --workers N --per-node G --network 25GbE";
+  if (workers < 2 && or_alone) return {};
   if (workers < 2) throw InputError("", "a cluster", "none", how);
   Answer<Cluster> own = traced_cluster(read.profile, workers, read.machine_devices);
+  if (!own && or_alone) return {};
   if (!own) throw InputError("", "a cluster", "none, and " + own.reason(), how);
   const std::optional<Device> device = device_of(input, *own);
   return with_device(cluster_of(flags, *std::move(own)), device);
@@ -145,11 +147,12 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   if (options.cluster) cluster = *options.cluster;
   else if (!as_traced) cluster = cluster_for(input, flags);
   Input read = input_of(input, cluster, options.input);
-  if (as_traced) cluster = cluster_of_trace(input, flags, read);
+  if (as_traced) cluster = cluster_of_trace(input, flags, read, options.alone_without_links);
   if (options.layouts && is_stage(read.profile))
     throw InputError("the traced job", "a whole model, which layouts divide", "a stage of a pipeline",
                      "describe the model (--model ... --device ...), or trace the job without a pipeline");
-  Question question{.cluster = with_links_of(cluster, read.profile)};
+  Question question{.cluster = with_links_of(cluster, read.profile),
+                    .where_it_ran = as_traced && cluster.workers() > 1};
   if (!read.refusal.empty()) {
     refuse_changes(flags, read.refusal);
     if (!layout.memory.empty())
@@ -181,7 +184,7 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   if (shares_out) question.profile = profile_of_usual_batch(question, one_sample_a_worker);
   if (!layout.memory.empty()) question.memory_cap = memory_cap_of(layout, question.cluster.device_memory);
   const bool batch_known = question.global_batch > 0 || question.profile.batch_samples > 0;
-  if (options.layouts && !batch_known) refuse_unknown_batch();
+  if (options.layouts && !batch_known && described) refuse_unknown_batch();
   if (!layout.measured.empty()) {
     StepDefaults defaults = step_defaults_of(question, input.model, !input.batch.empty());
     if (options.batch_is_searched) defaults.global_batch = 0;

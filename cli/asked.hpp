@@ -31,6 +31,8 @@ struct AskedOptions {
   /// What is asked is the step of a worker, and of a described model without a batch that of one sample. Else all plans
   /// share out the batch that is usual, layouts or not.
   bool step_of_worker = false;
+  /// Of a trace without a word on machines: where it shows no links, the question is about a worker alone.
+  bool alone_without_links = false;
 };
 /// Reads trace or description, cluster and pipeline. Throws InputError: also for flags that change a trace where a
 /// description is asked for layouts, and for layouts of a batch that nothing tells.

@@ -16,6 +16,7 @@
 #include <stepcast/prediction/recommend.hpp>
 
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace stepcast::cli {
@@ -58,7 +59,12 @@ ExitCode predict(const PredictFlags& flags) {
     return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
   if (!flags.layout.devices.empty())
     throw InputError("--devices", "a plan such as 'placement(devices=0+1, units=4+3)'", in_quotes(flags.plan));
-  const Plan plan = plan_of(flags.plan);
+  const bool unnamed = flags.plan.empty();
+  if (unnamed && (flags.input.files.empty() || is_described(flags.input)))
+    throw InputError("--plan", "a plan", "nothing",
+                     "such as ddp, fsdp or 'layout(tp=8, pp=4)/ddp'; of a trace it is "
+                     "what ran, unless it is given");
+  Plan plan = plan_of(unnamed ? "ddp" : flags.plan);
   const bool usual_batch = flags.input.files.empty() && is_described(flags.input) && flags.input.batch.empty();
   const bool divided = plan.layout || !flags.layout.global_batch.empty() || (usual_batch && flags.cluster.what.empty());
   if (flags.input.recorded && !flags.layout.global_batch.empty())
@@ -71,10 +77,16 @@ ExitCode predict(const PredictFlags& flags) {
   const Asked asked = asked_of(
       flags.input, flags.cluster, flags.layout,
       {.layouts = divided && !flags.input.recorded, .input = {.draws_step = !flags.timeline.empty() && !divided}});
+  if (unnamed) plan = asked.check.plan_in_use();
   const PreparedQuestion question(asked.question);
-  const Answer<Prediction> prediction = checked_answer(asked.check, question, plan);
+  // Where no plan stands for the job what runs is its recorded step.
+  const bool is_recorded = unnamed && asked.check.recorded && asked.check.traced_plan() == RecordedJob::name;
+  const std::optional<Prediction> recorded = is_recorded ? asked.check.in_use(question) : std::nullopt;
+  const Answer<Prediction> prediction =
+      recorded ? Answer<Prediction>(*recorded) : checked_answer(asked.check, question, plan);
   if (!prediction) {
-    const std::string name = divided ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
+    const std::string name =
+        divided || plan.layout ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
     return refuse_layout(name, prediction.reason(), flags.output);
   }
   if (prediction->layout) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
@@ -84,10 +96,10 @@ ExitCode predict(const PredictFlags& flags) {
   else if (!flags.timeline.empty()) write_timeline(flags.timeline, asked, question, prediction->plan);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output)
-        .prediction(out,
-                    {profile, question.cluster(), asked.check, *prediction,
-                     prediction->of_recorded_step ? std::nullopt
-                                                  : pacing_cycle_of(profile, question.cluster(), prediction->plan)});
+        .prediction(out, {profile, question.cluster(), asked.check, *prediction,
+                          prediction->of_recorded_step || recorded
+                              ? std::nullopt
+                              : pacing_cycle_of(profile, question.cluster(), prediction->plan)});
   });
   return answered;
 }
@@ -98,8 +110,7 @@ Action add_predict_flags(CLI::App& app) {
   add_recorded_flag(app, flags->input);
   app.add_option("--plan", flags->plan,
                  "Plan to predict: [layout(tp=8, pp=4, ...)/]strategy(option=value, ...)@collective, or with "
-                 "--devices placement(devices=0+1, units=4+3)")
-      ->required();
+                 "--devices placement(devices=0+1, units=4+3) (default: what was traced)");
   add_change_flag(app, flags->cluster);
   add_iterations_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);

@@ -106,6 +106,7 @@ void refuse_flags_of_others(const WhatifFlags& flags, const std::vector<Scenario
     throw InputError("--device", "a described model, or a cluster of such devices", "a trace alone");
 }
 
+/// The plan that is named, else DDP, which what ran takes the place of.
 Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
   const ClusterFlags& c = flags.cluster;
   for (const auto& [flag, value] :
@@ -119,7 +120,8 @@ Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
     if (!distributed && !value->empty())
       throw InputError(flag, "a cluster that it is part of", "none",
                        "give --cluster NAME, or --workers N --network 25GbE");
-  if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
+  const bool traced = !flags.input.files.empty() && !is_described(flags.input);  // whose machines it is asked about
+  if (!distributed && !traced && !(flags.plan.empty() && flags.layout.global_batch.empty()))
     throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on", "none",
                      "give --cluster NAME, or --workers N --network 25GbE");
   return plan_of(flags.plan.empty() ? "ddp" : flags.plan);
@@ -167,18 +169,25 @@ ExitCode edit_recorded(const CLI::App& app, const WhatifFlags& flags) {
 
 ExitCode whatif(const CLI::App& app, const WhatifFlags& flags) {
   if (flags.input.recorded) return edit_recorded(app, flags);
-  const bool distributed = names_cluster(flags.cluster);
-  const Plan plan = whatif_plan_of(flags, distributed);
+  bool distributed = names_cluster(flags.cluster);
+  Plan plan = whatif_plan_of(flags, distributed);
   if (distributed) refuse_unused_flags(flags.cluster, std::span(&plan, 1));
   std::vector<Scenario> scenarios = scenarios_of(flags);
   refuse_flags_of_others(flags, scenarios, distributed);
   std::vector<std::string> inputs = files_of(flags.input, flags.cluster);
   if (!flags.other_batch.empty()) inputs.push_back(flags.other_batch);
   refuse_overwriting(flags.output.path, inputs);
-  AskedOptions options{.layouts = plan.layout || !flags.layout.global_batch.empty(), .step_of_worker = true};
-  if (!distributed) options.cluster = Cluster{};
+  AskedOptions options{.layouts = plan.layout || !flags.layout.global_batch.empty(),
+                       .step_of_worker = true,
+                       .alone_without_links = true};
+  if (!distributed && (flags.input.files.empty() || is_described(flags.input))) options.cluster = Cluster{};
   Asked asked = asked_of(flags.input, flags.cluster, flags.layout, options);
+  distributed |= asked.question.cluster.workers() > 1;
+  if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
+    throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on",
+                     "a trace of one worker, or without links", "give --cluster NAME, or --workers N --network 25GbE");
   if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, asked.question.pipeline));
+  if (distributed && flags.plan.empty()) plan = asked.check.plan_in_use();
   asked.question.other_batch = other_batch_of(flags, asked.question);
   const auto rows = whatif_rows(asked.question, scenarios, distributed ? std::optional<Plan>(plan) : std::nullopt);
   const WhatIfReport report{*rows.front().profile, distributed ? &asked.question.cluster : nullptr, asked.check, plan,
@@ -206,7 +215,8 @@ Action add_whatif_flags(CLI::App& app) {
   add_cluster_flags(app, flags->cluster);
   add_pipeline_flags(app, flags->cluster.pipeline);
   app.add_option("--cache", flags->cache, "What if memory held this share of the data set (or 64GB): input(cache=...)");
-  app.add_option("--plan", flags->plan, "Plan to run on the cluster: [layout(tp=8, ...)/]strategy (default: ddp)");
+  app.add_option("--plan", flags->plan,
+                 "Plan to run on the cluster: [layout(tp=8, ...)/]strategy (default: what ran, else ddp)");
   add_global_batch_flag(app, flags->layout);
   app.add_option("-o,--output", flags->output.path, "Write the changed profile here; - is standard output");
   app.add_flag("--json", flags->output.json, "Write JSON");

@@ -126,7 +126,7 @@ ExitCode rank_recorded(const Asked& asked, const RankFlags& flags) {
       throw InputError(flag, "a trace that gives a profile, for which there are plans", "one that does not",
                        asked.refusal);
   const Cluster& cluster = asked.question.cluster;
-  const Answer<Prediction> job = asked.check.recorded->on(cluster);
+  const Answer<Prediction> job = asked.check.recorded->on(cluster, asked.question.where_it_ran);
   if (!job)
     throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
                      "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, "

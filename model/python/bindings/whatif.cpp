@@ -7,6 +7,7 @@
 #include <stepcast/report/whatif_report.hpp>
 
 #include <optional>
+#include <utility>
 
 namespace stepcast::python {
 namespace {
@@ -31,8 +32,10 @@ WhatIfPtr whatif(const ProfilePtr& profile, const std::vector<std::string>& scen
   std::vector<Scenario> read;
   for (const std::string& text : scenarios) read.push_back(scenario_of(text));
   const ClusterPtr cluster = given && *given ? with_links(*profile, *given) : nullptr;
-  auto out = std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, plan_of(plan), scenarios, {}, global_batch});
   const Question question = question_of(*profile, cluster ? *cluster : Cluster{}, global_batch);
+  Plan asked = plan.empty() ? profile->check.plan_in_use() : plan_of(plan);
+  auto out =
+      std::make_shared<WhatIfResult>(WhatIfResult{profile, cluster, std::move(asked), scenarios, {}, global_batch});
   out->rows = whatif_rows(question, read, cluster ? std::optional<Plan>(out->plan) : std::nullopt);
   return out;
 }

@@ -146,8 +146,9 @@ def replay(*files, strict=False):
     return _stepcast.replay([_files.named(file, i) for i, file in enumerate(files)], _files.flag_of(strict, "strict"))
 
 
-def whatif(profile, scenarios, *, cluster=None, plan="ddp", global_batch=0):
-    """The step after changes that somebody considers making: "amp", "batch(to=128)+amp"."""
+def whatif(profile, scenarios, *, cluster=None, plan="", global_batch=0):
+    """The step after changes that somebody considers making: "amp", "batch(to=128)+amp". Without a plan: what was
+    traced, else DDP."""
     return _stepcast.whatif(_files.profile_of(profile), _files.texts_of(scenarios, "scenarios"), cluster,
                             _files.text_of(plan, "plan"), _files.number_of(global_batch, "global_batch"))
 

@@ -471,7 +471,7 @@ def explain(*files: File, parameters: float = 0, strict: bool = False) -> dict[s
     """Where the time of a traced step goes (parts that add up to it), what could win how much, and the verdict: "change
     this", "leave it" or "cannot tell"; several files are the ranks of one run. As `stepcast TRACE --json` says it."""
 def replay(*files: File, strict: bool = False) -> SelfCheck: ...
-def whatif(profile: Traced, scenarios: str | Iterable[str], *, cluster: Cluster | None = None, plan: str = "ddp",
+def whatif(profile: Traced, scenarios: str | Iterable[str], *, cluster: Cluster | None = None, plan: str = "",
            global_batch: float = 0) -> WhatIf: ...
 def report(profile: Traced, cluster: Cluster, *, validation: bool = True, plans: Iterable[str] = (),
            global_batch: float = 0, whatif: str = "", iterations: float = 0) -> str:

@@ -194,7 +194,7 @@ class Explainer {
     const Replay* worst = out_.check.worst();
     const bool rebuilt = worst != nullptr ? std::abs(worst->relative_error) <= SelfCheck::largest_trusted_error
                                           : out_.check.as_traced && out_.check.as_traced->known();
-    if (out_.check.models_another_job() || !rebuilt) {
+    if ((out_.check.models_another_job() && !out_.check.exchanges(*question_)) || !rebuilt) {
       const std::string caution = out_.check.caution();
       const std::string& why = caution.empty() ? out_.check.missing : caution;
       lever.why += ", and no plan can be compared with the job" +
@@ -218,17 +218,18 @@ class Explainer {
       return;
     }
     const std::string name = text_of(best.plan);
+    const std::string ran = out_.check.is_recorded(used.plan) ? "what ran" : text_of(used.plan);
     const double gain = 1 - best.iteration / used.iteration, told = resolution_between(best, used);
     lever.gain = gain;
     if (name == text_of(used.plan) || gain <= told) {
       lever.verdict = Verdict::leave;
-      lever.why = "it could win up to " + percent(lever.most) + ", but no plan is told from " + text_of(used.plan) +
-                  ", which ran: the best wins " + percent(std::max(0.0, gain)) + ", and " + percent(told) +
-                  " can be told";
+      lever.why = "it could win up to " + percent(lever.most) + ", but no plan is told from " + ran +
+                  (ran == "what ran" ? "" : ", which ran") + ": the best wins " + percent(std::max(0.0, gain)) +
+                  ", and " + percent(told) + " can be told";
       return;
     }
     lever.verdict = Verdict::change;
-    lever.action = "run " + name + " in place of " + text_of(used.plan);
+    lever.action = "run " + name + " in place of " + ran;
     lever.why = text_of(best.iteration) + " in place of " + text_of(used.iteration) + " predicted, " + percent(gain) +
                 " less; " + percent(told) + " can be told";
     if (ranking.as_good && ranking.exact.begin() == at_hand)

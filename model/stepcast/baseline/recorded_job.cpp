@@ -245,10 +245,13 @@ void add_notes(const RecordedJob& job, const Cluster& cluster, const RecordedPri
     out.warnings.push_back("cluster '" + cluster.name +
                            "' has no fitted error: the interval does not include that of its links");
   if (std::string missing = missing_log_text(cluster); !missing.empty()) out.warnings.push_back(std::move(missing));
+}
+
+/// Slow workers, jitter and time-outs change the compute that a recorded step holds as it was.
+bool is_irregular(const Cluster& cluster) {
   const auto computes_slower = [](const SlowWorkers& w) { return w.compute_factor != 1 || w.delay > Seconds(0); };
-  if (cluster.stragglers.jitter.distribution != Jitter::Distribution::none || cluster.transport.stalls > 0 ||
-      std::ranges::any_of(cluster.stragglers.slow, computes_slower))
-    out.warnings.emplace_back("its slow workers, jitter and time-outs are not counted for the job as recorded");
+  return cluster.stragglers.jitter.distribution != Jitter::Distribution::none || cluster.transport.stalls > 0 ||
+         std::ranges::any_of(cluster.stragglers.slow, computes_slower);
 }
 
 /// The recorded messages of a rank's gradients.
@@ -264,11 +267,15 @@ std::vector<GradientMessage> own_messages(const RecordedRank& rank) {
   return messages;
 }
 
-/// The slowest rank decides, or all of them in lockstep. `move` is a function from a team to what it takes.
+/// The slowest rank decides, or all of them in lockstep. `move` is a function from a team to what it takes;
+/// `may_keep_all`: collectives of which nothing is known there stay as they were, even if these are all.
 template <class Move>
-Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, PlanSpec plan, const Move& move) {
+Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, PlanSpec plan, bool may_keep_all,
+                              const Move& move) {
   const Answer<CommunicationCost> whole = communication_cost(cluster);
   if (!whole) return Inapplicable{whole.reason()};
+  if (is_irregular(cluster))
+    return Inapplicable{"slow workers, jitter and time-outs change the compute, which a recorded step holds as it was"};
   std::optional<Moved> slowest;
   std::optional<RecordedPrices> its_prices;
   const std::span<const RecordedRank> ranks = job.ranks;
@@ -277,7 +284,7 @@ Answer<Prediction> slowest_on(const RecordedJob& job, const Cluster& cluster, Pl
     Team team{job, ranks.subspan(first, together), std::vector<RecordedPrices>(together, RecordedPrices(cluster, job))};
     const Answer<Moved> here = move(team);
     if (!here) return Inapplicable{here.reason()};
-    for (std::size_t r = 0; r < together; ++r)
+    for (std::size_t r = 0; r < together && !may_keep_all; ++r)
       if (team.prices[r].count_of_kept() == std::ssize(team.ranks[r].collectives))
         return Inapplicable{"nothing is known of its collectives there: " + team.prices[r].kept.begin()->first};
     if (slowest && here->step <= slowest->step) continue;
@@ -357,10 +364,10 @@ Seconds RecordedJob::told_by(const RecordedCollective& c) const {
 
 Seconds RecordedJob::step() const { return usual > Seconds(0) ? usual : calibration_step(*this); }
 
-Answer<Prediction> RecordedJob::on(const Cluster& cluster) const {
+Answer<Prediction> RecordedJob::on(const Cluster& cluster, bool where_it_ran) const {
   // Where its messages can be exchanged they are sent as those of any plan are, so that it compares with these.
   const bool exchanges = fixed().empty();
-  return slowest_on(*this, cluster, spec_named(name, {}), [&](Team& team) {
+  return slowest_on(*this, cluster, spec_named(name, {}), where_it_ran, [&](Team& team) {
     if (!exchanges) return moved(team);
     std::vector<std::vector<GradientMessage>> messages;
     for (const RecordedRank& rank : team.ranks) messages.push_back(own_messages(rank));
@@ -420,7 +427,7 @@ Answer<Moved> moved(Team& team, const Exchanged& exchanged) {
 Answer<Prediction> RecordedJob::with(const PlanSpec& spec, const Profile& profile, const Cluster& cluster) const {
   const Answer<Exchanged> exchanged = exchanged_for(*this, spec, profile, cluster);
   if (!exchanged) return Inapplicable{exchanged.reason()};
-  Answer<Prediction> out = slowest_on(*this, cluster, spec, [&](Team& team) { return moved(team, *exchanged); });
+  Answer<Prediction> out = slowest_on(*this, cluster, spec, false, [&](Team& team) { return moved(team, *exchanged); });
   if (!out) return out;
   out->of_recorded_step = true;
   out->warnings.insert(out->warnings.begin(), exchanged_note(ranks.front(), exchanged->messages));

@@ -100,8 +100,9 @@ struct RecordedJob {
   [[nodiscard]] Seconds told_by(const RecordedCollective&) const;
   /// False for a profile of a job that was changed.
   [[nodiscard]] bool is_of(const Profile& profile) const;
-  /// The job on another cluster. Inapplicable where that knows no collective.
-  [[nodiscard]] Answer<Prediction> on(const Cluster&) const;
+  /// The job on another cluster. Inapplicable where that knows no collective, unless it is `where_it_ran`: there they
+  /// stay as they were.
+  [[nodiscard]] Answer<Prediction> on(const Cluster&, bool where_it_ran = false) const;
   /// Whether the bytes of any of its collectives are known, without which nothing is known of them elsewhere.
   [[nodiscard]] bool knows_a_size() const;
   /// Why the messages of its gradients cannot be exchanged; empty: they can.

@@ -111,6 +111,11 @@ std::string SelfCheck::traced_plan() const {
   return as_traced && as_traced->as_plan() ? as_traced->plan : std::string();
 }
 
+Plan SelfCheck::plan_in_use() const {
+  std::optional<Plan> traced = as_traced ? as_traced->as_plan() : std::nullopt;
+  return traced ? *std::move(traced) : plan_of("ddp");
+}
+
 bool SelfCheck::is_recorded(const PlanSpec& plan) const {
   return recorded && plan.own && text_of(plan) == RecordedJob::name;
 }
@@ -139,7 +144,7 @@ std::optional<Prediction> SelfCheck::in_use(const PreparedQuestion& question) co
   const Cluster& cluster = question.cluster();
   if (recorded) {
     if (!recorded->is_of(*question.profile())) return std::nullopt;
-    const Answer<Prediction> moved = recorded->on(cluster);
+    const Answer<Prediction> moved = recorded->on(cluster, question.where_it_ran());
     return moved ? std::optional(*moved) : std::nullopt;
   }
   const std::optional<Plan> traced = as_traced ? as_traced->as_plan() : std::nullopt;
@@ -297,6 +302,22 @@ std::vector<AnsweredPlan> sharded_plans(const SelfCheck& check, const PreparedQu
   return plans;
 }
 
+/// Beside an answer of the layers what the recorded step tells of the same plan, where these differ by more than plans
+/// are told apart by.
+void hear_recorded_step(Prediction& answer, const SelfCheck& check, const PreparedQuestion& question) {
+  if (!check.beside || !question.profile() || !check.beside->is_of(*question.profile())) return;
+  const Answer<Prediction> other = check.beside->with(answer.plan, *question.profile(), question.cluster());
+  if (!other) return;
+  // Of the recorded step what it changes by, on the step that was measured.
+  const Seconds there = other->iteration * (check.as_traced->measured / check.beside->step());
+  const double apart = there / answer.iteration - 1;
+  if (std::abs(apart) <= AsTraced::telling_error) return;
+  answer.interval_low = std::min(answer.interval_low, there);
+  answer.interval_high = std::max(answer.interval_high, there);
+  answer.warnings.push_back("the recorded step with these messages in place of its own takes " + text_of(there) + " (" +
+                            percent(apart, true) + "): the interval holds both");
+}
+
 }  // namespace
 
 void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, const PreparedQuestion& question,
@@ -314,6 +335,8 @@ void rank_over_what_runs(RecommendOptions& options, const SelfCheck& check, cons
     };
     return;
   }
+  if (check.beside)
+    options.second_opinion = [&check, question](Prediction& answer) { hear_recorded_step(answer, check, question); };
   if (!ranked && !check.recorded && check.as_traced && !check.as_traced->left_out.empty())
     throw InputError("the traced job", "one that a plan describes, or whose recorded step is known elsewhere",
                      check.as_traced->left_out,
@@ -333,7 +356,7 @@ namespace {
 Answer<Prediction> traced_plan_elsewhere(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   const std::optional<Plan> traced = check.as_traced->as_plan();
   if (!traced || text_of(*traced) != text_of(plan)) return Inapplicable{why_not_another_plan(check)};
-  Answer<Prediction> there = check.recorded->on(question.cluster());
+  Answer<Prediction> there = check.recorded->on(question.cluster(), question.where_it_ran());
   if (!there) return there;
   there->plan = spec_named(check.as_traced->plan, {});
   there->of_recorded_step = true;
@@ -351,26 +374,6 @@ PreparedQuestion with_recorded_rest(const SelfCheck& check, const PreparedQuesti
                                     "a step is not in the layers of the profile: what the recorded step has beside "
                                     "them (collectives of its model, waiting) is taken to stay under every layout");
 }
-
-namespace {
-
-/// Beside an answer of the layers what the recorded step tells of the same plan, where these differ by more than plans
-/// are told apart by.
-void hear_recorded_step(Prediction& answer, const SelfCheck& check, const PreparedQuestion& question) {
-  if (!check.beside || !question.profile() || !check.beside->is_of(*question.profile())) return;
-  const Answer<Prediction> other = check.beside->with(answer.plan, *question.profile(), question.cluster());
-  if (!other) return;
-  // Of the recorded step what it changes by, on the step that was measured.
-  const Seconds there = other->iteration * (check.as_traced->measured / check.beside->step());
-  const double apart = there / answer.iteration - 1;
-  if (std::abs(apart) <= AsTraced::telling_error) return;
-  answer.interval_low = std::min(answer.interval_low, there);
-  answer.interval_high = std::max(answer.interval_high, there);
-  answer.warnings.push_back("the recorded step with these messages in place of its own takes " + text_of(there) + " (" +
-                            percent(apart, true) + "): the interval holds both");
-}
-
-}  // namespace
 
 Answer<Prediction> checked_answer(const SelfCheck& check, const PreparedQuestion& question, const Plan& plan) {
   const auto with_caution = [](Answer<Prediction> answer, const std::string& caution) {

@@ -51,6 +51,8 @@ struct SelfCheck {
   /// The plan that was traced, as one writes it; where none stands for the job `RecordedJob::name`, or, where nothing
   /// is recorded of it either, empty.
   [[nodiscard]] std::string traced_plan() const;
+  /// The plan that a question is about which names none: what was traced, where a plan stands for it, else DDP.
+  [[nodiscard]] Plan plan_in_use() const;
   /// What runs today on the cluster of a question, after its changes: what gains are over. One with a layout stands by
   /// its name among plans that only divide the batch, and so does the recorded job where no plan stands for it. Nothing
   /// where it cannot run there, where its tail there is not known (a layout under jitter), or where the question
@@ -111,7 +113,8 @@ enum class PlansOfAnotherJob : std::uint8_t { left_out, ranked };
 /// A ranking over what runs today, with the other ZeRO stages beside a job that shards its state. Where what runs is a
 /// recorded job for which no plan stands, plans exchange the messages of its gradients; where these cannot be exchanged
 /// it is ranked alone, or, if plans are named or are to be `ranked` all the same, left out, and they are compared with
-/// one another: what the profile says of them is said of another job. The check has to outlive the ranking. Throws
+/// one another: what the profile says of them is said of another job. Where the recorded step tells another answer than
+/// the layers, intervals hold both. The check has to outlive the ranking. Throws
 /// InputError where the recorded step is asked for, and the question changes the job, and where nothing is known of a
 /// job for which no plan stands, not even its recorded step.
 void rank_over_what_runs(RecommendOptions&, const SelfCheck&, const PreparedQuestion&,

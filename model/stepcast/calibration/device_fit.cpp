@@ -515,6 +515,15 @@ std::vector<std::string> words_of(const DeviceCorrection& c) {
                                            " more before, no step having been measured, "
                                      : half(c.error_before) + " either way before, ") +
                 half(c.device.relative_error) + (c.unmeasured_before ? " either way now" : " now"));
+  for (std::size_t i = 0; i < c.steps.size(); ++i) {
+    constexpr double far = 2;  // times the interval: beyond it lies one step of a hundred
+    const Seconds told = c.steps[i].time * (1 + c.before[i]);
+    const Seconds low = told * (1 - far * sides.below), high = told * (1 + far * sides.above);
+    if (c.steps[i].time < low || c.steps[i].time > high)
+      out.push_back("CAUTION: the step of " + text_of(c.steps[i].time) + " lies far outside that interval before, " +
+                    text_of(told * (1 - sides.below)) + " to " + text_of(told * (1 + sides.above)) +
+                    ": is it of this precision (linear=), recomputation, batch and number of devices?");
+  }
   for (const std::string& doubt : c.doubts) out.push_back("CAUTION: " + doubt);
   if (constexpr double twice = 2; c.disagreement() > twice * of_one_row)
     out.push_back("CAUTION: the steps contradict one another: no device brings them closer than " +

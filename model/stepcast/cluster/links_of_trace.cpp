@@ -310,7 +310,9 @@ std::string told_of(const Cluster& cluster, std::string_view link) {
 
 void refuse_unsaid_network(const Cluster& cluster, std::string_view prefix) {
   if (cluster.nodes > 1 && is_unsaid(cluster, unsaid_network))
-    throw InputError(std::string(prefix) + "network", "a bandwidth such as '25GbE'", "nothing");
+    throw InputError(std::string(prefix) + "network",
+                     "the link between " + counted(cluster.nodes, "machine") + ", such as '400Gb/s' or '25GbE'",
+                     "nothing", "a trace tells it where its job ran on several machines");
 }
 
 // ---- the library ----

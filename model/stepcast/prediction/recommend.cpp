@@ -440,6 +440,17 @@ Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
   return cluster;
 }
 
+namespace {
+
+void hear_second_opinion(Ranking& ranking, const RecommendOptions& options) {
+  if (!options.second_opinion) return;
+  options.second_opinion(ranking.baseline);
+  for (std::vector<RankedPlan>* plans : {&ranking.exact, &ranking.others})
+    for (RankedPlan& plan : *plans) options.second_opinion(plan.prediction);
+}
+
+}  // namespace
+
 Ranking ranked_alone(const Prediction& job, std::string reason, const Cluster& cluster, double iterations) {
   Ranking ranking;
   ranking.baseline = job;
@@ -512,6 +523,7 @@ Ranking recommended(const Profile& profile, const Cluster& cluster, const Recomm
   if (!ranking.exact.empty() && cluster.workers() > 1) ranking.as_good = as_good_of(profile, cluster, ranking, options);
   if (options.sensitivity && !options.model && cluster.workers() > 1)
     ranking.other_collective = other_collective_of(profile, cluster, ranking, options);
+  hear_second_opinion(ranking, options);
   return ranking;
 }
 

@@ -86,6 +86,8 @@ struct RecommendOptions {
   /// What a plan takes, in place of the model of layers (`predicted`): of a job that this does not describe. How far
   /// the answer holds and other algorithms are not looked for then. May be empty.
   std::function<Answer<Prediction>(const PlanSpec&)> model{};
+  /// What else is known of a plan, heard once it has its place: it may widen its interval and warn. May be empty.
+  std::function<void(Prediction&)> second_opinion{};
   /// Called before each plan that is predicted or tuned; what it throws ends the search. May be empty.
   std::function<void()> heed{};
 };

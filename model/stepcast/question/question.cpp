@@ -99,14 +99,20 @@ Answer<Workload> divisible(const Question& q, const Answer<Profile>& profile) {
     units->assumed.push_back(text_of(q.beside_layers) + " " + q.what_is_beside);
     return units;
   };
-  if (profile->batch_samples > 0 || !(q.global_batch > 0)) return with_what_is_beside(workload_of(*profile, device));
-  // The traced step is taken for that of one device: counted as one sample it would be repeated for each.
+  if (profile->batch_samples > 0 || (profile->described && !(q.global_batch > 0)))
+    return with_what_is_beside(workload_of(*profile, device));
+  // The traced step is that of one device: where a global batch is shared out it is the device's share, and otherwise
+  // what each device does in every layout, counted as one.
   Profile of_share = *profile;
-  of_share.batch_samples = q.global_batch / static_cast<double>(q.cluster.workers());
+  const bool shares_out = q.global_batch > 0;
+  of_share.batch_samples = shares_out ? q.global_batch / static_cast<double>(q.cluster.workers()) : 1;
   Answer<Workload> units = with_what_is_beside(workload_of(of_share, device));
   if (units)
-    units->assumed.push_back("the traced batch is not known: taken for the " + shown(of_share.batch_samples) +
-                             " samples that the global batch gives a device; --batch says otherwise");
+    units->assumed.push_back(shares_out
+                                 ? "the traced batch is not known: taken for the " + shown(of_share.batch_samples) +
+                                       " samples that the global batch gives a device; --batch says otherwise"
+                                 : "the traced batch is not known and counts as one sample: samples a second "
+                                   "are traced batches a second; --batch says how many it has");
   return units;
 }
 
@@ -203,12 +209,14 @@ PlanSpec PreparedQuestion::after_changes(const PlanSpec& strategy) const {
 const DeviceCorrection* PreparedQuestion::correction() const { return state_->question.correction.get(); }
 
 double PreparedQuestion::iterations() const { return state_->question.iterations; }
+bool PreparedQuestion::where_it_ran() const { return state_->question.where_it_ran; }
 
 LayoutOptions PreparedQuestion::layout_options() const {
   const Question& q = state_->question;
   LayoutOptions options;
   const Answer<Profile>& profile = state_->fed.profile;
-  const double batch = profile ? profile->batch_samples : 0;
+  const double known = profile ? profile->batch_samples : 0;
+  const double batch = known > 0 || !profile || profile->described ? known : 1;  // as `workload` counts it
   const double unsaid = q.usual_batch > 0 ? q.usual_batch : batch * static_cast<double>(q.cluster.workers());
   options.global_batch = q.global_batch > 0 ? q.global_batch : unsaid;
   options.memory_cap = q.memory_cap > Bytes(0) ? q.memory_cap : q.cluster.device_memory;

@@ -63,8 +63,9 @@ struct Question {
   /// What plans share out where there is no `global_batch`, and nobody said the profile's either (usual_batch.hpp), of
   /// a step without `changes`; 0: the profile's batch is said.
   double usual_batch = 0;
-  Bytes memory_cap{};       ///< of a device, for layouts; 0: the cluster's device memory
-  Seconds beside_layers{};  ///< of every step of a traced job, that the layers of its profile do not contain
+  bool where_it_ran = false;  ///< the cluster is what the trace shows of the machines that the job ran on
+  Bytes memory_cap{};         ///< of a device, for layouts; 0: the cluster's device memory
+  Seconds beside_layers{};    ///< of every step of a traced job, that the layers of its profile do not contain
   /// What measured steps changed of `device` (measured.hpp); null: none were told.
   std::shared_ptr<const DeviceCorrection> correction{};
   std::string what_is_beside{};  ///< in words, after the time: "a step is not in the layers: ..."
@@ -93,6 +94,7 @@ class PreparedQuestion {
   [[nodiscard]] const DeviceCorrection* correction() const;
   /// Question::iterations.
   [[nodiscard]] double iterations() const;
+  [[nodiscard]] bool where_it_ran() const;
   /// Batch and memory of layouts that are searched: `layout_options()`, of a device's memory `planned_memory_share`
   /// unless the question says how much.
   [[nodiscard]] LayoutOptions search_options() const;

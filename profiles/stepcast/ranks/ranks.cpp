@@ -22,8 +22,9 @@ constexpr std::int64_t most_ranks = 1'000'000;
 void say_what_is_missing(RunOfRanks& run) {
   for (const RankOfRun& rank : run.ranks) {
     if (run.ranks.size() > 1 && rank.clock.matches == 0 && &rank != &run.ranks[run.reference])
-      run.assumed.push_back("rank " + std::to_string(rank.rank) +
-                            " shares no collective with the other ranks: its times are as recorded");
+      run.cautions.push_back("rank " + std::to_string(rank.rank) +
+                             " shares no collective with the other ranks: its times are as recorded; are these ranks "
+                             "of one run?");
   }
   if (run.world_size <= 0) return;
   std::set<std::int64_t> given;

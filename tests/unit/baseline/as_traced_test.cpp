@@ -179,6 +179,8 @@ TEST_CASE("as traced: on another cluster the job is what it was, by its name whe
   CHECK(text_of(used->plan) == "layout(zero=3)/ddp");
   CHECK(used->iteration.value() == question.answer(plan_of("layout(zero=3)/ddp"))->iteration.value());
   CHECK(used->step_p99 > used->step_p50);
+  // A question that names no plan is of this one, where it can be asked of it.
+  CHECK(text_of(check.plan_in_use()) == "layout(zero=3)/ddp");
   // A layout has no jitter, which the others have.
   Cluster irregular = cluster;
   irregular.stragglers.jitter = {Jitter::Distribution::normal, 0.1};
@@ -189,7 +191,9 @@ TEST_CASE("as traced: on another cluster the job is what it was, by its name whe
   used = check.in_use(question);
   REQUIRE(used);
   CHECK(text_of(used->plan) == "ddp(bucket=16 MiB)");
+  CHECK(text_of(check.plan_in_use()) == "ddp(bucket=16 MiB)");
   check.as_traced->plan += ", compressed";
+  CHECK(text_of(check.plan_in_use()) == "ddp");
   CHECK(check.traced_plan().empty());
   CHECK_FALSE(check.in_use(question));
 }

@@ -3,6 +3,7 @@
 #include <stepcast/documents/documents.hpp>
 #include <stepcast/documents/reading.hpp>
 #include <stepcast/extraction/profile_of.hpp>
+#include <stepcast/prediction/recommend.hpp>
 #include <stepcast/report/report.hpp>
 
 #include "helpers/plan_cases.hpp"
@@ -78,6 +79,17 @@ TEST_CASE("self-check: where the recorded step tells another answer, the interva
   }
   CHECK(apart);
   CHECK(agreed);
+  // A ranking hears it of each of its plans.
+  RecommendOptions options;
+  options.tune = options.sensitivity = false;
+  for (const char* plan : {"ddp", "wfbp", "bsp"}) options.plans.push_back(plan_spec_of(plan));
+  rank_over_what_runs(options, check, question);
+  for (const RankedPlan& ranked : recommended(profile, question.cluster(), options).exact) {
+    const Prediction asked = *checked_answer(check, question, plan_of(text_of(ranked.prediction.plan)));
+    CHECK(ranked.prediction.interval_low == asked.interval_low);
+    CHECK(ranked.prediction.interval_high == asked.interval_high);
+    CHECK(doubts(ranked.prediction) == doubts(asked));
+  }
   // Of a job that was changed nothing is recorded.
   Profile faster = profile;
   faster.optimizer.host *= 0.5;

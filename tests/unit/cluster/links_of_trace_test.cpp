@@ -137,9 +137,9 @@ TEST_CASE("links of a trace: another device than the traced one has its own link
 
 TEST_CASE("links of a trace: several machines whose links nobody said are refused") {
   const Cluster cluster = cluster_of({.workers = "16", .per_node = "8"});
-  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({})), doctest::Contains("--network: expected a bandwidth"),
+  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({})), doctest::Contains("--network: expected the link between 2 machines"),
                        InputError);
-  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({}), ""), doctest::Contains("network: expected a bandwidth"),
+  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({}), ""), doctest::Contains("network: expected the link between 2 machines"),
                        InputError);
 }
 
