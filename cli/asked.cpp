@@ -194,6 +194,16 @@ Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutF
   return {std::move(question), std::move(read.check), std::move(read.recorded)};
 }
 
+Prediction recorded_answer(const Asked& asked) {
+  const Cluster& cluster = asked.question.cluster;
+  const Answer<Prediction> job = asked.check.recorded->on(cluster, asked.question.where_it_ran);
+  if (!job)
+    throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
+                     "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, "
+                     "whatever they carry, and 'stepcast TRACE' says where its time goes");
+  return *job;
+}
+
 Profile changed_profile(const PreparedQuestion& question, const Scenario& changes) {
   if (!plan_after(changes, PlanSpec{}).collective.empty())
     throw InputError("--what", "changes of the step", "one of the collective",

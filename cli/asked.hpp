@@ -38,6 +38,10 @@ struct AskedOptions {
 /// description is asked for layouts, and for layouts of a batch that nothing tells.
 [[nodiscard]] Asked asked_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&, const AskedOptions& = {});
 
+/// Of traces that say nothing but the recorded job (`refusal`): that job on the cluster of the question. Throws
+/// InputError where this knows none of its collectives.
+[[nodiscard]] Prediction recorded_answer(const Asked&);
+
 /// All files that a command with these flags reads.
 [[nodiscard]] std::vector<std::string> files_of(const InputFlags&, const ClusterFlags&, const LayoutFlags&);
 

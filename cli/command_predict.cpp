@@ -52,6 +52,18 @@ void write_recorded_timeline(const PredictFlags& flags, const Asked& asked, cons
   write_output(flags.timeline, [&](std::ostream& out) { report_named("perfetto")->replay_timeline(out, *ranks); });
 }
 
+/// Of traces that give no profile: the job that they recorded.
+ExitCode predict_recorded(const Asked& asked, const PredictFlags& flags) {
+  if (!flags.timeline.empty())
+    throw InputError("--timeline", "a trace that gives a profile", "one that does not", asked.refusal);
+  const Prediction job = recorded_answer(asked);
+  write_output(flags.output.path, [&](std::ostream& out) {
+    report_of(flags.output)
+        .prediction(out, {asked.question.profile, asked.question.cluster, asked.check, job, std::nullopt});
+  });
+  return answered;
+}
+
 ExitCode predict(const PredictFlags& flags) {
   if (has_placement(flags.plan) && !flags.layout.measured.empty())
     throw InputError("--measured", "equal devices, whose description it corrects", in_quotes(flags.plan));
@@ -74,9 +86,11 @@ ExitCode predict(const PredictFlags& flags) {
   (void)changes_of(flags.cluster);  // wrong flags are told before a large file is read
   refuse_unused_flags(flags.cluster, std::span(&plan, 1));
   check_outputs(flags.output, flags.timeline, files_of(flags.input, flags.cluster, flags.layout));
-  const Asked asked = asked_of(
-      flags.input, flags.cluster, flags.layout,
-      {.layouts = divided && !flags.input.recorded, .input = {.draws_step = !flags.timeline.empty() && !divided}});
+  const Asked asked =
+      asked_of(flags.input, flags.cluster, flags.layout,
+               {.layouts = divided && !flags.input.recorded,
+                .input = {.draws_step = !flags.timeline.empty() && !divided, .recorded_will_do = unnamed}});
+  if (!asked.refusal.empty()) return predict_recorded(asked, flags);
   if (unnamed) plan = asked.check.plan_in_use();
   const PreparedQuestion question(asked.question);
   // Where no plan stands for the job what runs is its recorded step.

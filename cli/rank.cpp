@@ -126,12 +126,7 @@ ExitCode rank_recorded(const Asked& asked, const RankFlags& flags) {
       throw InputError(flag, "a trace that gives a profile, for which there are plans", "one that does not",
                        asked.refusal);
   const Cluster& cluster = asked.question.cluster;
-  const Answer<Prediction> job = asked.check.recorded->on(cluster, asked.question.where_it_ran);
-  if (!job)
-    throw InputError("cluster '" + cluster.name + "'", "a cluster that can run its collectives", job.reason(),
-                     "'stepcast replay TRACE --what \"network(by=2)\"' makes the links of the recorded step faster, "
-                     "whatever they carry, and 'stepcast TRACE' says where its time goes");
-  const Ranking ranking = ranked_alone(*job, asked.refusal, cluster, asked.question.iterations);
+  const Ranking ranking = ranked_alone(recorded_answer(asked), asked.refusal, cluster, asked.question.iterations);
   write_output(flags.output.path, [&](std::ostream& out) {
     report_of(flags.output).ranking(out, {asked.question.profile, cluster, asked.check, ranking});
   });
