@@ -137,10 +137,10 @@ TEST_CASE("links of a trace: another device than the traced one has its own link
 
 TEST_CASE("links of a trace: several machines whose links nobody said are refused") {
   const Cluster cluster = cluster_of({.workers = "16", .per_node = "8"});
-  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({})), doctest::Contains("--network: expected the link between 2 machines"),
-                       InputError);
-  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({}), ""), doctest::Contains("network: expected the link between 2 machines"),
-                       InputError);
+  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({})),
+                       doctest::Contains("--network: expected the link between 2 machines"), InputError);
+  CHECK_THROWS_WITH_AS((void)with_links_of(cluster, traced({}), ""),
+                       doctest::Contains("network: expected the link between 2 machines"), InputError);
 }
 
 TEST_CASE("links of a trace: boards by name, never PCIe for one that is soldered down") {
