@@ -91,6 +91,8 @@ ExitCode predict(const PredictFlags& flags) {
                {.layouts = divided && !flags.input.recorded,
                 .input = {.draws_step = !flags.timeline.empty() && !divided, .recorded_will_do = unnamed}});
   if (!asked.refusal.empty()) return predict_recorded(asked, flags);
+  if (unnamed && asked.check.traced_plan().empty())
+    throw InputError("--plan", "a plan", "nothing, and a trace that no plan stands for", "such as ddp or fsdp");
   if (unnamed) plan = asked.check.plan_in_use();
   const PreparedQuestion question(asked.question);
   // Where no plan stands for the job what runs is its recorded step.

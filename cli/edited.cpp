@@ -2,6 +2,7 @@
 #include "edited.hpp"
 
 #include <stepcast/base/error.hpp>
+#include <stepcast/ranks/ranks.hpp>
 
 #include <utility>
 
@@ -13,6 +14,7 @@ std::vector<T> of_each_trace(const Documents& documents, const Edit& edit) {
   if (documents.traces.empty()) throw InputError("--what", "a trace, whose tasks it edits", "a profile");
   if (is_pipelined(documents.traces))
     throw InputError("--what", "a traced step with host threads and streams", "the passes of a pipelined job");
+  if (documents.traces.size() > 1) (void)run_of(documents.traces);  // refuses ranks of different runs
   std::vector<T> all;
   for (const Trace& trace : documents.traces) {
     Answer<T> answer = edit(trace);

@@ -190,6 +190,7 @@ VALUES = {
     "--cases": [ROOT / "validation/cases/exact.json"], "--root": ["/nowhere"], "--schedule": ["gpipe", "1f1b"],
     "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--sequence-parallel": ["on"], "--tensor": ["2"],
     "--pipeline": ["2"], "--context": ["2"], "--expert": ["2"], "--micro-batch": ["2"], "--chunks": ["2"],
+    "--cp-comm": ["p2p,allgather", "a2a"],
 }
 
 # (verb or *, option, question or *): why nothing may change there.
@@ -222,6 +223,7 @@ MAY_BE_UNUSED = {
     ("report", "--device", "*"): "the device of a trace matters where a layout divides its products",
     ("recommend", "--search", "alone"): "one device sends nothing, whatever the option",
     ("recommend", "--memory", "damaged"): "without shapes activations are not counted, and says so; the rest fits",
+    ("recommend", "--cp-comm", "described"): "contexts are divided with fused attention alone, which it has not",
     ("recommend", "--layouts", "described"): "a described model is always searched for layouts",
     ("sweep", "--network", "*"): "an axis of bandwidth takes its place, and a cluster begins with one",
     ("sweep", "--inside", "nccl"): "the network is slower at every point of the grid",

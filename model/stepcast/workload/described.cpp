@@ -190,6 +190,7 @@ class DividedUnit {
       case ContextExchange::all_gather: {
         // Backward they are gathered again, and their gradients of all queries added up.
         const Bytes whole = keys_and_values * double(members);
+        c.working += whole * 2;  // and their gradients
         c.context_first_forward = {{Operation::all_gather, members, whole, 1}};
         c.context_first_backward = {{Operation::all_gather, members, whole, 1},
                                     {Operation::reduce_scatter, members, whole, 1}};
@@ -350,6 +351,12 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
                            ? ""
                            : ", gradients in " + std::string(name_of(shape.gradient_dtype)) +
                                  " (gradients=" + std::string(name_of(shape.dtype)) + " says otherwise)"));
+  if (const std::optional<DataType> linear = linear_type(shape))
+    w.assumed.push_back("linear layers multiply in " + std::string(name_of(*linear)) +
+                        ": casts of inputs, gradients and, once a step, of weights are counted; no copy of weights is "
+                        "kept, and they travel as they are held");
+  if (shape.optimizer == Optimizer::muon)
+    w.assumed.push_back("Muon: gathering the matrices that ZeRO or tensor parallelism divide is not counted");
   return w;
 }
 

@@ -252,6 +252,7 @@ TEST_CASE("gathered keys and exchanged heads: the same operations in one kernel,
   CHECK(exchanged.context_first_forward ==
         std::vector<TensorTransfer>{{Operation::all_to_all, 4, queries, 2}, {Operation::all_to_all, 4, keys, 2}});
   CHECK(exchanged.context_first_backward == exchanged.context_first_forward);
+  CHECK(gathered.working == exchanged.working + keys * 2 * 4 * 2);  // with their gradients
   for (const UnitCost& c : {gathered, exchanged}) {
     CHECK(c.forward.value() * 4 == doctest::Approx(whole.forward.value()).epsilon(0.05));
     CHECK(c.forward < ring.forward);  // which merges its blocks
