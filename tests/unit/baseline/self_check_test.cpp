@@ -79,6 +79,18 @@ TEST_CASE("self-check: where the recorded step tells another answer, the interva
   }
   CHECK(apart);
   CHECK(agreed);
+  // On a host other messages are less known than those that ran, and state that is divided less than these.
+  const auto width = [](const Prediction& p) { return (p.interval_high - p.interval_low) / p.iteration; };
+  const auto widened = [&](const std::string& plan) {
+    const Plan asked = plan_of(plan);
+    return width(*checked_answer(alone, question, asked)) - width(*question.answer(asked));
+  };
+  CHECK(widened(text_of(*check.as_traced->as_plan())) == 0);
+  CHECK(widened("wfbp") > 0);
+  CHECK(widened("layout(zero=3)/ddp") > widened("wfbp"));
+  const Prediction divided = *checked_answer(alone, question, plan_of("layout(zero=3)/ddp"));
+  REQUIRE(divided.layout);
+  CHECK(divided.layout->interval_high == divided.interval_high);
   // A ranking hears it of each of its plans.
   RecommendOptions options;
   options.tune = options.sensitivity = false;
