@@ -120,10 +120,6 @@ Plan whatif_plan_of(const WhatifFlags& flags, bool distributed) {
     if (!distributed && !value->empty())
       throw InputError(flag, "a cluster that it is part of", "none",
                        "give --cluster NAME, or --workers N --network 25GbE");
-  const bool traced = !flags.input.files.empty() && !is_described(flags.input);  // whose machines it is asked about
-  if (!distributed && !traced && !(flags.plan.empty() && flags.layout.global_batch.empty()))
-    throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on", "none",
-                     "give --cluster NAME, or --workers N --network 25GbE");
   return plan_of(flags.plan.empty() ? "ddp" : flags.plan);
 }
 
@@ -185,7 +181,8 @@ ExitCode whatif(const CLI::App& app, const WhatifFlags& flags) {
   distributed |= asked.question.cluster.workers() > 1;
   if (!distributed && !(flags.plan.empty() && flags.layout.global_batch.empty()))
     throw InputError(flags.plan.empty() ? "--global-batch" : "--plan", "a cluster to run it on",
-                     "a trace of one worker, or without links", "give --cluster NAME, or --workers N --network 25GbE");
+                     asked.question.profile.described ? "none" : "a trace of one worker, or without links",
+                     "give --cluster NAME, or --workers N --network 25GbE");
   if (!flags.cache.empty()) scenarios.push_back(cache_scenario(flags, asked.question.pipeline));
   if (distributed && flags.plan.empty()) plan = asked.check.plan_in_use();
   asked.question.other_batch = other_batch_of(flags, asked.question);

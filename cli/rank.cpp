@@ -90,6 +90,10 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
   if (!flags.cluster.servers.empty())
     throw InputError("--servers", "a ranking without layouts", "a search over layouts",
                      "whose gradients travel between the devices");
+  if (!flags.layout.cp_comm.empty() && is_described(flags.input) &&
+      !has_fused_attention(model_shape_of(flags.input.model)))
+    throw InputError("--cp-comm", "a model with fused attention, whose contexts alone are divided", "one without",
+                     "attention=flash in the model");
   const std::vector<std::int64_t> counts = device_counts_of(flags.layout);
   if (flags.layout.unit_frontier) {
     refuse_search_flags(flags.layout, "--unit-frontier", {"--objective", "--target-step"});

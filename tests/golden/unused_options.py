@@ -223,7 +223,6 @@ MAY_BE_UNUSED = {
     ("report", "--device", "*"): "the device of a trace matters where a layout divides its products",
     ("recommend", "--search", "alone"): "one device sends nothing, whatever the option",
     ("recommend", "--memory", "damaged"): "without shapes activations are not counted, and says so; the rest fits",
-    ("recommend", "--cp-comm", "described"): "contexts are divided with fused attention alone, which it has not",
     ("recommend", "--layouts", "described"): "a described model is always searched for layouts",
     ("sweep", "--network", "*"): "an axis of bandwidth takes its place, and a cluster begins with one",
     ("sweep", "--inside", "nccl"): "the network is slower at every point of the grid",

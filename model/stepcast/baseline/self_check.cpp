@@ -319,14 +319,10 @@ void hear_recorded_step(Prediction& answer, const SelfCheck& check, const Prepar
                             percent(apart, true) + "): the interval holds both");
 }
 
-}  // namespace
-
-namespace {
-
 /// Logarithm of measured over predicted steps of a plan by the trace of another one, where hosts compute: mean and
-/// standard deviation over pairs of rows of the laboratory's models that calibrate (resnet18 and mlp; two workers that
-/// share no processor, 1 and 3 Gb/s; validation/lab/across.py): 36 pairs of other messages of whole gradients, 64 of
-/// states that are divided otherwise.
+/// standard deviation over pairs of rows of the laboratory's models that calibrate (resnet18 and mlp on two workers, 1
+/// and 3 Gb/s), each by the links of its own trace and its unprofiled step ("own links" of validation/lab/across.py):
+/// 36 pairs of other messages of whole gradients, 64 of states that are divided otherwise.
 struct ErrorOfChange {
   double bias, spread;
 };

@@ -62,6 +62,7 @@ std::string why_not_horovod(const LaunchInput& in) {
   if (l.tensor * l.context * l.pipeline > 1) return "it replicates the whole model on every device";
   if (l.expert > 1) return "it does not spread experts";
   if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";
+  if (in.workload.shape && linear_type(*in.workload.shape)) return "8-bit linear layers are the model's own (torchao)";
   if (l.recomputation == Recomputation::operators)
     return "which operators are done again (recompute=op) says a policy of the model's own";
   return {};

@@ -120,9 +120,9 @@ std::string policy_line(const Workload& w) {
          ", reduce_dtype=" + std::string(reduce_name(w)) + ")\n";
 }
 
-/// Before the wrappers: what a described model's recipe puts in place of its linear layers.
-std::string converted_linear_layers(const Workload& w) {
-  return w.shape && linear_type(*w.shape) ? "convert_to_float8_training(model)  # torchao.float8\n" : "";
+/// Before the wrappers: what a described model's recipe puts in place of the linear layers of `module`.
+std::string converted_linear_layers(const Workload& w, const std::string& module = "model") {
+  return w.shape && linear_type(*w.shape) ? "convert_to_float8_training(" + module + ")  # torchao.float8\n" : "";
 }
 
 /// The optimizer, where the model names another one than Adam.
@@ -179,6 +179,8 @@ std::string why_not_ddp(const LaunchInput& in) {
   if (std::string why = beyond_data_parallel(in.layout); !why.empty()) return why;
   if (in.layout.zero > 1) return "it does not divide gradients or parameters (fully_shard does)";
   if (in.layout.shard > 0) return "ZeroRedundancyOptimizer divides the state over all replicas";
+  if (in.layout.zero == 1 && !optimizer_line(in.workload).empty())
+    return "ZeroRedundancyOptimizer is set up here for AdamW (optimizer_class= takes another one)";
   if (in.plan.gradients.strategy != nullptr && in.plan.gradients.strategy->name != "ddp" && in.layout.data > 1)
     return "gradients travel as it sends them, not by " + text_of(in.plan.gradients);
   return too_large_under_autocast(in);
@@ -260,6 +262,8 @@ std::string torch_pipeline_text(const LaunchInput& in) {
   std::string text = (held.empty() ? "" : "# a device holds " + held + "\n") +
                      std::string("mesh = init_device_mesh(\"cuda\", (") + std::to_string(l.pipeline) + ", " +
                      std::to_string(l.data) + "), mesh_dim_names=(\"pp\", \"dp\"))\n";
+  const std::string converted = converted_linear_layers(in.workload, "part");
+  if (!converted.empty()) text += (l.chunks == 1 ? "" : "for part in parts:\n    ") + converted;
   if (l.chunks == 1) {
     text +=
         "stage = PipelineStage(DistributedDataParallel(part, process_group=mesh[\"dp\"].get_group()),\n"

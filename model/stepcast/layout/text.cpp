@@ -164,12 +164,21 @@ std::string choices_text(const Layout& l) {
   return out;
 }
 
+/// What values of an enumeration are called, from the first to `last`.
+template <class Value>
+Names words_up_to(Value last) {
+  Names words;
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(last); ++i) words.emplace_back(name_of(static_cast<Value>(i)));
+  return words;
+}
+
 constexpr std::array<Field, 24> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
-       l.context_exchange = static_cast<ContextExchange>(choice_of(value, place, Names{"p2p", "allgather", "a2a"}));
+       l.context_exchange =
+           static_cast<ContextExchange>(choice_of(value, place, words_up_to(ContextExchange::all_to_all)));
      },
      [](const Layout& l) {
        return l.context_exchange == ContextExchange::ring ? std::string() : std::string(name_of(l.context_exchange));
@@ -216,7 +225,7 @@ constexpr std::array<Field, 24> fields{{
      "activations that the backward pass computes again: none, selective, full, op (every second "
      "product, as torchtitan's selective); none",
      [](Layout& l, std::string_view value, const SpecPlace& place) {
-       l.recomputation = static_cast<Recomputation>(choice_of(value, place, Names{"none", "selective", "full", "op"}));
+       l.recomputation = static_cast<Recomputation>(choice_of(value, place, words_up_to(Recomputation::operators)));
      },
      [](const Layout& l) {
        return l.recomputation == Recomputation::none ? std::string() : std::string(name_of(l.recomputation));

@@ -231,6 +231,11 @@ TEST_CASE("launch settings: 8-bit linear layers, windows and optimizers, where a
   const std::string adams = "llama:hidden=1024,layers=24,heads=16,seq=1024,linear=f8";
   CHECK(contains(settings("torchtitan", prediction(sharded, 4), adams).text, "# with its float8 converter"));
   CHECK(contains(text("DeepSpeed", 3).cannot, "8-bit linear layers"));
+  CHECK(contains(settings("PyTorch pipelining", prediction(layout(1, 2, 4), 8), model).text,
+                 "convert_to_float8_training(part)"));
+  CHECK(contains(settings("PyTorch DDP", prediction(layout(1, 8, 1), 4), model).text, "torch.optim.Muon("));
+  CHECK(contains(text("PyTorch DDP", 1).cannot, "is set up here for AdamW"));
+  CHECK(contains(text("Horovod", 0).cannot, "8-bit linear layers"));
   const std::string plain = settings("Megatron-LM", prediction(layout(1, 8, 1), 4)).text;
   for (const char* part : {"--fp8-format", "--optimizer", "--window-size"}) CHECK_FALSE(contains(plain, part));
 }
