@@ -186,6 +186,9 @@ std::span<const Named> table() {
          return Words{"p2p", "allgather", "a2a"};
        })},
       {"expert", degrees},
+      {"expert-tensor", some_of(+[] {
+         return Words{"tp", "1"};
+       })},
       {"micro-batch", degrees},
       {"chunks", degrees},
       {"schedule", some_of(schedules)},

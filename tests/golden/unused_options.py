@@ -34,6 +34,7 @@ JOB = ["step.json", *MACHINES]
 AGENTS = ["step.json", "--workers", "6", "--network", "10GbE"]
 TRACED = [TRACE, "--workers", "4", "--network", "10GbE"]
 DAMAGED = ["damaged.json", "--workers", "4", "--network", "10GbE"]
+MIXTURE = ["--model", MODEL[1] + ",experts=4", *MODEL[2:]]
 DESCRIBED = [*MODEL, *MACHINES, "--global-batch", "32"]
 SHIPPED = ["step.json", "--cluster", "8x4-pcie-10gbe"]
 GPU = ["gpu.json", "--cluster", "32x8-a100-800gbib"]
@@ -91,6 +92,7 @@ QUESTIONS = {
         "shipped": SHIPPED,
         "alone": ALONE,
         "described": DESCRIBED,
+        "experts": [*MIXTURE, *MACHINES, "--global-batch", "32"],
         "devices": [*MODEL, "--devices", DEVICES, "--global-batch", "32"],
         "units": [*MODEL, "--network", "10GbE", "--unit-frontier", "--global-batch", "32", "--over", "workers=2,4"],
     },
@@ -191,6 +193,7 @@ VALUES = {
     "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--sequence-parallel": ["on"], "--tensor": ["2"],
     "--pipeline": ["2"], "--context": ["2"], "--expert": ["2"], "--micro-batch": ["2"], "--chunks": ["2"],
     "--cp-comm": ["p2p,allgather", "a2a"],
+    "--expert-tensor": ["tp,1", "1"],
 }
 
 # (verb or *, option, question or *): why nothing may change there.
@@ -224,6 +227,7 @@ MAY_BE_UNUSED = {
     ("recommend", "--search", "alone"): "one device sends nothing, whatever the option",
     ("recommend", "--memory", "damaged"): "without shapes activations are not counted, and says so; the rest fits",
     ("recommend", "--layouts", "described"): "a described model is always searched for layouts",
+    ("recommend", "--layouts", "experts"): "a described model is always searched for layouts",
     ("sweep", "--network", "*"): "an axis of bandwidth takes its place, and a cluster begins with one",
     ("sweep", "--inside", "nccl"): "the network is slower at every point of the grid",
     ("sweep", "--tune", "one"): "WFBP has no option to tune",

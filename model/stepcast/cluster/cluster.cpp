@@ -317,6 +317,17 @@ const Cluster* shipped_cluster(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
+/// Devices of each machine that a job of several machines takes, 0: they do not go up. Racks that are one machine
+/// (NVL72) are used in part, all alike and most of each; of smaller machines all devices are.
+static std::int64_t devices_taken(std::int64_t workers, std::int64_t per_node) {
+  constexpr std::int64_t small = 8;
+  if (workers % per_node == 0) return per_node;
+  if (per_node <= small) return 0;
+  for (std::int64_t machines = workers / per_node + 1; 2 * workers > machines * per_node; ++machines)
+    if (workers % machines == 0) return workers / machines;
+  return 0;
+}
+
 Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   if (workers < 1 || workers > most_workers) {
     return Inapplicable{"a cluster has between 1 and " + std::to_string(most_workers) + " workers, not " +
@@ -326,10 +337,10 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   if (cluster.overlay)
     return Inapplicable{"its overlay connects " + counted(cluster.workers(), "agent") + ", which no other number of " +
                         "workers fits"};
-  const std::int64_t per_node = cluster.devices_per_node;
-  if (workers > per_node && workers % per_node != 0) {
+  const std::int64_t all = cluster.devices_per_node, per_node = workers > all ? devices_taken(workers, all) : all;
+  if (per_node == 0) {
     return Inapplicable{std::to_string(workers) + " workers are no whole number of machines with " +
-                        std::to_string(per_node) + " devices each"};
+                        std::to_string(all) + " devices each"};
   }
   if (const std::int64_t most = most_machines_of(cluster.levels); workers / std::min(workers, per_node) > most)
     return Inapplicable{"its levels join at most " + counted(most, "machine") + ", not " +
@@ -339,6 +350,11 @@ Answer<Cluster> resized(Cluster cluster, std::int64_t workers) {
   for (MeasuredCollective& table : cluster.tables) table.nodes = nodes_of(table, cluster);
   cluster.devices_per_node = std::min(workers, per_node);
   cluster.nodes = workers / cluster.devices_per_node;
+  if (per_node < all) {
+    cluster.nics_per_node = std::max<std::int64_t>(1, cluster.nics_per_node * per_node / all);
+    cluster.provenance.push_back("of each machine " + std::to_string(per_node) + " of its " + std::to_string(all) +
+                                 " devices are used");
+  }
   // A smaller cluster keeps the stragglers that fit in.
   std::int64_t left = workers;
   for (SlowWorkers& s : cluster.stragglers.slow) {
@@ -397,7 +413,7 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
                           "message overhead: assumed 20 us a collective (launch)",
                           "server_sum_rate: assumed 33 GB/s (two reads and a write at 100 GB/s of a socket's memory)",
                           "all-reduce: assumed the faster of ring and tree at each size",
-                          "relative error: assumed 15 %, for links that nobody measured"};
+                          std::string(unmeasured_links)};
     cluster.relative_error = 0.15;
   }
   cluster.devices_per_node = std::min(workers, per_node);

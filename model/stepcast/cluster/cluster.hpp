@@ -203,8 +203,8 @@ struct Cluster {
 [[nodiscard]] const std::vector<Cluster>& shipped_clusters();
 [[nodiscard]] const Cluster* shipped_cluster(std::string_view name);
 /// The same cluster with another number of devices: whole nodes when `workers` > devices_per_node (else Inapplicable
-/// unless divisible), part of one node below. Tables of other world sizes stay and are used where they match, or where
-/// the algorithm carries them on.
+/// unless divisible; of racks that are one machine, NVL72, an equal part of each), part of one node below. Tables of
+/// other world sizes stay and are used where they match, or where the algorithm carries them on.
 [[nodiscard]] Answer<Cluster> resized(Cluster cluster, std::int64_t workers);
 /// Machines that the levels can join: as many as one likes without levels.
 [[nodiscard]] std::int64_t most_machines_of(const std::vector<Level>&);

@@ -2,6 +2,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 
 #include <algorithm>
@@ -70,6 +71,14 @@ Cluster with_device(Cluster cluster, const std::optional<Device>& device) {
   if (cluster.server_staging_rate == BytesPerSecond(0)) {
     cluster.server_staging_rate = BytesPerSecond(20e9);
     cluster.provenance.push_back("server_staging_rate: assumed 20 GB/s between device and host (PCIe 4.0 x16)");
+  }
+  // As the shipped clusters of GPUs have it: their collectives are kernels beside the others.
+  const bool is_gpu = !device->name.starts_with("Google TPU");
+  if (is_gpu && cluster.contention.compute_under_communication == 1 && is_unsaid(cluster, unmeasured_links)) {
+    cluster.contention.compute_under_communication = 1.25;
+    cluster.provenance.push_back(
+        "contention: assumed that compute takes 1.25 times as long beside collectives, as "
+        "under FSDP on A100 (yandex/YaFSDP README)");
   }
   return cluster;
 }

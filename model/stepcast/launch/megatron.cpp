@@ -183,6 +183,7 @@ void add_degrees(const LaunchInput& in, Arguments& out) {
   if (l.context > 1) out.option("context-parallel-size", l.context);
   if (l.context_exchange != ContextExchange::ring) out.option("cp-comm-type", std::string(name_of(l.context_exchange)));
   if (l.expert > 1) out.option("expert-model-parallel-size", l.expert);
+  if (l.whole_experts()) out.option("expert-tensor-parallel-size", std::int64_t{1});
   if (l.pipeline > 1 && !deals_evenly(in))
     out.option("pipeline-model-parallel-layout", '"' + layout_of_stages(in) + '"');
   else if (l.chunks > 1) out.option("num-layers-per-virtual-pipeline-stage", in.blocks() / (l.pipeline * l.chunks));

@@ -63,6 +63,8 @@ std::string why_not_titan(const LaunchInput& in) {
   if (in.workload.dtype == DataType::f16) return "it trains in bfloat16 or float32";
   if (in.workload.dtype == DataType::bf16 && in.workload.bytes_of_gradient <= 2) return "it sums gradients in float32";
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
+  if (l.expert > 1 && l.tensor > 1 && !l.whole_experts())
+    return "it spreads whole experts over the tensor group, too, and divides none (etp=1)";
   if (l.tensor > 1 && !l.sequence_parallel) return "its tensor parallelism divides the sequence, too (sp=on)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";

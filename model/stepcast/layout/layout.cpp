@@ -28,6 +28,25 @@ std::int64_t Layout::degree(Dimension d) const {
   return degrees[static_cast<std::size_t>(d)];
 }
 
+bool neighbours_hold_a_stage(const Layout& l) {
+  const std::array inner{Dimension::tensor, Dimension::context, Dimension::data};
+  std::size_t next = 0;
+  for (const Dimension d : l.order) {
+    if (l.degree(d) == 1) continue;
+    while (next < inner.size() && l.degree(inner[next]) == 1) ++next;
+    if (next == inner.size() || inner[next] != d) return d == Dimension::pipeline && next == inner.size();
+    ++next;
+  }
+  return true;
+}
+
+std::int64_t Layout::expert_ranks() const {
+  if (!neighbours_hold_a_stage(*this)) return data;
+  return data * context * (whole_experts() ? tensor : 1);
+}
+
+std::int64_t Layout::expert_replicas() const { return data * context * (whole_experts() ? tensor : 1) / expert; }
+
 namespace {
 
 constexpr std::int64_t most_devices = 1'000'000'000;
@@ -42,10 +61,10 @@ std::string number_flaw(const Layout& l) {
   };
   for (const Number n :
        {Number{"tp", l.tensor, 1}, Number{"cp", l.context, 1}, Number{"dp", l.data, 0}, Number{"pp", l.pipeline, 1},
-        Number{"ep", l.expert, 1}, Number{"chunks", l.chunks, 1}, Number{"mb", l.micro_batch, 0},
-        Number{"shard", l.shard, shard_of_machine}, Number{"in_flight", l.units_in_flight, 1},
-        Number{"depth", l.depth, 1}, Number{"recompute_blocks", l.recomputed_blocks, 0},
-        Number{"recompute_group", l.recomputed_together, 1}})
+        Number{"ep", l.expert, 1}, Number{"etp", l.expert_tensor, 0}, Number{"chunks", l.chunks, 1},
+        Number{"mb", l.micro_batch, 0}, Number{"shard", l.shard, shard_of_machine},
+        Number{"in_flight", l.units_in_flight, 1}, Number{"depth", l.depth, 1},
+        Number{"recompute_blocks", l.recomputed_blocks, 0}, Number{"recompute_group", l.recomputed_together, 1}})
     if (n.value < n.low || n.value > most_devices)
       return std::string(n.name) + "=" + text(n.value) + " is no such number";
   if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
@@ -58,6 +77,12 @@ std::string number_flaw(const Layout& l) {
            "both";
   if (l.context == 1 && l.context_exchange != ContextExchange::ring)
     return "cp_comm=" + std::string(name_of(l.context_exchange)) + " says how the devices of cp= exchange, and cp is 1";
+  if (l.expert_tensor > 1 && l.expert_tensor != l.tensor)
+    return "etp=" + text(l.expert_tensor) + ": an expert is whole (1) or divided like the other layers (" +
+           text(l.tensor) + ")";
+  if (l.whole_experts() && !l.sequence_parallel)
+    return "etp=1 keeps experts whole where tp=" + text(l.tensor) +
+           " divides the other layers: that each rank has tokens of its own takes sequence parallelism (sp=on)";
   std::array<bool, dimension_count> seen{};
   for (const Dimension d : l.order) seen[static_cast<std::size_t>(d)] = true;
   if (!std::all_of(seen.begin(), seen.end(), [](bool s) { return s; }))
@@ -77,12 +102,12 @@ std::string fill_choices(Layout& l, std::int64_t devices) {
   }
   if (l.zero != 0 || l.recomputation != Recomputation::none || (l.tensor != 1 && l.tensor != least))
     return "units= says tp, zero and recompute of every unit; leave them out beside it";
-  const bool alone = l.pipeline == 1 && l.context == 1 && l.expert == 1 && l.chunks == 1 && l.depth == 1 &&
-                     l.shard == 0 && !l.sequence_parallel && l.stage_units.empty() && l.order == Layout{}.order &&
-                     (l.scheme == nullptr || l.scheme->name == "1d");
+  const bool alone = l.pipeline == 1 && l.context == 1 && l.expert == 1 && l.expert_tensor == 0 && l.chunks == 1 &&
+                     l.depth == 1 && l.shard == 0 && !l.sequence_parallel && l.stage_units.empty() &&
+                     l.order == Layout{}.order && (l.scheme == nullptr || l.scheme->name == "1d");
   if (!alone)
     return "units that choose for themselves are divided by data and 1-D tensor parallelism alone, in the standard "
-           "order; leave pp, cp, ep, chunks, shard, sp, scheme, stages and order out beside units=";
+           "order; leave pp, cp, ep, etp, chunks, shard, sp, scheme, stages and order out beside units=";
   l.tensor = least;
   return {};
 }
@@ -120,10 +145,23 @@ std::string fill_degrees(Layout& l, std::int64_t devices) {
   const bool fits = replica > 0 && devices % replica == 0 && (l.data == 0 || l.data == devices / replica);
   if (!fits) return degrees_text(l) + " does not make " + text(devices) + " devices";
   l.data = devices / replica;
-  if (l.data % l.expert != 0)
-    return "ep " + text(l.expert) + " does not divide dp " + text(l.data) +
-           ": experts are spread over the data dimension";
   return {};
+}
+
+// Empty, or why experts cannot be spread so.
+std::string fill_experts(Layout& l) {
+  if (l.expert_tensor == l.tensor) l.expert_tensor = 0;
+  if (l.expert == 1 && !l.whole_experts()) return {};
+  if (l.whole_experts() && !neighbours_hold_a_stage(l))
+    return "etp=1 spreads experts over neighbouring ranks, which here do not hold the same stage: order=tp-cp-dp-pp";
+  if (l.expert_ranks() % l.expert == 0) return {};
+  std::string over = l.whole_experts() ? "tp " + text(l.tensor) + " x " : std::string();
+  if (l.expert_ranks() != l.data && l.context > 1) over += "cp " + text(l.context) + " x ";
+  const bool helps =
+      l.tensor > 1 && !l.whole_experts() && neighbours_hold_a_stage(l) && (l.expert_ranks() * l.tensor) % l.expert == 0;
+  return "ep " + text(l.expert) + " does not divide " + over + "dp " + text(l.data) +
+         ", the ranks over which experts are spread" +
+         (helps ? "; etp=1 keeps experts whole and spreads them over tp, too" : "");
 }
 
 // Empty, or why ZeRO cannot divide within groups. A group of all is none.
@@ -131,7 +169,8 @@ std::string fill_shard(Layout& l) {
   if (l.shard == 0) return {};
   if (l.zero == 0) return "shard= says over how many ranks ZeRO divides, and zero=0 divides nothing";
   if (l.shard == shard_of_machine) return "shard=machine is known on a cluster only";
-  if (l.expert > 1) return "ZeRO within groups (shard=) goes with experts on every device only (ep=1)";
+  if (l.expert > 1 || l.whole_experts())
+    return "ZeRO within groups (shard=) goes with experts on every device only (ep=1), divided like the other layers";
   if (l.data % l.shard != 0) return "shard " + text(l.shard) + " does not divide dp " + text(l.data);
   if (l.shard == 1 && l.data > 1)
     return "shard=1 divides nothing: a group has one data-parallel rank; leave zero and shard out";
@@ -190,6 +229,7 @@ Answer<Layout> resolved(Layout layout, std::int64_t devices, double global_batch
   std::string why = number_flaw(layout);
   if (why.empty()) why = fill_choices(layout, devices);
   if (why.empty()) why = fill_degrees(layout, devices);
+  if (why.empty()) why = fill_experts(layout);
   if (why.empty()) why = fill_shard(layout);
   if (why.empty()) why = fill_micro_batch(layout, global_batch);
   if (why.empty()) why = division_of_samples(layout);

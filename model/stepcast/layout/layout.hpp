@@ -9,8 +9,10 @@
 //
 // Written in front of a plan: `layout(tp=8, pp=4, mb=2, zero=1, order=tp-dp-pp)/ddp(bucket=25 MiB)`. The plan's
 // strategy is how each stage's gradients travel in the data-parallel dimension. The data degree follows from the number
-// of devices, the number of micro-batches from the global batch, unless they are stated. Experts are spread over the
-// data dimension (`ep` divides dp). ZeRO divides over all data-parallel ranks, or with `shard` over groups of so
+// of devices, the number of micro-batches from the global batch, unless they are stated. Experts are spread over
+// neighbours among the ranks that hold the same stage (`ep`), and each is divided like the other layers or, with
+// `etp=1`, whole, so that they are spread over the tensor group, too (Megatron-LM's expert-tensor-parallel-size, its
+// paper arXiv 2504.14960). ZeRO divides over all data-parallel ranks, or with `shard` over groups of so
 // many neighbours among them, and replicates across these groups (HSDP, ZeRO within a machine). Invariants (checked
 // by `flaw_of`): degrees >= 1 and multiply to the number of devices; the global batch divides into whole micro-batches.
 // Not modelled: layouts that differ from stage to stage, except for the number of units, and, without a pipeline, for
@@ -64,9 +66,10 @@ inline constexpr std::int64_t shard_of_machine = -1;
 
 struct Layout {
   std::int64_t tensor = 1, context = 1, data = 0, pipeline = 1;  ///< data 0: what is left of the devices
-  std::int64_t expert = 1;                                       ///< divides `data`
-  std::int64_t chunks = 1;       ///< parts of the model that a stage holds, apart from one another (interleaving)
-  std::int64_t micro_batch = 0;  ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
+  std::int64_t expert = 1;                                       ///< divides expert_ranks()
+  std::int64_t expert_tensor = 0;  ///< devices that divide each expert: `tensor` (0), or 1
+  std::int64_t chunks = 1;         ///< parts of the model that a stage holds, apart from one another (interleaving)
+  std::int64_t micro_batch = 0;    ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
   ContextExchange context_exchange = ContextExchange::ring;
   int zero = 0;            ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
   std::int64_t shard = 0;  ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
@@ -94,10 +97,24 @@ struct Layout {
 
   [[nodiscard]] std::int64_t devices() const { return tensor * context * data * pipeline; }
   [[nodiscard]] std::int64_t degree(Dimension) const;
+  /// Whether experts are whole where other layers are divided.
+  [[nodiscard]] bool whole_experts() const { return expert_tensor == 1 && tensor > 1; }
+  /// Ranks of a stage among which experts may be spread: of data, beside which those of context and, of whole experts,
+  /// of tensor lie in the standard order. Of a layout whose data degree is known.
+  [[nodiscard]] std::int64_t expert_ranks() const;
+  /// Ranks that hold the same part of the same experts.
+  [[nodiscard]] std::int64_t expert_replicas() const;
   /// Ranks over which ZeRO divides: those of the context dimension, too. Of a resolved layout.
   [[nodiscard]] std::int64_t sharding() const { return (shard > 0 ? shard : data) * context; }
+  /// The same of experts.
+  [[nodiscard]] std::int64_t expert_sharding() const {
+    return expert == 1 && !whole_experts() ? sharding() : expert_replicas();
+  }
   bool operator==(const Layout&) const = default;
 };
+
+/// Whether the ranks of tensor, context and data that hold one stage are neighbours, in this order.
+[[nodiscard]] bool neighbours_hold_a_stage(const Layout&);
 
 /// A layout and the plan for the gradients of its data-parallel dimension.
 struct LayoutPlan {

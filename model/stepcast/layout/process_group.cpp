@@ -155,6 +155,26 @@ RankAxis rank_axis(const Layout& layout, Dimension dimension) {
   return axis;
 }
 
+namespace {
+
+/// Ranks that divide one expert and stand beside one another.
+std::int64_t expert_width(const Layout& l) { return l.whole_experts() ? 1 : l.tensor; }
+
+}  // namespace
+
+RankAxis expert_axis(const Layout& l) {
+  if (neighbours_hold_a_stage(l)) return {expert_width(l), l.expert};
+  return {rank_axis(l, Dimension::data).stride, l.expert};
+}
+
+std::vector<RankAxis> expert_replica_axes(const Layout& l) {
+  if (neighbours_hold_a_stage(l)) return {{expert_width(l) * l.expert, l.expert_replicas()}};
+  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
+  const RankAxis replicas{data.stride * l.expert, l.data / l.expert};
+  const bool context_inside = context.stride < data.stride || l.data == 1;
+  return context_inside ? std::vector{context, replicas} : std::vector{replicas, context};
+}
+
 GroupShape group_shape(const Cluster& cluster, std::int64_t devices, std::span<const RankAxis> axes) {
   GroupShape shape;
   shape.members = members_of(axes);

@@ -38,6 +38,11 @@ struct RankAxis {
   std::int64_t stride = 1, degree = 1;
 };
 [[nodiscard]] RankAxis rank_axis(const Layout& resolved, Dimension);
+/// The ranks over which experts are spread: neighbours that hold the same stage, or where the order puts others
+/// between them, those of data.
+[[nodiscard]] RankAxis expert_axis(const Layout& resolved);
+/// The ranks that hold the same part of the same experts, inner ones first.
+[[nodiscard]] std::vector<RankAxis> expert_replica_axes(const Layout& resolved);
 /// A group along one or several axes (inner ones first) of a job of `devices` that fills machine after machine.
 [[nodiscard]] GroupShape group_shape(const Cluster&, std::int64_t devices, std::span<const RankAxis>);
 /// Of a resolved layout on a cluster whose machines it fills.

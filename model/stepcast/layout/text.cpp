@@ -172,7 +172,7 @@ Names words_up_to(Value last) {
   return words;
 }
 
-constexpr std::array<Field, 24> fields{{
+constexpr std::array<Field, 25> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -185,7 +185,9 @@ constexpr std::array<Field, 24> fields{{
      }},
     count<&Layout::data, 0>("dp", "data-parallel replicas; what is left of the devices"),
     count<&Layout::pipeline, 1>("pp", "pipeline stages; 1"),
-    count<&Layout::expert, 1>("ep", "expert parallelism: devices that divide the experts; divides dp; 1"),
+    count<&Layout::expert, 1>("ep", "expert parallelism: devices over which the experts are spread; 1"),
+    count<&Layout::expert_tensor, 0>(
+        "etp", "devices that divide each expert: tp, or 1 (with sp=on: whole ones, spread over tp as well); tp"),
     count<&Layout::chunks, 1>("chunks", "parts of the model that each stage holds (interleaving); 1"),
     count<&Layout::micro_batch, 0>("mb", "samples of a micro-batch; the traced batch, or what is fastest and fits"),
     {"schedule", "order of a pipeline's passes (list schedules); 1f1b, with chunks interleaved",

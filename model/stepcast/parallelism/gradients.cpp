@@ -27,7 +27,10 @@ struct PieceTensor {
 /// How a layout divides the extents of a tensor.
 class Extents {
  public:
-  explicit Extents(const Layout& l) : tensor_(static_cast<double>(l.tensor)), expert_(static_cast<double>(l.expert)) {
+  explicit Extents(const Layout& l)
+      : tensor_(static_cast<double>(l.tensor)),
+        expert_(static_cast<double>(l.expert)),
+        whole_experts_(l.whole_experts()) {
     if (l.scheme == nullptr || l.scheme->name == "1d") return;
     if (const Answer<TensorGrid> grid = l.scheme->grid(l.tensor, l.depth)) side_ = static_cast<double>(grid->side);
   }
@@ -39,7 +42,7 @@ class Extents {
         shape[extent] = std::max<std::int64_t>(1, std::llround(std::ceil(static_cast<double>(shape[extent]) / parts)));
     };
     if (expert) divide(0, expert_);
-    if (!divided) return shape;
+    if (!divided || (expert && whole_experts_)) return shape;
     divide(*divided, side_ > 0 ? side_ : tensor_);
     if (side_ > 0 && shape.size() > 1) divide(*divided == 0 ? 1 : 0, side_);
     return shape;
@@ -47,6 +50,7 @@ class Extents {
 
  private:
   double tensor_, expert_, side_ = 0;
+  bool whole_experts_;
 };
 
 /// Of a described unit: its parameters, dealt to the pieces; equal pieces where they are not known. `part`: what a
@@ -61,7 +65,8 @@ std::vector<PieceTensor> described_tensors(const UnitKind& kind, double part, co
   double sum = 0;
   if (kind.shape)
     for (const ParameterShape& p : kind.shape->parameters) {
-      const double held = p.elements() * (p.divided ? part : 1) / (p.expert ? static_cast<double>(l.expert) : 1);
+      const double divided = p.divided && !(p.expert && l.whole_experts()) ? part : 1;
+      const double held = p.elements() * divided / (p.expert ? static_cast<double>(l.expert) : 1);
       sum += held;
       const auto extent = p.divided ? std::optional<std::size_t>(p.divided_extent) : std::nullopt;
       sizes.push_back({held, extents.of(p.shape, extent, p.expert)});
@@ -255,7 +260,8 @@ Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, cons
     in_a_row += steps.back().across;
   }
   if (!l.overlap_gradients) return in_a_row;
-  if (replicas == nullptr) return sharded_pass(passes, 1) - compute;
+  const double slowed = group.cluster.contention.compute_under_communication;
+  if (replicas == nullptr) return sharded_pass(passes, 1, slowed) - compute;
   Seconds beside;  // packing and codecs are no part of the passes
   for (const TwoSteps& s : steps) beside += s.compute;
   return exposed_of(steps, group.cluster.nodes == 1) + beside - compute;

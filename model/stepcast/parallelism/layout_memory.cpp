@@ -13,9 +13,8 @@ struct Held {
 };
 Held held_of(const Layout& l, const StageMemoryInput& in) {
   const double replicas = static_cast<double>(l.sharding());
-  // An expert has fewer replicas: its copies are `expert` times as few.
-  const double dense = in.parameters - in.expert_parameters;
-  return {in.parameters, dense / replicas + in.expert_parameters * static_cast<double>(l.expert) / replicas};
+  const double of_experts = static_cast<double>(l.expert_sharding());
+  return {in.parameters, (in.parameters - in.expert_parameters) / replicas + in.expert_parameters / of_experts};
 }
 
 /// What all parts of a device hold together; every one's largest counts where only one is at work.

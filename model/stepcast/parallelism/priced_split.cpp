@@ -1,6 +1,7 @@
 // Transfers of a unit are priced on the cluster of their group; each group is priced once.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
+#include <stepcast/parallelism/sharded_pass.hpp>
 
 #include <algorithm>
 #include <map>
@@ -15,7 +16,10 @@ class GroupPrices {
   GroupPrices(PricedGroups& groups, const Layout& layout) : groups_(groups), layout_(layout) {}
 
   [[nodiscard]] PricedSplit::Group group(std::initializer_list<RankAxis> axes) const {
-    return groups_.of(group_shape(groups_.cluster(), layout_.devices(), {axes.begin(), axes.size()}));
+    return group(std::span(axes.begin(), axes.size()));
+  }
+  [[nodiscard]] PricedSplit::Group group(std::span<const RankAxis> axes) const {
+    return groups_.of(group_shape(groups_.cluster(), layout_.devices(), axes));
   }
   /// `stride` and `members` within the group along `axis`.
   Seconds sum(const std::vector<TensorTransfer>& transfers, RankAxis axis) {
@@ -24,14 +28,15 @@ class GroupPrices {
       if (t.members > 1) total += cost(t, axis)(t.operation, t.size) * t.count;
     return total;
   }
-  /// What each transfer takes beyond the `compute` beside it, at the pace that the links have under compute.
+  /// What each transfer takes beyond the `compute` beside it, which it slows, at the pace that the links have under
+  /// compute.
   Seconds exposed(const std::vector<TensorTransfer>& transfers, RankAxis axis, Seconds compute) {
     Seconds total;
     for (const TensorTransfer& t : transfers) {
       if (t.members <= 1) continue;
       const CommunicationCost& price = cost(t, axis);
       const Seconds beside = price(t.operation, t.size) * price.slow_down(t.operation, t.size);
-      total += std::max(Seconds(0), beside - compute) * t.count;
+      total += (std::max(compute_beside(compute, beside, slowed()), beside) - compute) * t.count;
     }
     return total;
   }
@@ -42,12 +47,17 @@ class GroupPrices {
       const TensorTransfer& t = s.transfer;
       if (t.members <= 1) continue;
       const CommunicationCost& price = cost(t, axis);
-      total += std::min(price(t.operation, t.size) * t.count, s.weight_gradient / price.slow_down(t.operation, t.size));
+      const double slow_down = price.slow_down(t.operation, t.size);
+      const Seconds alone = price(t.operation, t.size) * t.count, beside = alone * slow_down;
+      const Seconds computed = compute_beside(s.weight_gradient, beside, slowed());
+      const Seconds elapsed = computed + std::max(Seconds(0), beside - computed) / slow_down;
+      total += std::max(Seconds(0), alone + s.weight_gradient - elapsed);
     }
     return total;
   }
 
  private:
+  [[nodiscard]] double slowed() const { return groups_.cluster().contention.compute_under_communication; }
   const CommunicationCost& cost(const TensorTransfer& t, RankAxis axis) {
     const auto key = std::pair(axis.stride * t.stride, t.members);
     auto found = parts_.find(key);
@@ -59,9 +69,6 @@ class GroupPrices {
   const Layout& layout_;
   std::map<std::pair<std::int64_t, std::int64_t>, PricedSplit::Group> parts_;
 };
-
-/// Experts are spread over neighbours of the data dimension.
-RankAxis expert_axis(const Layout& l) { return {rank_axis(l, Dimension::data).stride, l.expert}; }
 
 /// Every device of the tensor group holds the whole boundary unless sequence parallelism divides it: then each sends
 /// its part, and the receivers gather the whole (Megatron-LM's scatter-gather optimisation, Narayanan et al. 2021).
@@ -148,6 +155,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
                     l.sequence_parallel && l.tensor > 1,
                     l.context,
                     l.expert,
+                    l.whole_experts(),
                     l.context_exchange};
   const double slowness = slowest(cluster.stragglers).factor;
   for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
@@ -161,11 +169,10 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
   }
   // Also where some kind cannot be split so: units that choose for themselves ask for the others.
   const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
-  const RankAxis replicas{data.stride * l.expert, l.data / l.expert};
   const bool context_inside = context.stride < data.stride || l.data == 1;
   out.data = context_inside ? prices.group({context, data}) : prices.group({data, context});
-  if (l.expert == 1) out.expert_data = out.data;
-  else out.expert_data = context_inside ? prices.group({context, replicas}) : prices.group({replicas, context});
+  const bool alike = l.expert == 1 && !l.whole_experts();
+  out.expert_data = alike ? out.data : prices.group(expert_replica_axes(l));
   const RankAxis stages = rank_axis(l, Dimension::pipeline);
   const RankAxis ends{stages.stride * std::max<std::int64_t>(1, l.pipeline - 1), l.pipeline > 1 ? 2 : 1};
   out.ends = out.mirror = prices.group({ends});

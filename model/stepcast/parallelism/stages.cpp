@@ -98,7 +98,8 @@ class Sharding {
  private:
   [[nodiscard]] bool overlaps() const { return layout_.overlap_gradients && !workload_.on_host; }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
-    if (overlaps()) return sharded_pass(units, layout_.units_in_flight);
+    if (overlaps())
+      return sharded_pass(units, layout_.units_in_flight, split_.data->cluster.contention.compute_under_communication);
     Seconds sum;
     for (const ShardedUnit& u : units) sum += u.gather + u.compute + u.reduce;
     return sum;

@@ -113,7 +113,8 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
                      word(l.expert, l.depth),
                      static_cast<std::uint64_t>(l.micro_batch),
                      word(l.scheme),
-                     order_word(l) << 4 | static_cast<std::uint64_t>(l.context_exchange) << 2 |
+                     order_word(l) << 5 | static_cast<std::uint64_t>(l.whole_experts()) << 4 |
+                         static_cast<std::uint64_t>(l.context_exchange) << 2 |
                          static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
                          static_cast<std::uint64_t>(l.sequence_parallel),
                      static_cast<std::uint64_t>(l.shard)};
@@ -320,8 +321,12 @@ LayoutTables::WholeStep LayoutTables::whole_step(Seconds work, const Layout& l) 
 
 Seconds LayoutTables::update(const Layout& l, const PipelineDevice& device) const {
   if (!l.unit_choices.empty()) return workload.update * device.update_share;
-  const double replicas = l.zero > 0 ? static_cast<double>(l.sharding()) : 1;
-  return workload.update * (device.update_share / replicas);
+  if (l.zero == 0) return workload.update * device.update_share;
+  const StageMemoryInput& held = device.memory;
+  const double experts = held.parameters > 0 ? held.expert_parameters / held.parameters : 0;
+  const double divided =
+      (1 - experts) / static_cast<double>(l.sharding()) + experts / static_cast<double>(l.expert_sharding());
+  return workload.update * (device.update_share * divided);
 }
 
 MemoryUse LayoutTables::memory(const Layout& l, const PipelineDevice& device) const {

@@ -101,15 +101,32 @@ class Families {
         family_.pipeline = p;
         family_.data = left / c / p;
         if (batch_ % family_.data != 0) continue;
-        const std::int64_t expert = experts_ > 0 ? std::gcd(family_.data, experts_) : 1;
-        for (const std::int64_t e : degrees(space_.expert, expert, expert)) {
-          family_.expert = e;
-          const std::int64_t share = machine_ / (family_.tensor * c);
-          const bool several = share > 1 && family_.data > share && family_.data % share == 0 && e == 1;
-          family_.machine_shard = several ? share : 0;
-          with_degrees();
+        for (const bool whole : wholes()) {
+          family_.whole_experts = whole;
+          with_experts();
         }
       }
+    }
+  }
+
+  // Whole experts beside divided layers differ from divided ones where there are both.
+  [[nodiscard]] std::vector<bool> wholes() const {
+    if (experts_ == 0 || family_.tensor == 1 || family_.scheme->name != "1d") return {false};
+    std::vector<bool> out;
+    for (const int whole : or_all(space_.whole_experts, {0, 1})) out.push_back(whole != 0);
+    return out;
+  }
+
+  void with_experts() {
+    const std::int64_t ranks = family_.data * family_.context * (family_.whole_experts ? family_.tensor : 1);
+    const std::int64_t expert = experts_ > 0 ? std::gcd(ranks, experts_) : 1;
+    for (const std::int64_t e : degrees(space_.expert, expert, expert)) {
+      family_.expert = e;
+      const std::int64_t share = machine_ / (family_.tensor * family_.context);
+      const bool several =
+          share > 1 && family_.data > share && family_.data % share == 0 && e == 1 && !family_.whole_experts;
+      family_.machine_shard = several ? share : 0;
+      with_degrees();
     }
   }
 
@@ -165,6 +182,7 @@ class Families {
     if (!family_.schedule->unsuitable(shape).empty()) return;
     std::vector<int> sequence_parallel = or_all(space_.sequence_parallel, {0, 1});
     if (family_.tensor == 1) sequence_parallel.resize(1);
+    if (family_.whole_experts) std::erase(sequence_parallel, 0);  // takes tokens of each rank's own
     for (const int s : sequence_parallel) {
       if (s != 0 && family_.tensor > 1 && family_.scheme->name != "1d")
         continue;  // others divide activations themselves
@@ -221,10 +239,10 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
                                         std::size_t gradients, SwitchesOf of) {
   const auto [blocks, machines, sums, replicas, pipeline] = of;
   std::vector<int> zero = or_all(space.zero, {0, 1, 2, 3});
-  // Where compute is not slowed by what runs beside it, waiting never wins.
+  // Where links are not slowed by what runs beside them, waiting never wins: what transfers cost compute beside them is
+  // less than they take.
   const Contention& c = cluster.contention;
-  const bool slows = c.inside_under_compute > 1 || c.network_under_compute > 1 || c.latency_under_compute > 1 ||
-                     c.compute_under_communication > 1;
+  const bool slows = c.inside_under_compute > 1 || c.network_under_compute > 1 || c.latency_under_compute > 1;
   const std::vector<int> both = slows ? std::vector<int>{1, 0} : std::vector<int>{1};
   std::vector<int> overlap_gradients = or_all(space.overlap_gradients, both);
   std::vector<int> overlap_pipeline = or_all(space.overlap_pipeline, both);
@@ -283,6 +301,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.data = family.data;
   layout.pipeline = family.pipeline;
   layout.expert = family.expert;
+  layout.expert_tensor = family.whole_experts ? 1 : 0;
   layout.chunks = family.chunks;
   layout.micro_batch = family.micro_batch;
   layout.zero = switches.zero;

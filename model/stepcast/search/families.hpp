@@ -21,6 +21,7 @@ namespace stepcast {
 struct LayoutFamily {
   std::uint64_t first = 0;  ///< place of its first member in the order of the space
   std::int64_t tensor = 1, depth = 1, context = 1, data = 1, pipeline = 1, expert = 1;
+  bool whole_experts = false;
   std::int64_t chunks = 1, micro_batch = 1, micro_batches = 1;
   const TensorScheme* scheme = nullptr;
   const PipelineSchedule* schedule = nullptr;

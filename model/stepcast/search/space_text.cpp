@@ -61,6 +61,10 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
     return std::ranges::any_of(families->families(), [](const LayoutFamily& f) { return f.machine_shard > 0; });
   });
   const bool shards = space.zero.empty() || std::ranges::any_of(space.zero, [](int zero) { return zero > 0; });
+  const bool whole = std::ranges::any_of(all, [](const LayoutFamilies* families) {
+    return std::ranges::any_of(families->families(), &LayoutFamily::whole_experts);
+  });
+  if (whole) add_to_list(text, "whole experts beside divided layers");
   if (in_machines && shards) add_to_list(text, "ZeRO over all replicas and within machines");
   const bool some_blocks = std::ranges::any_of(all, [](const LayoutFamilies* families) {
     return std::ranges::any_of(families->families(), [&](const LayoutFamily& f) {

@@ -74,8 +74,12 @@ class DividedUnit {
     MatrixProduct& p = work.product;
     if (o.weighted) {
       // Experts are spread over the group, and get the tokens of all of its devices.
-      const double spread = o.expert ? double(split_.expert) : 1;
+      // Of whole experts each device of the tensor group has its part of the tokens.
+      double spread = o.expert ? double(split_.expert) : 1;
       p.batch /= spread;
+      // Every expert's product is launched by itself (Transformer Engine's grouped linear layer).
+      if (o.expert) work.steps = p.batch;
+      if (o.expert && split_.whole_experts) spread /= tensor();
       p.m *= spread / context;
       p.repeated *= spread / context;
     } else if (split_.context_exchange == ContextExchange::all_to_all) {
@@ -91,7 +95,7 @@ class DividedUnit {
       (p.n == double(shape_.sequence) ? p.n : p.k) /= context;
       p.repeated /= context * context;
     }
-    if (split_.grid.devices > 1) p = share_of(p, o.division);
+    if (split_.grid.devices > 1 && !(o.expert && split_.whole_experts)) p = share_of(p, o.division);
     return work;
   }
 
@@ -132,7 +136,7 @@ class DividedUnit {
 
   void add_parameters(UnitCost& c) const {
     const double share = one_dimensional() ? 1 / tensor() : split_.scheme->parameter_share(split_.grid);
-    c.expert_parameters = unit_.expert_parameters * share / double(split_.expert);
+    c.expert_parameters = unit_.expert_parameters * (split_.whole_experts ? 1 : share) / double(split_.expert);
     c.parameters = unit_.divided_parameters * share + unit_.other_parameters + c.expert_parameters;
     c.tied_parameters = unit_.tied_parameters * share;
   }
@@ -206,7 +210,9 @@ class DividedUnit {
   }
 
   /// Divided by columns: every device needs the whole input, and has a part of its gradient's sum.
-  [[nodiscard]] static bool enters(const OperatorShape& o) { return o.weighted && o.division == Division::columns; }
+  [[nodiscard]] bool enters(const OperatorShape& o) const {
+    return o.weighted && o.division == Division::columns && !(o.expert && split_.whole_experts);
+  }
   [[nodiscard]] Seconds weight_gradient(const OperatorShape& o) const {
     UnitTimes alone;
     alone.add(device_, dtype_, o, local_work(o));
@@ -219,8 +225,9 @@ class DividedUnit {
   void add_tensor_transfers(UnitCost& c) const {
     const double samples = split_.micro_batch / double(split_.context);
     const Bytes input = unit_.kept.input * samples, output = unit_.boundary * samples;
-    const double entries = double(std::count_if(unit_.operators.begin(), unit_.operators.end(), enters));
-    const double sums = unit_.tensor_reductions;
+    const double entries =
+        double(std::count_if(unit_.operators.begin(), unit_.operators.end(), [&](const auto& o) { return enters(o); }));
+    const double sums = unit_.tensor_reductions - (only_whole_experts() ? 1 : 0);
     if (!one_dimensional()) {
       const double h2 = double(shape_.hidden) * double(shape_.hidden), weights = divided_weights();
       // One product alone (the logits, the lookup) counts as one sum.
@@ -247,6 +254,16 @@ class DividedUnit {
     if (!head) add(c.forward_tensor, Operation::reduce_scatter, output, sums);
     if (!head) add(c.backward_tensor, Operation::all_gather, output, sums);
     add(c.backward_tensor, Operation::reduce_scatter, input, entries);
+  }
+
+  /// The tensor group divides nothing of the MLP.
+  [[nodiscard]] bool only_whole_experts() const {
+    const auto leaves = [](const OperatorShape& o) { return o.weighted && o.division == Division::rows; };
+    const auto count = [&](bool experts) {
+      return std::count_if(unit_.operators.begin(), unit_.operators.end(),
+                           [&](const OperatorShape& o) { return leaves(o) && o.expert == experts; });
+    };
+    return split_.whole_experts && count(true) > 0 && count(false) < unit_.tensor_reductions;
   }
 
   /// Elements of the weights that the tensor group divides, on this device's share of the experts.
@@ -303,6 +320,7 @@ std::string flaw_of(const ModelShape& shape, const Split& split) {
     }
   }
   if (split.expert > 1 && shape.experts == 0) return "the model has no experts to spread";
+  if (split.whole_experts && shape.experts == 0) return "the model has no experts to keep whole (etp=1)";
   if (split.expert > 1) return whole_number_flaw("experts", shape.experts, split.expert, "expert degree");
   return {};
 }

@@ -200,7 +200,7 @@ std::string flaw_of(const Workload& w, const UnitKind& kind, bool repeated, cons
   };
   const std::int64_t t = split.grid.devices;
   const bool grid = split.scheme != nullptr && split.scheme->name != "1d";
-  if (split.expert > 1) return "the profile does not tell experts from other layers";
+  if (split.expert > 1 || split.whole_experts) return "the profile does not tell experts from other layers";
   if (t == 1 && split.context == 1) return {};
   if (w.hidden == 0) return "no repeated matrix products with weights that tensor or context parallelism could divide";
   if (w.sequence == 0) return "the profile does not tell the size of activations; record it with record_shapes=True";

@@ -36,6 +36,7 @@ struct Split {
   TensorGrid grid{};
   bool sequence_parallel = false;
   std::int64_t context = 1, expert = 1;
+  bool whole_experts = false;  ///< not divided by `grid`, whose devices have tokens of their own for them
   ContextExchange context_exchange = ContextExchange::ring;
 };
 

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <set>
 #include <string>
 
@@ -194,6 +195,17 @@ TEST_CASE("clusters: resized in whole machines, or to part of one") {
   CHECK(resized(c, 1)->workers() == 1);
   CHECK(contains(resized(c, 6).reason(), "no whole number of machines"));
   CHECK(!resized(c, 0));
+  // A rack that is one machine is used in equal parts.
+  const Cluster& rack = *shipped_cluster("gb200-nvl72");
+  for (const auto& [workers, machines, devices] :
+       {std::array<std::int64_t, 3>{72, 1, 72}, {64, 1, 64}, {144, 2, 72}, {256, 4, 64}, {1024, 16, 64}}) {
+    const Answer<Cluster> part = resized(rack, workers);
+    REQUIRE(part);
+    CHECK(part->nodes == machines);
+    CHECK(part->devices_per_node == devices);
+    CHECK(part->nics_per_node == (workers < 72 ? 72 : devices));
+  }
+  CHECK(contains(resized(rack, 73).reason(), "no whole number of machines with 72 devices"));
   CHECK(!resized(c, 1'000'000'000'000));
 }
 

@@ -31,6 +31,7 @@ Layout random_layout(test::Draw& draw) {
   l.data = draw.whole(0, 4);
   l.pipeline = count(6);
   l.expert = count(2);
+  l.expert_tensor = draw.whole(0, 2);
   l.chunks = count(3);
   l.micro_batch = draw.whole(0, 4);
   l.zero = draw.whole(0, 3);
@@ -244,6 +245,18 @@ TEST_CASE("Layouts that do not work out say why") {
   CHECK(why("layout(tp=8,pp=3)/ddp", 64, 512) == "tp 8 x pp 3 does not make 64 devices");
   CHECK(why("layout(tp=8,dp=4)/ddp", 64, 512) == "tp 8 x dp 4 x pp 1 does not make 64 devices");
   CHECK(why("layout(ep=3)/ddp", 64, 512).find("ep 3 does not divide dp 64") == 0);
+  // Experts over the ranks of a stage: with etp=1 those of the tensor group, too.
+  CHECK(why("layout(tp=2,pp=8,ep=32,etp=1,sp=on)/ddp", 256, 512) == "works");
+  CHECK(why("layout(cp=2,ep=64)/ddp", 64, 512) == "works");
+  CHECK(why("layout(tp=2,pp=8,ep=32,sp=on)/ddp", 256, 512) ==
+        "ep 32 does not divide dp 16, the ranks over which experts are spread; etp=1 keeps experts whole and spreads "
+        "them over tp, too");
+  CHECK(why("layout(tp=2,pp=8,ep=64,etp=1,sp=on)/ddp", 256, 512).find("ep 64 does not divide tp 2 x dp 16,") == 0);
+  CHECK(why("layout(tp=4,ep=2,etp=2)/ddp", 64, 512).find("etp=2: an expert is whole (1)") == 0);
+  CHECK(why("layout(tp=4,ep=2,etp=4)/ddp", 64, 512) == "works");
+  CHECK(why("layout(tp=4,ep=2,etp=1)/ddp", 64, 512).find("(sp=on)") != std::string::npos);
+  CHECK(why("layout(tp=4,pp=2,ep=2,etp=1,sp=on,order=tp-pp-dp-cp)/ddp", 64, 512).find("order=tp-cp-dp-pp") !=
+        std::string::npos);
   CHECK(why("layout(tp=8)/ddp", 64, 12).find("12 does not divide into 8") != std::string::npos);
   CHECK(why("layout(tp=8,mb=3)/ddp", 64, 512).find("do not divide into micro-batches of 3") != std::string::npos);
   CHECK(why("layout(tp=8)/ddp", 64, 0.5).find("whole number") != std::string::npos);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 
 using namespace stepcast;
 using doctest::Approx;
@@ -122,6 +123,23 @@ TEST_CASE("Tables are used by groups that lie as whole jobs of their size do") {
   const Cluster all = group_cluster(shipped, group_shape(shipped, layout_of(1, 64, 1), Dimension::data));
   const auto time = [](const Cluster& on) { return (*communication_cost(on))(Operation::all_reduce, mebibytes(25)); };
   CHECK(time(all) == time(shipped));
+}
+
+TEST_CASE("Experts are spread over neighbours that hold the same stage") {
+  const auto axes = [](const std::string& text, std::int64_t devices) {
+    const Layout l = *resolved(layout_plan_of(text + "/ddp").layout, devices, 4096);
+    const RankAxis spread = expert_axis(l);
+    std::string out = std::to_string(spread.stride) + "x" + std::to_string(spread.degree);
+    for (const RankAxis& a : expert_replica_axes(l))
+      if (a.degree > 1) out += " " + std::to_string(a.stride) + "x" + std::to_string(a.degree);
+    return out;
+  };
+  CHECK(axes("layout(ep=8)", 64) == "1x8 8x8");
+  CHECK(axes("layout(tp=4,ep=8)", 64) == "4x8 32x2");
+  CHECK(axes("layout(tp=4,ep=8,etp=1,sp=on)", 64) == "1x8 8x8");
+  CHECK(axes("layout(tp=2,cp=2,pp=2,ep=4)", 64) == "2x4 8x4");
+  // Where stages lie between: along data alone.
+  CHECK(axes("layout(tp=2,pp=2,ep=4,order=tp-pp-dp-cp)", 64) == "4x4 16x4");
 }
 
 TEST_CASE("Several axes make one group") {

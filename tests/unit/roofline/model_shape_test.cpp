@@ -181,7 +181,8 @@ TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the 
 TEST_CASE("a window leaves out pairs of tokens, but in the layers that see all") {
   const std::string text = "llama:hidden=1024,layers=4,heads=8,seq=4096,attention=flash,causal=yes";
   const auto pairs = [](const std::string& described) {  // of one head
-    for (const OperatorShape& o : block_of(model_shape_of(described)).operators)
+    const ModelShape model = model_shape_of(described);
+    for (const OperatorShape& o : block_of(model).operators)
       if (o.name == "flash scores") return o.product.batch / 8 * 4096 * 4096;
     return 0.0;
   };

@@ -354,7 +354,10 @@ TEST_CASE("chunks are all that leave each a unit, zb_h1 is tried, and waiting is
   CHECK(any([](const Layout& l) { return l.overlap_tensor; }));
   CHECK_FALSE(any([](const Layout& l) { return l.overlap_tensor && l.schedule->name == "zb_h1"; }));
   CHECK_FALSE(any([](const Layout& l) { return !l.overlap_gradients || !l.overlap_pipeline; }));
+  // What transfers take from compute is less than waiting for them; that they go slower may be more.
   cluster.contention.compute_under_communication = 1.2;
+  CHECK_FALSE(any([](const Layout& l) { return !l.overlap_gradients || !l.overlap_pipeline; }));
+  cluster.contention.network_under_compute = 1.2;
   CHECK(any([](const Layout& l) { return !l.overlap_gradients; }));
 }
 

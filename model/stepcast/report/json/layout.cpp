@@ -32,6 +32,7 @@ static nlohmann::ordered_json json_value(const Layout& l, std::string_view) {
           {"data", l.data},
           {"pipeline", l.pipeline},
           {"expert", l.expert},
+          {"expert_tensor", l.expert_tensor == 0 ? l.tensor : l.expert_tensor},
           {"chunks", l.chunks},
           {"micro_batch", l.micro_batch},
           {"zero", l.zero},

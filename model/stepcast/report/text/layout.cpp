@@ -150,7 +150,7 @@ std::string words_of(const LayoutPrediction& p) {
   add(parts, !chosen && l.data > 1,
       counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : "") +
           (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : ""));
-  add(parts, l.expert > 1, "experts spread" + over(l.expert));
+  add(parts, l.expert > 1, (l.whole_experts() ? "whole experts spread" : "experts spread") + over(l.expert));
   add(parts, parts.empty(), "one device");
   const std::string samples =
       counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");
