@@ -1,4 +1,5 @@
-// The longest run is found by bisection, the most even division within it by dynamic programming.
+// The longest run is found by the next one that a greedy division asks for, the most even division within it by dynamic
+// programming.
 #include <stepcast/parallelism/stage_division.hpp>
 
 #include <algorithm>
@@ -17,31 +18,47 @@ class Runs {
   [[nodiscard]] std::uint32_t count() const { return static_cast<std::uint32_t>(prefix_.size() - 1); }
   [[nodiscard]] double sum(std::uint32_t from, std::uint32_t to) const { return prefix_[to] - prefix_[from]; }
 
-  /// Cuts greedily into runs of at most `limit` that leave a unit for each later one. The longest run, or infinity.
-  [[nodiscard]] double longest_of_greedy(std::uint32_t stages, double limit) const {
+  /// Cuts greedily into runs of at most `limit` that leave a unit for each later one.
+  struct Greedy {
+    double longest = 0;                                     ///< infinity: it does not reach the end
+    double next = std::numeric_limits<double>::infinity();  ///< the least longer limit that cuts otherwise
+  };
+  [[nodiscard]] Greedy greedy(std::uint32_t stages, double limit) const {
+    Greedy out;
     std::uint32_t from = 0;
-    double longest = 0;
     for (std::uint32_t s = 0; s < stages; ++s) {
       const std::uint32_t last = count() - (stages - 1 - s);
       std::uint32_t to = from + 1;
       while (to < last && sum(from, to + 1) <= limit) ++to;
-      longest = std::max(longest, sum(from, to));
+      if (to < last) out.next = std::min(out.next, sum(from, to + 1));
+      if (sum(from, to) > limit) out.next = std::min(out.next, sum(from, to));
+      out.longest = std::max(out.longest, sum(from, to));
       from = to;
     }
-    return from == count() && longest <= limit ? longest : std::numeric_limits<double>::infinity();
+    if (from != count() || out.longest > limit) out.longest = std::numeric_limits<double>::infinity();
+    return out;
   }
 
  private:
   std::vector<double> prefix_;
 };
 
-/// The shortest longest run: bisection; each success jumps to the run that it found, so that the end is exact.
+/// The shortest longest run. From a limit that is too short each step goes to the next one that cuts otherwise: a few
+/// where units are alike. Where they are not, bisection, in which each success jumps to the run that it found; both end
+/// exactly.
 double shortest_longest(const Runs& runs, std::uint32_t stages) {
-  double good = runs.sum(0, runs.count()), bad = 0;
+  constexpr int steps = 16;
+  double good = runs.sum(0, runs.count()), bad = good / stages * (1 - 1e-9);
+  for (int i = 0; i < steps; ++i) {
+    const Runs::Greedy cut = runs.greedy(stages, bad);
+    if (cut.longest <= bad) return cut.longest;
+    if (!(cut.next < good)) return good;
+    bad = cut.next;
+  }
   for (int i = 0; i < 60 && bad < good; ++i) {
     const double middle = 0.5 * (bad + good);
     if (middle <= bad || middle >= good) break;
-    const double found = runs.longest_of_greedy(stages, middle);
+    const double found = runs.greedy(stages, middle).longest;
     if (found <= middle) good = found;
     else bad = middle;
   }

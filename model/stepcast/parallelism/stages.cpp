@@ -242,10 +242,27 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
   const bool some = l.recomputed_blocks > 0;
   std::optional<Blocks> blocks;
   if (some) blocks.emplace(workload, split);
+  const auto add_sends = [&](std::uint32_t v) {
+    ChunkTimes& times = out.chunks[v];
+    times.send_backward = v > 0 ? split.units[units[first[v] - 1]].send : Seconds(0);
+    times.send_forward = v + 1 < virtual_stages ? split.units[units[first[v + 1] - 1]].send : Seconds(0);
+  };
+  // Most stages hold as many units of the same kinds as the one before, and take as long.
+  const auto like_the_one_before = [&](std::uint32_t v) {
+    if (v == 0 || !messages.reduce.empty() || !messages.gather.empty()) return false;
+    return std::ranges::equal(units.subspan(first[v - 1], first[v] - first[v - 1]),
+                              units.subspan(first[v], first[v + 1] - first[v]));
+  };
   std::int64_t most_blocks = 0;
   for (std::uint32_t v = 0; v < virtual_stages; ++v) {
     VirtualStage& stage = out.stages[v];
     ChunkTimes& times = out.chunks[v];
+    if (like_the_one_before(v)) {
+      stage = out.stages[v - 1], times = out.chunks[v - 1];
+      stage.first = first[v];
+      add_sends(v);
+      continue;
+    }
     stage.first = first[v];
     stage.units = first[v + 1] - first[v];
     Sharding sharding(workload, split, l, messages);
@@ -270,8 +287,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       stage.parts.copies = sharding.copies();
       stage.parts.sharding = forward + backward - sharding.copies();
     }
-    if (v > 0) times.send_backward = split.units[units[first[v] - 1]].send;
-    if (v + 1 < virtual_stages) times.send_forward = split.units[units[first[v + 1] - 1]].send;
+    add_sends(v);
   }
   if (l.recomputation == Recomputation::operators && !workload.shape)
     out.unsuitable = "recompute=op does some operators again, and a traced job has layers: describe the model";

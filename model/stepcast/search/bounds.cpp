@@ -63,7 +63,12 @@ double kept_at_least(const PipelineSchedule& schedule, const PipelineShape& shap
 }  // namespace
 
 LayoutBounds::LayoutBounds(const LayoutFamilies& families, LayoutTables& tables)
-    : families_(families), tables_(tables), entered_(std::numeric_limits<std::uint64_t>::max()) {}
+    : families_(families),
+      tables_(tables),
+      units_of_kind_(tables.workload.kinds.size(), 0),
+      entered_(std::numeric_limits<std::uint64_t>::max()) {
+  for (const std::uint32_t kind : tables.workload.units) ++units_of_kind_[kind];
+}
 
 // Whether the stage before waits for input gradients only: the order of a small pipeline tells.
 bool LayoutBounds::returns_input_gradients(const PipelineSchedule& schedule) {
@@ -118,6 +123,34 @@ Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
   bound.memory = (use.parameters + use.gradients + use.optimizer + use.activations) * (1 + options.fragmentation) +
                  options.framework;
   return rounded_down(bound);
+}
+
+LayoutBound LayoutBounds::by_sums(const LayoutFamily& family, const LayoutSwitches& switches) {
+  const Workload& w = tables_.workload;
+  enter(family);
+  const PricedSplit& split = split_of(family, switches);
+  const Recomputation r = switches.some_blocks ? Recomputation::none : switches.recomputation;
+  Seconds passes;
+  StageMemoryInput stage;
+  for (std::uint32_t kind = 0; kind < units_of_kind_.size(); ++kind) {
+    const double units = static_cast<double>(units_of_kind_[kind]) / static_cast<double>(family.pipeline);
+    const PricedUnit& unit = split.units[kind];
+    const UnitPasses own = unit_passes(unit, r);
+    passes += (own.forward + own.backward) * units;
+    stage.parameters += unit.parameters * units;
+    stage.expert_parameters += unit.expert_parameters * units;
+    const Bytes kept = switches.some_blocks ? *std::min_element(unit.kept.begin(), unit.kept.end())
+                                            : unit.kept[static_cast<std::size_t>(r)];
+    stage.kept_per_micro_batch += kept * units;
+  }
+  stage.micro_batches_kept = 1.0 / shape_of(family).chunks;
+  const Layout layout = layout_of(family, switches, switches.some_blocks ? 1 : 0);
+  const MemoryOptions& options = tables_.options.memory;
+  const MemoryUse use = memory_of(w, layout, stage, options);
+  return rounded_down(
+      {tables_.whole_step(passes * static_cast<double>(family.micro_batches), layout).iteration,
+       (use.parameters + use.gradients + use.optimizer + use.activations) * (1 + options.fragmentation) +
+           options.framework});
 }
 
 void LayoutBounds::enter(const LayoutFamily& family) {

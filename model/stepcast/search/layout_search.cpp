@@ -212,7 +212,9 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
         continue;
       }
     }
-    SearchNode member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
+    SearchNode member = node(SearchNode::Kind::layout, tools.bounds.by_sums(family, switches[s]), n.part, n.family, s);
+    if (!left_out(member))
+      member = node(SearchNode::Kind::layout, tools.bounds.of(family, switches[s]), n.part, n.family, s);
     if (!left_out(member)) {
       const Answer<LayoutBound> least = tools.bounds.with_gradients(family, switches[s]);
       if (!least) {

@@ -382,6 +382,9 @@ TEST_CASE("bounds are never above what they bound") {
         CAPTURE(q.workload.name);
         CAPTURE(i);
         REQUIRE(all);
+        const LayoutBound sums = bounds.by_sums(family, switches);
+        CHECK(sums.iteration.value() <= quick->iteration.value());
+        CHECK(sums.memory.value() <= quick->memory.value());
         const LayoutBound early = bounds.of(family, switches);
         CHECK(early.iteration.value() <= quick->iteration.value());
         CHECK(early.memory.value() <= quick->memory.value());
