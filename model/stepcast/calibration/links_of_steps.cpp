@@ -4,6 +4,7 @@
 #include <stepcast/calibration/device_fit.hpp>
 #include <stepcast/calibration/links_of_steps.hpp>
 #include <stepcast/cluster/collective.hpp>
+#include <stepcast/cluster/links_of_trace.hpp>
 #include <stepcast/encodings/csv.hpp>
 #include <stepcast/prediction/hot_loop.hpp>
 
@@ -320,7 +321,8 @@ Answer<LinksFit> links_of_steps(const Cluster& base, const std::map<std::string,
   const double rms = root_mean_square(of_several, tells ? of_several.size() - free_numbers : 1);
   fit.cluster.relative_error = tells ? rms : std::max(base.relative_error, rms);
   std::erase_if(fit.cluster.provenance, [&](const std::string& line) {
-    return line.starts_with("all-reduce:") || (tells && line.starts_with("relative error:"));
+    return line.starts_with("all-reduce:") || line == unsaid_contention ||
+           (tells && line.starts_with("relative error:"));
   });
   fit.cluster.provenance.push_back("contention: compute takes " + fixed(1 + fit.beside, 2) +
                                    " times as long beside a transfer, fitted to " +

@@ -413,7 +413,8 @@ Cluster cluster_of_flags(std::int64_t workers, std::int64_t per_node, std::strin
                           "message overhead: assumed 20 us a collective (launch)",
                           "server_sum_rate: assumed 33 GB/s (two reads and a write at 100 GB/s of a socket's memory)",
                           "all-reduce: assumed the faster of ring and tree at each size",
-                          std::string(unmeasured_links)};
+                          "relative error: assumed 15 %, for links that nobody measured",
+                          std::string(unsaid_contention)};
     cluster.relative_error = 0.15;
   }
   cluster.devices_per_node = std::min(workers, per_node);

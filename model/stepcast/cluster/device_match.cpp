@@ -74,7 +74,8 @@ Cluster with_device(Cluster cluster, const std::optional<Device>& device) {
   }
   // As the shipped clusters of GPUs have it: their collectives are kernels beside the others.
   const bool is_gpu = !device->name.starts_with("Google TPU");
-  if (is_gpu && cluster.contention.compute_under_communication == 1 && is_unsaid(cluster, unmeasured_links)) {
+  if (is_gpu && is_unsaid(cluster, unsaid_contention)) {
+    std::erase(cluster.provenance, unsaid_contention);
     cluster.contention.compute_under_communication = 1.25;
     cluster.provenance.push_back(
         "contention: assumed that compute takes 1.25 times as long beside collectives, as "

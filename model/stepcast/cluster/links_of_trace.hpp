@@ -35,8 +35,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// Lines of Cluster::provenance that say that nobody said which links there are.
 inline constexpr std::string_view unsaid_inside = "inside: assumed 20 GB/s and 5 us a step (PCIe 4.0 x16)";
 inline constexpr std::string_view unsaid_network = "network: not said";
-/// The line of clusters from flags, which nobody measured.
-inline constexpr std::string_view unmeasured_links = "relative error: assumed 15 %, for links that nobody measured";
+inline constexpr std::string_view unsaid_contention = "contention: not said";
 [[nodiscard]] bool is_unsaid(const Cluster&, std::string_view line);
 
 struct ShownLink {

@@ -65,6 +65,8 @@ std::string why_not_titan(const LaunchInput& in) {
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
   if (l.expert > 1 && l.tensor > 1 && !l.whole_experts())
     return "it spreads whole experts over the tensor group, too, and divides none (etp=1)";
+  if (l.expert == 1 && l.whole_experts())
+    return "without expert parallelism it divides experts as other layers (etp=tp)";
   if (l.tensor > 1 && !l.sequence_parallel) return "its tensor parallelism divides the sequence, too (sp=on)";
   if (l.context_exchange == ContextExchange::all_to_all)
     return "its context parallelism gathers keys and values, and exchanges no heads (cp_comm=a2a)";

@@ -154,6 +154,10 @@ std::string fill_experts(Layout& l) {
   if (l.expert == 1 && !l.whole_experts()) return {};
   if (l.whole_experts() && !neighbours_hold_a_stage(l))
     return "etp=1 spreads experts over neighbouring ranks, which here do not hold the same stage: order=tp-cp-dp-pp";
+  if (l.whole_experts() && l.data * l.context == 1 && l.expert < l.tensor)
+    return "etp=1 with ep=" + text(l.expert) +
+           ": what is repeated over the tensor group alone is not modelled; ep=" + text(l.tensor) +
+           " spreads the experts over all of it";
   if (l.expert_ranks() % l.expert == 0) return {};
   std::string over = l.whole_experts() ? "tp " + text(l.tensor) + " x " : std::string();
   if (l.expert_ranks() != l.data && l.context > 1) over += "cp " + text(l.context) + " x ";

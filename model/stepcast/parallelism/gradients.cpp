@@ -206,15 +206,17 @@ Seconds summed_over(const PricedGroup& replicas, Bytes shard, bool hidden) {
 struct TwoSteps {
   Seconds compute, within, across;
 };
-Seconds exposed_of(const std::vector<TwoSteps>& buckets, bool own_links) {
-  Seconds computed, within, across;
+/// `slowed`: as in sharded_pass.hpp.
+Seconds exposed_of(const std::vector<TwoSteps>& buckets, bool own_links, double slowed) {
+  Seconds compute, computed, within, across;
   for (const TwoSteps& b : buckets) {
-    computed += b.compute;
+    compute += b.compute;
+    computed += compute_beside(b.compute, std::max(within, across) - computed, slowed);
     within = std::max(within, computed) + b.within;
     if (own_links) across = std::max(across, within) + b.across;
     else within += b.across;
   }
-  return std::max({computed, within, across}) - computed;
+  return std::max({computed, within, across}) - compute;
 }
 
 /// Sums over the replicas of each shard, behind what was reduced within the groups in every micro-batch.
@@ -229,7 +231,8 @@ Seconds summed_across(const Profile& profile, const PricedSplit& split, const La
     in_a_row += sum;
   }
   // Beside gathers and reductions on the same links nothing is hidden.
-  return l.overlap_gradients && split.shard->cluster.nodes == 1 ? exposed_of(steps, true) : in_a_row;
+  const double slowed = split.shard->cluster.contention.compute_under_communication;
+  return l.overlap_gradients && split.shard->cluster.nodes == 1 ? exposed_of(steps, true, slowed) : in_a_row;
 }
 
 /// Reduce-scatter of buckets under the backward pass of the last micro-batch; `replicas`: of the shards, which are
@@ -264,7 +267,7 @@ Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, cons
   if (replicas == nullptr) return sharded_pass(passes, 1, slowed) - compute;
   Seconds beside;  // packing and codecs are no part of the passes
   for (const TwoSteps& s : steps) beside += s.compute;
-  return exposed_of(steps, group.cluster.nodes == 1) + beside - compute;
+  return exposed_of(steps, group.cluster.nodes == 1, slowed) + beside - compute;
 }
 
 /// All-gather of the updated parameters of the `units` whose gradients travel over `split`, as large as the gradients

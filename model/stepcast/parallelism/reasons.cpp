@@ -24,6 +24,11 @@ std::string where(const Cluster& cluster, const Layout& l, Dimension d) {
   return group_shape(cluster, widest, d).nodes > 1 ? " between machines" : " inside machines";
 }
 
+std::string where_experts(const Cluster& cluster, const Layout& l) {
+  const RankAxis axis = expert_axis(l);
+  return group_shape(cluster, l.devices(), {&axis, 1}).nodes > 1 ? " between machines" : " inside machines";
+}
+
 std::string whole_text(double number) { return std::to_string(std::llround(number)); }
 
 std::string hint_for_memory(const Layout& l, const MemoryUse& m) {
@@ -65,7 +70,7 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
       {"pipeline bubble", b.bubble},
       {"tensor collectives" + where(cluster, l, Dimension::tensor), b.tensor},
       {"context collectives" + where(cluster, l, Dimension::context), b.context},
-      {"expert exchanges" + where(cluster, l, Dimension::data), b.expert},
+      {"expert exchanges" + where_experts(cluster, l), b.expert},
       {"gradients" + where(cluster, l, Dimension::data), b.gradients},
       {"copies of shards on the host", b.copies},
       {"sends between stages", b.pipeline},

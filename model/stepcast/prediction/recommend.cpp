@@ -434,7 +434,12 @@ Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
     cluster.inside.bandwidth *= factor;
   }
   for (MeasuredCollective& table : cluster.tables) {
-    const Seconds floor = *std::min_element(table.times.begin(), table.times.end());
+    // What no bandwidth shortens: the time of nothing, on the line through the two smallest messages.
+    Seconds floor = *std::min_element(table.times.begin(), table.times.end());
+    if (table.times.size() > 1) {
+      const double share = table.sizes[0] / (table.sizes[1] - table.sizes[0]);
+      floor = std::clamp(table.times[0] - (table.times[1] - table.times[0]) * share, Seconds(0), floor);
+    }
     for (Seconds& t : table.times) t = floor + (t - floor) / factor;
   }
   return cluster;

@@ -111,9 +111,10 @@ class Families {
 
   // Whole experts beside divided layers differ from divided ones where there are both.
   [[nodiscard]] std::vector<bool> wholes() const {
-    if (experts_ == 0 || family_.tensor == 1 || family_.scheme->name != "1d") return {false};
+    if (experts_ == 0 || family_.tensor == 1) return {false};
     std::vector<bool> out;
-    for (const int whole : or_all(space_.whole_experts, {0, 1})) out.push_back(whole != 0);
+    for (const int whole : or_all(space_.whole_experts, {0, 1}))
+      if (whole == 0 || family_.scheme->name == "1d") out.push_back(whole != 0);
     return out;
   }
 
@@ -121,6 +122,7 @@ class Families {
     const std::int64_t ranks = family_.data * family_.context * (family_.whole_experts ? family_.tensor : 1);
     const std::int64_t expert = experts_ > 0 ? std::gcd(ranks, experts_) : 1;
     for (const std::int64_t e : degrees(space_.expert, expert, expert)) {
+      if (family_.whole_experts && family_.data * family_.context == 1 && e < family_.tensor) continue;
       family_.expert = e;
       const std::int64_t share = machine_ / (family_.tensor * family_.context);
       const bool several =

@@ -254,6 +254,8 @@ TEST_CASE("Layouts that do not work out say why") {
   CHECK(why("layout(tp=2,pp=8,ep=64,etp=1,sp=on)/ddp", 256, 512).find("ep 64 does not divide tp 2 x dp 16,") == 0);
   CHECK(why("layout(tp=4,ep=2,etp=2)/ddp", 64, 512).find("etp=2: an expert is whole (1)") == 0);
   CHECK(why("layout(tp=4,ep=2,etp=4)/ddp", 64, 512) == "works");
+  CHECK(why("layout(tp=4,ep=2,etp=1,sp=on)/ddp", 4, 512).find("ep=4 spreads the experts") != std::string::npos);
+  CHECK(why("layout(tp=4,ep=4,etp=1,sp=on)/ddp", 4, 512) == "works");
   CHECK(why("layout(tp=4,ep=2,etp=1)/ddp", 64, 512).find("(sp=on)") != std::string::npos);
   CHECK(why("layout(tp=4,pp=2,ep=2,etp=1,sp=on,order=tp-pp-dp-cp)/ddp", 64, 512).find("order=tp-cp-dp-pp") !=
         std::string::npos);
