@@ -264,6 +264,8 @@ TEST_CASE("clusters: the shipped ones are named like their files, explained and 
                            "dgx-h200",
                            "dgx-b200",
                            "gb200-nvl72",
+                           "dgx-b300",
+                           "gb300-nvl72",
                            "p4d",
                            "p5",
                            "a3-mega",
