@@ -258,6 +258,8 @@ std::string why_not_megatron(const LaunchInput& in) {
   if (in.workload.shape ? in.workload.shape->heads == 0 : in.workload.hidden == 0) return "it trains transformers";
   if (std::string why = why_not_optimized(in); !why.empty()) return why;
   if (in.scheme() != "1d") return "its tensor parallelism is 1-D, not " + std::string(in.scheme());
+  if (in.workload.shape && in.workload.shape->experts > 0 && l.tensor > 1 && !l.sequence_parallel)
+    return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
   if (l.recomputation == Recomputation::operators)

@@ -123,6 +123,7 @@ class Families {
     const std::int64_t expert = experts_ > 0 ? std::gcd(ranks, experts_) : 1;
     for (const std::int64_t e : degrees(space_.expert, expert, expert)) {
       if (family_.whole_experts && family_.data * family_.context == 1 && e < family_.tensor) continue;
+      if (family_.whole_experts && e == 1 && space_.whole_experts.empty()) continue;  // whole to be spread
       family_.expert = e;
       const std::int64_t share = machine_ / (family_.tensor * family_.context);
       const bool several =

@@ -373,6 +373,10 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
     w.assumed.push_back("linear layers multiply in " + std::string(name_of(*linear)) +
                         ": casts of inputs, gradients and, once a step, of weights are counted; no copy of weights is "
                         "kept, and they travel as they are held");
+  if (shape.experts > 0)
+    w.assumed.push_back(
+        "experts: tokens are dealt evenly, each goes to the device of each of its experts by itself, and "
+        "the products of each expert are launched by themselves (Transformer Engine's grouped layer)");
   if (shape.optimizer == Optimizer::muon)
     w.assumed.push_back("Muon: gathering the matrices that ZeRO or tensor parallelism divide is not counted");
   return w;

@@ -159,6 +159,20 @@ TEST_CASE("launch settings: Megatron-LM's latent attention, shared experts and f
     CHECK(text.find(said) != std::string::npos);
   }
   CHECK(text.find("--kv-channels") == std::string::npos);
+  CHECK(text.find("--expert-tensor-parallel-size") == std::string::npos);
+  l.tensor = 2, l.data = 4, l.expert_tensor = 1;
+  CHECK(settings("Megatron-LM", prediction(l, 8), "deepseek-v3").cannot.find("(sp=on)") != std::string::npos);
+  l.sequence_parallel = true;
+  CHECK(settings("Megatron-LM", prediction(l, 8), "deepseek-v3").text.find("--expert-tensor-parallel-size 1") !=
+        std::string::npos);
+  // torchtitan spreads whole experts, or divides them as the other layers.
+  l.zero = 3;
+  CHECK(settings("torchtitan", prediction(l, 8), "deepseek-v3").text.find("expert_parallel_degree 8") !=
+        std::string::npos);
+  l.expert_tensor = 0, l.expert = 4;
+  CHECK(settings("torchtitan", prediction(l, 8), "deepseek-v3").cannot.find("(etp=1)") != std::string::npos);
+  l.expert_tensor = 1, l.expert = 1;
+  CHECK(settings("torchtitan", prediction(l, 8), "deepseek-v3").cannot.find("(etp=tp)") != std::string::npos);
 }
 
 TEST_CASE("launch settings: DistributedDataParallel says what it holds, and cannot where that does not fit") {
@@ -189,7 +203,9 @@ TEST_CASE("launch settings: Megatron-LM's model of grouped queries and gated MLP
   CHECK(argument(text, "kv-channels") == -1);
   const auto of = [](const char* named) { return settings("Megatron-LM", prediction(layout(4, 2, 2), 4), named).text; };
   CHECK(argument(of("qwen3-32b"), "kv-channels") == 128);
-  const std::string mixture = of("mixtral-8x7b");
+  Layout divided = layout(4, 2, 2);
+  divided.sequence_parallel = true;
+  const std::string mixture = settings("Megatron-LM", prediction(divided, 4), "mixtral-8x7b").text;
   CHECK(contains(mixture, "--moe-token-dispatcher-type alltoall"));
   CHECK(contains(mixture, "--untie-embeddings-and-output-weights"));
   CHECK(!contains(of("llama3.2-1b"), "--untie-embeddings"));
