@@ -33,7 +33,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 /// Values tried in each dimension; empty: all that divide what they have to.
 struct LayoutSpace {
   std::vector<std::int64_t> tensor, pipeline, context, expert, micro_batch, chunks;
-  std::vector<int> whole_experts;  ///< beside tensor degrees; 0, 1; empty: both, or what `framework` does
+  std::vector<int> whole_experts;                  ///< beside tensor degrees: 0, 1; empty: 1 where they are spread, too
   std::vector<ContextExchange> context_exchange;   ///< empty: that of `framework`, or else a ring
   std::vector<const PipelineSchedule*> schedules;  ///< empty: 1f1b, zb_h1 and, with chunks, interleaved
   std::vector<const TensorScheme*> schemes;        ///< empty: 1d
