@@ -53,6 +53,12 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
   return sum;
 }
 
+// Of a device, buffers left out, since their least does not add up.
+Bytes without_buffers(const MemoryUse& use, const MemoryOptions& options) {
+  return (use.parameters + use.gradients + use.optimizer + use.activations) * (1 + options.fragmentation) +
+         options.framework;
+}
+
 // Micro-batches (of a device's chunks) that device d keeps at least: with one copy of the model a stage further on
 // keeps at most one less.
 double kept_at_least(const PipelineSchedule& schedule, const PipelineShape& shape, double first, std::uint32_t d) {
@@ -109,8 +115,7 @@ Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
   LayoutBound bound;
   bound.iteration = tables_.whole_step(std::max({mean, unit, whole.path}), layout).iteration;
 
-  // Of the fullest device: the mean, under full recomputation and with everything divided; buffers are left out, since
-  // their least does not add up.
+  // Of the fullest device: the mean, under full recomputation and with everything divided.
   Layout smallest = layout;
   smallest.zero = 3;
   StageMemoryInput stage;
@@ -119,9 +124,7 @@ Answer<LayoutBound> LayoutBounds::of(const LayoutFamily& family) {
   stage.kept_per_micro_batch = whole.kept / p;
   stage.micro_batches_kept = 1.0 / shape_of(family).chunks;
   const MemoryOptions& options = tables_.options.memory;
-  const MemoryUse use = memory_of(w, smallest, stage, options);
-  bound.memory = (use.parameters + use.gradients + use.optimizer + use.activations) * (1 + options.fragmentation) +
-                 options.framework;
+  bound.memory = without_buffers(memory_of(w, smallest, stage, options), options);
   return rounded_down(bound);
 }
 
@@ -146,11 +149,8 @@ LayoutBound LayoutBounds::by_sums(const LayoutFamily& family, const LayoutSwitch
   stage.micro_batches_kept = 1.0 / shape_of(family).chunks;
   const Layout layout = layout_of(family, switches, switches.some_blocks ? 1 : 0);
   const MemoryOptions& options = tables_.options.memory;
-  const MemoryUse use = memory_of(w, layout, stage, options);
-  return rounded_down(
-      {tables_.whole_step(passes * static_cast<double>(family.micro_batches), layout).iteration,
-       (use.parameters + use.gradients + use.optimizer + use.activations) * (1 + options.fragmentation) +
-           options.framework});
+  return rounded_down({tables_.whole_step(passes * static_cast<double>(family.micro_batches), layout).iteration,
+                       without_buffers(memory_of(w, layout, stage, options), options)});
 }
 
 void LayoutBounds::enter(const LayoutFamily& family) {
