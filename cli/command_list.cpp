@@ -133,7 +133,8 @@ std::vector<Item> model_items() {
   }
   const std::string shape = "described by hidden, layers, heads, seq; unless given ";
   const std::string more =
-      ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, with causal=yes, window=0 "
+      ", kv_heads=heads, head=hidden/heads, experts=0, topk=2, attention=standard (or flash, flash2, flash3, cudnn, "
+      "with causal=yes, window=0 "
       "tokens before a query, full_every=0 layers one of which sees all), ";
   const std::string newer =
       "; shared=0 experts beside topk, dense=0 layers without experts in front (of dense_ffn=ffn)";

@@ -152,7 +152,8 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--schedule", flags.schedule, "Pipeline schedules to try (list schedules)");
   add("--scheme", flags.scheme, "Tensor schemes to try (list schemes)");
   add("--recompute", flags.recompute,
-      "Recomputation of activations to try: none, selective, full, op, blocks (full, of the fewest blocks that fit)");
+      "Recomputation of activations to try: none, selective, full, op, modules (those that Megatron-LM does again by "
+      "themselves), blocks (full, of the fewest blocks that fit)");
   add("--zero", flags.zero, "ZeRO stages to try");
   add("--sequence-parallel", flags.sequence_parallel, "Sequence parallelism to try");
 }
@@ -200,8 +201,9 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   space.schedules = members_of(flags.schedule, "--schedule", pipeline_schedules());
   space.schemes = members_of(flags.scheme, "--scheme", tensor_schemes());
   for (const std::int64_t stage : numbers_of(flags.zero, "--zero", 0, 3)) space.zero.push_back(static_cast<int>(stage));
-  constexpr std::size_t some_blocks = 4;
-  for (const std::size_t i : choices_of(flags.recompute, "--recompute", {"none", "selective", "full", "op", "blocks"}))
+  constexpr std::size_t some_blocks = 5;
+  for (const std::size_t i :
+       choices_of(flags.recompute, "--recompute", {"none", "selective", "full", "op", "modules", "blocks"}))
     if (i == some_blocks) space.some_blocks = true;
     else space.recomputation.push_back(static_cast<Recomputation>(i));
   for (const std::size_t i : choices_of(flags.sequence_parallel, "--sequence-parallel", {"off", "on"}))

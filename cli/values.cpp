@@ -193,9 +193,7 @@ std::span<const Named> table() {
       {"chunks", degrees},
       {"schedule", some_of(schedules)},
       {"scheme", some_of(schemes)},
-      {"recompute", some_of(+[] {
-         return Words{"none", "selective", "full", "op", "blocks"};
-       })},
+      {"recompute", some_of(+[] { return Words{"none", "selective", "full", "op", "modules", "blocks"}; })},
       {"zero", some_of(+[] {
          return Words{"0", "1", "2", "3"};
        })},

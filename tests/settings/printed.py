@@ -34,7 +34,8 @@ PLANS = ["ddp", "ddp(bucket=100 MiB)", "dear(bucket=8 MiB)", "horovod", "fsdp", 
          "layout(cp=2, zero=3)/ddp", "layout(cp=2, tp=2, sp=on)/ddp", "layout(ep=8, zero=1)/ddp",
          "layout(ep=8, tp=2, sp=on, zero=1)/ddp", "layout(pp=4, order=tp-cp-pp-dp, mb=1)/ddp",
          "layout(zero=1, shard=8)/ddp", "layout(cp=2, cp_comm=a2a)/ddp", "layout(cp=2, cp_comm=allgather, zero=3)/ddp",
-         "layout(zero=3, recompute=op)/ddp"]
+         "layout(zero=3, recompute=op)/ddp", "layout(ep=8, ep_comm=deepep, zero=1, recompute=layernorm+moe_act)/ddp",
+         "layout(ep=8, ep_comm=deepep, zero=3)/ddp"]
 
 
 def printed(program):

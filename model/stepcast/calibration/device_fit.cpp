@@ -32,6 +32,10 @@ constexpr double backward_of_attention = 0.63 / 0.73;
 void set_attention(Device& d, double forward) {
   const double ratio = d.attention_forward > 0 && d.attention_backward > 0 ? d.attention_backward / d.attention_forward
                                                                            : backward_of_attention;
+  // What steps sustain of one kernel's share they sustain of the others'.
+  const double change = d.attention_forward > 0 ? forward / d.attention_forward : 1;
+  for (AttentionRate& rate : d.attention_kernels)
+    rate = {std::min(1.0, rate.forward * change), std::min(1.0, rate.backward * change)};
   d.attention_forward = forward, d.attention_backward = std::min(1.0, ratio * forward);
 }
 

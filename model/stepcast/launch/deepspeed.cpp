@@ -51,6 +51,7 @@ std::string why_not_deepspeed(const LaunchInput& in) {
            "optimizer over all";
   if (in.workload.shape && linear_type(*in.workload.shape))
     return "8-bit linear layers are the model's own (Transformer Engine, torchao)";
+  if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::operators) return "its checkpoints are of whole blocks, not of operators";
   if (l.context > 1)
     return l.context_exchange == ContextExchange::all_to_all

@@ -44,6 +44,11 @@ Bytes LaunchInput::memory_under_autocast() const {
   return under_autocast(memory, bytes, layout.data > 1).total();
 }
 
+std::string modules_alone(const Layout& l) {
+  if (l.recomputation != Recomputation::modules) return {};
+  return "modules that are done again by themselves (recompute=" + recomputation_text(l) + ") are Megatron-LM's";
+}
+
 std::string units_differ(const Layout& l) {
   return l.unit_choices.empty() ? "" : "its options are those of all layers, and these units are divided differently";
 }
@@ -63,6 +68,7 @@ std::string why_not_horovod(const LaunchInput& in) {
   if (l.expert > 1) return "it does not spread experts";
   if (l.zero > 0) return "it does not divide parameters, gradients or optimizer state";
   if (in.workload.shape && linear_type(*in.workload.shape)) return "8-bit linear layers are the model's own (torchao)";
+  if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::operators)
     return "which operators are done again (recompute=op) says a policy of the model's own";
   return {};

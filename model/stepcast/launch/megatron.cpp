@@ -145,7 +145,9 @@ void add_model(const LaunchInput& in, Arguments& out) {
   if (m.experts > 0) {
     out.option("num-experts", m.experts);
     out.option("moe-router-topk", m.experts_per_token);
-    out.option("moe-token-dispatcher-type", "alltoall");
+    const bool once = in.layout.expert_exchange == ExpertExchange::deduplicated;
+    out.option("moe-token-dispatcher-type", once ? "flex" : "alltoall");
+    if (once) out.option("moe-flex-dispatcher-backend", std::string(name_of(in.layout.expert_exchange)));
     out.flag("moe-grouped-gemm");
   }
 }
@@ -216,6 +218,12 @@ void add_state(const LaunchInput& in, Arguments& out) {
       out.option("ddp-bucket-size", std::int64_t(bucket));
   }
   if (l.recomputation == Recomputation::selective) out.option("recompute-granularity", "selective");
+  if (l.recomputation == Recomputation::modules) {
+    std::string modules = recomputation_text(l);
+    std::ranges::replace(modules, '+', ' ');
+    out.option("recompute-granularity", "selective");
+    out.option("recompute-modules", modules);
+  }
   if (l.recomputation == Recomputation::full) {
     out.option("recompute-granularity", "full");
     out.option("recompute-method", l.recomputed_blocks > 0 ? "block" : "uniform");

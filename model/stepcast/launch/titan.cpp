@@ -77,6 +77,7 @@ std::string why_not_titan(const LaunchInput& in) {
     return "it has no schedule " + std::string(in.schedule());
   if (in.schedule() == "interleaved" && l.chunks > 1 && !torch_interleaves(in))
     return "its interleaved schedule needs micro-batches in whole rounds of the pipeline's stages or more";
+  if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputation == Recomputation::selective)
     return "its selective recomputation keeps what this one does again, the core of attention";
   if (l.recomputed_blocks > 0 || l.recomputed_together > 1)
@@ -102,6 +103,9 @@ std::string titan_text(const LaunchInput& in) {
   return "# torchtitan 0.3 on " + std::to_string(l.devices()) + " devices, with the configuration of your model\n" +
          (in.workload.shape && linear_type(*in.workload.shape)
               ? "# with its float8 converter of linear layers in that configuration\n"
+              : "") +
+         (l.expert_exchange == ExpertExchange::deduplicated
+              ? "# with comm_backend 'deepep' of its experts in that configuration\n"
               : "") +
          (sums_often ? "# it sums gradients across the groups in every micro-batch, not once a step as predicted\n"
                      : "") +

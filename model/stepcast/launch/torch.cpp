@@ -17,6 +17,7 @@ std::string why_not_together(const Layout& l) {
   if (l.recomputation == Recomputation::operators)
     return "which operators are done again (recompute=op) says a policy of the model's own "
            "(torch.utils.checkpoint.create_selective_checkpoint_contexts)";
+  if (std::string why = modules_alone(l); !why.empty()) return why;
   if (l.recomputed_together == 1) return {};
   return "blocks that are done again together (recompute_group=) need the model's own forward "
          "(torch.utils.checkpoint.checkpoint_sequential)";

@@ -18,9 +18,28 @@ std::string_view name_of(ContextExchange e) {
   return names[static_cast<std::size_t>(e)];
 }
 
+std::string_view name_of(ExpertExchange e) {
+  static constexpr std::array<std::string_view, 2> names{"alltoall", "deepep"};
+  return names[static_cast<std::size_t>(e)];
+}
+
 std::string_view name_of(Recomputation r) {
-  static constexpr std::array<std::string_view, recomputation_count> names{"none", "selective", "full", "op"};
+  static constexpr std::array<std::string_view, recomputation_count> names{"none", "selective", "full", "op",
+                                                                           "modules"};
   return names[static_cast<std::size_t>(r)];
+}
+
+std::string modules_text(std::uint8_t modules) {
+  std::string text;
+  for (std::size_t m = 0; m < recomputed_module_count; ++m)
+    if ((modules >> m & 1) != 0)
+      text += (text.empty() ? "" : "+") + std::string(name_of(static_cast<RecomputedModule>(m)));
+  return text;
+}
+
+std::string recomputation_text(const Layout& l) {
+  if (l.recomputation == Recomputation::modules) return modules_text(l.recomputed_modules);
+  return std::string(name_of(l.recomputation));
 }
 
 std::int64_t Layout::degree(Dimension d) const {
@@ -68,15 +87,21 @@ std::string number_flaw(const Layout& l) {
     if (n.value < n.low || n.value > most_devices)
       return std::string(n.name) + "=" + text(n.value) + " is no such number";
   if (l.zero < 0 || l.zero > 3) return "zero=" + text(l.zero) + ": there are the stages 0 to 3";
+  if ((l.recomputation == Recomputation::modules) != (l.recomputed_modules != 0))
+    return "recomputation by modules names none: mixtures of experts and latent attention have some "
+           "(recompute=layernorm+moe_act+mla_up_proj)";
   const bool some = l.recomputed_blocks > 0, together = l.recomputed_together > 1;
   if ((some || together) && l.recomputation != Recomputation::full)
     return std::string(some ? "recompute_blocks" : "recompute_group") +
-           "= says how recompute=full does blocks again, and recompute is " + std::string(name_of(l.recomputation));
+           "= says how recompute=full does blocks again, and recompute is " + recomputation_text(l);
   if (some && together)
     return "recompute_blocks= does some blocks again one by one, recompute_group= all of them in groups: say one of "
            "both";
   if (l.context == 1 && l.context_exchange != ContextExchange::ring)
     return "cp_comm=" + std::string(name_of(l.context_exchange)) + " says how the devices of cp= exchange, and cp is 1";
+  if (l.expert == 1 && l.expert_exchange != ExpertExchange::all_to_all)
+    return "ep_comm=" + std::string(name_of(l.expert_exchange)) +
+           " says how tokens get to the devices of ep=, and ep is 1";
   if (l.expert_tensor > 1 && l.expert_tensor != l.tensor)
     return "etp=" + text(l.expert_tensor) + ": an expert is whole (1) or divided like the other layers (" +
            text(l.tensor) + ")";

@@ -22,6 +22,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/units.hpp>
 #include <stepcast/plan/strategy.hpp>
+#include <stepcast/roofline/model_shape.hpp>
 
 #include <array>
 #include <cstdint>
@@ -37,17 +38,25 @@ struct PipelineSchedule;  // pipeline.hpp
 enum class Dimension : std::uint8_t { tensor, context, data, pipeline };
 inline constexpr std::size_t dimension_count = 4;
 /// What the backward pass computes again: nothing, the core of attention, whole blocks, or what torchtitan's selective
-/// checkpoints leave out operator by operator: every second product and all that is bound by memory.
-enum class Recomputation : std::uint8_t { none, selective, full, operators };
-inline constexpr std::size_t recomputation_count = 4;
+/// checkpoints leave out operator by operator: every second product and all that is bound by memory; or modules of the
+/// block that Megatron-Core does again one by one (Layout::recomputed_modules).
+enum class Recomputation : std::uint8_t { none, selective, full, operators, modules };
+inline constexpr std::size_t recomputation_count = 5;
 /// How a context group brings queries to all keys: keys and values go around a ring beside attention ("p2p"; Liu et al.
 /// 2023, arXiv 2310.01889), are gathered before it ("allgather"; Grattafiori et al. 2024, arXiv 2407.21783, section
 /// 3.3.2), or all-to-alls give every device whole sequences of a part of the heads ("a2a"; DeepSpeed-Ulysses, Jacobs et
 /// al. 2023, arXiv 2309.14509). The names are Megatron-LM's.
 enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
 [[nodiscard]] std::string_view name_of(ContextExchange);
+/// How tokens get to their experts and back: to each expert a copy ("alltoall"), or to each machine that has some of a
+/// token's experts one, which goes on to their devices inside it ("deepep"; DeepEP, DeepSeek-AI 2024, arXiv 2412.19437,
+/// section 3.2.2; Megatron-LM's flex dispatcher).
+enum class ExpertExchange : std::uint8_t { all_to_all, deduplicated };
+[[nodiscard]] std::string_view name_of(ExpertExchange);
 [[nodiscard]] std::string_view name_of(Dimension);  ///< "tp", "cp", "dp", "pp"
 [[nodiscard]] std::string_view name_of(Recomputation);
+/// "layernorm+moe_act": of bits by RecomputedModule.
+[[nodiscard]] std::string modules_text(std::uint8_t modules);
 
 /// What neighbouring units choose for themselves, as TensorOpt's operators do: `units=tp4+16*tp1-zero3-full`. Their
 /// data degree is what their tensor degree leaves of the devices.
@@ -71,6 +80,7 @@ struct Layout {
   std::int64_t chunks = 1;         ///< parts of the model that a stage holds, apart from one another (interleaving)
   std::int64_t micro_batch = 0;    ///< samples; 0: the traced batch, or what is fastest (MicroBatchBy)
   ContextExchange context_exchange = ContextExchange::ring;
+  ExpertExchange expert_exchange = ExpertExchange::all_to_all;
   int zero = 0;            ///< ZeRO stage, 0 to 3 (3: FSDP's full shard)
   std::int64_t shard = 0;  ///< neighbouring data-parallel ranks over which ZeRO divides; divides `data`; 0: all
   std::int64_t units_in_flight = 2;  ///< zero=3: gathered units that are held at a time (FSDP's limit; 1: no prefetch)
@@ -80,6 +90,7 @@ struct Layout {
   std::int64_t recomputed_blocks = 0;
   /// In place of that: neighbouring blocks that keep one input and are done again together (its method "uniform").
   std::int64_t recomputed_together = 1;
+  std::uint8_t recomputed_modules = 0;  ///< of recomputation by modules: which, a bit each (RecomputedModule)
   bool sequence_parallel = false;
   bool overlap_pipeline = true;                ///< sends between stages run beside compute
   bool overlap_tensor = false;                 ///< 1-D: sums of input gradients run beside weight gradients
@@ -129,6 +140,8 @@ struct LayoutPlan {
 /// "layout(tp=8, pp=4)": only what differs from the defaults; reads back to the same value, where the names of default
 /// scheme and schedule ("1d", "1f1b") count as none.
 [[nodiscard]] std::string text_of(const Layout&);
+/// Behind "recompute=": "full", "layernorm+moe_act".
+[[nodiscard]] std::string recomputation_text(const Layout&);
 [[nodiscard]] std::string text_of(const LayoutPlan&);
 /// What can be said of a layout in its text, with the default behind a semicolon.
 struct LayoutField {

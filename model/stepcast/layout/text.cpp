@@ -172,7 +172,29 @@ Names words_up_to(Value last) {
   return words;
 }
 
-constexpr std::array<Field, 25> fields{{
+/// "full", or modules with '+' between them.
+void read_recomputation(Layout& l, std::string_view value, const SpecPlace& place) {
+  Names words = words_up_to(Recomputation::operators);
+  const std::size_t whole = words.size();
+  for (std::size_t m = 0; m < recomputed_module_count; ++m)
+    words.emplace_back(name_of(static_cast<RecomputedModule>(m)));
+  l.recomputation = Recomputation::none;
+  l.recomputed_modules = 0;
+  std::size_t parts = 0;
+  for_each_part(value, place, '+', [&](std::string_view part, const SpecPlace& here) {
+    const std::size_t word = choice_of(part, here, words);
+    if ((word < whole && parts > 0) || (parts > 0 && l.recomputation != Recomputation::modules))
+      throw InputError(here.column(), "modules alone between '+'", quoted(value));
+    ++parts;
+    l.recomputation = word < whole ? static_cast<Recomputation>(word) : Recomputation::modules;
+    if (word < whole) return;
+    const auto bit = static_cast<std::uint8_t>(1u << (word - whole));
+    if ((l.recomputed_modules & bit) != 0) throw InputError(here.column(), "each module once", quoted(part) + " again");
+    l.recomputed_modules |= bit;
+  });
+}
+
+constexpr std::array<Field, 26> fields{{
     count<&Layout::tensor, 1>("tp", "tensor parallelism: devices that divide each layer; 1"),
     count<&Layout::context, 1>("cp", "context parallelism: devices that divide the sequence; 1"),
     {"cp_comm", "how they exchange keys and values: p2p (a ring beside attention), allgather, a2a (of heads); p2p",
@@ -188,6 +210,16 @@ constexpr std::array<Field, 25> fields{{
     count<&Layout::expert, 1>("ep", "expert parallelism: devices over which the experts are spread; 1"),
     count<&Layout::expert_tensor, 0>(
         "etp", "devices that divide each expert: tp, or 1 (with sp=on: whole ones, spread over tp as well); tp"),
+    {"ep_comm",
+     "how tokens get to their experts: alltoall (a copy for each), deepep (one for each machine, as DeepEP's); "
+     "alltoall",
+     [](Layout& l, std::string_view value, const SpecPlace& place) {
+       l.expert_exchange =
+           static_cast<ExpertExchange>(choice_of(value, place, words_up_to(ExpertExchange::deduplicated)));
+     },
+     [](const Layout& l) {
+       return l.expert_exchange == ExpertExchange::all_to_all ? std::string() : std::string(name_of(l.expert_exchange));
+     }},
     count<&Layout::chunks, 1>("chunks", "parts of the model that each stage holds (interleaving); 1"),
     count<&Layout::micro_batch, 0>("mb", "samples of a micro-batch; the traced batch, or what is fastest and fits"),
     {"schedule", "order of a pipeline's passes (list schedules); 1f1b, with chunks interleaved",
@@ -225,13 +257,11 @@ constexpr std::array<Field, 25> fields{{
     count<&Layout::units_in_flight, 2>("in_flight", "zero=3: gathered units that are held at a time; 2"),
     {"recompute",
      "activations that the backward pass computes again: none, selective, full, op (every second "
-     "product, as torchtitan's selective); none",
-     [](Layout& l, std::string_view value, const SpecPlace& place) {
-       l.recomputation = static_cast<Recomputation>(choice_of(value, place, words_up_to(Recomputation::operators)));
-     },
-     [](const Layout& l) {
-       return l.recomputation == Recomputation::none ? std::string() : std::string(name_of(l.recomputation));
-     }},
+     "product, as torchtitan's selective), or modules as Megatron-LM names them, such as "
+     "layernorm+moe_act+mla_up_proj; "
+     "none",
+     read_recomputation,
+     [](const Layout& l) { return l.recomputation == Recomputation::none ? std::string() : recomputation_text(l); }},
     count<&Layout::recomputed_blocks, 0>(
         "recompute_blocks", "of recompute=full: only the first so many blocks of each stage (of each chunk); all"),
     count<&Layout::recomputed_together, 1>(

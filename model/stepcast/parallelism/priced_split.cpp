@@ -83,7 +83,23 @@ Seconds send_time(const Cluster& cluster, const Layout& l, Bytes boundary, Group
   return time;
 }
 
-PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
+/// Of the copies of a token that go to its experts the share that is sent where each machine (inside one, each device)
+/// with some of them gets one: what `places` are expected to be met when the experts are chosen at random. Inside
+/// machines it goes on to their devices beside the network, which takes longer. Not modelled: routers that keep to some
+/// groups of experts (DeepSeek-V3's four machines of eight), which send less.
+double share_sent_once(const Workload& workload, const Cluster& cluster, const Layout& l) {
+  if (l.expert_exchange == ExpertExchange::all_to_all || !workload.shape) return 1;
+  const RankAxis axis = expert_axis(l);
+  const GroupShape group = group_shape(cluster, l.devices(), {&axis, 1});
+  const double places = static_cast<double>(group.nodes > 1 ? group.nodes : group.members);
+  const double experts = static_cast<double>(workload.shape->experts), here = experts / places;
+  const double chosen = static_cast<double>(workload.shape->experts_per_token);
+  double missed = 1;  // the probability that a place has none of them
+  for (double i = 0; i < chosen; ++i) missed *= std::max(0.0, (experts - here - i) / (experts - i));
+  return std::min(1.0, places * (1 - missed) / chosen);
+}
+
+PricedUnit priced_unit(const Cluster& cluster, const Layout& l, UnitCost unit, double slowness, double exchanged,
                        GroupPrices& prices) {
   PricedUnit p;
   p.forward = unit.forward * slowness;
@@ -91,6 +107,8 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   p.weight_gradient = unit.weight_gradient * slowness;
   p.attention = unit.attention * slowness;
   p.operators = unit.operators * slowness;
+  for (std::size_t m = 0; m < recomputed_module_count; ++m) p.module_times[m] = unit.modules[m] * slowness;
+  p.of_module = unit.of_module;
   const RankAxis tensor = rank_axis(l, Dimension::tensor);
   const RankAxis ring = rank_axis(l, Dimension::context);
   const double blocks = static_cast<double>(l.context);
@@ -99,6 +117,7 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& 
   const Seconds context_forward = prices.exposed(unit.context_forward, ring, p.attention / blocks) + first_forward;
   const Seconds context_backward =
       prices.exposed(unit.context_backward, ring, unit.attention_backward * slowness / blocks) + first_backward;
+  for (TensorTransfer& t : unit.expert_transfers) t.size *= exchanged;
   const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
   p.forward_ring = prices.exposed(unit.context_forward, ring, Seconds(0)) + first_forward;
   p.backward_ring = prices.exposed(unit.context_backward, ring, Seconds(0)) + first_backward;
@@ -157,7 +176,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
                     l.expert,
                     l.whole_experts(),
                     l.context_exchange};
-  const double slowness = slowest(cluster.stragglers).factor;
+  const double slowness = slowest(cluster.stragglers).factor, exchanged = share_sent_once(workload, cluster, l);
   for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
     const Answer<UnitCost> cost = unit_cost(workload, kind, split);
     if (!cost) {
@@ -165,7 +184,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
       if (out.unsuitable.empty()) out.unsuitable = cost.reason();
       continue;
     }
-    out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
+    out.units.push_back(priced_unit(cluster, l, *cost, slowness, exchanged, prices));
   }
   // Also where some kind cannot be split so: units that choose for themselves ask for the others.
   const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
@@ -186,6 +205,16 @@ PricedSplit with_shards(PricedSplit split, PricedGroups& groups, const Layout& l
   const RankAxis part{data.stride, l.shard}, across{data.stride * l.shard, l.data / l.shard};
   split.shard = context.stride < data.stride ? prices.group({context, part}) : prices.group({part, context});
   split.replicas = prices.group({across});
+  return split;
+}
+
+PricedSplit with_modules(PricedSplit split, std::uint8_t modules) {
+  for (PricedUnit& u : split.units)
+    for (std::size_t m = 0; m < recomputed_module_count; ++m)
+      if ((modules >> m & 1) != 0) {
+        u.modules += u.module_times[m];
+        u.kept[static_cast<std::size_t>(Recomputation::modules)] -= u.of_module[m];
+      }
   return split;
 }
 

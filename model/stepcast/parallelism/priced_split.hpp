@@ -48,11 +48,14 @@ struct UnitExchanges {
 /// One unit, one micro-batch, one device.
 struct PricedUnit {
   Seconds forward, input_gradient, weight_gradient, attention, operators;  ///< compute
+  std::array<Seconds, recomputed_module_count> module_times{};             ///< parts of `forward`
+  Seconds modules;                      ///< their sum over those that the layout does again
   Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, recomputation_count> kept{};
+  std::array<Bytes, recomputed_module_count> of_module{};  ///< of what is kept, what these modules gave
   bool checkpointed = true;
   Bytes working, boundary;
   /// Of units that choose for themselves: gathers before the forward and behind the backward pass where the unit before
@@ -101,6 +104,8 @@ struct PricedSplit {
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
 /// The split of the same layout without `shard`, with the groups that this makes.
 [[nodiscard]] PricedSplit with_shards(PricedSplit, PricedGroups&, const Layout& resolved);
+/// The same where these modules (a bit each) are done again.
+[[nodiscard]] PricedSplit with_modules(PricedSplit, std::uint8_t modules);
 
 /// The layout that all units would have if they chose as `choice`, of a resolved one.
 [[nodiscard]] Layout layout_of_choice(const Layout& resolved, const UnitChoice& choice);

@@ -30,6 +30,7 @@ struct Again {
 };
 Again again(const PricedUnit& u, Recomputation r) {
   if (r == Recomputation::full && u.checkpointed) return {u.forward, u.forward_exchanges, u.forward_ring};
+  if (r == Recomputation::modules) return {u.modules, {}, {}};
   if (r == Recomputation::operators) return {u.operators, {u.gathered_again, {}, {}}, {}};
   // Attention that is done again needs the keys and values of the other devices again.
   if (r == Recomputation::selective) return {u.attention, {{}, u.forward_exchanges.context, {}}, u.forward_ring};
@@ -134,6 +135,18 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
   return stage_division(time, virtual_stages);
 }
 
+std::string_view where_modules_are(RecomputedModule m) {
+  switch (m) {
+    case RecomputedModule::layernorm:
+      return "mixtures of experts and latent attention do, other norms are part of the product behind them";
+    case RecomputedModule::moe_act:
+      return "mixtures of experts do";
+    case RecomputedModule::mla_up_proj:
+      return "latent attention does";
+  }
+  return {};
+}
+
 /// What the recomputation leaves to a unit at work beyond what it keeps.
 Bytes transient(const PricedUnit& u, Recomputation r) {
   return std::max(Bytes(0), u.working - u.kept[static_cast<std::size_t>(r)]);
@@ -160,6 +173,20 @@ class TogetherAgain {
   std::int64_t most_, in_group_ = 0;
   Bytes first_input_, activations_, largest_;
 };
+
+/// Why modules cannot be done again by themselves; empty: they can.
+std::string module_flaw(const Workload& workload, const PricedSplit& split, std::uint8_t modules) {
+  if (!workload.shape)
+    return "recompute=" + modules_text(modules) +
+           " does some modules again, and a traced job has layers: describe the model";
+  for (std::size_t m = 0; m < recomputed_module_count; ++m)
+    if ((modules >> m & 1) != 0 &&
+        std::ranges::none_of(split.units, [&](const PricedUnit& u) { return u.of_module[m] > Bytes(0); }))
+      return "recompute=" + std::string(name_of(static_cast<RecomputedModule>(m))) +
+             ": the blocks of this model have no such module that keeps something by itself; " +
+             std::string(where_modules_are(static_cast<RecomputedModule>(m)));
+  return {};
+}
 
 }  // namespace
 
@@ -291,6 +318,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
   }
   if (l.recomputation == Recomputation::operators && !workload.shape)
     out.unsuitable = "recompute=op does some operators again, and a traced job has layers: describe the model";
+  if (l.recomputation == Recomputation::modules) out.unsuitable = module_flaw(workload, split, l.recomputed_modules);
   if (l.recomputed_blocks > most_blocks)
     out.unsuitable = "recompute_blocks=" + std::to_string(l.recomputed_blocks) + ", and a stage" +
                      (l.chunks > 1 ? "'s chunk" : "") + " holds at most " + std::to_string(most_blocks) +

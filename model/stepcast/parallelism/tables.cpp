@@ -108,18 +108,22 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
       return priced_split(workload, cluster, l, own);
     });
   }
-  const TableKey key{word(l.tensor, l.context),
-                     word(l.data, l.pipeline),
-                     word(l.expert, l.depth),
-                     static_cast<std::uint64_t>(l.micro_batch),
-                     word(l.scheme),
-                     order_word(l) << 5 | static_cast<std::uint64_t>(l.whole_experts()) << 4 |
-                         static_cast<std::uint64_t>(l.context_exchange) << 2 |
-                         static_cast<std::uint64_t>(l.overlap_tensor) << 1 |
-                         static_cast<std::uint64_t>(l.sequence_parallel),
-                     static_cast<std::uint64_t>(l.shard)};
-  if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });
+  const TableKey key{
+      word(l.tensor, l.context),
+      word(l.data, l.pipeline),
+      word(l.expert, l.depth),
+      static_cast<std::uint64_t>(l.micro_batch),
+      word(l.scheme),
+      order_word(l) << 6 | static_cast<std::uint64_t>(l.expert_exchange) << 5 |
+          static_cast<std::uint64_t>(l.whole_experts()) << 4 | static_cast<std::uint64_t>(l.context_exchange) << 2 |
+          static_cast<std::uint64_t>(l.overlap_tensor) << 1 | static_cast<std::uint64_t>(l.sequence_parallel),
+      word(l.shard, l.recomputed_modules)};
   Layout whole = l;
+  if (l.recomputed_modules != 0) {
+    whole.recomputed_modules = 0;
+    return splits_(key, [&] { return with_modules(split_entry(whole).value, l.recomputed_modules); });
+  }
+  if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });
   whole.shard = 0;
   return splits_(key, [&] { return with_shards(split_entry(whole).value, groups_, l); });
 }
@@ -245,7 +249,7 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
   const TableKey staged_key{
       split.number,
       virtual_stages_of(l),
-      word(l.recomputed_blocks, l.recomputed_together << 2 | static_cast<std::int64_t>(l.recomputation)),
+      word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
       sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
       sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
       division,

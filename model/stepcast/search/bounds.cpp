@@ -163,7 +163,8 @@ void LayoutBounds::enter(const LayoutFamily& family) {
 }
 
 const PricedSplit& LayoutBounds::split_of(const LayoutFamily& family, const LayoutSwitches& switches) {
-  const PricedSplit*& split = splits_[(switches.overlap_tensor ? 1u : 0u) + (switches.in_machine ? 2u : 0u)];
+  const PricedSplit*& split = splits_[(switches.overlap_tensor ? 1u : 0u) + (switches.in_machine ? 2u : 0u) +
+                                      (switches.recomputation == Recomputation::modules ? 4u : 0u)];
   if (split == nullptr) split = &tables_.split_of(layout_of(family, switches));
   return *split;
 }
@@ -201,7 +202,7 @@ LayoutBounds::Staged LayoutBounds::staged_as(const LayoutFamily& family, const L
 namespace {
 
 LayoutSwitches recomputing(LayoutSwitches switches, Recomputation r) {
-  switches.recomputation = r, switches.some_blocks = false;
+  switches.recomputation = r, switches.some_blocks = false, switches.modules = 0;
   return switches;
 }
 

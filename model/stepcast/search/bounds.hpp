@@ -85,7 +85,7 @@ class LayoutBounds {
   std::uint64_t entered_;  ///< first member of the family that is held
   /// The priced splits of that family, by whether sums of input gradients are hidden, and whether ZeRO divides within
   /// machines; made when first asked for.
-  std::array<const PricedSplit*, 4> splits_{};
+  std::array<const PricedSplit*, 8> splits_{};
   std::array<std::vector<std::uint32_t>, 2 * recomputation_count>
       divisions_;  ///< units of each stage, by that and recomputation
   std::array<std::optional<Staged>, 2 * 2 * recomputation_count * 8>

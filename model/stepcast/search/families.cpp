@@ -214,6 +214,17 @@ bool has_attention(const Workload& workload) {
   });
 }
 
+/// Those of the model's modules that can be done again by themselves, a bit each.
+std::uint8_t modules_of(const Workload& workload) {
+  std::uint8_t modules = 0;
+  for (const UnitKind& kind : workload.kinds)
+    for (std::size_t m = 0; kind.shape && m < recomputed_module_count; ++m) {
+      const KeptActivations::Results& of = kind.shape->kept.of_module[m];
+      if (of.divided + of.sequence > Bytes(0)) modules |= static_cast<std::uint8_t>(1u << m);
+    }
+  return modules;
+}
+
 /// What a switch of a family depends on.
 struct SwitchesOf {
   bool blocks, machines, sums, replicas, pipeline;
@@ -226,6 +237,8 @@ std::vector<Again> recomputations_of(const LayoutSpace& space, const Workload& w
   if (!has_attention(workload)) std::erase(all, Recomputation::selective);
   // What one framework alone does is tried for it.
   if (space.framework == "torchtitan" && workload.shape) all.push_back(Recomputation::operators);
+  if ((space.framework.empty() || space.framework == "megatron") && modules_of(workload) != 0)
+    all.push_back(Recomputation::modules);
   const bool some = space.some_blocks || (space.recomputation.empty() && workload.activations_known);
   std::vector<Recomputation> tried = space.recomputation;
   // The fewest blocks may be none.
@@ -253,6 +266,7 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
   std::sort(overlap_tensor.rbegin(), overlap_tensor.rend());  // a family's bound is of its first member
   if (!replicas) zero.resize(1), overlap_gradients.resize(1), gradients = 1;
   if (!pipeline) overlap_pipeline.resize(1);
+  const std::uint8_t modules = modules_of(workload);
   std::vector<LayoutSwitches> all;
   for (const auto& [r, some] : recomputations_of(space, workload, blocks))
     for (const int z : zero)
@@ -262,7 +276,8 @@ std::vector<LayoutSwitches> switches_of(const LayoutSpace& space, const Workload
             for (std::uint32_t i = 0; i < gradients; ++i)
               for (const bool in_machine : {false, true})
                 if (!in_machine || (machines && z > 0))
-                  all.push_back({r, some, z, g != 0, p != 0, t != 0, i, in_machine});
+                  all.push_back({r, some, z, g != 0, p != 0, t != 0, i,
+                                 r == Recomputation::modules ? modules : std::uint8_t{0}, in_machine});
   return all;
 }
 
@@ -311,6 +326,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.shard = switches.in_machine ? family.machine_shard : 0;
   layout.recomputation = switches.recomputation;
   layout.recomputed_blocks = blocks;
+  layout.recomputed_modules = switches.modules;
   layout.sequence_parallel = family.sequence_parallel;
   layout.overlap_pipeline = switches.overlap_pipeline;
   layout.overlap_gradients = switches.overlap_gradients;

@@ -36,6 +36,7 @@ struct LayoutSwitches {
   int zero = 0;
   bool overlap_gradients = true, overlap_pipeline = true, overlap_tensor = false;
   std::uint32_t gradients = 0;  ///< index into the space's strategies
+  std::uint8_t modules = 0;     ///< of recomputation by modules: which (Layout::recomputed_modules)
   bool in_machine = false;      ///< ZeRO divides within machines: over the family's `machine_shard`
 };
 

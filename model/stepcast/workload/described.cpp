@@ -34,6 +34,8 @@ class DividedUnit {
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
     c.operators = c.checkpointed ? std::min(times.operators.elapsed(device_), c.forward) : Seconds(0);
+    for (std::size_t m = 0; m < recomputed_module_count; ++m)
+      c.modules[m] = std::min(times.modules[m].elapsed(device_), c.forward);
     c.attention_backward = std::min(times.attention_backward.elapsed(device_), c.input_gradient);
     add_parameters(c);
     add_activations(c);
@@ -165,6 +167,9 @@ class DividedUnit {
     c.kept[std::size_t(Recomputation::operators)] =
         c.checkpointed ? k.results_divided * divided + (k.results_sequence + k.input) * sequence
                        : c.kept[std::size_t(Recomputation::none)];
+    c.kept[std::size_t(Recomputation::modules)] = c.kept[std::size_t(Recomputation::none)];
+    for (std::size_t m = 0; m < recomputed_module_count; ++m)
+      c.of_module[m] = k.of_module[m].divided * divided + k.of_module[m].sequence * sequence;
     c.working = c.kept[std::size_t(Recomputation::none)] + unit_.transient * divided + k.input * sequence;
     c.working += doubled_gradient(shape_, unit_, [&](Division division) { return share(division); });
     c.boundary = unit_.boundary * sequence;
@@ -325,6 +330,23 @@ std::string flaw_of(const ModelShape& shape, const Split& split) {
   return {};
 }
 
+/// Which kernel of fused attention the times are of, where that is not what was asked for, or where PyTorch's own is
+/// known to be slower than what nobody named.
+std::string assumed_attention(const ModelShape& shape, const Device& device) {
+  if (!has_fused_attention(shape)) return {};
+  const double own = device.attention_forward;
+  if (const auto kernel = attention_kernel(shape)) {
+    if (device.attention_kernels[static_cast<std::size_t>(*kernel)].forward > 0) return {};
+    return "attention: what " + std::string(name_of(*kernel)) + " reaches on " + device.name +
+           " is not known; it is taken for what attention=flash stands for there";
+  }
+  const double pytorch = attention_rate(device, AttentionKernel::flash2).forward;
+  if (!(pytorch < own)) return {};
+  const auto percent = [](double share) { return std::to_string(std::lround(100 * share)) + " %"; };
+  return "attention: " + percent(own) + " of the peak; PyTorch's own (FlashAttention 2) reaches " + percent(pytorch) +
+         " (attention=flash2 in the model)";
+}
+
 UnitKind kind_of(const UnitShape& unit) {
   UnitKind kind;
   kind.name = unit.name;
@@ -375,10 +397,12 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
                         "kept, and they travel as they are held");
   if (shape.experts > 0)
     w.assumed.push_back(
-        "experts: tokens are dealt evenly, each goes to the device of each of its experts by itself, and "
-        "the products of each expert are launched by themselves (Transformer Engine's grouped layer)");
+        "experts: tokens are dealt evenly, each goes to the device of each of its experts by itself "
+        "(ep_comm=deepep: once to each machine), and the products of each expert are launched by themselves "
+        "(Transformer Engine's grouped layer)");
   if (shape.optimizer == Optimizer::muon)
     w.assumed.push_back("Muon: gathering the matrices that ZeRO or tensor parallelism divide is not counted");
+  if (std::string line = assumed_attention(shape, device); !line.empty()) w.assumed.push_back(std::move(line));
   return w;
 }
 

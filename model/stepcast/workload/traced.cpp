@@ -44,7 +44,8 @@ class TracedUnit {
     c.kept[std::size_t(Recomputation::selective)] = (k.divided - k.attention) * divided + k.sequence * sequence;
     c.kept[std::size_t(Recomputation::full)] = k.input * sequence;
     // Not known of layers: refused where it is asked for.
-    c.kept[std::size_t(Recomputation::operators)] = c.kept[std::size_t(Recomputation::none)];
+    for (const Recomputation r : {Recomputation::operators, Recomputation::modules})
+      c.kept[std::size_t(r)] = c.kept[std::size_t(Recomputation::none)];
     c.working = c.kept[std::size_t(Recomputation::none)] + w_.transient * divided;
     c.boundary = kind_.boundary * sequence;
   }

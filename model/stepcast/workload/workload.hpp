@@ -52,6 +52,7 @@ struct UnitCost {
   Seconds attention;                                 ///< part of `forward` that selective recomputation runs again
   Seconds attention_backward;                        ///< what `attention` takes of the backward pass
   Seconds operators;                                 ///< part of `forward` that recomputation by operators runs again
+  std::array<Seconds, recomputed_module_count> modules{};       ///< parts of `forward` that these modules take
   std::vector<TensorTransfer> forward_tensor, backward_tensor;  ///< on the critical path, over the tensor group
   std::vector<InputSum> input_sums;  ///< those in `backward_tensor` that Layout::overlap_tensor may hide
   /// Over the context group, one exchange of the ring a count, each beside the attention to one block.
@@ -62,7 +63,9 @@ struct UnitCost {
   double parameters = 0;                         ///< elements on this device, experts included
   double expert_parameters = 0;  ///< the part of `parameters` whose gradients only data / expert replicas share
   double tied_parameters = 0;    ///< shared with the first unit, not in `parameters`: held again on another stage
-  std::array<Bytes, recomputation_count> kept;  ///< activations between forward and backward, by Recomputation
+  /// Activations between forward and backward, by Recomputation; of modules as without any.
+  std::array<Bytes, recomputation_count> kept;
+  std::array<Bytes, recomputed_module_count> of_module{};  ///< what of it is not kept where one of these is done again
   bool checkpointed = true;  ///< full recomputation does it again; not the first and the last unit, as frameworks do
   Bytes working;             ///< the largest transient of its passes (one unit's full activations)
   Bytes boundary;            ///< what it hands on, per device

@@ -80,6 +80,13 @@ Device checked(Device device, std::string_view source) {
   require((device.attention_forward > 0) == (device.attention_backward > 0), source,
           device.attention_forward > 0 ? "attention_backward" : "attention_forward",
           "a share above 0, as of the other direction", 0);
+  for (std::size_t k = 0; k < attention_kernel_count; ++k) {
+    const auto& [forward, backward] = device.attention_kernels[k];
+    const std::string key = "attention_kernels/" + std::string(name_of(static_cast<AttentionKernel>(k)));
+    if (forward == 0 && backward == 0) continue;
+    require(forward >= 1e-3 && forward <= 1, source, key + "/forward", "a share from 0.001 to 1", forward);
+    require(backward >= 1e-3 && backward <= 1, source, key + "/backward", "a share from 0.001 to 1", backward);
+  }
   up_to("kernel_floor", device.kernel_floor.value(), most_seconds);
   up_to("issue", device.issue.value(), most_seconds);
   up_to("relative_error", device.relative_error, 100);
@@ -93,6 +100,18 @@ double matrix_efficiency(const Device& device, const MatrixProduct& p) {
 
 Seconds matrix_time(const Device& device, DataType dtype, const MatrixProduct& p) {
   return time_at(device, dtype, p, matrix_efficiency(device, p));
+}
+
+std::string_view name_of(AttentionKernel kernel) {
+  static constexpr std::array<std::string_view, attention_kernel_count> names{"flash2", "flash3", "cudnn"};
+  return names[static_cast<std::size_t>(kernel)];
+}
+
+AttentionRate attention_rate(const Device& device, std::optional<AttentionKernel> kernel) {
+  if (kernel)
+    if (const AttentionRate& rate = device.attention_kernels[static_cast<std::size_t>(*kernel)]; rate.forward > 0)
+      return rate;
+  return {device.attention_forward, device.attention_backward};
 }
 
 Seconds attention_time(const Device& device, DataType dtype, const MatrixProduct& p, double share) {
@@ -123,6 +142,10 @@ std::string json_of(const Device& d) {
   if (d.half_output > 0) json["half_output"] = d.half_output;
   if (d.attention_forward > 0) json["attention_forward"] = d.attention_forward;
   if (d.attention_backward > 0) json["attention_backward"] = d.attention_backward;
+  for (std::size_t k = 0; k < attention_kernel_count; ++k)
+    if (const auto& [forward, backward] = d.attention_kernels[k]; forward > 0)
+      json["attention_kernels"][std::string(name_of(static_cast<AttentionKernel>(k)))] =
+          Json{{"forward", forward}, {"backward", backward}};
   json["kernel_floor"] = exact_text_of(d.kernel_floor);
   json["issue"] = exact_text_of(d.issue);
   if (d.on_host) json["on_host"] = true;
@@ -135,7 +158,7 @@ Device device_of_json(std::string_view text, std::string_view source) {
   static const std::vector<std::string> known{
       "schema",       "name",   "memory",  "memory_bandwidth", "matrix_rate",       "matrix_efficiency",
       "half_m",       "half_n", "half_k",  "half_output",      "attention_forward", "attention_backward",
-      "kernel_floor", "issue",  "on_host", "relative_error",   "provenance"};
+      "kernel_floor", "issue",  "on_host", "relative_error",   "attention_kernels", "provenance"};
   const Json json = parsed_json(text, source);
   const JsonNode top(json, std::string(source) + "#");
   top.require_keys(known);
@@ -159,6 +182,20 @@ Device device_of_json(std::string_view text, std::string_view source) {
   if (top.has("half_output")) d.half_output = top.at("half_output").number();
   if (top.has("attention_forward")) d.attention_forward = top.at("attention_forward").number();
   if (top.has("attention_backward")) d.attention_backward = top.at("attention_backward").number();
+  if (top.has("attention_kernels")) {
+    const JsonNode kernels = top.at("attention_kernels");
+    std::vector<std::string> names;
+    for (std::size_t k = 0; k < attention_kernel_count; ++k)
+      names.emplace_back(name_of(static_cast<AttentionKernel>(k)));
+    kernels.require_keys(names);
+    for (std::size_t k = 0; k < attention_kernel_count; ++k) {
+      if (!kernels.has(names[k].c_str())) continue;
+      const JsonNode rate = kernels.at(names[k].c_str());
+      rate.require_keys({"forward", "backward"});
+      d.attention_kernels[k] = {rate.at("forward").number(), rate.at("backward").number()};
+      if (d.attention_kernels[k].forward == 0) rate.at("forward").refuse("a share from 0.001 to 1");
+    }
+  }
   if (top.has("kernel_floor")) d.kernel_floor = top.at("kernel_floor").seconds();
   if (top.has("issue")) d.issue = top.at("issue").seconds();
   if (top.has("relative_error")) d.relative_error = top.at("relative_error").number();

@@ -17,6 +17,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,16 @@ struct MatrixProduct {
   [[nodiscard]] double operand_elements() const { return batch * (m * k + k * n + m * n - repeated); }
 };
 
+/// Kernels of fused attention that differ in what they reach: FlashAttention 2 (what PyTorch's own attention runs), 3,
+/// and cuDNN's (what Transformer Engine, and so Megatron-LM, runs on current devices).
+enum class AttentionKernel : std::uint8_t { flash2, flash3, cudnn };
+inline constexpr std::size_t attention_kernel_count = 3;
+[[nodiscard]] std::string_view name_of(AttentionKernel);  ///< "flash2"
+/// Shares of the peak that it reaches, in each direction; 0: not known.
+struct AttentionRate {
+  double forward = 0, backward = 0;
+};
+
 struct Device {
   std::string name;                           ///< "NVIDIA A100-SXM4-80GB"
   Bytes memory;                               ///< 0 = unknown
@@ -41,6 +52,7 @@ struct Device {
   double half_output = 0;                     ///< elements of all results at which tiles occupy a half of the device
   /// Shares of the peak that fused attention reaches, in its forward and its backward kernel; 0: as other products.
   double attention_forward = 0, attention_backward = 0;
+  std::array<AttentionRate, attention_kernel_count> attention_kernels{};  ///< the same of kernels by name
   Seconds kernel_floor;       ///< the time of the shortest kernel, with the gap to the next one
   Seconds issue;              ///< host time per kernel
   bool on_host = false;       ///< the host's own processor: no stream runs beside the thread that computes
@@ -57,6 +69,8 @@ struct Device {
 [[nodiscard]] double matrix_efficiency(const Device&, const MatrixProduct&);
 /// Device time of one kernel. Throws InputError where the rate for `dtype` is unknown.
 [[nodiscard]] Seconds matrix_time(const Device&, DataType dtype, const MatrixProduct&);
+/// Of a kernel by name, or of what the device's own numbers are of where none is named or its are not known.
+[[nodiscard]] AttentionRate attention_rate(const Device&, std::optional<AttentionKernel>);
 /// Device time of one product inside a kernel of fused attention that reaches `share` of the peak; as matrix_time where
 /// that is not known (0).
 [[nodiscard]] Seconds attention_time(const Device&, DataType dtype, const MatrixProduct&, double share);

@@ -23,6 +23,11 @@ UnitShape counted(UnitShape unit) {
   return unit;
 }
 
+std::string_view name_of(RecomputedModule m) {
+  static constexpr std::array<std::string_view, recomputed_module_count> names{"layernorm", "moe_act", "mla_up_proj"};
+  return names[static_cast<std::size_t>(m)];
+}
+
 double ModelShape::parameters() const {
   double sum = 0;
   for (const UnitShape& u : units)
@@ -57,6 +62,13 @@ bool has_fused_attention(const ModelShape& model) {
   return std::any_of(model.units.begin(), model.units.end(), [](const UnitShape& unit) {
     return std::any_of(unit.operators.begin(), unit.operators.end(), [](const OperatorShape& o) { return o.fused; });
   });
+}
+
+std::optional<AttentionKernel> attention_kernel(const ModelShape& model) {
+  for (const UnitShape& unit : model.units)
+    for (const OperatorShape& o : unit.operators)
+      if (o.kernel) return o.kernel;
+  return std::nullopt;
 }
 
 std::optional<DataType> linear_type(const ModelShape& model) {

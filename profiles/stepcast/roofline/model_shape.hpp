@@ -20,6 +20,8 @@
 #include <stepcast/profile/profile.hpp>
 #include <stepcast/roofline/device.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +39,13 @@ enum class Division : std::uint8_t {
   sequence,  ///< memory-bound work that is repeated on every device, unless sequence parallelism divides it
   none,      ///< repeated on every device
 };
+
+/// Modules of a block that Megatron-Core does again by themselves, whose results it throws away in between (its
+/// recompute_modules): norms that are kernels of their own, the activation between the products of experts, and what
+/// brings latent vectors to the heads.
+enum class RecomputedModule : std::uint8_t { layernorm, moe_act, mla_up_proj };
+inline constexpr std::size_t recomputed_module_count = 3;
+[[nodiscard]] std::string_view name_of(RecomputedModule);  ///< "moe_act"
 
 /// One kind of kernel, for one sample, in the forward pass. The backward pass of a product is two products: a weighted
 /// one has an input and a weight gradient.
@@ -59,7 +68,9 @@ struct OperatorShape {
   bool recomputed = false;  ///< its backward kernel does the forward product again (the scores of flash attention)
   /// Share of its forward pass that recomputation by operators does again.
   double again = 1;
-  std::optional<DataType> operands{};  ///< of a product: their type, where it is another than the model's
+  std::optional<DataType> operands{};        ///< of a product: their type, where it is another than the model's
+  std::optional<RecomputedModule> module{};  ///< which of these it is part of
+  std::optional<AttentionKernel> kernel{};   ///< of a fused product: in which kernel, where one is named
 };
 
 /// A parameter tensor of one unit.
@@ -81,6 +92,11 @@ struct KeptActivations {
   Bytes input;      ///< the unit's input: all that full recomputation keeps; divided by sequence parallelism
   /// What recomputation by operators keeps beside the input: results of attention and of every other product.
   Bytes results_divided{}, results_sequence{};
+  /// The part that recomputation of each module does not keep.
+  struct Results {
+    Bytes divided, sequence;
+  };
+  std::array<Results, recomputed_module_count> of_module{};
 };
 
 struct UnitShape {
@@ -122,13 +138,15 @@ struct ModelShape {
 [[nodiscard]] std::string flaw_of(const ModelShape&);
 /// Of some unit: attention=flash.
 [[nodiscard]] bool has_fused_attention(const ModelShape&);
+/// The kernel of fused attention that is named (attention=flash2).
+[[nodiscard]] std::optional<AttentionKernel> attention_kernel(const ModelShape&);
 /// The type in which linear layers multiply, where it is another than the model's (linear=f8).
 [[nodiscard]] std::optional<DataType> linear_type(const ModelShape&);
 
 /// True for "gpt:…", "bert:…", "llama:…", "resnet50:…", "llama3-8b": a description and not the name of a shipped list.
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
-/// [,attention=flash,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
+/// [,attention=flash|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
 /// [,optimizer=muon][,tied=yes]", the usual CNNs ("resnet50:image=224"), and public models by name ("llama3-8b",
 /// "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);

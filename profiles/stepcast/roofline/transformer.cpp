@@ -39,6 +39,7 @@ struct Transformer {
   DataType dtype = DataType::f16, linear_dtype = DataType::f16, gradient_dtype = DataType::f16;
   Optimizer optimizer = Optimizer::adam;
   double dropout = 0;
+  std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
   bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
@@ -89,6 +90,11 @@ OperatorShape weighted_product(std::string name, Division division, double m, do
 /// The same, of which recomputation by operators does a share again.
 OperatorShape again(OperatorShape o, double share) {
   o.again = share;
+  return o;
+}
+
+OperatorShape of_module(RecomputedModule module, OperatorShape o) {
+  o.module = module;
   return o;
 }
 
@@ -158,6 +164,7 @@ void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) 
   scores.attention = context.attention = true;
   scores.fused = context.fused = true;
   scores.again = context.again = 0;
+  scores.kernel = context.kernel = t.kernel;
   out.push_back(scores);
   out.push_back(context);
 }
@@ -166,19 +173,19 @@ void add_flash_attention(const Transformer& t, std::vector<OperatorShape>& out) 
 void add_latent_projections(const Transformer& t, std::vector<OperatorShape>& out) {
   const double h = t.h(), a = double(t.heads), kv = double(t.kv_rank), rope = double(t.rope);
   const double queries = a * double(t.query_size());
+  const auto up = [&](OperatorShape o) { out.push_back(of_module(RecomputedModule::mla_up_proj, std::move(o))); };
   if (t.q_rank > 0) {
     out.push_back(again(weighted_product("query down", Division::sequence, t.s(), double(t.q_rank), h), 0));
-    out.push_back(weighted_product("query up", Division::columns, t.s(), queries, double(t.q_rank)));
+    up(weighted_product("query up", Division::columns, t.s(), queries, double(t.q_rank)));
   } else {
-    out.push_back(again(weighted_product("query", Division::columns, t.s(), queries, h), 0));
+    up(again(weighted_product("query", Division::columns, t.s(), queries, h), 0));
   }
   out.push_back(weighted_product("latent down", Division::sequence, t.s(), kv + rope, h));
-  out.push_back(memory_bound("latent norms", Division::sequence, t.per_token(2 * (double(t.q_rank) + kv)),
-                             t.q_rank > 0 ? 2 : 1, 2.5));
+  up(memory_bound("latent norms", Division::sequence, t.per_token(2 * (double(t.q_rank) + kv)), t.q_rank > 0 ? 2 : 1,
+                  2.5));
   // Divided as columns are; its input is gathered with that of the queries.
-  out.push_back(weighted_product("latent up", Division::heads, t.s(), a * double(t.head_size + t.value_head_size), kv));
-  out.push_back(
-      memory_bound("rotary positions", Division::elements, t.per_token(2 * (a + 1) * rope + 2 * queries), 3, 1));
+  up(weighted_product("latent up", Division::heads, t.s(), a * double(t.head_size + t.value_head_size), kv));
+  up(memory_bound("rotary positions", Division::elements, t.per_token(2 * (a + 1) * rope + 2 * queries), 3, 1));
 }
 
 void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
@@ -221,6 +228,7 @@ void add_experts(const Transformer& t, std::vector<OperatorShape>& out) {
   up.product.batch = down.product.batch = experts;
   up.again = t.again_up(), down.again = t.again_down();
   up.expert = down.expert = between.expert = true;
+  between.module = RecomputedModule::moe_act;
   out.insert(out.end(), {up, between, down});
   out.push_back(memory_bound("combine", Division::sequence, t.per_token((1 + k) * t.h()), 2, 2));
 }
@@ -252,6 +260,7 @@ std::vector<OperatorShape> with_short_products(const Transformer& t, const std::
       const Bytes cast(p.batch * p.m * p.k * (t.e() + 2 * t.kept_e()));
       out.push_back(memory_bound("cast for " + o.name, division, cast, 1, p.n / p.k));
       out.back().expert = o.expert;
+      out.back().module = o.module;
       o.operands = t.linear_dtype;
     }
     out.push_back(std::move(o));
@@ -333,6 +342,23 @@ void add_kept_results(const Transformer& t, KeptActivations& kept) {
   if (t.shared > 0) of_mlp(double(of_shared_experts(t).ffn), 1);
 }
 
+/// What each module that can be done again by itself gives. The norms are kernels of their own in front of latent
+/// projections and of routers; in front of other products Transformer Engine makes one layer of both.
+void add_kept_of_modules(const Transformer& t, KeptActivations& kept) {
+  const double linear = t.kept_e() / t.e(), h = t.h(), a = double(t.heads);
+  const auto of = [&](RecomputedModule m) -> KeptActivations::Results& { return kept.of_module[std::size_t(m)]; };
+  if (t.latent()) {
+    of(RecomputedModule::layernorm).sequence += t.per_token(linear * h);
+    KeptActivations::Results& up = of(RecomputedModule::mla_up_proj);
+    up.divided = t.per_token(a * double(2 * t.query_size() + t.value_size()));
+    up.sequence = t.per_token(double(t.q_rank + t.kv_rank));
+  }
+  if (t.experts > 0) {
+    of(RecomputedModule::layernorm).sequence += t.per_token(h);
+    of(RecomputedModule::moe_act).divided = t.per_token(double(t.experts_per_token) * linear * double(t.ffn));
+  }
+}
+
 KeptActivations kept_of_block(const Transformer& t) {
   const double a = double(t.heads), h = t.h(), f = double(t.ffn);
   const double copies = t.experts > 0 ? double(t.experts_per_token) : 1;
@@ -349,7 +375,9 @@ KeptActivations kept_of_block(const Transformer& t) {
   kept.divided += t.per_token(copies * (double(t.up_width()) + linear * f));  // input and output of the activation
   // Inputs of two norms, of qkv and of the MLP; two masks.
   kept.sequence += t.per_token((2 + linear * (1 + copies)) * h) + Bytes(2 * t.s() * h * t.mask());
-  if (t.experts > 0) kept.sequence += t.per_token(copies * h) + Bytes(4 * t.s() * double(t.experts));
+  // The router's input, which the experts' are copies of. Their results are kept nowhere: Megatron-Core multiplies them
+  // with the router's choice inside the activation.
+  if (t.experts > 0) kept.sequence += t.per_token(h) + Bytes(4 * t.s() * double(t.experts));
   if (t.shared > 0) {
     const Transformer shared = of_shared_experts(t);
     kept.divided += t.per_token(double(shared.up_width()) + linear * double(shared.ffn));
@@ -357,6 +385,7 @@ KeptActivations kept_of_block(const Transformer& t) {
   }
   kept.input = t.per_token(h);
   add_kept_results(t, kept);
+  add_kept_of_modules(t, kept);
   return kept;
 }
 
@@ -374,9 +403,11 @@ UnitShape block_of(const Transformer& t, const std::string& name = "block") {
   std::vector<OperatorShape>& operators = block.operators;
   const bool before = t.family != Family::bert;
   if (before) operators.push_back(norm(t, "attention norm"));
+  if (before && t.latent()) operators.back().module = RecomputedModule::layernorm;
   add_attention(t, operators);
   operators.push_back(residual(t, "attention residual"));
   operators.push_back(norm(t, before ? "mlp norm" : "attention norm"));
+  if (t.experts > 0) operators.back().module = RecomputedModule::layernorm;
   if (t.shared > 0) {
     std::vector<OperatorShape> beside;
     add_mlp(of_shared_experts(t), beside);
@@ -541,6 +572,15 @@ void read_recipe(ModelDescriptionText& text, Transformer& t) {
     if (word == name) t.optimizer = optimizer;
 }
 
+/// Standard attention, the fused kernel that the device's numbers are of (flash), or one by its name.
+void read_attention(ModelDescriptionText& text, Transformer& t) {
+  static_assert(attention_kernel_count == 3);
+  const std::string word = text.word("attention", "standard", {"standard", "flash", "flash2", "flash3", "cudnn"});
+  t.flash = word != "standard";
+  for (std::size_t k = 0; k < attention_kernel_count; ++k)
+    if (word == name_of(static_cast<AttentionKernel>(k))) t.kernel = static_cast<AttentionKernel>(k);
+}
+
 void check_heads(ModelDescriptionText& text, const Transformer& t) {
   if (t.head_size == 0) {
     std::int64_t near = t.heads;
@@ -570,7 +610,7 @@ Transformer transformer_of(ModelDescriptionText& text) {
   t.experts = text.integer("experts", 0, 0, 65536);
   t.experts_per_token = text.integer("topk", std::min<std::int64_t>(2, t.experts), 0, 65536);
   read_newer_keys(text, t);
-  t.flash = text.word("attention", "standard", {"standard", "flash"}) == "flash";
+  read_attention(text, t);
   t.causal = text.word("causal", "no", {"no", "yes"}) == "yes";
   t.tied = bert || text.word("tied", llama ? "no" : "yes", {"no", "yes"}) == "yes";
   t.dropout = text.share("dropout", llama ? 0 : 0.1);

@@ -15,7 +15,8 @@ void add_products(UnitTimes& times, const Device& device, DataType dtype, const 
                   const LocalWork& local) {
   const double kernels = o.kernels * local.steps;
   const auto add = [&](PassTime& pass, const MatrixProduct& product, double launched, bool backward) {
-    const double share = backward ? device.attention_backward : device.attention_forward;
+    const AttentionRate rate = o.fused ? attention_rate(device, o.kernel) : AttentionRate{};
+    const double share = backward ? rate.backward : rate.forward;
     pass.matrix += o.fused ? attention_time(device, dtype, product, share) : matrix_time(device, dtype, product);
     pass.kernels += launched;
   };
@@ -25,6 +26,7 @@ void add_products(UnitTimes& times, const Device& device, DataType dtype, const 
   };
   add(times.forward, local.product, kernels, false);
   if (o.attention) add(times.attention, local.product, kernels, false);
+  if (o.module) add(times.modules[static_cast<std::size_t>(*o.module)], local.product, kernels, false);
   if (o.again > 0) {
     PassTime once;
     add(once, local.product, kernels, false);
@@ -57,6 +59,7 @@ void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o,
   add(times.forward, local.traffic, kernels);
   add(times.operators, local.traffic, kernels);
   if (o.attention) add(times.attention, local.traffic, kernels);
+  if (o.module) add(times.modules[static_cast<std::size_t>(*o.module)], local.traffic, kernels);
   const double backward_kernels = std::max(1.0, std::round(kernels * o.backward));
   add(o.weighted ? times.weight_gradient : times.input_gradient, local.traffic * o.backward, backward_kernels);
   if (o.attention) add(times.attention_backward, local.traffic * o.backward, backward_kernels);

@@ -8,6 +8,7 @@
 #include <stepcast/roofline/model_shape.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct UnitTimes {
   PassTime attention;           ///< part of `forward`
   PassTime attention_backward;  ///< part of `input_gradient`
   PassTime operators;           ///< part of `forward` that recomputation by operators does again
+  std::array<PassTime, recomputed_module_count> modules;  ///< parts of `forward` that these modules take
 
   void add(const Device&, DataType, const OperatorShape&, const LocalWork&);
 };

@@ -147,6 +147,30 @@ TEST_CASE("launch settings: recomputation of some blocks and of groups") {
   CHECK(settings("PyTorch DDP", prediction(l, 8)).cannot.find("checkpoint_sequential") != std::string::npos);
 }
 
+TEST_CASE("launch settings: tokens that go once to each machine") {
+  Layout l;
+  l.data = 8, l.expert = 8, l.micro_batch = 1, l.zero = 1;
+  const std::string model = "llama:hidden=1024,layers=24,heads=16,seq=1024,experts=8,topk=2,attention=flash";
+  CHECK(contains(settings("Megatron-LM", prediction(l, 8), model).text, "--moe-token-dispatcher-type alltoall"));
+  l.expert_exchange = ExpertExchange::deduplicated;
+  CHECK(contains(settings("Megatron-LM", prediction(l, 8), model).text,
+                 "--moe-token-dispatcher-type flex \\\n--moe-flex-dispatcher-backend deepep"));
+  l.zero = 3;
+  CHECK(contains(settings("torchtitan", prediction(l, 8), model).text, "comm_backend 'deepep'"));
+}
+
+TEST_CASE("launch settings: modules that are done again are Megatron-LM's alone") {
+  Layout l;
+  l.data = 8, l.micro_batch = 1;
+  l.recomputation = Recomputation::modules;
+  l.recomputed_modules = 0b011;
+  const std::string model = "llama:hidden=1024,layers=24,heads=16,seq=1024,experts=8,topk=2,attention=flash";
+  CHECK(contains(settings("Megatron-LM", prediction(l, 8), model).text,
+                 "--recompute-granularity selective \\\n--recompute-modules layernorm moe_act"));
+  for (const char* other : {"torchtitan", "DeepSpeed", "PyTorch DDP", "Horovod"})
+    CHECK(contains(settings(other, prediction(l, 8), model).cannot, "are Megatron-LM's"));
+}
+
 TEST_CASE("launch settings: Megatron-LM's latent attention, shared experts and first dense layers") {
   Layout l;
   l.data = 8, l.expert = 8, l.micro_batch = 1;

@@ -176,6 +176,31 @@ TEST_CASE("Full recomputation is of all blocks, of the first of each stage, or o
         std::string::npos);
 }
 
+TEST_CASE("How tokens get to their experts is said beside expert parallelism") {
+  const Layout l = layout_plan_of("layout(ep=8, ep_comm=deepep)/ddp").layout;
+  CHECK(l.expert_exchange == ExpertExchange::deduplicated);
+  CHECK(text_of(l) == "layout(ep=8, ep_comm=deepep)");
+  CHECK(text_of(layout_plan_of("layout(ep=8, ep_comm=alltoall)/ddp").layout) == "layout(ep=8)");
+  CHECK(resolved(layout_plan_of("layout(ep_comm=deepep)/ddp").layout, 8, 8).reason() ==
+        "ep_comm=deepep says how tokens get to the devices of ep=, and ep is 1");
+  CHECK(refusal("layout(ep=8, ep_comm=deep)/ddp").find("deepep") != std::string::npos);
+}
+
+TEST_CASE("Recomputation of modules names each once, in any order") {
+  const Layout l = layout_plan_of("layout(recompute=mla_up_proj+layernorm)/ddp").layout;
+  CHECK(l.recomputation == Recomputation::modules);
+  CHECK(l.recomputed_modules == 0b101);
+  CHECK(text_of(l) == "layout(recompute=layernorm+mla_up_proj)");
+  CHECK(layout_plan_of(text_of(l) + "/ddp").layout == l);
+  CHECK(refusal("layout(recompute=moe_act+moe_act)/ddp").find("each module once") != std::string::npos);
+  for (const std::string text : {"full+moe_act", "moe_act+full", "none+moe_act", "full+full"})
+    CHECK(refusal("layout(recompute=" + text + ")/ddp").find("modules alone between '+'") != std::string::npos);
+  CHECK(refusal("layout(recompute=moe_art)/ddp").find("moe_act") != std::string::npos);
+  Layout none = l;
+  none.recomputed_modules = 0;
+  CHECK(resolved(none, 8, 8).reason().find("names none") != std::string::npos);
+}
+
 TEST_CASE("Refusals of layouts name the column") {
   CHECK(refusal("layout(tb=8)/ddp").find("plan, column 8: expected an option of 'layout' (tp, cp, cp_comm, dp, ") == 0);
   CHECK(refusal("layout(tb=8)/ddp").find("did you mean 'tp'?") != std::string::npos);

@@ -137,13 +137,15 @@ TEST_CASE("bf16 under Megatron-Core holds what its allocator was measured to hol
 namespace {
 
 /// A model of 12 blocks on 4 devices in two stages.
-LayoutEvaluator::Quick of_blocks(const std::string& layout, double batch = 16) {
+const std::string small_gpt = "gpt:hidden=1024,layers=12,heads=16,seq=1024,vocab=8192";
+
+Answer<LayoutEvaluator::Quick> answer_of(const std::string& layout, double batch, const std::string& model) {
   Device device;
   device.name = "accelerator";
   device.memory_bandwidth = BytesPerSecond(1e12);
   device.matrix_rate.fill(1e14);
   device.matrix_efficiency = 0.6;
-  const Workload w = workload_of(model_shape_of("gpt:hidden=1024,layers=12,heads=16,seq=1024,vocab=8192"), device);
+  const Workload w = workload_of(model_shape_of(model), device);
   Cluster cluster;
   cluster.nodes = 1, cluster.devices_per_node = 4;
   cluster.inside = {Seconds(5e-6), BytesPerSecond(2e11)};
@@ -151,7 +153,11 @@ LayoutEvaluator::Quick of_blocks(const std::string& layout, double batch = 16) {
   options.global_batch = batch;
   options.memory = bare;
   LayoutEvaluator evaluator(w, cluster, options);
-  const auto quick = evaluator.quick(layout_plan_of("layout(" + layout + ")/ddp"));
+  return evaluator.quick(layout_plan_of("layout(" + layout + ")/ddp"));
+}
+
+LayoutEvaluator::Quick of_blocks(const std::string& layout, double batch = 16, const std::string& model = small_gpt) {
+  const auto quick = answer_of(layout, batch, model);
   if (!quick) FAIL(quick.reason());
   return *quick;
 }
@@ -181,6 +187,46 @@ TEST_CASE("Each block that is done again takes time and leaves memory free, and 
   const LayoutEvaluator::Quick full = of_blocks("mb=2, recompute=full");
   CHECK(all.memory == full.memory);
   CHECK(all.iteration.value() == Approx(full.iteration.value()).epsilon(1e-12));
+}
+
+TEST_CASE("Modules that are done again keep their results no more, each by itself") {
+  // Two experts a token of inner size 4096; latent vectors of 512 and 256, heads of 64 with 32 of positions beside.
+  const std::string mixture =
+      "llama:hidden=1024,layers=12,heads=16,seq=1024,vocab=8192,attention=flash,ffn=4096,"
+      "experts=8,topk=2";
+  const std::string latent = mixture + ",head=64,kv_rank=256,q_rank=512,rope=32,v_head=64";
+  const double tokens = 4 * 1024, layers = 12, element = 2;
+  const auto saved = [&](const std::string& model, const std::string& modules) {
+    const LayoutEvaluator::Quick none = of_blocks("mb=4", 16, model);
+    const LayoutEvaluator::Quick again = of_blocks("mb=4, recompute=" + modules, 16, model);
+    const LayoutEvaluator::Quick full = of_blocks("mb=4, recompute=full", 16, model);
+    CHECK(again.iteration > none.iteration);
+    CHECK(again.iteration < full.iteration);
+    CHECK(again.memory > full.memory);
+    return (none.memory - again.memory).value() / (tokens * element);
+  };
+  // The block at work has them all again.
+  CHECK(saved(mixture, "moe_act") == Approx((layers - 1) * 2 * 4096));
+  CHECK(saved(mixture, "layernorm") == Approx((layers - 1) * 1024));
+  CHECK(saved(mixture, "layernorm+moe_act") == Approx((layers - 1) * (1024 + 2 * 4096)));
+  CHECK(saved(latent, "layernorm") == Approx((layers - 1) * 2 * 1024));
+  const double heads = 16 * (2 * (64 + 32) + 64);
+  CHECK(saved(latent, "mla_up_proj") == Approx((layers - 1) * (heads + 256 + 512)));
+  // A tensor group divides heads and experts, sequence parallelism the norms, too.
+  const auto divided = [&](const std::string& modules) {
+    const std::string base = "tp=4, sp=on, mb=4";
+    return (of_blocks(base, 16, latent).memory - of_blocks(base + ", recompute=" + modules, 16, latent).memory).value();
+  };
+  CHECK(divided("layernorm") == Approx((layers - 1) * 2 * 1024 * tokens * element / 4));
+  CHECK(divided("mla_up_proj") == Approx((layers - 1) * (heads + 256 + 512) * tokens * element / 4));
+
+  for (const auto& [model, module] :
+       {std::pair{small_gpt, "layernorm"}, {small_gpt, "moe_act"}, {mixture, "mla_up_proj"}}) {
+    const auto refused = answer_of(std::string("mb=4, recompute=") + module, 16, model);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.reason().find(std::string("recompute=") + module +
+                                ": the blocks of this model have no such module") == 0);
+  }
 }
 
 TEST_CASE("Blocks that are done again together keep one input, and their activations are there at once") {

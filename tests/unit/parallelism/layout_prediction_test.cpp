@@ -11,7 +11,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
+#include <set>
 #include <string>
+#include <vector>
 
 using namespace stepcast;
 using doctest::Approx;
@@ -339,6 +342,39 @@ TEST_CASE("What does not fit says by how much, and what would help") {
   options.global_batch = 64;
   options.memory_cap = Bytes(1e13);
   CHECK(predicted(w, c, layout_plan_of("layout(tp=2,mb=1)/ddp"), options));
+}
+
+TEST_CASE("A token that goes once to each machine sends as many copies as machines have some of its experts") {
+  Device d = device();
+  d.issue = Seconds(0);
+  const Workload w = workload_of(
+      model_shape_of(
+          "llama:hidden=1024,layers=2,heads=16,seq=1024,vocab=512,experts=64,topk=6,attention=flash,dtype=f16"),
+      d);
+  Cluster c = machines(8, 2);
+  c.network.latency = c.inside.latency = Seconds(0);
+  const auto exchange = [&](const Cluster& on, const std::string& fields) {
+    const auto p = predict(w, on, "layout(mb=1, ep=16" + fields + ")/ddp", 16);
+    REQUIRE_MESSAGE(p, (p ? std::string() : p.reason()));
+    return p->breakdown.expert.value();
+  };
+  // The oracle draws six of 64 experts, eight of which are on each machine, four on each device.
+  std::mt19937 random(5);
+  std::vector<int> experts(64);
+  std::iota(experts.begin(), experts.end(), 0);
+  double machines_met = 0, devices_met = 0;
+  constexpr int draws = 20000;
+  for (int i = 0; i < draws; ++i) {
+    std::shuffle(experts.begin(), experts.end(), random);
+    std::set<int> of_machines, of_devices;
+    for (int k = 0; k < 6; ++k)
+      of_machines.insert(experts[std::size_t(k)] / 8), of_devices.insert(experts[std::size_t(k)] / 4);
+    machines_met += double(of_machines.size()), devices_met += double(of_devices.size());
+  }
+  CHECK(exchange(c, ", ep_comm=deepep") / exchange(c, "") == Approx(machines_met / draws / 6).epsilon(0.01));
+  Cluster one = machines(1, 16);
+  one.inside.latency = Seconds(0);
+  CHECK(exchange(one, ", ep_comm=deepep") / exchange(one, "") == Approx(devices_met / draws / 6).epsilon(0.01));
 }
 
 TEST_CASE("Layouts that the model or the plan does not allow are inapplicable") {

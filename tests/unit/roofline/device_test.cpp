@@ -83,6 +83,7 @@ TEST_CASE("a device reads back from its JSON") {
   d.memory = Bytes(80e9);
   d.half_output = 12.5;
   d.attention_forward = 0.5, d.attention_backward = 0.25;
+  d.attention_kernels[std::size_t(AttentionKernel::flash3)] = {0.6, 0.4};
   d.on_host = true;
   d.relative_error = 0.08;
   const std::string json = json_of(d);
@@ -95,6 +96,8 @@ TEST_CASE("a device reads back from its JSON") {
   CHECK(again.half_output == d.half_output);
   CHECK(again.attention_forward == d.attention_forward);
   CHECK(again.attention_backward == d.attention_backward);
+  CHECK(again.attention_kernels[std::size_t(AttentionKernel::flash3)].backward == 0.4);
+  CHECK(again.attention_kernels[std::size_t(AttentionKernel::flash2)].forward == 0);
   CHECK(again.issue == d.issue);
   CHECK(again.on_host);
   CHECK(again.relative_error == d.relative_error);
@@ -125,6 +128,18 @@ TEST_CASE("what is no device is refused with its place") {
   one_way.attention_forward = 0.5;
   CHECK(refusal(json_of(one_way)) ==
         "device.json#/attention_backward: expected a share above 0, as of the other direction, found 0.0");
+  const auto with_kernels = [](const std::string& kernels) {
+    return with("\"kernel_floor\"", "\"attention_kernels\": " + kernels + ", \"kernel_floor\"");
+  };
+  CHECK(refusal(with_kernels(R"({"cudnn": {"forward": 0.4, "backward": 0.3}})")) == "accepted");
+  CHECK(refusal(with_kernels(R"({"flash4": {"forward": 0.4, "backward": 0.3}})")).find("attention_kernels/flash4") !=
+        std::string::npos);
+  CHECK(refusal(with_kernels(R"({"flash2": {"forward": 0.4}})")).find("attention_kernels/flash2") != std::string::npos);
+  for (const char* share : {"0", "-1", "1.5", "1e-4"})
+    CHECK(refusal(with_kernels(std::string(R"({"flash2": {"forward": )") + share + R"(, "backward": 0.3}})"))
+              .find("attention_kernels/flash2/forward: expected a share from 0.001 to 1") != std::string::npos);
+  CHECK(refusal(with_kernels(R"({"flash2": {"forward": 0.3, "backward": 0}})"))
+            .find("attention_kernels/flash2/backward: expected a share") != std::string::npos);
   Device none = test::roofline_device();
   none.matrix_rate = {};
   CHECK(refusal(json_of(none)) == "device.json#/matrix_rate: expected the rate of at least one data type, found none");

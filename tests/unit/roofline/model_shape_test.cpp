@@ -142,6 +142,15 @@ TEST_CASE("fused attention takes the device's shares, forward and backward; noth
   CHECK(after.weight_gradient.matrix == before.weight_gradient.matrix);
   CHECK(after.forward.kernels == before.forward.kernels);
   CHECK(times_of("").forward.matrix == standard.forward.matrix);
+  // A kernel by its name has shares of its own, where they are known.
+  device.attention_kernels[std::size_t(AttentionKernel::flash2)] = {0.25, 0.2};
+  const UnitTimes named = times_of(",attention=flash2"), unknown = times_of(",attention=cudnn");
+  CHECK(named.attention.matrix.value() == doctest::Approx(of_products(0.25)));
+  CHECK((named.input_gradient.matrix - after.input_gradient.matrix).value() ==
+        doctest::Approx(2.5 * (of_products(0.2) - of_products(0.25))));
+  CHECK(unknown.attention.matrix == after.attention.matrix);
+  CHECK(attention_kernel(model_shape_of(gpt(64, 1, 1, 64, 64, ",attention=flash3"))) == AttentionKernel::flash3);
+  CHECK_FALSE(attention_kernel(model_shape_of(gpt(64, 1, 1, 64, 64, ",attention=flash"))).has_value());
 }
 
 TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the bytes of what they keep") {
@@ -233,6 +242,17 @@ TEST_CASE("gradients of bf16 are added up in 4 bytes, unless the description say
   CHECK(state(",dtype=f32") == 16);
   CHECK(model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16,gradients=f32")).name ==
         model_shape_of(gpt(64, 2, 2, 8, 512, ",dtype=bf16")).name);
+}
+
+TEST_CASE("a mixture keeps what goes into its router and its products, and no results of experts") {
+  // Megatron-Core 0.12 and later: of a token the residual stream before both norms, the inputs of queries and of the
+  // router, two copies for the experts' first product, its result of 2 x 96, and 96 for the second.
+  const UnitShape block = model_shape_of(
+                              "llama:hidden=64,layers=2,heads=4,seq=16,ffn=96,experts=4,topk=2,"
+                              "attention=flash,dtype=bf16")
+                              .units[1];
+  CHECK(block.kept.sequence.value() == 16 * (2 * (2 + 1 + 1 + 2) * 64 + 4 * 4));
+  CHECK(block.kept.divided.value() == 16 * (4 * 4 + 2 * (4 * 64 + 2 * 3 * 96)));
 }
 
 TEST_CASE("first dense layers, shared experts and latent attention compute what was published") {
@@ -435,7 +455,8 @@ TEST_CASE("what is no description is refused with column and suggestion") {
   CHECK(refusal("gpt:hidden=768,,") == "model, column 16: expected 'key=value', found nothing");
   CHECK(refusal("gpt:hidden=") == "model, column 12: expected a value for 'hidden', found nothing");
   CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,attention=flesh") ==
-        "model, column 47 (attention): expected standard, flash, found 'flesh'; did you mean 'flash'?");
+        "model, column 47 (attention): expected standard, flash, flash2, flash3, cudnn, found 'flesh'; did you mean "
+        "'flash'?");
   CHECK(refusal("gpt:hidden=8,layers=1,heads=1,seq=1,causal=yes").find("attention=flash beside it") !=
         std::string::npos);
   CHECK(refusal("bert:hidden=8,layers=1,heads=1,seq=1,attention=flash,causal=yes").find("encoder") !=

@@ -150,14 +150,19 @@ std::string words_of(const LayoutPrediction& p) {
   add(parts, !chosen && l.data > 1,
       counted(l.data, "data-parallel replica") + (l.zero > 0 ? " with ZeRO-" + std::to_string(l.zero) : "") +
           (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : ""));
-  add(parts, l.expert > 1, (l.whole_experts() ? "whole experts spread" : "experts spread") + over(l.expert));
+  add(parts, l.expert > 1,
+      (l.whole_experts() ? "whole experts spread" : "experts spread") + over(l.expert) +
+          (l.expert_exchange == ExpertExchange::deduplicated ? ", a token once to each machine that has some of its own"
+                                                             : ""));
   add(parts, parts.empty(), "one device");
   const std::string samples =
       counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");
   parts.push_back(p.micro_batches == 1 ? "one micro-batch of " + samples
                                        : std::to_string(p.micro_batches) + " micro-batches of " + samples);
   if (l.recomputation != Recomputation::none)
-    parts.push_back(std::string(name_of(l.recomputation)) + " recomputation of activations" +
+    parts.push_back((l.recomputation == Recomputation::modules
+                         ? "recomputation of " + recomputation_text(l)
+                         : std::string(name_of(l.recomputation)) + " recomputation of activations") +
                     (l.recomputed_blocks > 0 ? " of the first " + counted(l.recomputed_blocks, "block") + " of each " +
                                                    (l.chunks > 1 ? "chunk" : "stage")
                      : l.recomputed_together > 1 ? ", " + std::to_string(l.recomputed_together) + " blocks at a time"

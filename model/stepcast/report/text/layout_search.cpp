@@ -109,7 +109,8 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                    "tuned after the search, which found " + text_of(advice.untuned->plan) + ", " +
                        text_of(advice.untuned->iteration));
   for (const BandwidthCheck& check : advice.networks)
-    write_labelled(out, "holds", network_text(check, report.subject.cluster.nodes > 1 ? "the network" : "the links"));
+    write_labelled(out, check.better.empty() ? "holds" : "changes",
+                   network_text(check, report.subject.cluster.nodes > 1 ? "the network" : "the links"));
   for (const std::string& warning : best.warnings) write_labelled(out, "note", warning);
   out << '\n';
   write_layout_breakdown(out, best);
