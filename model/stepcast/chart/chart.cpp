@@ -23,8 +23,9 @@ constexpr std::array dashes{"", "7 3", "2 3", "10 3 2 3", "14 4", "4 2", "10 3 2
 static_assert(light.size() == most_named_curves && dark.size() == most_named_curves &&
               dashes.size() == most_named_curves);
 
-constexpr double font = 12, line_height = 15, tick_length = 4, most_dots = 24, widest_label = 200;
+constexpr double font = 12, line_height = 15, tick_length = 4, most_dots = 24, widest_label = 200, fitted_radius = 2.5;
 constexpr double lead = 16, swatch = 18, after_swatch = 5;  // between the end of a curve and its name
+constexpr double key_top = 34 + line_height - 4;            // of names above the plot
 
 /// A length in the drawing, to a hundredth of a pixel.
 std::string px(double value) {
@@ -58,6 +59,12 @@ std::vector<std::string> wrapped(const std::string& text, double width) {
     else lines.back() += " " + word;
   }
   return lines;
+}
+
+std::vector<std::string> note_lines(const Chart& chart) { return wrapped(chart.note, chart.width - 8); }
+double note_height(const Chart& chart) {
+  const std::size_t lines = note_lines(chart).size();
+  return lines == 0 ? 0 : 8 + line_height * static_cast<double>(lines);
 }
 
 /// Where labels of one height stand, each as near to its wish as the others allow: neighbours that touch are a block,
@@ -94,6 +101,23 @@ std::vector<double> without_overlaps(const std::vector<double>& wishes, double h
   return places;
 }
 
+/// From the lowest to the highest of some values.
+struct Extent {
+  double low = HUGE_VAL, high = -HUGE_VAL;
+  void add(const std::vector<double>& values) {
+    for (const double v : values)
+      if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
+  }
+  [[nodiscard]] bool any() const { return low <= high; }
+};
+void add_widths(Extent& x, const Chart& chart) {
+  for (const ChartCurve& c : chart.curves) x.add(c.x), x.add(c.fitted_to.x);  // a gap at the end is shown as one
+}
+void add_heights(Extent& y, const Chart& chart) {
+  for (const ChartCurve& c : chart.curves)
+    for (const std::vector<double>* values : {&c.y, &c.low, &c.high, &c.fitted_to.y}) y.add(*values);
+}
+
 /// One chart: the places of its parts, then the parts.
 class Drawing {
  public:
@@ -109,6 +133,8 @@ class Drawing {
   void draw() {
     text(4, 16, chart_.title, "class=\"title\"");
     draw_axes();
+    for (std::size_t i = chart_.curves.size(); i-- > 0;)
+      if (!chart_.curves[i].low.empty()) draw_band(i);
     draw_marks();
     // The first ones lie on top.
     for (const bool named : {false, true})
@@ -131,14 +157,11 @@ class Drawing {
   }
 
   void find_bounds() {
-    double x0 = HUGE_VAL, x1 = -HUGE_VAL, y0 = HUGE_VAL, y1 = -HUGE_VAL;
-    for (const ChartCurve& c : chart_.curves)
-      for (std::size_t i = 0; i < c.x.size(); ++i) {
-        x0 = std::min(x0, c.x[i]), x1 = std::max(x1, c.x[i]);  // a gap at the end is shown as one
-        if (std::isfinite(c.y[i])) y0 = std::min(y0, c.y[i]), y1 = std::max(y1, c.y[i]);
-      }
-    if (!(x0 <= x1)) x0 = x1 = 1;
-    if (!(y0 <= y1)) y0 = y1 = 1;
+    Extent x, y;
+    add_widths(x, chart_), add_heights(y, chart_);
+    if (!x.any()) x = {1, 1};
+    if (!y.any()) y = {1, 1};
+    auto [y0, y1] = y;
     if (chart_.y.logarithmic && y0 > 0) {
       const double margin = std::pow(y1 / y0, 0.05);
       y0 /= margin, y1 *= margin;
@@ -147,25 +170,42 @@ class Drawing {
       y0 = y0 >= 0 ? std::max(0.0, y0 - margin) : y0 - margin, y1 += margin;
     }
     const auto bound = [](double given, double found) { return std::isnan(given) ? found : given; };
-    x_low_ = bound(chart_.x.low, x0), x_high_ = bound(chart_.x.high, x1);
+    x_low_ = bound(chart_.x.low, x.low), x_high_ = bound(chart_.x.high, x.high);
     y_low_ = bound(chart_.y.low, y0), y_high_ = bound(chart_.y.high, y1);
   }
 
   void place() {
     double labels = 0;
     for (std::size_t i = 0; i < chart_.curves.size(); ++i)
-      if (has_label(i)) labels = std::max(labels, text_width(chart_.curves[i].name, font));
+      if (has_label(i) && !chart_.names_above) labels = std::max(labels, text_width(chart_.curves[i].name, font));
     right_ = chart_.width - (labels > 0 ? std::min(labels, widest_label) + lead + swatch + after_swatch + 4 : 12);
-    note_ = wrapped(chart_.note, chart_.width - 8);
-    bottom_ = chart_.height - 46 - (note_.empty() ? 0 : 8 + line_height * static_cast<double>(note_.size()));
+    note_ = note_lines(chart_);
+    bottom_ = chart_.height - 46 - note_height(chart_);
     // The texts of ticks need the scale and the scale needs their room: a first guess is enough.
     y_ = scale_of(chart_.y, y_low_, y_high_, bottom_, 60, false);
     left_ = 12;
     for (const ChartScale::Tick& t : y_.ticks) left_ = std::max(left_, text_width(t.text, font) + 14);
     x_ = scale_of(chart_.x, x_low_, x_high_, left_, right_, true);
     place_marks();
-    top_ = 44 + line_height * static_cast<double>(mark_rows_);
+    top_ = 44 + line_height * static_cast<double>(mark_rows_ + place_key());
     y_ = scale_of(chart_.y, y_low_, y_high_, bottom_, top_, false);
+  }
+
+  /// Rows of names above the plot; returns how many.
+  std::size_t place_key() {
+    if (!chart_.names_above) return 0;
+    constexpr double gap = 14, margin = 4;
+    double x = margin;
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
+      if (!has_label(i)) continue;
+      const double width = swatch + after_swatch + text_width(chart_.curves[i].name, font);
+      if (rows == 0) rows = 1;
+      else if (x + width > chart_.width - margin) x = margin, ++rows;
+      key_.push_back({i, x, key_top + line_height * static_cast<double>(rows - 1)});
+      x += width + gap;
+    }
+    return rows;
   }
 
   /// Rows for the words of the marks, so that none is written over another.
@@ -200,7 +240,8 @@ class Drawing {
     }
     for (const ChartScale::Tick& t : x_.ticks) {
       line(x_(t.value), bottom_, x_(t.value), bottom_ + tick_length, "axis");
-      text(x_(t.value), bottom_ + 18, t.text, "text-anchor=\"middle\"");
+      const double last = chart_.width - text_width(t.text, font) / 2 - 2;
+      text(std::min(x_(t.value), last), bottom_ + 18, t.text, "text-anchor=\"middle\"");
     }
     line(left_, bottom_, right_, bottom_, "axis");
     text(4, 34, chart_.y.title, "class=\"soft\"");
@@ -227,22 +268,50 @@ class Drawing {
     return c.name + ": " + value(chart_.y, c.y[i]) + " at " + value(chart_.x, c.x[i]);
   }
 
+  /// Dots and rings; `text_of(i)` is for who points at them.
+  template <class Text>
+  void draw_dots(const std::vector<double>& x, const std::vector<double>& y, const std::vector<bool>& rings,
+                 double radius, const Text& text_of) {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      out_ << "\n<circle cx=\"" << px(x_(x[i])) << "\" cy=\"" << px(y_(y[i])) << "\" r=\"" << px(radius) << "\" "
+           << (!rings.empty() && rings[i] ? "fill=\"none\"" : "fill-opacity=\"0.6\"") << "><title>"
+           << escaped_xml(text_of(i)) << "</title></circle>";
+  }
+
   void draw_points(std::size_t curve) {
     const ChartCurve& c = chart_.curves[curve];
     out_ << "<g class=\"" << style_of(curve) << "\"><title>" << escaped_xml(c.name) << "</title>";
-    for (std::size_t i = 0; i < c.x.size(); ++i)
-      out_ << "\n<circle cx=\"" << px(x_(c.x[i])) << "\" cy=\"" << px(y_(c.y[i])) << "\" r=\"4\" "
-           << (!c.rings.empty() && c.rings[i] ? "fill=\"none\"" : "fill-opacity=\"0.6\"") << "><title>"
-           << escaped_xml(c.texts.empty() ? point_text(c, i) : c.texts[i]) << "</title></circle>";
+    draw_dots(c.x, c.y, c.rings, 4, [&](std::size_t i) { return c.texts.empty() ? point_text(c, i) : c.texts[i]; });
     out_ << "</g>\n";
+  }
+
+  [[nodiscard]] static std::vector<std::size_t> by_x(const ChartCurve& c) {
+    std::vector<std::size_t> order(c.x.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return c.x[a] < c.x[b]; });
+    return order;
+  }
+
+  /// Along the upper bounds and back along the lower ones.
+  void draw_band(std::size_t curve) {
+    const ChartCurve& c = chart_.curves[curve];
+    std::vector<std::size_t> order = by_x(c);
+    std::erase_if(order, [&](std::size_t i) { return !std::isfinite(c.low[i]) || !std::isfinite(c.high[i]); });
+    if (order.size() < 2) return;
+    std::string path;
+    const auto add = [&](std::size_t i, double y) {
+      path += (path.empty() ? "M" : " L") + px(x_(c.x[i])) + " " + px(y_(y));
+    };
+    for (const std::size_t i : order) add(i, c.high[i]);
+    std::reverse(order.begin(), order.end());
+    for (const std::size_t i : order) add(i, c.low[i]);
+    out_ << "<path class=\"band " << style_of(curve) << "\" d=\"" << path << "Z\"/>\n";
   }
 
   void draw_curve(std::size_t curve) {
     const ChartCurve& c = chart_.curves[curve];
     if (c.scattered) return draw_points(curve);
-    std::vector<std::size_t> order;  // by x
-    for (std::size_t i = 0; i < c.x.size(); ++i) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return c.x[a] < c.x[b]; });
+    const std::vector<std::size_t> order = by_x(c);
     std::string path;
     bool drawing = false;
     for (const std::size_t i : order) {
@@ -255,8 +324,10 @@ class Drawing {
     }
     out_ << "<g class=\"" << style_of(curve) << "\"><title>" << escaped_xml(c.name) << "</title><path d=\"" << path
          << "\"/>";
+    draw_dots(c.fitted_to.x, c.fitted_to.y, c.fitted_to.rings, fitted_radius,
+              [&](std::size_t i) { return c.fitted_to.texts[i]; });
     const bool alone = order.size() == 1 || path.find('L') == std::string::npos;
-    if (alone || (colours_[curve] != none && static_cast<double>(order.size()) <= most_dots))
+    if (c.fitted_to.x.empty() && (alone || (colours_[curve] != none && static_cast<double>(order.size()) <= most_dots)))
       for (const std::size_t i : order)
         if (std::isfinite(c.y[i]))
           out_ << "\n<circle cx=\"" << px(x_(c.x[i])) << "\" cy=\"" << px(y_(c.y[i])) << "\" r=\"" << (alone ? 4 : 2.5)
@@ -264,8 +335,19 @@ class Drawing {
     out_ << "</g>\n";
   }
 
+  /// A curve's name behind a sample of it, between `x` and `right`; `lead` comes from where it ends.
+  void draw_name(std::size_t curve, double x, double y, double right, const std::string& lead = {}) {
+    const double word = x + swatch + after_swatch;
+    const std::string colour = "c" + std::to_string(colours_[curve] + 1);
+    out_ << "<g class=\"curve " << colour << "\">" << lead << "<path d=\"M" << px(x) << " " << px(y) << " h"
+         << px(swatch) << "\"/></g>\n";
+    text(word, y + 4, shortened(chart_.curves[curve].name, right - word - 2), "class=\"name " + colour + "\"");
+  }
+
   /// Names at the ends of the curves, with a sample of each: many curves end in one place.
   void draw_labels() {
+    for (const KeyPlace& k : key_) draw_name(k.curve, k.x, k.y, chart_.width);
+    if (chart_.names_above) return;
     std::vector<std::size_t> named;
     std::vector<double> wishes, ends;
     for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
@@ -280,13 +362,10 @@ class Drawing {
     }
     const std::vector<double> places = without_overlaps(wishes, line_height, top_, bottom_);
     for (std::size_t k = 0; k < named.size(); ++k) {
-      const double sample = right_ + lead, word = sample + swatch + after_swatch;
-      const std::string name = shortened(chart_.curves[named[k]].name, chart_.width - word - 2);
-      const std::string colour = "c" + std::to_string(colours_[named[k]] + 1);
-      out_ << "<g class=\"curve " << colour << "\"><path class=\"lead\" d=\"M" << px(ends[k] + 3) << " "
-           << px(wishes[k]) << " L" << px(sample - 2) << " " << px(places[k]) << "\"/><path d=\"M" << px(sample) << " "
-           << px(places[k]) << " h" << px(swatch) << "\"/></g>\n";
-      text(word, places[k] + 4, name, "class=\"name " + colour + "\"");
+      const double sample = right_ + lead;
+      const std::string line = "<path class=\"lead\" d=\"M" + px(ends[k] + 3) + " " + px(wishes[k]) + " L" +
+                               px(sample - 2) + " " + px(places[k]) + "\"/>";
+      draw_name(named[k], sample, places[k], chart_.width, line);
     }
   }
 
@@ -303,6 +382,11 @@ class Drawing {
   };
   std::vector<WordPlace> mark_at_;
   std::size_t mark_rows_ = 0;
+  struct KeyPlace {
+    std::size_t curve;
+    double x, y;
+  };
+  std::vector<KeyPlace> key_;
 };
 
 /// Rules of one drawing, so that several of a page do not meddle with one another.
@@ -328,6 +412,7 @@ void write_style(std::ostream& out, const std::string& id) {
       << at << " .mark{stroke:var(--soft);stroke-dasharray:2 3}\n"
       << at << " .curve{fill:var(--c);stroke:var(--c)}\n"
       << at << " .curve path{fill:none;stroke-width:2;stroke-linejoin:round}\n"
+      << at << " .band{stroke:none;opacity:0.14}\n"
       << at << " .word{paint-order:stroke;stroke:var(--base);stroke-width:4px}\n"
       << at << " .muted{fill:var(--soft);stroke:var(--soft);opacity:0.45}\n"
       << at << " .muted path{stroke-width:1}\n";
@@ -335,6 +420,42 @@ void write_style(std::ostream& out, const std::string& id) {
     out << at << " .c" << i + 1 << " path{stroke-dasharray:" << dashes[i] << "}\n";
   out << at << " .curve path.lead{stroke-width:0.75;stroke-dasharray:none}\n";
   out << "</style>\n";
+}
+
+/// Charts one below the other.
+struct Paper {
+  double width = 0, height = 0;
+};
+Paper paper_of(std::span<const Chart> charts) {
+  Paper paper;
+  for (const Chart& c : charts) paper.width = std::max(paper.width, c.width), paper.height += c.height;
+  return paper;
+}
+std::string view_box(const Paper& paper) { return "viewBox=\"0 0 " + px(paper.width) + " " + px(paper.height) + "\""; }
+
+/// The tag with its `size`, and what it says to those who cannot see it; its rules.
+void open_svg(std::ostream& out, std::span<const Chart> charts, std::string_view id, const std::string& size) {
+  std::string title, description;
+  for (const Chart& c : charts) {
+    title += (title.empty() ? "" : "; ") + c.title;
+    description += (description.empty() ? "" : " ") + c.description;
+  }
+  const std::string name = escaped_xml(id);
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"" << name << "\" " << size
+      << " role=\"img\" aria-labelledby=\"" << name << "-title " << name << "-desc\">\n<title id=\"" << name
+      << "-title\">" << escaped_xml(title) << "</title>\n<desc id=\"" << name << "-desc\">" << escaped_xml(description)
+      << "</desc>\n";
+  write_style(out, name);
+}
+
+void draw_all(std::ostream& out, std::span<const Chart> charts) {
+  double y = 0;
+  for (const Chart& c : charts) {
+    out << "<g transform=\"translate(0 " << px(y) << ")\">\n";
+    Drawing(out, c).draw();
+    out << "</g>\n";
+    y += c.height;
+  }
 }
 
 /// How far a curve is from the lowest one: at best, then on the whole.
@@ -386,29 +507,54 @@ void mute_but_lowest(Chart& chart, std::size_t most) {
 
 void write_svg(std::ostream& out, const Chart& chart, std::string_view id) { write_svg(out, std::span(&chart, 1), id); }
 
+void share_scale(std::span<Chart> charts) {
+  Extent y;
+  for (const Chart& chart : charts) add_heights(y, chart);
+  if (charts.size() < 2 || !(y.high > 0)) return;
+  const bool logarithmic = y.high / y.low > 3;
+  const double room = logarithmic ? std::pow(y.high / y.low, 0.05) : 0.05 * (y.high - y.low);
+  for (Chart& chart : charts) {
+    chart.y.logarithmic = logarithmic;
+    chart.y.low = logarithmic ? y.low / room : std::max(0.0, y.low - room);
+    chart.y.high = logarithmic ? y.high * room : y.high + room;
+  }
+}
+
 void write_svg(std::ostream& out, std::span<const Chart> charts, std::string_view id) {
-  double width = 0, height = 0;
-  std::string title, description;
-  for (const Chart& c : charts) {
-    width = std::max(width, c.width), height += c.height;
-    title += (title.empty() ? "" : "; ") + c.title;
-    description += (description.empty() ? "" : " ") + c.description;
-  }
-  const std::string name = escaped_xml(id);
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"" << name << "\" viewBox=\"0 0 " << px(width) << " "
-      << px(height) << "\" width=\"" << px(width) << "\" height=\"" << px(height)
-      << "\" style=\"max-width:100%;height:auto\" role=\"img\" aria-labelledby=\"" << name << "-title " << name
-      << "-desc\">\n<title id=\"" << name << "-title\">" << escaped_xml(title) << "</title>\n<desc id=\"" << name
-      << "-desc\">" << escaped_xml(description) << "</desc>\n";
-  write_style(out, name);
-  double y = 0;
-  for (const Chart& c : charts) {
-    out << "<g transform=\"translate(0 " << px(y) << ")\">\n";
-    Drawing(out, c).draw();
-    out << "</g>\n";
-    y += c.height;
-  }
+  const Paper paper = paper_of(charts);
+  open_svg(out, charts, id,
+           view_box(paper) + " width=\"" + px(paper.width) + "\" height=\"" + px(paper.height) +
+               "\" style=\"max-width:100%;height:auto\"");
+  draw_all(out, charts);
   out << "</svg>\n";
+}
+
+void write_svg_for_any_screen(std::ostream& out, std::span<const Chart> charts, std::string_view id) {
+  std::vector<Chart> narrow(charts.begin(), charts.end());
+  for (Chart& chart : narrow) {
+    const double wide_lines = note_height(chart);
+    chart.width = telephone_width;
+    chart.names_above = true;
+    chart.height += note_height(chart) - wide_lines;
+  }
+  const Paper wide = paper_of(charts), small = paper_of(narrow);
+  const auto size = [](const Paper& p) {
+    return "width:" + px(p.width) + "px;aspect-ratio:" + px(p.width) + "/" + px(p.height);
+  };
+  open_svg(out, charts, id, "width=\"" + px(wide.width) + "\" height=\"" + px(wide.height) + "\"");
+  const std::string at = "#" + escaped_xml(id);
+  out << "<style>\n"
+      << at << "{" << size(wide) << ";max-width:100%;height:auto}\n"
+      << "@media (max-width:" << px(widest_telephone) << "px){\n"
+      << at << "{" << size(small) << "}\n"
+      << at << " .wide{display:none}\n"
+      << at << " .narrow{display:inline}\n}\n</style>\n";
+  out << "<svg class=\"wide\" " << view_box(wide) << ">\n";
+  draw_all(out, charts);
+  // Who does not read rules of style sees the first drawing alone.
+  out << "</svg>\n<svg class=\"narrow\" display=\"none\" " << view_box(small) << ">\n";
+  draw_all(out, narrow);
+  out << "</svg>\n</svg>\n";
 }
 
 }  // namespace stepcast

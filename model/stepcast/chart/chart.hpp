@@ -13,8 +13,9 @@
 // An SVG of its own: no script, no font, no network; colours come from CSS variables (--chart-text, --chart-muted,
 // --chart-grid, --chart-ground, --chart-1 to --chart-8) with a fallback that people with any colour vision can tell
 // apart, each curve also has its own dash and is named at its end, and text is text. Light and dark follow
-// `prefers-color-scheme`. Points are shown as dots where there are few of them, for between them nothing is known.
-// Invariant: same input, same bytes; well-formed XML whatever the texts hold. Not modelled: bars, areas.
+// `prefers-color-scheme`. Points are shown as dots where there are few of them, for between them nothing is known; a
+// curve that was fitted shows the points that it was fitted to, and a band in which they are expected. Invariant: same
+// input, same bytes; well-formed XML whatever the texts hold. Not modelled: bars.
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
@@ -36,14 +37,21 @@ struct ChartAxis {
   /// Bounds; NaN: those of the curves.
   double low = std::numeric_limits<double>::quiet_NaN(), high = std::numeric_limits<double>::quiet_NaN();
 };
+struct ChartPoints {
+  std::vector<double> x{}, y{};
+  std::vector<std::string> texts{};  ///< for who points at them
+  std::vector<bool> rings{};         ///< which are rings, not dots; empty: none
+};
 struct ChartCurve {
   std::string name;
-  std::vector<double> x{}, y{};      ///< NaN in y: a gap
-  bool muted = false;                ///< one of many: thin, grey, without a name
-  bool named = false;                ///< spoken of: the last to be muted
-  bool scattered = false;            ///< points with neither a line between them nor a name beside them
-  std::vector<std::string> texts{};  ///< of scattered points, for who points at them
-  std::vector<bool> rings{};         ///< which scattered points are rings, not dots; empty: none
+  std::vector<double> x{}, y{};       ///< NaN in y: a gap
+  bool muted = false;                 ///< one of many: thin, grey, without a name
+  bool named = false;                 ///< spoken of: the last to be muted
+  bool scattered = false;             ///< points with neither a line between them nor a name beside them
+  std::vector<std::string> texts{};   ///< of scattered points, for who points at them
+  std::vector<bool> rings{};          ///< which scattered points are rings, not dots; empty: none
+  std::vector<double> low{}, high{};  ///< a band around the curve, a bound each for every y; empty: none
+  ChartPoints fitted_to{};            ///< in the curve's colour, instead of dots at its own points
 };
 struct ChartMark {  ///< a vertical line with a word: a cross-over, "here"
   double x = 0;
@@ -57,6 +65,7 @@ struct Chart {
   std::vector<ChartMark> marks{};
   double width = 640, height = 360;  ///< in CSS pixels; scales with its container
   std::string note{};                ///< below: what is not in it
+  bool names_above = false;          ///< names of curves stand in rows above, not at their ends: where it is narrow
 };
 
 /// No more curves than this have a colour and a dash of their own; those behind are drawn as muted ones.
@@ -69,6 +78,12 @@ void mute_but_lowest(Chart&, std::size_t most = most_named_curves);
 void write_svg(std::ostream&, const Chart&, std::string_view id = "chart");
 /// Several charts in one SVG, one below the other.
 void write_svg(std::ostream&, std::span<const Chart>, std::string_view id = "chart");
+/// The same for a picture that stands alone on screens of any width: it holds a second drawing, `telephone_width` wide,
+/// which is shown instead where the screen has no more than `widest_telephone` pixels.
+void write_svg_for_any_screen(std::ostream&, std::span<const Chart>, std::string_view id = "chart");
+inline constexpr double telephone_width = 390, widest_telephone = 560;
+/// Charts that are compared with one another get one vertical axis, logarithmic where values are far apart.
+void share_scale(std::span<Chart>);
 /// The colours of curves on light ground, for what is written beside a chart.
 [[nodiscard]] std::span<const char* const> chart_colours();
 }  // namespace stepcast

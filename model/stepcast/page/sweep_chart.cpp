@@ -144,23 +144,6 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
   return chart;
 }
 
-/// Panels are compared with one another.
-void share_scale(std::vector<Chart>& charts) {
-  double low = HUGE_VAL, high = 0;
-  for (const Chart& chart : charts)
-    for (const ChartCurve& curve : chart.curves)
-      for (const double y : curve.y)
-        if (std::isfinite(y)) low = std::min(low, y), high = std::max(high, y);
-  if (charts.size() < 2 || !(high > 0)) return;
-  const bool logarithmic = high / low > 3;
-  const double room = logarithmic ? std::pow(high / low, 0.05) : 0.05 * (high - low);
-  for (Chart& chart : charts) {
-    chart.y.logarithmic = logarithmic;
-    chart.y.low = logarithmic ? low / room : std::max(0.0, low - room);
-    chart.y.high = logarithmic ? high * room : high + room;
-  }
-}
-
 }  // namespace
 
 std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const SweepRow> rows,
@@ -175,7 +158,7 @@ std::vector<Chart> charts_of(const SweepQuestion& question, std::span<const Swee
       for (std::size_t p = 0; p < plans && rows[i].point % panels == panel; ++p) shown.push_back(&rows[i + p]);
     if (!shown.empty()) charts.push_back(chart_of(grid, shown, cross_overs));
   }
-  share_scale(charts);
+  share_scale(charts);  // panels are compared with one another
   return charts;
 }
 

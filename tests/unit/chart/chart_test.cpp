@@ -222,3 +222,78 @@ TEST_CASE("several charts stand one below the other in one drawing") {
   CHECK(out.str().find("translate(0 360)") != std::string::npos);
   CHECK(count_of(out.str(), "id=\"two\"") == 1);
 }
+
+TEST_CASE("a fitted curve has a band and the points that it was fitted to, within the chart") {
+  Chart chart = chart_of(1);
+  ChartCurve& curve = chart.curves[0];
+  curve.low = {1, std::nan(""), 0.5}, curve.high = {9, std::nan(""), 8};
+  curve.fitted_to = {{1, 1000}, {20, 2}, {"first <&>", "second"}, {false, true}};
+  const std::string svg = svg_of(chart);
+  CHECK(flaw_of(svg) == "");
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(count_of(svg, "class=\"band curve c1\"") == 1);
+  const std::size_t band = svg.find("class=\"band curve c1\"");
+  CHECK(count_of(svg.substr(band, svg.find("/>", band) - band), "L") == 3);  // two points, there and back
+  CHECK(count_of(svg, "<circle") == 2);                                      // and none of the curve's own
+  CHECK(count_of(svg, "fill=\"none\"><title>second") == 1);
+  CHECK(svg.find("first &lt;&amp;&gt;") != std::string::npos);
+  for (std::size_t at = 0; (at = svg.find("<circle cx=\"", at)) != std::string::npos; ++at) {
+    CHECK(std::stod(svg.substr(at + 12)) <= chart.width);
+    const double y = std::stod(svg.substr(svg.find("cy=\"", at) + 4));
+    CHECK(y > 0);
+    CHECK(y < chart.height);
+  }
+  curve.low = curve.high = {std::nan(""), std::nan(""), std::nan("")};
+  CHECK(count_of(svg_of(chart), "class=\"band ") == 0);
+}
+
+TEST_CASE("names above a narrow chart stand in rows, clear of one another and within its width") {
+  Chart chart = chart_of(8);
+  chart.width = telephone_width;
+  chart.names_above = true;
+  const std::string svg = svg_of(chart);
+  CHECK(flaw_of(svg) == "");
+  CHECK(count_of(svg, "class=\"lead\"") == 0);
+  std::vector<std::pair<double, double>> places;  // row, left
+  for (std::size_t at = 0; (at = svg.find("class=\"name ", at)) != std::string::npos; ++at) {
+    const std::size_t x = svg.rfind("<text x=\"", at) + 9, y = svg.rfind(" y=\"", at) + 4;
+    places.emplace_back(std::stod(svg.substr(y)), std::stod(svg.substr(x)));
+  }
+  REQUIRE(places.size() == 8);
+  CHECK(std::is_sorted(places.begin(), places.end()));
+  const double wide = text_width("plan 0", 12);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    CHECK(places[i].second + wide <= chart.width);
+    if (i > 0 && places[i].first == places[i - 1].first) CHECK(places[i].second - places[i - 1].second > wide);
+  }
+  CHECK(places.back().first > places.front().first);
+}
+
+TEST_CASE("a picture for any screen holds a drawing for each, and shows the wide one to who reads no rules of style") {
+  Chart chart = chart_of(3);
+  chart.width = 800;
+  chart.note = std::string(30, 'n') + " " + std::string(30, 'o') + " " + std::string(30, 'p');
+  const Chart charts[] = {chart, chart};
+  std::ostringstream out;
+  write_svg_for_any_screen(out, charts, "any");
+  const std::string svg = out.str();
+  CHECK(flaw_of(svg) == "");
+  CHECK(count_of(svg, "<svg ") == 3);
+  CHECK(count_of(svg, "class=\"title\"") == 4);
+  CHECK(svg.find("<svg class=\"wide\" viewBox=\"0 0 800 720\">") != std::string::npos);
+  CHECK(svg.find("<svg class=\"narrow\" display=\"none\" viewBox=\"0 0 390 7") != std::string::npos);  // a longer note
+  CHECK(count_of(svg, "role=\"img\"") == 1);
+  CHECK(svg.find("@media (max-width:560px)") != std::string::npos);
+}
+
+TEST_CASE("charts that are compared have one scale") {
+  Chart charts[] = {chart_of(1), chart_of(1)};
+  charts[1].curves[0].high = {90, 90, 90}, charts[1].curves[0].low = {0.5, 0.5, 0.5};
+  share_scale(charts);
+  for (const Chart& c : charts) {
+    CHECK(c.y.logarithmic);
+    CHECK(c.y.low < 0.5);
+    CHECK(c.y.high > 90);
+    CHECK(c.y.low == charts[0].y.low);
+  }
+}
