@@ -96,7 +96,6 @@ SweepQuestion question_of(const SweepFlags& flags) {
   if (flags.csv + flags.output.json + flags.table > 1)
     throw InputError("--csv", "one of --csv, --table and --json", flags.csv && flags.output.json ? "both" : "several");
   if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");
-  if (flags.plot == "-") throw InputError("--plot", "a file, since the rows go to standard output", "-");
   return question;
 }
 
@@ -152,11 +151,8 @@ ExitCode sweep(const SweepFlags& flags) {
   const SweepOptions range = range_of(flags, question.points());
   const std::vector<std::string> inputs = files_of(flags.input, flags.cluster, flags.layout);
   refuse_overwriting(flags.output.path, inputs);
-  refuse_overwriting(flags.plot, inputs);
   check_writable(flags.output.path);
-  check_writable(flags.plot);
-  if (is_same_file(flags.plot, flags.output.path))
-    throw InputError("--plot", "another file than that of the rows", "'" + flags.plot + "' for both");
+  check_plot(flags.plot, inputs, flags.output.path, "the rows");
   if (!flags.plot.empty()) check_panels(question);
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
                                {.layouts = asks_for_layouts(question),

@@ -223,6 +223,16 @@ void check_writable(const std::string& path) {
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) refuse(errno);
 }
 
+void check_plot(const std::string& plot, const std::vector<std::string>& inputs, const std::string& output,
+                std::string_view what) {
+  if (plot.empty()) return;
+  if (plot == "-") throw InputError("--plot", "a file, since standard output has " + std::string(what), "-");
+  refuse_overwriting(plot, inputs);
+  check_writable(plot);
+  if (is_same_file(plot, output))
+    throw InputError("--plot", "another file than that of " + std::string(what), "'" + plot + "' for both");
+}
+
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write) {
   std::ostringstream text;
   if (path.empty() && ::isatty(STDOUT_FILENO) == 1) set_page(text, page_of_terminal());

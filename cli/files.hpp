@@ -49,6 +49,11 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 /// lost.
 void check_writable(const std::string& path);
 
+/// Throws InputError, before any work, unless a picture ("": none) can go to a file of its own. `what` goes to `output`:
+/// "the rows".
+void check_plot(const std::string& plot, const std::vector<std::string>& inputs, const std::string& output,
+                std::string_view what);
+
 /// Calls `write` with a stream to `path` ("" or "-": standard output). A file appears under its name only when it is
 /// complete; one that is not is removed, also when the user interrupts. Throws InputError when it cannot be written.
 void write_output(const std::string& path, const std::function<void(std::ostream&)>& write);

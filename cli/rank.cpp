@@ -46,16 +46,6 @@ void refuse_plot(const RankFlags& flags, const char* found) {
     throw InputError("--plot", "a ranking without layouts", found, "'stepcast predict --timeline' shows their steps");
 }
 
-/// Where the picture goes; before any work.
-void check_plot(const RankFlags& flags, const std::vector<std::string>& inputs) {
-  if (flags.plot.empty()) return;
-  if (flags.plot == "-") throw InputError("--plot", "a file, since the answer goes to standard output", "-");
-  refuse_overwriting(flags.plot, inputs);
-  check_writable(flags.plot);
-  if (is_same_file(flags.plot, flags.output.path))
-    throw InputError("--plot", "another file than that of the answer", "'" + flags.plot + "' for both");
-}
-
 /// Flags that a comparison of plans without layouts would ignore.
 void refuse_flags_of_comparison(const RankFlags& flags, const RankOptions& options) {
   if (!flags.search.empty() && !options.tune)
@@ -240,7 +230,7 @@ ExitCode rank(const RankFlags& flags, const RankOptions& options) {
   RecommendOptions how = recommend_options_of(flags, options);
   const std::vector<std::string> inputs = files_of(flags.input, flags.cluster, flags.layout);
   refuse_overwriting(flags.output.path, inputs);
-  check_plot(flags, inputs);
+  check_plot(flags.plot, inputs, flags.output.path, "the answer");
   const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
                                {.input = {.recorded_will_do = options.advice && !options.by_step}});
   if (!asked.refusal.empty()) return rank_recorded(asked, flags);
