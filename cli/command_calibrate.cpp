@@ -15,6 +15,7 @@
 #include <stepcast/calibration/traced_links.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/page/fit_svg.hpp>
 #include <stepcast/report/device_fit_report.hpp>
 #include <stepcast/report/explained_fit_report.hpp>
 #include <stepcast/report/links_fit_report.hpp>
@@ -36,7 +37,7 @@ struct CalibrateFlags {
   std::vector<std::string> files;
   ClusterFlags cluster;
   std::string name, operation;
-  std::string steps, trace, start, plan;
+  std::string steps, trace, start, plan, plot;
   std::size_t rows = 0;
   bool leave_one_out = true, explain = false;
   OutputFlags output;
@@ -272,6 +273,8 @@ void refuse_flags_of_others(const CalibrateFlags& flags) {
       if (!value->empty()) throw InputError(flag, "--steps, which it is about", trace ? "--trace" : "collectives");
   if (flags.explain && (trace || !flags.steps.empty()))
     throw InputError("--explain", "collectives, whose fit it explains", trace ? "--trace" : "--steps");
+  if (!flags.plot.empty() && (trace || !flags.steps.empty()))
+    throw InputError("--plot", "collectives, whose fit it draws", trace ? "--trace" : "--steps");
   if (flags.explain && (flags.output.json || flags.output.path == "-"))
     throw InputError("--explain", "text on standard output", flags.output.json ? "--json" : "-o -");
   if ((trace || !flags.steps.empty()) && !flags.operation.empty())
@@ -300,6 +303,9 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   std::string left_out;
   const std::vector<std::string> files = logs_in(flags.files, flags.operation, workers, left_out);
   refuse_overwriting(flags.output.path, files);
+  std::vector<std::string> inputs = files;
+  inputs.push_back(flags.cluster.cluster);
+  check_plot(flags.plot, inputs, flags.output.path, "the fit");
   auto [measured, nccl_tests] = measured_in(files, flags.operation, workers);
   std::int64_t most = 0, per_node = 0, nodes = 0;
   for (const MeasuredCollective& table : measured) {
@@ -321,6 +327,7 @@ ExitCode calibrate(const CalibrateFlags& flags) {
   if (!left_out.empty()) calibration.notes.push_back("left out of the folder, no logs of collectives: " + left_out);
   if (!flags.output.path.empty())
     write_output(flags.output.path, [&](std::ostream& out) { out << json_of(calibration.cluster) << '\n'; });
+  if (!flags.plot.empty()) write_output(flags.plot, [&](std::ostream& out) { write_fit_svg(out, calibration); });
   if (flags.output.path != "-")
     write_output("-", [&](std::ostream& out) {
       report_of(flags.output).calibration(out, calibration);
@@ -357,6 +364,7 @@ Action add_calibrate_flags(CLI::App& app) {
   app.add_option("--name", flags->name, "Name of the calibrated cluster");
   app.add_option("-o,--output", flags->output.path, "Write the cluster or device here; - is standard output");
   app.add_flag("--explain", flags->explain, "Of nccl: what was fitted beside where it began, and its errors by size");
+  app.add_option("--plot", flags->plot, "Draw fit and measurements by size, a panel an operation: a file for an SVG");
   app.add_flag("--json", flags->output.json, "Write the residuals as JSON");
   return [flags] { return calibrate(*flags); };
 }

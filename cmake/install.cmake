@@ -57,6 +57,7 @@ set(stepcast_public_headers
   model/stepcast/layout/layout.hpp
   model/stepcast/layout/process_group.hpp
   model/stepcast/layout/tensor_scheme.hpp
+  model/stepcast/page/fit_svg.hpp
   model/stepcast/page/report_page.hpp
   model/stepcast/page/steps_svg.hpp
   model/stepcast/page/sweep_svg.hpp

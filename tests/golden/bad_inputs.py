@@ -430,6 +430,11 @@ def main() -> int:
                               "one size": b"size,time_s\n1024,1\n"}.items():
             path.write_bytes(content)
             checker.check(f"measured: {name}", ["calibrate", str(path), "--workers", "4"])
+        path.write_bytes(b"workers,bytes,time_us\n4,1024,99\n4,1048576,999\n")
+        for plot in (["-"], [str(path)], ["/nonexistent/x.svg"], ["/tmp"], ["same", "-o", "same"], ["x.svg", "-o", "/nonexistent/c.json"]):
+            checker.check(f"plot: {plot}", ["calibrate", str(path), "--plot", *plot])
+        for other in (["--steps", str(path), "--workers", "4"], ["--trace", str(EXAMPLE), "--start", str(DEVICE)], []):
+            checker.check(f"plot of {other[:1]}", ["calibrate", *other, "--plot", "x.svg"])
         header = b"profile,workers,step_s\n"
         for name, content in {"nothing": b"", "a header only": header, "no time": b"profile,workers\na.json,2\n",
                               "no file": header + b"none.json,2,1\n", "no workers": header + b"none.json,0,1\n",

@@ -504,6 +504,20 @@ std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text,
   return NcclTestsReader(source, assumed, workers).read(text);
 }
 
+double bus_factor_of(Operation op, std::int64_t workers) {
+  const double others = static_cast<double>(workers - 1) / static_cast<double>(workers);
+  switch (op) {
+    case Operation::all_reduce:
+      return 2 * others;
+    case Operation::all_to_all:
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+      return others;
+    default:
+      return 1;
+  }
+}
+
 bool measures_the_link(const MeasuredCollective& table) {
   const std::string& by = table.provenance;
   return table.operation == "send" &&

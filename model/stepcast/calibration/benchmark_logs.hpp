@@ -4,7 +4,7 @@
 //
 // Example: the line "  1048576  262144  float  sum  -1  210.5  4.98  9.34  0" of an all_reduce_perf log is 1 MiB in
 // 210.5 us. Every table keeps its source for `provenance`. Not modelled: in-place times.
-#include <stepcast/cluster/cluster.hpp>
+#include <stepcast/cluster/collective.hpp>
 
 #include <cstdint>
 #include <string_view>
@@ -23,6 +23,10 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] std::vector<MeasuredCollective> collectives_of_nccl_tests(std::string_view text, std::string_view source,
                                                                         std::string_view assumed = {},
                                                                         std::int64_t workers = 0);
+/// What the benchmark multiplies bytes over time by to print bus bandwidth, which compares with the rate of a link at
+/// any count: 2(P-1)/P of an all-reduce, (P-1)/P where each worker keeps its own part, 1 else (nccl-tests,
+/// doc/PERFORMANCE.md).
+[[nodiscard]] double bus_factor_of(Operation, std::int64_t workers);
 /// Whether a table, of those above, was measured by a benchmark of the link itself (ib_write_bw; MPI between two ranks)
 /// rather than by a library whose exchange of two devices reaches a share of it.
 [[nodiscard]] bool measures_the_link(const MeasuredCollective&);

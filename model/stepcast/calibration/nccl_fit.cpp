@@ -64,27 +64,19 @@ void set(Cluster& c, const Numbers& x, bool sums_in_switch) {
   t.peer = Seconds(x[peer]);
 }
 
-/// Bytes through the busiest link of an operation on one byte: what makes bus bandwidth of payload.
-double bus_factor(Operation op, const Cluster& c) {
+/// Bytes through the busiest link of an operation on one byte: bus bandwidth over payload, but for an all-to-all
+/// between machines, which share cards.
+double share_of_link(Operation op, const Cluster& c) {
+  if (op != Operation::all_to_all || c.nodes == 1) return bus_factor_of(op, c.workers());
   const double workers = static_cast<double>(c.workers()), per_node = static_cast<double>(c.devices_per_node);
-  switch (op) {
-    case Operation::all_reduce:
-      return 2 * (workers - 1) / workers;
-    case Operation::all_to_all:
-      return c.nodes > 1 ? (workers - per_node) / workers * per_node : (workers - 1) / workers;
-    case Operation::reduce_scatter:
-    case Operation::all_gather:
-      return (workers - 1) / workers;
-    default:
-      return 1;
-  }
+  return (workers - per_node) / workers * per_node;
 }
 
 /// Of one card where several machines exchange, else of a device.
 double best_bus_rate(const Target& t) {
   double best = 0;
   for (std::size_t i = 0; i < t.sizes.size(); ++i)
-    best = std::max(best, t.sizes[i].value() * bus_factor(t.operation, t.machines) / std::exp(t.logs[i]));
+    best = std::max(best, t.sizes[i].value() * share_of_link(t.operation, t.machines) / std::exp(t.logs[i]));
   const bool one_card = t.machines.nodes == 1 || t.operation == Operation::send;
   return one_card ? best : best / static_cast<double>(t.machines.nics_per_node);
 }
@@ -113,9 +105,9 @@ std::vector<Target> targets_of(const Cluster& base, std::span<const MeasuredColl
     several = several || nodes > 1;
     Target t{*operation_of(table.operation), bare_machines(base, table.workers, nodes), {}, {}, {},
              measures_the_link(table)};
-    const double least_rate = t.of_link ? of_best_rate * best_rate(table) : 0;
-    for (std::size_t i = first_beyond_launches(table); i < table.sizes.size(); ++i) {
-      if (table.sizes[i] / table.times[i] < BytesPerSecond(least_rate)) continue;
+    const std::vector<bool> fitted = nccl_is_fitted_to(table);
+    for (std::size_t i = 0; i < table.sizes.size(); ++i) {
+      if (!fitted[i]) continue;
       t.sizes.push_back(table.sizes[i]);
       t.logs.push_back(std::log(table.times[i].value()));
     }
@@ -207,6 +199,14 @@ class Search {
 };
 
 }  // namespace
+
+std::vector<bool> nccl_is_fitted_to(const MeasuredCollective& table) {
+  const BytesPerSecond least(measures_the_link(table) ? of_best_rate * best_rate(table) : 0);
+  std::vector<bool> fitted(table.sizes.size());
+  for (std::size_t i = first_beyond_launches(table); i < fitted.size(); ++i)
+    fitted[i] = table.sizes[i] / table.times[i] >= least;
+  return fitted;
+}
 
 Cluster fitted_nccl(Cluster base, std::span<const MeasuredCollective> tables) {
   const CollectiveAlgorithm& algorithm = *collective_algorithm("nccl");

@@ -17,11 +17,15 @@
 #include <stepcast/cluster/cluster.hpp>
 
 #include <span>
+#include <vector>
 
 namespace stepcast {
 
 /// `base` with links and NcclTuning fitted to tables of at least two workers each; network cards and machines stay.
 /// Requires a table.
 [[nodiscard]] Cluster fitted_nccl(Cluster base, std::span<const MeasuredCollective> tables);
+/// Which points of a table tell something of NCCL: not those that the host's launches bound, nor, of a benchmark of the
+/// link itself, those below its plateau.
+[[nodiscard]] std::vector<bool> nccl_is_fitted_to(const MeasuredCollective&);
 
 }  // namespace stepcast

@@ -1,10 +1,10 @@
 #pragma once
-// Room page: the report page, and pictures of sweeps and validation.
+// Room page: the report page, and pictures of sweeps, fits and validation.
 //
 //   answer | ranking | timelines | sensitivity | memory | trace | cluster | accuracy | record
 //
-// It may include base, cluster, launch, question, parallelism, schedule, prediction, replay, baseline, sweep,
-// validation, report, report/text and chart.
+// It may include base, cluster, calibration, launch, question, parallelism, schedule, prediction, replay, baseline,
+// sweep, validation, report, report/text and chart.
 //
 // Report page: everything that `recommend` found, on one self-contained HTML page: for those who would rather look.
 //
