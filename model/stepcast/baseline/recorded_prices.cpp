@@ -1,6 +1,7 @@
 // A collective finds its group on the cluster, and that group's closed form or table prices it.
 #include <stepcast/baseline/recorded_prices.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/layout/process_group.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -56,9 +57,9 @@ Answer<CommunicationCost> GroupCosts::cost_of(RecordedGroup shape) const {
   }
   Cluster part = cluster_;
   part.nodes = shape.workers / shape.per_machine;
-  part.network.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
-  for (Level& level : part.levels)
-    level.bandwidth *= static_cast<double>(shape.per_machine) / static_cast<double>(part.devices_per_node);
+  const double share =
+      share_cards(part, static_cast<double>(part.devices_per_node) / static_cast<double>(shape.per_machine));
+  for (Level& level : part.levels) level.bandwidth *= share;
   part.devices_per_node = shape.per_machine;
   part.tables.clear();  // they were measured between neighbours
   if (part.all_reduce == "table") part.all_reduce = "ring";

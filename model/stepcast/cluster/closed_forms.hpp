@@ -240,6 +240,53 @@ inline Link torus_link(const Cluster& c) {
   return {c.network.latency, link / static_cast<double>(c.devices_per_node)};
 }
 
+/// What the cards of a machine carry of flows to (or from) so many others.
+inline BytesPerSecond cards_to(const Cluster& c, std::int64_t others) {
+  const double cards = static_cast<double>(c.nics_per_node);
+  return std::min(c.network.bandwidth * cards * card_share(c.transport),
+                  flows_rate(c.transport) * (cards * static_cast<double>(others)));
+}
+/// The link of a healthy worker machine, or of a server machine, for parameter-server traffic.
+inline Link server_link(const Cluster& c) {
+  Link link = c.server_link;
+  if (link.bandwidth.value() == 0) link = {c.network.latency, cards_to(c, c.servers > 0 ? c.servers : c.nodes - 1)};
+  else link.bandwidth *= card_share(c.transport);
+  if (!c.levels.empty()) link.latency = std::max(link.latency, network_levels(c).outermost().latency);
+  return link;
+}
+/// What one server sends, and receives, at most: its own rate, else that of a worker machine.
+inline BytesPerSecond server_rate(const Cluster& c) {
+  return c.server_rate > BytesPerSecond(0) ? c.server_rate * usable_share(c.transport) : server_link(c).bandwidth;
+}
+/// Seconds a byte in which uplinks of levels carry what all machines exchange with servers: with co-located ones the
+/// part that leaves a unit, with separate ones all of it.
+inline double uplink_time(const Cluster& c) {
+  if (c.levels.empty()) return 0;
+  double slowest = 0;
+  std::int64_t machines = 1;
+  for (const NetworkLevel& level : network_levels(c)) {
+    const double leaving = c.servers > 0 ? 1 : static_cast<double>(c.nodes - machines) / static_cast<double>(c.nodes);
+    slowest = std::max(slowest, leaving / (level.device.value() * static_cast<double>(c.devices_per_node)));
+    machines *= level.units;
+  }
+  return slowest;
+}
+/// Seconds a byte of what every machine pushes (or pulls), by what carries it: the cards of the slowest worker machine
+/// and the uplinks above it, and the cards of servers that hold the same each. A push takes the longer of both; a plan
+/// that says which server holds what charges each on its own.
+struct ServerTransferTime {
+  double worker = 0, server = 0;
+};
+/// With S servers a worker's card takes m/B and a server's n m / (S B_s); co-located, (n-1)/n of it leaves the machine.
+/// A worker may have only a share of its link, and the sum waits for it. One machine needs no server.
+inline ServerTransferTime server_transfer_time(const Cluster& c) {
+  if (c.nodes == 1) return {};
+  const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
+  const double sent = c.servers == 0 ? (n - 1) / n : 1, taken = c.servers == 0 ? sent : n / s;
+  const double slowest = 1 / c.stragglers.least_link_share(), card = 1 / server_link(c).bandwidth.value();
+  return {std::max(sent * slowest * card, uplink_time(c)), taken / server_rate(c).value()};
+}
+
 /// A binomial tree between machines, level by level: one machine of each unit sends the whole message over one card.
 inline CostLine tree_rounds_between(const Cluster& c) {
   CostLine line;

@@ -107,54 +107,11 @@ Seconds CommunicationCost::repair_time(Operation op, Bytes m, double tolerated) 
 
 namespace {
 
-/// What the cards of a machine carry of flows to (or from) so many others.
-BytesPerSecond cards_to(const Cluster& c, std::int64_t others) {
-  const double cards = static_cast<double>(c.nics_per_node);
-  return std::min(c.network.bandwidth * cards * card_share(c.transport),
-                  flows_rate(c.transport) * (cards * static_cast<double>(others)));
-}
-
-/// The link of a healthy worker machine, or of a server machine, for parameter-server traffic.
-Link server_link(const Cluster& c) {
-  Link link = c.server_link;
-  if (link.bandwidth.value() == 0) link = {c.network.latency, cards_to(c, c.servers > 0 ? c.servers : c.nodes - 1)};
-  else link.bandwidth *= card_share(c.transport);
-  if (!c.levels.empty()) link.latency = std::max(link.latency, network_levels(c).outermost().latency);
-  return link;
-}
-
-/// Seconds a byte in which uplinks of levels carry what all machines exchange with servers: with co-located ones the
-/// part that leaves a unit, with separate ones all of it.
-double uplink_time(const Cluster& c) {
-  if (c.levels.empty()) return 0;
-  double slowest = 0;
-  std::int64_t machines = 1;
-  for (const NetworkLevel& level : network_levels(c)) {
-    const double leaving = c.servers > 0 ? 1 : static_cast<double>(c.nodes - machines) / static_cast<double>(c.nodes);
-    slowest = std::max(slowest, leaving / (level.device.value() * static_cast<double>(c.devices_per_node)));
-    machines *= level.units;
-  }
-  return slowest;
-}
-
-/// What one server sends, and receives, at most: its own rate, else that of a worker machine.
-BytesPerSecond server_rate(const Cluster& c) {
-  return c.server_rate > BytesPerSecond(0) ? c.server_rate * usable_share(c.transport) : server_link(c).bandwidth;
-}
-
-/// Push (or pull) of m bytes by each of n machines, alone: with S servers the slower of a worker's card, m/B, and a
-/// server's, n m / (S B_s); co-located, (n-1)/n of it leaves the machine. A worker may have only a share of its link,
-/// and the sum waits for it. One machine needs no server.
+/// Push (or pull) of m bytes by each of n machines, alone.
 CostLine server_transfer(const Cluster& c) {
   if (c.nodes == 1) return {};
-  const double n = static_cast<double>(c.nodes), s = static_cast<double>(c.servers);
-  const double slowest = 1 / c.stragglers.least_link_share();
-  const Link worker = server_link(c);
-  const double of_server = worker.bandwidth / server_rate(c);  // a worker's rate over a server's
-  CostLine line = steps_and_volume(
-      1, c.servers == 0 ? (n - 1) / n * std::max(slowest, of_server) : std::max(slowest, n / s * of_server), worker);
-  line.seconds_per_byte = std::max(line.seconds_per_byte, uplink_time(c));
-  return line;
+  const ServerTransferTime time = server_transfer_time(c);
+  return {server_link(c).latency, std::max(time.worker, time.server)};
 }
 
 /// Each of S servers (n, if co-located) adds up n m / S bytes.

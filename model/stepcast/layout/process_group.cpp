@@ -233,18 +233,21 @@ std::vector<Level> levels_of_group(const Cluster& cluster, const GroupShape& sha
 
 }  // namespace
 
+double share_cards(Cluster& cluster, double groups) {
+  const double left = static_cast<double>(cluster.nics_per_node) / groups;
+  cluster.nics_per_node = std::max<std::int64_t>(1, static_cast<std::int64_t>(left));
+  const double share = left / static_cast<double>(cluster.nics_per_node);
+  cluster.network.bandwidth *= share;
+  return share;
+}
+
 Cluster group_cluster(const Cluster& cluster, const GroupShape& shape) {
   Cluster group = cluster;
   group.nodes = shape.nodes;
   group.devices_per_node = shape.per_node;
-  // Groups that send at the same time share the cards: whole cards where there are enough of them.
-  const std::int64_t cards = std::max<std::int64_t>(1, cluster.nics_per_node / shape.sharing_network);
-  const double bandwidth_share =
-      static_cast<double>(cluster.nics_per_node) / static_cast<double>(shape.sharing_network);
-  group.nics_per_node = cards;
-  group.network.bandwidth *= bandwidth_share / static_cast<double>(cards);
+  const double card_share = share_cards(group, static_cast<double>(shape.sharing_network));
   if (shape.sharing_torus > 1) group.network.bandwidth /= static_cast<double>(shape.sharing_torus);
-  group.levels = levels_of_group(cluster, shape, bandwidth_share / static_cast<double>(cards));
+  group.levels = levels_of_group(cluster, shape, card_share);
   if (group.aggregation && shape.sharing_network > 1)
     group.aggregation->line_rate /= static_cast<double>(shape.sharing_network);
   // A table holds for groups that lie as whole jobs of their size do: filled machines, cards of their own.

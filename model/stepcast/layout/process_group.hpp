@@ -50,6 +50,9 @@ struct RankAxis {
 /// With "shard=machine" as the number of data-parallel ranks that share a machine; 0 where those are all. Any other
 /// layout as it is.
 [[nodiscard]] Layout with_machine_shard(Layout, const Cluster&);
+/// Leaves a cluster what one of so many groups that send at the same time has of each machine's cards: whole ones where
+/// there are enough of them, else a part of one. Returns the factor on the bandwidth of those that are left.
+double share_cards(Cluster&, double groups);
 /// The cluster that the members of such a group see; tables of other group sizes are left out.
 [[nodiscard]] Cluster group_cluster(const Cluster&, const GroupShape&);
 /// The link from one stage to the next: whether neighbours in the pipeline share a machine, and how many pairs of

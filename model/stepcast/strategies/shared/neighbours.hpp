@@ -3,9 +3,10 @@
 //
 // Workers stand on a ring in the order of their machines. A worker of degree d sends to the d nearest ones, in turn to
 // the right and to the left (d = 2: the ring itself; d = P - 1: everybody). All links of a kind carry the same, so that
-// the busiest one is either a machine's cards, which its devices share, or a device's own link inside the machine.
-// Invariant: neither the messages nor the bytes of the busiest link ever shrink when the degree grows. Not modelled:
-// other overlays and routes over several hops; who has those can give the number of flows on the busiest link.
+// the busiest one is a machine's cards, which its devices share, the uplinks of a level, which its machines share, or a
+// device's own link inside the machine. Invariant: neither the messages nor the bytes of the busiest link ever shrink
+// when the degree grows. Not modelled: other overlays and routes over several hops; who has those can give the number
+// of flows on the busiest link.
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/plan/strategy.hpp>
 

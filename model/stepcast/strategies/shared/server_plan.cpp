@@ -1,4 +1,5 @@
 // The channels and stages of a partition on its way through servers.
+#include <stepcast/cluster/closed_forms.hpp>
 #include <stepcast/strategies/shared/server_plan.hpp>
 
 #include <algorithm>
@@ -29,12 +30,13 @@ ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Queues queue
   down_ = shared ? up_ : channel("dn", queues.down);
   if (sums_) sum_ = channel("srv");
   if (!balanced || shared) return;
-  // The cost of a push counts n/S payloads on a server's card; here the load is spread evenly instead, so sizes are
-  // given in payloads that take as long as the bytes on the worker's card do, as a worker and as a server. A slow card
-  // is slow in both.
+  // The cost of a push counts n/S payloads on a server's card; here the load is spread so that all cards carry the
+  // same, and sizes are given in payloads that take as long as these bytes do on the slower of both kinds of card, as a
+  // worker and as a server. A slow card is slow in both.
   const double n = static_cast<double>(in.cluster.nodes), s = static_cast<double>(in.cluster.servers);
   const ServerSplit split = byteps_split(in.cluster.nodes, std::min(in.cluster.nodes, in.cluster.servers));
-  const double slowest = 1 / in.cluster.stragglers.least_link_share(), of_cost = slowest / std::max(slowest, n / s);
+  const ServerTransferTime time = server_transfer_time(in.cluster);
+  const double of_cost = std::max(time.worker, time.server * s / n) / std::max(time.worker, time.server);
   own_ = (1 - split.per_worker) * of_cost;
   extra_ = (n - 1) * split.per_worker * of_cost;
 }
@@ -44,8 +46,8 @@ ServerPlan::ServerPlan(const StrategyInput& in, UpdatePlace update, Keys keys) :
   constexpr std::int64_t most = 100;  // channels are numbered by a byte
   if (keys != Keys::hashed || !remote_ || servers < 2 || servers > most) return;
   // The cost of a push counts n/S payloads on a server's card, which here is a resource of its own.
-  const double slowest = 1 / in.cluster.stragglers.least_link_share();
-  own_ = slowest / std::max(slowest, static_cast<double>(in.cluster.nodes) / static_cast<double>(servers));
+  const ServerTransferTime time = server_transfer_time(in.cluster);
+  own_ = time.worker / std::max(time.worker, time.server);
   for (std::int64_t s = 0; s < servers; ++s) {
     in_.push_back(channel("server in"));
     out_.push_back(channel("server out"));
