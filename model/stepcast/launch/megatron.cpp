@@ -140,6 +140,8 @@ void add_model(const LaunchInput& in, Arguments& out) {
     out.option("window-size", std::to_string(window - 1) + ",0");  // and the token itself
     if (const std::int64_t every = said_of(m, "full_every", 0); every > 0) out.option("window-attn-skip-freq", every);
   }
+  if (const auto kernel = attention_kernel(m))
+    out.option("attention-backend", kernel == AttentionKernel::cudnn ? "fused" : "flash");
   out.option("seq-length", m.sequence);
   out.option("max-position-embeddings", m.sequence);
   if (m.experts > 0) {
@@ -159,7 +161,10 @@ void add_precision(const Workload& workload, Arguments& out) {
     if (workload.bytes_of_gradient <= 2) out.flag("grad-reduce-in-bf16");
   }
   if (workload.dtype == DataType::f16) out.flag("fp16");
-  if (workload.shape && linear_type(*workload.shape)) out.option("fp8-format", "hybrid");
+  if (workload.shape && linear_type(*workload.shape)) {
+    out.option("fp8-format", "hybrid");
+    out.option("fp8-recipe", "tensorwise");  // by delayed scaling, its default, it does no norms or activations again
+  }
 }
 
 void add_optimizer(const Workload& workload, Arguments& out) {
@@ -239,6 +244,12 @@ std::string program_of(const LaunchInput& in) {
 
 namespace {
 
+/// Groups for which DeepEP's buffer.py has a configuration.
+bool deepep_runs_on(std::int64_t ranks) {
+  static constexpr std::array<std::int64_t, 12> known{2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 144, 160};
+  return std::ranges::find(known, ranks) != known.end();
+}
+
 /// What its own optimizers cannot; empty: nothing. Those beside Adam and SGD do not run under its FSDP, which ZeRO 2
 /// and 3 are (arguments.py, the check of emerging optimizers).
 std::string why_not_optimized(const LaunchInput& in) {
@@ -270,6 +281,9 @@ std::string why_not_megatron(const LaunchInput& in) {
     return "it trains mixtures of experts under tensor parallelism with sequence parallelism only (sp=on)";
   if (in.schedule() != "1f1b" && in.schedule() != "interleaved")
     return "its schedules are 1F1B and interleaved 1F1B, not " + std::string(in.schedule());
+  const std::int64_t sharing = l.expert * (l.whole_experts() ? 1 : l.tensor);
+  if (l.expert_exchange == ExpertExchange::deduplicated && !deepep_runs_on(sharing))
+    return "DeepEP has no configuration for groups of " + std::to_string(sharing) + " ranks (ep_comm=alltoall)";
   if (l.recomputation == Recomputation::operators)
     return "it recomputes modules or layers, not every second product (recompute=op)";
   const std::int64_t parts = l.pipeline * l.chunks, blocks = in.blocks();

@@ -71,6 +71,12 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
       return std::ranges::any_of(families->switches(f), &LayoutSwitches::some_blocks);
     });
   });
+  const bool modules = std::ranges::any_of(all, [](const LayoutFamilies* families) {
+    return std::ranges::any_of(families->families(), [&](const LayoutFamily& f) {
+      return std::ranges::any_of(families->switches(f), [](const LayoutSwitches& s) { return s.modules != 0; });
+    });
+  });
+  if (modules) add_to_list(text, "recomputation of all modules that can be by themselves");
   if (some_blocks) add_to_list(text, "recomputation of all blocks and of the fewest that fit");
   if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
   return text.empty() ? "one device" : text;
@@ -99,6 +105,14 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
   if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)
     out.emplace_back("blocks that are done again in groups (recompute_group=)");
+  const auto any_family = [&](const auto& which) {
+    return std::ranges::any_of(
+        all, [&](const LayoutFamilies* families) { return std::ranges::any_of(families->families(), which); });
+  };
+  if (any_family([](const LayoutFamily& f) { return f.expert > 1; })) {
+    if (space.recomputation.empty()) out.emplace_back("some modules alone (recompute=moe_act)");
+    out.emplace_back("tokens sent once to each machine (ep_comm=deepep)");
+  }
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
   return out;
 }

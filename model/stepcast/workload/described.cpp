@@ -34,8 +34,6 @@ class DividedUnit {
     c.checkpointed = shape_.units.size() < 3 || !is_end_;
     c.attention = std::min(times.attention.elapsed(device_), c.forward);
     c.operators = c.checkpointed ? std::min(times.operators.elapsed(device_), c.forward) : Seconds(0);
-    for (std::size_t m = 0; m < recomputed_module_count; ++m)
-      c.modules[m] = std::min(times.modules[m].elapsed(device_), c.forward);
     c.attention_backward = std::min(times.attention_backward.elapsed(device_), c.input_gradient);
     add_parameters(c);
     add_activations(c);
@@ -149,6 +147,14 @@ class DividedUnit {
     both.matrix += times.weight_gradient.matrix;
     both.memory += times.weight_gradient.memory;
     both.kernels += times.weight_gradient.kernels;
+    // What a module takes there more, of the larger sum.
+    for (std::size_t m = 0; m < recomputed_module_count; ++m) {
+      PassTime longer = both;
+      longer.matrix += times.modules[m].matrix;
+      longer.memory += times.modules[m].memory;
+      longer.kernels += times.modules[m].kernels;
+      c.modules[m] = longer.elapsed(device_) - both.elapsed(device_);
+    }
     const Seconds input = times.input_gradient.elapsed(device_), weight = times.weight_gradient.elapsed(device_);
     const double scale = input + weight > Seconds(0) ? both.elapsed(device_) / (input + weight) : 0;
     c.input_gradient = input * scale;

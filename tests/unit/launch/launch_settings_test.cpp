@@ -155,6 +155,13 @@ TEST_CASE("launch settings: tokens that go once to each machine") {
   l.expert_exchange = ExpertExchange::deduplicated;
   CHECK(contains(settings("Megatron-LM", prediction(l, 8), model).text,
                  "--moe-token-dispatcher-type flex \\\n--moe-flex-dispatcher-backend deepep"));
+  l.expert = 4;
+  l.data = 12;
+  CHECK(settings("Megatron-LM", prediction(l, 8), model).cannot.empty());
+  l.tensor = 3, l.sequence_parallel = true;
+  CHECK(contains(settings("Megatron-LM", prediction(l, 8), model).cannot,
+                 "DeepEP has no configuration for groups of 12"));
+  l.tensor = 1, l.sequence_parallel = false, l.data = 8, l.expert = 8;
   l.zero = 3;
   CHECK(contains(settings("torchtitan", prediction(l, 8), model).text, "comm_backend 'deepep'"));
 }
@@ -169,6 +176,16 @@ TEST_CASE("launch settings: modules that are done again are Megatron-LM's alone"
                  "--recompute-granularity selective \\\n--recompute-modules layernorm moe_act"));
   for (const char* other : {"torchtitan", "DeepSpeed", "PyTorch DDP", "Horovod"})
     CHECK(contains(settings(other, prediction(l, 8), model).cannot, "are Megatron-LM's"));
+  // Delayed scaling, the default of 8-bit layers, goes without them; a kernel that is named is asked for.
+  const std::string in_8_bits = settings("Megatron-LM", prediction(l, 8), model + ",dtype=bf16,linear=f8").text;
+  CHECK(contains(in_8_bits, "--fp8-format hybrid \\\n--fp8-recipe tensorwise"));
+  CHECK_FALSE(contains(in_8_bits, "--attention-backend"));
+  const auto with = [&](const std::string& kernel) {
+    return settings("Megatron-LM", prediction(l, 8), "gpt:hidden=1024,layers=24,heads=16,seq=1024,attention=" + kernel);
+  };
+  l.recomputation = Recomputation::none, l.recomputed_modules = 0;
+  CHECK(contains(with("flash2").text, "--attention-backend flash"));
+  CHECK(contains(with("cudnn").text, "--attention-backend fused"));
 }
 
 TEST_CASE("launch settings: Megatron-LM's latent attention, shared experts and first dense layers") {

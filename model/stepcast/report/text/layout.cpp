@@ -152,8 +152,9 @@ std::string words_of(const LayoutPrediction& p) {
           (l.shard > 0 ? " within groups of " + std::to_string(l.shard) : ""));
   add(parts, l.expert > 1,
       (l.whole_experts() ? "whole experts spread" : "experts spread") + over(l.expert) +
-          (l.expert_exchange == ExpertExchange::deduplicated ? ", a token once to each machine that has some of its own"
-                                                             : ""));
+          (l.expert_exchange == ExpertExchange::deduplicated
+               ? ", each token sent once to a machine (inside one, to a device) with some of its experts"
+               : ""));
   add(parts, parts.empty(), "one device");
   const std::string samples =
       counted(chosen ? l.micro_batch * l.data : l.micro_batch, "sample") + (chosen ? " on all devices" : "");
