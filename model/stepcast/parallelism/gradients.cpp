@@ -117,17 +117,6 @@ void add_layers(Profile& p, const TracedInside& inside, const UnitPasses& passes
   }
 }
 
-/// Gradient bytes of a unit as the data group sees them: those of experts travel in a smaller group, and count as the
-/// bytes that take as long in this one.
-Bytes gradient_bytes(const Workload& w, const PricedSplit& split, const PricedUnit& u) {
-  const Bytes dense((u.parameters - u.expert_parameters) * w.bytes_of_gradient);
-  const Bytes expert(u.expert_parameters * w.bytes_of_gradient);
-  if (expert == Bytes(0) || split.data->members == split.expert_data->members) return dense + expert;
-  const Seconds whole = exchange(*split.data, Operation::all_reduce, expert, false);
-  const Seconds part = exchange(*split.expert_data, Operation::all_reduce, expert, false);
-  return dense + expert * (whole > Seconds(0) ? part / whole : 0);
-}
-
 Seconds compute_of(const Profile& profile) {
   Seconds sum;
   for (const Layer& layer : profile.layers) sum += layer.forward.device + layer.backward.device;
@@ -174,12 +163,15 @@ Bytes bucket_of(const PlanSpec& spec) {
 struct Buckets {
   std::vector<TensorRun> runs;
   std::vector<Seconds> compute;
+  std::vector<std::uint32_t> layers;  ///< how many are done then
 };
 Buckets buckets_of(const Profile& profile, Bytes bucket) {
   Buckets out;
   TensorRun open;
   Seconds compute;
+  std::uint32_t layers = 0;
   for (const std::uint32_t layer : profile.backward_order) {
+    ++layers;
     compute += profile.layers[layer].backward.device;
     while (open.first + open.tensors < profile.tensors.size() &&
            profile.tensors[open.first + open.tensors].layer == layer)
@@ -187,6 +179,7 @@ Buckets buckets_of(const Profile& profile, Bytes bucket) {
     if (open.size < bucket && layer != profile.backward_order.back()) continue;
     out.runs.push_back(open);
     out.compute.push_back(compute);
+    out.layers.push_back(layers);
     open = {open.first + open.tensors, 0, Bytes(0)};
     compute = Seconds(0);
   }
@@ -202,92 +195,91 @@ Seconds summed_over(const PricedGroup& replicas, Bytes shard, bool hidden) {
 }
 
 /// What the last backward pass leaves of reductions within groups and sums across them, one a bucket: beside each other
-/// where groups do not leave their machines, else one after the other.
-struct TwoSteps {
-  Seconds compute, within, across;
-};
-/// `slowed`: as in sharded_pass.hpp.
-Seconds exposed_of(const std::vector<TwoSteps>& buckets, bool own_links, double slowed) {
+/// where groups do not leave their machines, else one after the other. `slowed`: as in sharded_pass.hpp.
+void expose(GradientBuckets& all, double slowed) {
   Seconds compute, computed, within, across;
-  for (const TwoSteps& b : buckets) {
-    compute += b.compute;
-    computed += compute_beside(b.compute, std::max(within, across) - computed, slowed);
-    within = std::max(within, computed) + b.within;
-    if (own_links) across = std::max(across, within) + b.across;
+  for (GradientBucket& b : all.buckets) {
+    const Seconds work = b.compute + b.packing;
+    compute += work;
+    b.beside = compute_beside(work, std::max(within, across) - computed, slowed);
+    computed += b.beside;
+    within = std::max(within, computed) + b.reduce;
+    if (all.own_links) across = std::max(across, within) + b.across;
     else within += b.across;
   }
-  return std::max({computed, within, across}) - compute;
+  all.exposed = std::max({computed, within, across}) - compute;
 }
 
 /// Sums over the replicas of each shard, behind what was reduced within the groups in every micro-batch.
-Seconds summed_across(const Profile& profile, const PricedSplit& split, const Layout& l, const PlanSpec& spec) {
+GradientBuckets summed_across(const Profile& profile, const PricedSplit& split, const Layout& l, const PlanSpec& spec) {
   const Buckets buckets = buckets_of(profile, bucket_of(spec));
   const double part = 1 / static_cast<double>(split.shard->members);
-  std::vector<TwoSteps> steps;
+  GradientBuckets out;
   Seconds in_a_row;
   for (std::size_t b = 0; b < buckets.runs.size(); ++b) {
-    const Seconds sum = summed_over(*split.replicas, buckets.runs[b].size * part, l.overlap_gradients);
-    steps.push_back({buckets.compute[b], {}, sum});
-    in_a_row += sum;
+    GradientBucket bucket{buckets.layers[b], buckets.compute[b]};
+    bucket.beside = bucket.compute;
+    bucket.shard = buckets.runs[b].size * part;
+    bucket.across = summed_over(*split.replicas, bucket.shard, l.overlap_gradients);
+    in_a_row += bucket.across;
+    out.buckets.push_back(bucket);
   }
   // Beside gathers and reductions on the same links nothing is hidden.
-  const double slowed = split.shard->cluster.contention.compute_under_communication;
-  return l.overlap_gradients && split.shard->cluster.nodes == 1 ? exposed_of(steps, true, slowed) : in_a_row;
+  if (l.overlap_gradients && split.shard->cluster.nodes == 1)
+    expose(out, split.shard->cluster.contention.compute_under_communication);
+  else out.own_links = false, out.exposed = in_a_row;
+  return out;
 }
 
 /// Reduce-scatter of buckets under the backward pass of the last micro-batch; `replicas`: of the shards, which are
 /// summed over them.
-Answer<Seconds> scattered(const Profile& profile, const PricedGroup& group, const Layout& l, const PlanSpec& spec,
-                          const PricedGroup* replicas = nullptr) {
+Answer<GradientBuckets> scattered(const Profile& profile, const PricedGroup& group, const Layout& l,
+                                  const PlanSpec& spec, const PricedGroup* replicas = nullptr) {
   const Buckets buckets = buckets_of(profile, bucket_of(spec));
   const Answer<std::vector<ModifiedMessage>> messages =
       modified_messages(spec, profile, group, Operation::reduce_scatter, buckets.runs);
   if (!messages) return Inapplicable{messages.reason()};
   std::vector<ShardedUnit> passes;
-  std::vector<TwoSteps> steps;
-  Seconds compute, in_a_row;
+  GradientBuckets out;
+  Seconds compute, in_a_row, beside;  // packing and codecs are no part of the passes
   for (std::size_t b = 0; b < buckets.runs.size(); ++b) {
     const ModifiedMessage& m = (*messages)[b];
-    const Seconds sent =
-        exchange(group, Operation::reduce_scatter, buckets.runs[b].size * m.share, l.overlap_gradients);
-    const Seconds reduce = sent > Seconds(0) ? sent + m.overhead : sent;
+    GradientBucket bucket{buckets.layers[b], buckets.compute[b]};
+    bucket.scattered = buckets.runs[b].size * m.share;
+    const Seconds sent = exchange(group, Operation::reduce_scatter, bucket.scattered, l.overlap_gradients);
+    bucket.reduce = sent > Seconds(0) ? sent + m.overhead : sent;
     Seconds packing;
     for (std::uint32_t t = 0; t < buckets.runs[b].tensors; ++t)
       packing += profile.tensors[buckets.runs[b].first + t].packing.device;
-    passes.push_back({{}, buckets.compute[b] + packing + m.codec, reduce});
-    compute += buckets.compute[b];
-    in_a_row += packing + m.codec + reduce;
-    if (replicas == nullptr) continue;
-    const Bytes shard = buckets.runs[b].size * (m.share / static_cast<double>(group.members));
-    steps.push_back({passes.back().compute, reduce, summed_over(*replicas, shard, l.overlap_gradients)});
-    in_a_row += steps.back().across;
+    bucket.packing = packing + m.codec;
+    bucket.beside = bucket.compute + bucket.packing;
+    passes.push_back({{}, bucket.compute + packing + m.codec, bucket.reduce});
+    compute += bucket.compute;
+    beside += passes.back().compute;
+    in_a_row += packing + m.codec + bucket.reduce;
+    if (replicas != nullptr) {
+      bucket.shard = buckets.runs[b].size * (m.share / static_cast<double>(group.members));
+      bucket.across = summed_over(*replicas, bucket.shard, l.overlap_gradients);
+      in_a_row += bucket.across;
+    }
+    out.buckets.push_back(bucket);
   }
-  if (!l.overlap_gradients) return in_a_row;
+  if (!l.overlap_gradients) {
+    out.own_links = false;
+    out.exposed = in_a_row;
+    return out;
+  }
   const double slowed = group.cluster.contention.compute_under_communication;
-  if (replicas == nullptr) return sharded_pass(passes, 1, slowed) - compute;
-  Seconds beside;  // packing and codecs are no part of the passes
-  for (const TwoSteps& s : steps) beside += s.compute;
-  return exposed_of(steps, group.cluster.nodes == 1, slowed) + beside - compute;
-}
-
-/// All-gather of the updated parameters of the `units` whose gradients travel over `split`, as large as the gradients
-/// where those have the parameters' type. `of`: the split that the units are numbered in.
-Answer<Seconds> gathered(const Workload& w, const PricedSplit& of, const PricedSplit& split, const PlanSpec& spec,
-                         std::span<const std::uint32_t> units, const Profile& profile) {
-  double dense = 0, expert = 0;
-  for (const std::uint32_t unit : units) {
-    dense += of.units[unit].parameters - of.units[unit].expert_parameters;
-    expert += of.units[unit].expert_parameters;
+  if (replicas == nullptr) {
+    std::vector<Seconds> computes;
+    out.exposed = sharded_pass(passes, 1, slowed, &computes) - compute;
+    for (std::size_t b = 0; b < computes.size(); ++b) out.buckets[b].beside = computes[b];
+    return out;
   }
-  const TensorRun all{0, static_cast<std::uint32_t>(profile.tensors.size()),
-                      Bytes((dense + expert) * w.bytes_of_weight)};
-  const Answer<std::vector<ModifiedMessage>> message =
-      modified_messages(spec, profile, split.sharding(), Operation::all_gather, {&all, 1});
-  if (!message) return Inapplicable{message.reason()};
-  const double bytes = w.bytes_of_weight * message->front().share;
-  return exchange(split.sharding(), Operation::all_gather, Bytes(dense * bytes), false) +
-         exchange(split.expert_sharding(), Operation::all_gather, Bytes(expert * bytes), false) +
-         message->front().overhead;
+  out.own_links = group.cluster.nodes == 1;
+  expose(out, slowed);
+  out.exposed = out.exposed + beside - compute;
+  return out;
 }
 
 /// What ZeRO takes the place of: all-reduces of every step's gradients.
@@ -299,21 +291,12 @@ std::string unsuitable_for_zero(const PlanSpec& spec) {
 
 Answer<Seconds> by_zero(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,
                         std::span<const std::uint32_t> units, const Profile& profile) {
-  if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
-  if (split.shard && !spec.modifiers.empty())
-    return Inapplicable{"gradients are encoded once, and ZeRO within groups (shard=) sums them in two steps"};
-  Seconds time;
-  if (l.zero == 1) {
-    const Answer<Seconds> reduced = scattered(profile, split.sharding(), l, spec, split.replicas.get());
-    if (!reduced) return reduced;
-    time = *reduced;
-  } else if (split.shard) {
-    time = summed_across(profile, split, l, spec);
-  }
-  if (l.zero == 3) return time;
-  const Answer<Seconds> spread = gathered(w, split, split, spec, units, profile);
-  if (!spread) return spread;
-  return time + *spread;
+  const Answer<GradientBuckets> reduced = zero_buckets(profile, split, l, spec);
+  if (!reduced) return Inapplicable{reduced.reason()};
+  if (l.zero == 3) return reduced->exposed;
+  const Answer<GatheredParameters> spread = gathered_parameters(w, split, split, spec, units, profile);
+  if (!spread) return Inapplicable{spread.reason()};
+  return reduced->exposed + spread->time();
 }
 
 /// Units that choose for themselves: how their gradients travel when not all do so in the same way.
@@ -355,9 +338,9 @@ class ChosenGradients {
     }
     Seconds sum;
     for (const auto& [own, units] : groups) {
-      const Answer<Seconds> time = gathered(workload_, split_, *own, spec_, units, profile);
-      if (!time) return time;
-      sum += *time;
+      const Answer<GatheredParameters> spread = gathered_parameters(workload_, split_, *own, spec_, units, profile);
+      if (!spread) return Inapplicable{spread.reason()};
+      sum += spread->time();
     }
     return sum;
   }
@@ -379,7 +362,11 @@ class ChosenGradients {
     std::erase_if(profile.tensors, [](const Tensor& t) { return !(t.size > Bytes(0)); });
     if (profile.tensors.empty()) return Seconds(0);
     profile.communication.after.device = Seconds(profile.gradient_size().value() * workload_.copy_out);
-    if (scatters) return scattered(profile, *group, layout_, spec_);
+    if (scatters) {
+      const Answer<GradientBuckets> reduced = scattered(profile, *group, layout_, spec_);
+      if (!reduced) return Inapplicable{reduced.reason()};
+      return reduced->exposed;
+    }
     return by_strategy(std::move(profile), *group, layout_, spec_, loop);
   }
   [[nodiscard]] const PricedGroup* widest() const {
@@ -443,7 +430,7 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
     if (kind.inside.layers.empty())
       for (std::uint32_t i = pieces; i-- > 0;) p.backward_order.push_back(first[u] + i);
     for (const std::uint32_t layer : kind.inside.backward_order) p.backward_order.push_back(first[u] + layer);
-    const Bytes size = gradient_bytes(w, split.own(units[u]), priced);
+    const Bytes size = unit_gradients(w, split.own(units[u]), priced).counted;
     for (const PieceTensor& t : tensors)
       if (size * t.share > Bytes(0))
         p.tensors.push_back({.name = {},
@@ -455,6 +442,45 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
   }
   p.communication.after.device = Seconds(p.gradient_size().value() * w.copy_out);
   return p;
+}
+
+UnitGradients unit_gradients(const Workload& w, const PricedSplit& split, const PricedUnit& u) {
+  const Bytes dense((u.parameters - u.expert_parameters) * w.bytes_of_gradient);
+  const Bytes expert(u.expert_parameters * w.bytes_of_gradient);
+  if (expert == Bytes(0) || split.data->members == split.expert_data->members) return {dense + expert, {}, {}};
+  const Seconds whole = exchange(*split.data, Operation::all_reduce, expert, false);
+  const Seconds part = exchange(*split.expert_data, Operation::all_reduce, expert, false);
+  const Bytes counted = expert * (whole > Seconds(0) ? part / whole : 0);
+  return {dense + counted, expert, counted};
+}
+
+Answer<GradientBuckets> zero_buckets(const Profile& profile, const PricedSplit& split, const Layout& l,
+                                     const PlanSpec& spec) {
+  if (std::string why = unsuitable_for_zero(spec); !why.empty()) return Inapplicable{std::move(why)};
+  if (split.shard && !spec.modifiers.empty())
+    return Inapplicable{"gradients are encoded once, and ZeRO within groups (shard=) sums them in two steps"};
+  if (l.zero == 1) return scattered(profile, split.sharding(), l, spec, split.replicas.get());
+  return split.shard ? summed_across(profile, split, l, spec) : GradientBuckets{};
+}
+
+Answer<GatheredParameters> gathered_parameters(const Workload& w, const PricedSplit& of, const PricedSplit& split,
+                                               const PlanSpec& spec, std::span<const std::uint32_t> units,
+                                               const Profile& profile) {
+  double dense = 0, expert = 0;
+  for (const std::uint32_t unit : units) {
+    dense += of.units[unit].parameters - of.units[unit].expert_parameters;
+    expert += of.units[unit].expert_parameters;
+  }
+  const TensorRun all{0, static_cast<std::uint32_t>(profile.tensors.size()),
+                      Bytes((dense + expert) * w.bytes_of_weight)};
+  const Answer<std::vector<ModifiedMessage>> message =
+      modified_messages(spec, profile, split.sharding(), Operation::all_gather, {&all, 1});
+  if (!message) return Inapplicable{message.reason()};
+  const double bytes = w.bytes_of_weight * message->front().share;
+  GatheredParameters out{Bytes(dense * bytes), Bytes(expert * bytes), {}, {}, message->front().overhead};
+  out.dense_time = exchange(split.sharding(), Operation::all_gather, out.dense, false);
+  out.expert_time = exchange(split.expert_sharding(), Operation::all_gather, out.expert, false);
+  return out;
 }
 
 Answer<Seconds> exposed_gradients(const Workload& w, const PricedSplit& split, const Layout& l, const PlanSpec& spec,

@@ -28,6 +28,41 @@ using StageContent = std::vector<std::uint32_t>;
                                     std::vector<std::uint32_t>* layers_to = nullptr,
                                     std::span<const Recomputation> again = {});
 
+/// A bucket of ZeRO's gradients under the last backward pass. What is 0 is not sent.
+struct GradientBucket {
+  std::uint32_t layers = 0;      ///< how many of Profile::backward_order are done when it is full
+  Seconds compute{}, packing{};  ///< of the layers since the bucket before; of what is sent, with codecs
+  Seconds beside{};              ///< both beside transfers, which slow them
+  Bytes scattered{}, shard{};    ///< reduce-scattered over the sharding group; its shard, summed over the replicas
+  Seconds reduce{}, across{};    ///< what these take
+};
+struct GradientBuckets {
+  std::vector<GradientBucket> buckets;
+  Seconds exposed;
+  bool own_links = true;  ///< reductions and sums over replicas run beside each other; else one after the other
+};
+/// Of ZeRO-1, or what is left of ZeRO-2 and 3 within groups (shard=), `profile` that of the stage. Inapplicable when
+/// the plan does not go with ZeRO.
+[[nodiscard]] Answer<GradientBuckets> zero_buckets(const Profile&, const PricedSplit&, const Layout& resolved,
+                                                   const PlanSpec&);
+/// All-gather of the updated parameters of a device (ZeRO-1 and 2).
+struct GatheredParameters {
+  Bytes dense, expert;  ///< as ShardedMessage's
+  Seconds dense_time, expert_time, overhead;
+  [[nodiscard]] Seconds time() const { return dense_time + expert_time + overhead; }
+};
+/// Of the `units` whose gradients travel over `split`, as large as the gradients where those have the parameters' type;
+/// `of`: the split that the units are numbered in.
+[[nodiscard]] Answer<GatheredParameters> gathered_parameters(const Workload&, const PricedSplit& of,
+                                                             const PricedSplit& split, const PlanSpec&,
+                                                             std::span<const std::uint32_t> units, const Profile&);
+/// Gradient bytes of a unit: all, as the data group sees them, and of experts those that their own group sends, which
+/// count there as the bytes that take as long.
+struct UnitGradients {
+  Bytes counted, expert, expert_counted;
+};
+[[nodiscard]] UnitGradients unit_gradients(const Workload&, const PricedSplit& own, const PricedUnit&);
+
 /// Exposed after the last backward pass. Inapplicable when the plan is, or does not go with ZeRO.
 [[nodiscard]] Answer<Seconds> exposed_gradients(const Workload&, const PricedSplit&, const Layout& resolved,
                                                 const PlanSpec&, std::span<const std::uint32_t> units, HotLoop&,

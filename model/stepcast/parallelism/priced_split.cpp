@@ -1,7 +1,7 @@
 // Transfers of a unit are priced on the cluster of their group; each group is priced once.
 #include <stepcast/cluster/stragglers.hpp>
 #include <stepcast/parallelism/priced_split.hpp>
-#include <stepcast/parallelism/sharded_pass.hpp>
+#include <stepcast/parallelism/unit_messages.hpp>
 
 #include <algorithm>
 #include <map>
@@ -9,79 +9,6 @@
 
 namespace stepcast {
 namespace {
-
-/// Prices collectives of parts of a job's groups, each kind of part once.
-class GroupPrices {
- public:
-  GroupPrices(PricedGroups& groups, const Layout& layout) : groups_(groups), layout_(layout) {}
-
-  [[nodiscard]] PricedSplit::Group group(std::initializer_list<RankAxis> axes) const {
-    return group(std::span(axes.begin(), axes.size()));
-  }
-  [[nodiscard]] PricedSplit::Group group(std::span<const RankAxis> axes) const {
-    return groups_.of(group_shape(groups_.cluster(), layout_.devices(), axes));
-  }
-  /// `stride` and `members` within the group along `axis`.
-  Seconds sum(const std::vector<TensorTransfer>& transfers, RankAxis axis) {
-    Seconds total;
-    for (const TensorTransfer& t : transfers)
-      if (t.members > 1) total += cost(t, axis)(t.operation, t.size) * t.count;
-    return total;
-  }
-  /// What each transfer takes beyond the `compute` beside it, which it slows, at the pace that the links have under
-  /// compute.
-  Seconds exposed(const std::vector<TensorTransfer>& transfers, RankAxis axis, Seconds compute) {
-    Seconds total;
-    for (const TensorTransfer& t : transfers) {
-      if (t.members <= 1) continue;
-      const CommunicationCost& price = cost(t, axis);
-      const Seconds beside = price(t.operation, t.size) * price.slow_down(t.operation, t.size);
-      total += (std::max(compute_beside(compute, beside, slowed()), beside) - compute) * t.count;
-    }
-    return total;
-  }
-  /// What runs beside weight gradients, at the pace that the links have under compute.
-  Seconds hidden(const std::vector<InputSum>& sums, RankAxis axis) {
-    Seconds total;
-    for (const InputSum& s : sums) {
-      const TensorTransfer& t = s.transfer;
-      if (t.members <= 1) continue;
-      const CommunicationCost& price = cost(t, axis);
-      const double slow_down = price.slow_down(t.operation, t.size);
-      const Seconds alone = price(t.operation, t.size) * t.count, beside = alone * slow_down;
-      const Seconds computed = compute_beside(s.weight_gradient, beside, slowed());
-      const Seconds elapsed = computed + std::max(Seconds(0), beside - computed) / slow_down;
-      total += std::max(Seconds(0), alone + s.weight_gradient - elapsed);
-    }
-    return total;
-  }
-
- private:
-  [[nodiscard]] double slowed() const { return groups_.cluster().contention.compute_under_communication; }
-  const CommunicationCost& cost(const TensorTransfer& t, RankAxis axis) {
-    const auto key = std::pair(axis.stride * t.stride, t.members);
-    auto found = parts_.find(key);
-    if (found == parts_.end()) found = parts_.emplace(key, group({{key.first, key.second}})).first;
-    return found->second->cost;
-  }
-
-  PricedGroups& groups_;
-  const Layout& layout_;
-  std::map<std::pair<std::int64_t, std::int64_t>, PricedSplit::Group> parts_;
-};
-
-/// Every device of the tensor group holds the whole boundary unless sequence parallelism divides it: then each sends
-/// its part, and the receivers gather the whole (Megatron-LM's scatter-gather optimisation, Narayanan et al. 2021).
-Seconds send_time(const Cluster& cluster, const Layout& l, Bytes boundary, GroupPrices& prices) {
-  if (l.pipeline == 1) return {};
-  const bool scattered = !l.sequence_parallel && l.scheme->name == "1d" && l.tensor > 1;
-  const Link link = stage_link(cluster, l);
-  const Bytes part = scattered ? boundary / static_cast<double>(l.tensor) : boundary;
-  Seconds time = link.latency + part / link.bandwidth + cluster.message_overhead;
-  if (scattered)
-    time += prices.sum({{Operation::all_gather, l.tensor, boundary, 1, 1}}, rank_axis(l, Dimension::tensor));
-  return time;
-}
 
 /// Of the copies of a token that go to its experts the share that is sent where each machine (inside one, each device)
 /// with some of them gets one: what `places` are expected to be met when the experts are chosen at random. Inside
@@ -99,7 +26,7 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
   return std::min(1.0, places * (1 - missed) / chosen);
 }
 
-PricedUnit priced_unit(const Cluster& cluster, const Layout& l, UnitCost unit, double slowness, double exchanged,
+PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
                        GroupPrices& prices) {
   PricedUnit p;
   p.forward = unit.forward * slowness;
@@ -109,37 +36,93 @@ PricedUnit priced_unit(const Cluster& cluster, const Layout& l, UnitCost unit, d
   p.operators = unit.operators * slowness;
   for (std::size_t m = 0; m < recomputed_module_count; ++m) p.module_times[m] = unit.modules[m] * slowness;
   p.of_module = unit.of_module;
-  const RankAxis tensor = rank_axis(l, Dimension::tensor);
-  const RankAxis ring = rank_axis(l, Dimension::context);
   const double blocks = static_cast<double>(l.context);
-  const Seconds first_forward = prices.sum(unit.context_first_forward, ring);
-  const Seconds first_backward = prices.sum(unit.context_first_backward, ring);
-  const Seconds context_forward = prices.exposed(unit.context_forward, ring, p.attention / blocks) + first_forward;
-  const Seconds context_backward =
-      prices.exposed(unit.context_backward, ring, unit.attention_backward * slowness / blocks) + first_backward;
-  for (TensorTransfer& t : unit.expert_transfers) t.size *= exchanged;
-  const Seconds expert = prices.sum(unit.expert_transfers, expert_axis(l));
-  p.forward_ring = prices.exposed(unit.context_forward, ring, Seconds(0)) + first_forward;
-  p.backward_ring = prices.exposed(unit.context_backward, ring, Seconds(0)) + first_backward;
-  p.forward_exchanges = {prices.sum(unit.forward_tensor, tensor), context_forward, expert};
-  p.backward_exchanges = {prices.sum(unit.backward_tensor, tensor), context_backward, expert};
-  // It keeps what reduce-scatters gave (torchtitan's list of what is saved), and gathers inputs again.
-  if (p.operators > Seconds(0))
-    for (const TensorTransfer& t : unit.forward_tensor)
-      if (t.operation == Operation::all_gather) p.gathered_again += prices.sum({t}, tensor);
-  if (l.overlap_tensor) p.backward_exchanges.tensor -= prices.hidden(unit.input_sums, tensor);
+  p.checkpointed = unit.checkpointed;
+  for (const bool backward : {false, true}) {
+    UnitExchanges& exchanges = backward ? p.backward_exchanges : p.forward_exchanges;
+    Seconds& alone = backward ? p.backward_ring : p.forward_ring;
+    const Seconds block = (backward ? unit.attention_backward * slowness : p.attention) / blocks;
+    Seconds first;
+    for_each_message(unit, l, backward, [&](MessageRole role, const std::vector<TensorTransfer>& sent, RankAxis axis) {
+      switch (role) {
+        case MessageRole::context:
+          first = prices.sum(sent, axis);
+          break;
+        case MessageRole::ring:
+          exchanges.context = prices.exposed(sent, axis, block) + first;
+          alone = prices.exposed(sent, axis, Seconds(0)) + first;
+          break;
+        case MessageRole::tensor:
+          exchanges.tensor = prices.sum(sent, axis);
+          if (backward && l.overlap_tensor) exchanges.tensor -= prices.hidden(unit.input_sums, axis);
+          if (backward) break;
+          for (const TensorTransfer& t : sent)
+            if (is_sent_again(Recomputation::operators, p, role, t.operation))
+              p.gathered_again += prices.sum({t}, axis);
+          break;
+        case MessageRole::expert:
+          exchanges.expert = prices.sum(sent, axis);
+          break;
+      }
+    });
+  }
   p.parameters = unit.parameters;
   p.expert_parameters = unit.expert_parameters;
   p.tied_parameters = unit.tied_parameters;
   p.kept = unit.kept;
-  p.checkpointed = unit.checkpointed;
   p.working = unit.working;
   p.boundary = unit.boundary;
-  p.send = send_time(cluster, l, unit.boundary, prices);
+  p.send = stage_send(cluster, l, unit.boundary, prices).sum();
   return p;
 }
 
 }  // namespace
+
+// Every device of the tensor group holds the whole boundary unless sequence parallelism divides it: then each sends its
+// part, and the receivers gather the whole (Megatron-LM's scatter-gather optimisation, Narayanan et al. 2021).
+StageSend stage_send(const Cluster& cluster, const Layout& l, Bytes boundary, GroupPrices& prices) {
+  if (l.pipeline == 1) return {};
+  const bool scattered = !l.sequence_parallel && l.scheme->name == "1d" && l.tensor > 1;
+  const Link link = stage_link(cluster, l);
+  StageSend send;
+  send.part = scattered ? boundary / static_cast<double>(l.tensor) : boundary;
+  send.link = link.latency + send.part / link.bandwidth + cluster.message_overhead;
+  if (!scattered) return send;
+  send.gathered = boundary;
+  send.gather = prices.sum({{Operation::all_gather, l.tensor, boundary, 1, 1}}, rank_axis(l, Dimension::tensor));
+  return send;
+}
+
+std::vector<RankAxis> data_axes(const Layout& l) {
+  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
+  const bool context_inside = context.stride < data.stride || l.data == 1;
+  return context_inside ? std::vector{context, data} : std::vector{data, context};
+}
+
+std::vector<RankAxis> expert_data_axes(const Layout& l) {
+  return l.expert == 1 && !l.whole_experts() ? data_axes(l) : expert_replica_axes(l);
+}
+
+std::vector<RankAxis> shard_axes(const Layout& l) {
+  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
+  const RankAxis part{data.stride, l.shard};
+  return context.stride < data.stride ? std::vector{context, part} : std::vector{part, context};
+}
+
+RankAxis shard_replica_axis(const Layout& l) {
+  return {rank_axis(l, Dimension::data).stride * l.shard, l.data / l.shard};
+}
+
+Split split_of(const Layout& l) {
+  return {static_cast<double>(l.micro_batch),
+          l.scheme,
+          *l.scheme->grid(l.tensor, l.depth),
+          l.sequence_parallel && l.tensor > 1,
+          l.context,
+          l.expert,
+          l.whole_experts(),
+          l.context_exchange};
+}
 
 PricedGroup priced(Cluster group) {
   const std::int64_t members = group.workers();
@@ -158,6 +141,14 @@ std::shared_ptr<const PricedGroup> PricedGroups::of(const GroupShape& shape) {
   return group;
 }
 
+Answer<UnitCost> unit_cost(const Workload& workload, const Cluster& cluster, const Layout& l, std::uint32_t kind) {
+  Answer<UnitCost> cost = unit_cost(workload, kind, split_of(l));
+  if (!cost || cost->expert_transfers.empty()) return cost;
+  const double share = share_sent_once(workload, cluster, l);
+  for (TensorTransfer& t : cost->expert_transfers) t.size *= share;
+  return cost;
+}
+
 PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const Layout& l) {
   PricedGroups groups(cluster);
   return priced_split(workload, groups, l);
@@ -167,44 +158,32 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
   PricedSplit out;
   const Cluster& cluster = groups.cluster();
   GroupPrices prices(groups, l);
-  const TensorGrid grid = *l.scheme->grid(l.tensor, l.depth);
-  const Split split{static_cast<double>(l.micro_batch),
-                    l.scheme,
-                    grid,
-                    l.sequence_parallel && l.tensor > 1,
-                    l.context,
-                    l.expert,
-                    l.whole_experts(),
-                    l.context_exchange};
-  const double slowness = slowest(cluster.stragglers).factor, exchanged = share_sent_once(workload, cluster, l);
+  const double slowness = slowest(cluster.stragglers).factor;
   for (std::uint32_t kind = 0; kind < workload.kinds.size(); ++kind) {
-    const Answer<UnitCost> cost = unit_cost(workload, kind, split);
+    const Answer<UnitCost> cost = unit_cost(workload, cluster, l, kind);
     if (!cost) {
       out.units.emplace_back().unsuitable = cost.reason();
       if (out.unsuitable.empty()) out.unsuitable = cost.reason();
       continue;
     }
-    out.units.push_back(priced_unit(cluster, l, *cost, slowness, exchanged, prices));
+    out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
   }
   // Also where some kind cannot be split so: units that choose for themselves ask for the others.
-  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
-  const bool context_inside = context.stride < data.stride || l.data == 1;
-  out.data = context_inside ? prices.group({context, data}) : prices.group({data, context});
+  out.data = prices.group(data_axes(l));
   const bool alike = l.expert == 1 && !l.whole_experts();
-  out.expert_data = alike ? out.data : prices.group(expert_replica_axes(l));
+  out.expert_data = alike ? out.data : prices.group(expert_data_axes(l));
   const RankAxis stages = rank_axis(l, Dimension::pipeline);
   const RankAxis ends{stages.stride * std::max<std::int64_t>(1, l.pipeline - 1), l.pipeline > 1 ? 2 : 1};
-  out.ends = out.mirror = prices.group({ends});
+  out.ends = out.mirror = prices.group({&ends, 1});
   return out;
 }
 
 PricedSplit with_shards(PricedSplit split, PricedGroups& groups, const Layout& l) {
   if (!split.unsuitable.empty()) return split;
   const GroupPrices prices(groups, l);
-  const RankAxis context = rank_axis(l, Dimension::context), data = rank_axis(l, Dimension::data);
-  const RankAxis part{data.stride, l.shard}, across{data.stride * l.shard, l.data / l.shard};
-  split.shard = context.stride < data.stride ? prices.group({context, part}) : prices.group({part, context});
-  split.replicas = prices.group({across});
+  const RankAxis across = shard_replica_axis(l);
+  split.shard = prices.group(shard_axes(l));
+  split.replicas = prices.group({&across, 1});
   return split;
 }
 
@@ -251,8 +230,9 @@ PricedSplit priced_split(const Workload& workload, const Cluster& cluster, const
   PricedSplit out;
   PricedGroups groups(cluster);
   const GroupPrices prices(groups, l);
-  out.data = out.expert_data = prices.group({rank_axis(l, Dimension::context), rank_axis(l, Dimension::data)});
-  out.ends = out.mirror = prices.group({RankAxis{1, 1}});
+  out.data = out.expert_data =
+      prices.group(std::vector{rank_axis(l, Dimension::context), rank_axis(l, Dimension::data)});
+  out.ends = out.mirror = prices.group(std::vector{RankAxis{1, 1}});
   // Variants by kind, choice and the variant before: few, as the layers of a model are alike.
   std::map<std::array<std::uint32_t, 4>, std::uint32_t> known;
   std::uint32_t before = 0, choice_before = 0, unit = 0;

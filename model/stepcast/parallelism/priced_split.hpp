@@ -99,6 +99,17 @@ struct PricedSplit {
     return variants.empty() ? *this : *variants[unit].own;
   }
 };
+/// How a resolved layout divides a unit.
+[[nodiscard]] Split split_of(const Layout& resolved);
+/// What a kind of unit costs so, with the copies of tokens that its way of exchanging them sends on this cluster.
+[[nodiscard]] Answer<UnitCost> unit_cost(const Workload&, const Cluster&, const Layout& resolved, std::uint32_t kind);
+/// The ranks of its groups, inner ones first: those that sum gradients, those of an expert; where ZeRO divides within
+/// groups those of a group, and beside it those that hold the same shard.
+[[nodiscard]] std::vector<RankAxis> data_axes(const Layout& resolved);
+[[nodiscard]] std::vector<RankAxis> expert_data_axes(const Layout& resolved);
+[[nodiscard]] std::vector<RankAxis> shard_axes(const Layout& resolved);
+[[nodiscard]] RankAxis shard_replica_axis(const Layout& resolved);
+
 /// Of a resolved layout.
 [[nodiscard]] PricedSplit priced_split(const Workload&, PricedGroups&, const Layout& resolved);
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace stepcast {
 
@@ -34,7 +35,9 @@ struct ShardedUnit {
   if (beside >= compute * slowed) return compute * slowed;
   return compute + std::max(Seconds(0), beside) * (1 - 1 / slowed);
 }
-/// End of a pass over `units`, in the order in which they run. Requires in_flight >= 1 and slowed >= 1.
-[[nodiscard]] Seconds sharded_pass(std::span<const ShardedUnit> units, std::int64_t in_flight, double slowed = 1);
+/// End of a pass over `units`, in the order in which they run. Requires in_flight >= 1 and slowed >= 1. `computes`: is
+/// given how long each unit's compute takes beside the transfers.
+[[nodiscard]] Seconds sharded_pass(std::span<const ShardedUnit> units, std::int64_t in_flight, double slowed = 1,
+                                   std::vector<Seconds>* computes = nullptr);
 
 }  // namespace stepcast

@@ -59,35 +59,12 @@ class Sharding {
   [[nodiscard]] bool any() const { return any_; }
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
-    const Layout& l = split_.layout(unit, layout_);
-    const PricedSplit& own = split_.own(unit);
-    const PricedGroup &group = own.sharding(), &experts = own.expert_sharding();
-    const bool gathers = l.zero == 3 && group.members > 1, reduces = l.zero >= 2 && group.members > 1;
-    const bool hidden = overlaps() && (l.units_in_flight > 1 || !gathers);
-    // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
-    const auto copying = [&](Operation op, double bytes) {
-      const double copies = op != Operation::all_gather ? workload_.copy_in
-                            : workload_.on_host         ? workload_.copy_in + workload_.copy_out
-                                                        : workload_.copy_out;
-      return Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) *
-                     (workload_.sharding + copies) * bytes);
-    };
-    const auto time = [&](Operation op, double bytes, const ModifiedMessage& message) -> Seconds {
-      if (u.parameters == 0) return {};
-      const double sent = bytes * message.share;
-      return exchange(group, op, Bytes((u.parameters - u.expert_parameters) * sent), hidden) +
-             exchange(experts, op, Bytes(u.expert_parameters * sent), hidden) + message.overhead + copying(op, bytes);
-    };
+    const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
     const UnitPasses passes = unit_passes(u, recomputation);
-    const ModifiedMessage up = messages_.reduce.empty() ? ModifiedMessage{} : messages_.reduce[number];
-    const ModifiedMessage down = messages_.gather.empty() ? ModifiedMessage{} : messages_.gather[number];
-    const Seconds gather = gathers ? time(Operation::all_gather, workload_.bytes_of_weight, down) : Seconds(0);
-    const Seconds reduce = reduces ? time(Operation::reduce_scatter, workload_.bytes_of_gradient, up) : Seconds(0);
+    const Seconds gather = sent.gather.time();
     forward_.push_back({gather, passes.forward, {}});
-    backward_.push_back({gather, passes.backward + (reduces ? up.codec : Seconds(0)), reduce});
-    if (!workload_.on_host) return;
-    if (gathers) copies_ += 2 * copying(Operation::all_gather, workload_.bytes_of_weight);
-    if (reduces) copies_ += copying(Operation::reduce_scatter, workload_.bytes_of_gradient);
+    backward_.push_back({gather, passes.backward + sent.codec, sent.reduce.time()});
+    if (workload_.on_host) copies_ += 2 * sent.gather.copies, copies_ += sent.reduce.copies;
   }
   [[nodiscard]] Seconds forward() const { return end_of(forward_); }
   [[nodiscard]] Seconds copies() const { return copies_; }
@@ -97,9 +74,8 @@ class Sharding {
   }
 
  private:
-  [[nodiscard]] bool overlaps() const { return layout_.overlap_gradients && !workload_.on_host; }
   [[nodiscard]] Seconds end_of(const std::vector<ShardedUnit>& units) const {
-    if (overlaps())
+    if (overlaps_sharding(workload_, layout_))
       return sharded_pass(units, layout_.units_in_flight, split_.data->cluster.contention.compute_under_communication);
     Seconds sum;
     for (const ShardedUnit& u : units) sum += u.gather + u.compute + u.reduce;
@@ -245,6 +221,42 @@ bool divides_gradients(const PricedSplit& split, const Layout& l) {
   for (std::uint32_t unit = 0; unit < split.units.size(); ++unit)
     if (split.layout(unit, l).zero >= 2 && split.own(unit).sharding().members > 1) return true;
   return false;
+}
+
+ShardedTransfers sharded_transfers(const Workload& w, const PricedSplit& split, const Layout& layout,
+                                   std::uint32_t number, std::uint32_t unit, const ShardedMessages& messages) {
+  const PricedUnit& u = split.units[unit];
+  const Layout& l = split.layout(unit, layout);
+  const PricedSplit& own = split.own(unit);
+  const PricedGroup &group = own.sharding(), &experts = own.expert_sharding();
+  const bool gathers = l.zero == 3 && group.members > 1, reduces = l.zero >= 2 && group.members > 1;
+  const bool hidden = overlaps_sharding(w, layout) && (l.units_in_flight > 1 || !gathers);
+  // Into what is scattered, out of what was gathered; the host also copies into what is gathered.
+  const auto copying = [&](Operation op, double bytes) {
+    const double copies = op != Operation::all_gather ? w.copy_in : w.on_host ? w.copy_in + w.copy_out : w.copy_out;
+    return Seconds((experts.members > 1 ? u.parameters : u.parameters - u.expert_parameters) * (w.sharding + copies) *
+                   bytes);
+  };
+  const auto sent = [&](Operation op, double bytes, const ModifiedMessage& message) {
+    ShardedMessage out;
+    if (u.parameters > 0) {
+      const double encoded = bytes * message.share;
+      out.dense = Bytes((u.parameters - u.expert_parameters) * encoded);
+      out.expert = Bytes(u.expert_parameters * encoded);
+      out.dense_time = exchange(group, op, out.dense, hidden);
+      out.expert_time = exchange(experts, op, out.expert, hidden);
+      out.overhead = message.overhead;
+    }
+    out.copies = copying(op, bytes);
+    return out;
+  };
+  const ModifiedMessage up = messages.reduce.empty() ? ModifiedMessage{} : messages.reduce[number];
+  const ModifiedMessage down = messages.gather.empty() ? ModifiedMessage{} : messages.gather[number];
+  ShardedTransfers out;
+  if (gathers) out.gather = sent(Operation::all_gather, w.bytes_of_weight, down);
+  if (reduces) out.reduce = sent(Operation::reduce_scatter, w.bytes_of_gradient, up);
+  if (reduces) out.codec = up.codec;
+  return out;
 }
 
 UnitPasses unit_passes(const PricedUnit& u, Recomputation r) {

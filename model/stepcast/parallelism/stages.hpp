@@ -66,6 +66,25 @@ struct UnitPasses {
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.
 [[nodiscard]] Seconds exchange(const PricedGroup&, Operation, Bytes, bool hidden);
 
+/// What sharding sends of one unit in a pass of one micro-batch, and what is done beside the bytes.
+struct ShardedMessage {
+  Bytes dense, expert;  ///< over PricedSplit::sharding() and expert_sharding() of the unit's own split
+  Seconds dense_time, expert_time, overhead, copies;
+  [[nodiscard]] Seconds time() const { return dense_time + expert_time + overhead + copies; }
+};
+struct ShardedTransfers {
+  ShardedMessage gather;  ///< of its parameters, in the forward and the backward pass (ZeRO-3)
+  ShardedMessage reduce;  ///< of its gradients, in the backward pass (ZeRO-2 and 3)
+  Seconds codec;          ///< on the device, before it is reduced
+};
+/// Of the unit `number` in forward order; `unit`: its index in the split.
+[[nodiscard]] ShardedTransfers sharded_transfers(const Workload&, const PricedSplit&, const Layout& resolved,
+                                                 std::uint32_t number, std::uint32_t unit, const ShardedMessages&);
+/// Whether such transfers run beside compute; else the pass waits for each.
+[[nodiscard]] inline bool overlaps_sharding(const Workload& w, const Layout& l) {
+  return l.overlap_gradients && !w.on_host;
+}
+
 /// Requires that the split is suitable and at most as many virtual stages as units; `layout.stage_units`, if there,
 /// fit.
 [[nodiscard]] StagedSplit staged_split(const Workload&, const PricedSplit&, const Layout& resolved,
