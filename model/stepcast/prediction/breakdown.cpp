@@ -2,6 +2,9 @@
 #include <stepcast/prediction/breakdown.hpp>
 
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
 #include <vector>
 
 namespace stepcast {
@@ -100,6 +103,25 @@ Interval period_until(std::uint32_t iteration, const TaskGraph& graph, const Tim
   const auto marker_end = [&](std::uint32_t i) { return timeline.end[std::size_t{i} * timeline.tasks + graph.marker]; };
   const std::uint32_t k = timeline.period_iterations;
   return {iteration >= k ? marker_end(iteration - k) : 0, marker_end(iteration)};
+}
+
+std::vector<std::uint32_t> step_order(const TaskGraph& graph, const Timeline& timeline) {
+  const std::size_t first = std::size_t{timeline.iterations - 1} * timeline.tasks;
+  std::vector<std::uint32_t> waits(graph.tasks.size(), 0), order;
+  for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
+    for (const Arc& arc : graph.successors(t)) waits[arc.task] += arc.lag == 0 ? 1 : 0;
+  using Entry = std::pair<Picoseconds, std::uint32_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
+    if (waits[t] == 0) ready.emplace(timeline.start[first + t], t);
+  while (!ready.empty()) {
+    const std::uint32_t t = ready.top().second;
+    ready.pop();
+    order.push_back(t);
+    for (const Arc& arc : graph.successors(t))
+      if (arc.lag == 0 && --waits[arc.task] == 0) ready.emplace(timeline.start[first + arc.task], arc.task);
+  }
+  return order;
 }
 
 Interval steady_window(const TaskGraph& graph, const Timeline& timeline) {

@@ -10,6 +10,7 @@
 #include <stepcast/schedule/schedule.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace stepcast {
 
@@ -22,6 +23,10 @@ struct Interval {
 [[nodiscard]] Interval period_until(std::uint32_t iteration, const TaskGraph&, const Timeline&);
 /// The steady state that a schedule ends with.
 [[nodiscard]] Interval steady_window(const TaskGraph&, const Timeline&);
+
+/// Tasks of one step in the order in which those of the last iteration started, every one behind those that it waits
+/// for within a step.
+[[nodiscard]] std::vector<std::uint32_t> step_order(const TaskGraph&, const Timeline&);
 
 /// Sums over one window.
 struct Account {

@@ -183,7 +183,7 @@ void write_number(CodedOutputStream& out, int number, std::uint64_t value) {
 
 /// The message that `write` writes.
 template <class Write>
-std::string message_of(Write write) {
+std::string written_by(Write write) {
   std::string bytes;
   {
     StringOutputStream stream(&bytes);
@@ -194,7 +194,7 @@ std::string message_of(Write write) {
 }
 
 std::string with_length(const std::string& message) {
-  return message_of([&](CodedOutputStream& out) {
+  return written_by([&](CodedOutputStream& out) {
     out.WriteVarint32(static_cast<std::uint32_t>(message.size()));
     out.WriteRaw(message.data(), static_cast<int>(message.size()));
   });
@@ -213,7 +213,7 @@ int field_of(const std::string& attribute, const Value& value) {
 
 void write_attributes(CodedOutputStream& out, int number, const std::map<std::string, Value>& attributes) {
   for (const auto& [name, value] : attributes) {
-    write_bytes(out, number, message_of([&, &name = name, &value = value](CodedOutputStream& attribute) {
+    write_bytes(out, number, written_by([&, &name = name, &value = value](CodedOutputStream& attribute) {
                   write_bytes(attribute, 1, name);
                   if (value.text) write_bytes(attribute, field_of(name, value), *value.text);
                   else if (value.number)
@@ -224,7 +224,7 @@ void write_attributes(CodedOutputStream& out, int number, const std::map<std::st
 
 void write_ids(CodedOutputStream& out, int number, const std::vector<std::uint64_t>& ids) {
   if (ids.empty()) return;
-  write_bytes(out, number, message_of([&](CodedOutputStream& packed) {
+  write_bytes(out, number, written_by([&](CodedOutputStream& packed) {
                 for (const std::uint64_t id : ids) packed.WriteVarint64(id);
               }));
 }
@@ -288,14 +288,14 @@ bool read_node(std::string_view message, Schema schema, Node& node) {
 }
 
 std::string bytes_of(const Metadata& metadata) {
-  return with_length(message_of([&](CodedOutputStream& out) {
+  return with_length(written_by([&](CodedOutputStream& out) {
     write_bytes(out, 1, metadata.version);
     write_attributes(out, 2, metadata.attributes);
   }));
 }
 
-std::string bytes_of(const Node& node) {
-  return with_length(message_of([&](CodedOutputStream& out) {
+std::string message_of(const Node& node) {
+  return written_by([&](CodedOutputStream& out) {
     write_number(out, 1, node.id);
     write_bytes(out, 2, node.name);
     write_number(out, 3, static_cast<std::uint64_t>(node.type));
@@ -304,13 +304,27 @@ std::string bytes_of(const Node& node) {
     write_number(out, 6, node.start_us);
     write_number(out, 7, node.duration_us);
     if (!node.values.empty() || !node.shapes.empty() || !node.types.empty())
-      write_bytes(out, 8, message_of([&](CodedOutputStream& inputs) {
+      write_bytes(out, 8, written_by([&](CodedOutputStream& inputs) {
                     write_bytes(inputs, 1, node.values);
                     write_bytes(inputs, 2, node.shapes);
                     write_bytes(inputs, 3, node.types);
                   }));
     write_attributes(out, 10, node.attributes);
-  }));
+  });
+}
+
+std::string bytes_of(const Node& node) { return with_length(message_of(node)); }
+
+std::string attribute_of(const std::string& name, const Value& value) {
+  return written_by([&](CodedOutputStream& out) { write_attributes(out, 10, {{name, value}}); });
+}
+
+void append(std::string& to, std::string_view message, std::string_view attributes) {
+  for (std::size_t left = message.size() + attributes.size();; left >>= 7) {
+    to.push_back(static_cast<char>(left > 0x7f ? (left & 0x7f) | 0x80 : left));
+    if (left <= 0x7f) break;
+  }
+  to.append(message).append(attributes);
 }
 
 }  // namespace stepcast::chakra_et

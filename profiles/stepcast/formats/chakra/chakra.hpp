@@ -69,5 +69,10 @@ enum class Schema : std::uint8_t { unknown, attribute_types, current };
 /// The messages of the current schema with their lengths in front.
 [[nodiscard]] std::string bytes_of(const Metadata&);
 [[nodiscard]] std::string bytes_of(const Node&);
+/// The same in parts, for nodes that differ in some attributes alone: a message without its length, more attributes of
+/// it, and both behind their length at the end of `to`.
+[[nodiscard]] std::string message_of(const Node&);
+[[nodiscard]] std::string attribute_of(const std::string& name, const Value&);
+void append(std::string& to, std::string_view message, std::string_view attributes);
 
 }  // namespace stepcast::chakra_et
