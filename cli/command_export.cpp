@@ -4,6 +4,7 @@
 #include "documents.hpp"
 #include "files.hpp"
 #include "input.hpp"
+#include "progress.hpp"
 
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/text.hpp>
@@ -12,7 +13,9 @@
 #include <stepcast/question/question.hpp>
 #include <stepcast/report/text/table.hpp>
 #include <stepcast/simulators/planned_job.hpp>
+#include <stepcast/simulators/planned_layout.hpp>
 
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -23,6 +26,7 @@ namespace {
 struct ExportFlags {
   InputFlags input;
   ClusterFlags cluster;
+  LayoutFlags layout;
   std::string prefix, format = "chakra", step, plan;
 };
 
@@ -50,56 +54,117 @@ void refuse_plan_flags(const ExportFlags& flags) {
         std::pair{"--batch", &flags.input.batch}, std::pair{"--cluster", &c.cluster},
         std::pair{"--workers", &c.workers}, std::pair{"--per-node", &c.per_node}, std::pair{"--network", &c.network},
         std::pair{"--level", &level}, std::pair{"--inside", &c.inside}, std::pair{"--collective", &c.collective},
-        std::pair{"--same-device", &same}, std::pair{"--faster-compute", &c.faster_compute}})
+        std::pair{"--global-batch", &flags.layout.global_batch}, std::pair{"--same-device", &same},
+        std::pair{"--faster-compute", &c.faster_compute}})
     if (!value->empty())
       throw InputError(flag, "a planned job", "the recorded one", "give --plan, such as --plan ddp --workers 64");
 }
 
-/// The files of a planned job: of every rank the same trace, and the network beside them.
-ExitCode export_plan(const ExportFlags& flags) {
-  if (!flags.step.empty()) throw InputError("--step", "a recorded job, whose step it names", "--plan");
-  const Plan plan = plan_of(flags.plan);
-  if (plan.layout)
-    throw InputError("--plan", "a plan that divides the batch alone, of which all ranks do the same", flags.plan,
-                     "the ranks of a layout differ, which is not written yet");
-  const Asked asked = asked_of(flags.input, flags.cluster, {}, {.step_of_worker = true});
-  if (asked.check.models_another_job()) {
-    note("not here: " + asked.check.caution() + "; the planned job would be another one");
-    return answer_is_no;
-  }
-  const PreparedQuestion question(asked.question);
-  const Cluster& cluster = question.cluster();
-  constexpr std::int64_t most_files = 16384;
-  if (cluster.workers() > most_files)
-    throw InputError("--workers", "at most " + std::to_string(most_files) + " ranks, a file each",
-                     std::to_string(cluster.workers()));
-  const Answer<PlannedJob> job = planned_job(*question.profile(), cluster, plan.strategy);
-  if (!job) {
-    note("not here: " + job.reason());
-    return answer_is_no;
-  }
-  std::vector<std::pair<std::string, const std::string*>> files;
-  for (std::int64_t rank = 0; rank < cluster.workers(); ++rank)
-    files.emplace_back(flags.prefix + "." + std::to_string(rank) + ".et", &job->execution_trace);
-  files.emplace_back(flags.prefix + ".network.yml", &job->network);
-  files.emplace_back(flags.prefix + ".system.json", &job->system);
-  files.emplace_back(flags.prefix + ".memory.json", &job->memory);
+constexpr std::int64_t most_files = 16384;
+
+/// A file's name and what is written into it.
+using Files = std::vector<std::pair<std::string, std::function<std::string()>>>;
+
+/// All or nothing: no file is written before each can be.
+void write_files(const ExportFlags& flags, const Files& files) {
   for (const auto& [name, text] : files) {
     refuse_overwriting(name, files_of(flags.input, flags.cluster));
     check_writable(name);
   }
-  for (const auto& [name, text] : files) write_output(name, [&](std::ostream& out) { out << *text; });
+  Progress progress("writing files");
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    progress.show(static_cast<double>(i) / static_cast<double>(files.size()));
+    write_output(files[i].first, [&](std::ostream& out) { out << files[i].second(); });
+  }
+}
+
+std::string names_of_ranks(const ExportFlags& flags, std::int64_t ranks) {
+  return flags.prefix + ".0.et to " + flags.prefix + "." + std::to_string(ranks - 1) + ".et";
+}
+
+void refuse_too_many_ranks(const Cluster& cluster) {
+  if (cluster.workers() > most_files)
+    throw InputError("--workers", "at most " + std::to_string(most_files) + " ranks, a file each",
+                     std::to_string(cluster.workers()));
+}
+
+/// Of a plan that divides the batch alone: of every rank the same trace, and the network beside them.
+ExitCode export_data_parallel(const ExportFlags& flags, const PreparedQuestion& question, const PlanSpec& plan) {
+  const Cluster& cluster = question.cluster();
+  const Answer<PlannedJob> job = planned_job(*question.profile(), cluster, plan);
+  if (!job) {
+    note("not here: " + job.reason());
+    return answer_is_no;
+  }
+  Files files;
+  for (std::int64_t rank = 0; rank < cluster.workers(); ++rank)
+    files.emplace_back(flags.prefix + "." + std::to_string(rank) + ".et", [&] { return job->execution_trace; });
+  files.emplace_back(flags.prefix + ".network.yml", [&] { return job->network; });
+  files.emplace_back(flags.prefix + ".system.json", [&] { return job->system; });
+  files.emplace_back(flags.prefix + ".memory.json", [&] { return job->memory; });
+  write_files(flags, files);
   for (const std::string& remark : job->remarks) note(remark);
   write_output("-", [&](std::ostream& out) {
     write_labelled(out, "ranks",
-                   flags.prefix + ".0.et to " + flags.prefix + "." + std::to_string(cluster.workers() - 1) +
-                       ".et: " + counted(static_cast<std::int64_t>(job->nodes), "node") + " each, " +
+                   names_of_ranks(flags, cluster.workers()) + ": " +
+                       counted(static_cast<std::int64_t>(job->nodes), "node") + " each, " +
                        counted(static_cast<std::int64_t>(job->collectives), "collective"));
     write_labelled(out, "predicted",
                    text_of(job->compute) + " of compute, " + text_of(job->communication) + " of communication");
     write_labelled(out, "network", flags.prefix + ".network.yml, .system.json and .memory.json, for ASTRA-sim 2");
   });
   return answered;
+}
+
+/// Of a layout: each rank's own trace, its groups, and the network.
+ExitCode export_layout(const ExportFlags& flags, const PreparedQuestion& question, const LayoutPlan& plan) {
+  const Answer<Workload>& workload = question.workload();
+  const Answer<PlannedLayout> job = workload
+                                        ? planned_layout(*workload, question.cluster(), plan, question.layout_options())
+                                        : Answer<PlannedLayout>(Inapplicable{workload.reason()});
+  if (!job) {
+    note("not here: " + job.reason());
+    return answer_is_no;
+  }
+  Files files;
+  for (std::int64_t rank = 0; rank < job->traces.ranks(); ++rank)
+    files.emplace_back(flags.prefix + "." + std::to_string(rank) + ".et", [&, rank] { return job->traces.of(rank); });
+  files.emplace_back(flags.prefix + ".groups.json", [&] { return job->groups; });
+  files.emplace_back(flags.prefix + ".network.yml", [&] { return job->network; });
+  files.emplace_back(flags.prefix + ".system.json", [&] { return job->system; });
+  files.emplace_back(flags.prefix + ".memory.json", [&] { return job->memory; });
+  write_files(flags, files);
+  for (const std::string& remark : job->remarks) note(remark);
+  write_output("-", [&](std::ostream& out) {
+    write_labelled(out, "ranks",
+                   names_of_ranks(flags, job->traces.ranks()) + ": up to " +
+                       counted(static_cast<std::int64_t>(job->most_nodes), "node") + " each, " +
+                       counted(static_cast<std::int64_t>(job->most_messages), "message"));
+    write_labelled(out, "groups", flags.prefix + ".groups.json: " + counted(job->group_count, "communicator group"));
+    write_labelled(out, "predicted",
+                   text_of(job->iteration) + " a step; the nodes of one step alone take " + text_of(job->end));
+    write_labelled(out, "network", flags.prefix + ".network.yml, .system.json and .memory.json, for ASTRA-sim 2");
+  });
+  return answered;
+}
+
+/// The files of a planned job.
+ExitCode export_plan(const ExportFlags& flags) {
+  if (!flags.step.empty()) throw InputError("--step", "a recorded job, whose step it names", "--plan");
+  const Plan plan = plan_of(flags.plan);
+  if (!plan.layout && !flags.layout.global_batch.empty())
+    throw InputError("--global-batch", "a plan with a layout, whose pipelines share it out", in_quotes(flags.plan),
+                     "--batch says the samples of a worker");
+  const Asked asked = asked_of(flags.input, flags.cluster, flags.layout,
+                               {.layouts = plan.layout.has_value(), .step_of_worker = !plan.layout});
+  if (asked.check.models_another_job()) {
+    note("not here: " + asked.check.caution() + "; the planned job would be another one");
+    return answer_is_no;
+  }
+  const PreparedQuestion question(asked.question);
+  refuse_too_many_ranks(question.cluster());
+  if (plan.layout) return export_layout(flags, question, {*plan.layout, question.after_changes(plan.strategy)});
+  return export_data_parallel(flags, question, plan.strategy);
 }
 
 ExitCode export_traces(const ExportFlags& flags) {
@@ -144,11 +209,14 @@ Action add_export_flags(CLI::App& app) {
   app.add_flag("--strict", flags->input.strict, "Refuse a damaged trace, do not repair it");
   app.add_option(
       "--plan", flags->plan,
-      "Write the job under this plan instead: every rank of --workers, and the cluster as ASTRA-sim's network");
+      "Write the job under this plan instead, layouts too: every rank of --workers, and the cluster as ASTRA-sim's "
+      "network");
   app.add_option("--model", flags->input.model,
                  "With --plan: shipped list that names a trace's tensors, or a description");
   app.add_option("--device", flags->input.device, "With --plan: device of a described model, or a JSON file");
   app.add_option("--batch", flags->input.batch, "With --plan: samples of a worker in each step");
+  app.add_option("--global-batch", flags->layout.global_batch,
+                 "With --plan and a layout: samples a step on all devices (default: --batch on each worker)");
   ClusterFlags& cluster = flags->cluster;
   app.add_option("--cluster", cluster.cluster,
                  "With --plan: shipped cluster, 8xp5 for so many machines, or a JSON file");
@@ -168,7 +236,9 @@ Action add_export_flags(CLI::App& app) {
 const Verb export_verb = {
     "export", "Write traces, or a planned job, as Chakra execution traces for ASTRA-sim",
     "stepcast export rank0.json.gz rank1.json.gz -o run --format chakra --step 2\n"
-    "  stepcast export trace.json.gz --plan ddp --workers 64 --per-node 8 --network 400Gb/s -o job",
+    "  stepcast export trace.json.gz --plan ddp --workers 64 --per-node 8 --network 400Gb/s -o job\n"
+    "  stepcast export --model llama3-8b --plan 'layout(tp=2, pp=2, mb=1)/ddp' --cluster 2xdgx-h100 --global-batch 32 "
+    "-o job",
     add_export_flags};
 
 }  // namespace stepcast::cli

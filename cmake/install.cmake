@@ -117,6 +117,7 @@ set(stepcast_public_headers
   model/stepcast/search/unit_configurations.hpp
   model/stepcast/search/unit_frontier.hpp
   model/stepcast/simulators/planned_job.hpp
+  model/stepcast/simulators/planned_layout.hpp
   model/stepcast/sweep/axis.hpp
   model/stepcast/sweep/cross_overs.hpp
   model/stepcast/stepcast.h

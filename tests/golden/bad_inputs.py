@@ -372,6 +372,13 @@ def main() -> int:
         twin.unlink(), rules.unlink()
         for flags in [["--step", "99"], ["--step", "-1"], ["--step", "one"], ["--format", "none"]]:
             checker.check("export: " + " ".join(flags), ["export", str(EXAMPLE), "-o", str(out), *flags])
+        planned = ["export", "--model", "llama3-8b", "--cluster", "2xdgx-h100", "-o", str(out)]
+        for plan, *flags in [["layout(tp=2)/ddp", "--global-batch", "x"], ["layout(tp=0)/ddp", "--global-batch", "16"],
+                             ["layout(tp=4)/ddp", "--global-batch", "0"], ["ddp", "--global-batch", "16"],
+                             ["layout(tp=4)/ddp", "--step", "1"], ["layout(tp=4)/ddp", "--workers", "-8"],
+                             ["placement(devices=0+1, units=4+3)"], ["layout(tp=8)/ddp", "--cluster", "4096xdgx-h100"]]:
+            checker.check(f"export: {plan} " + " ".join(flags), [*planned, "--plan", plan, *flags])
+        checker.check("export: --global-batch of a trace", ["export", str(EXAMPLE), "-o", str(out), "--global-batch", "16"])
         for prefix in ("", "-", folder + "/", "/nonexistent/run", "/proc/run"):
             checker.check(f"export to '{prefix}'", ["export", str(EXAMPLE), "-o", prefix])
         # An output that is an input: the input stays as it is.

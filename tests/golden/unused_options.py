@@ -150,6 +150,8 @@ QUESTIONS = {
         "planned shipped": [*SHIPPED, "--plan", "ddp", "--output", "out"],
         "planned model": [*MODEL, *MACHINES, "--plan", "ddp", "--output", "out"],
         "planned damaged": [*DAMAGED, "--plan", "ddp", "--output", "out"],
+        "planned layout": [*MODEL, *MACHINES, "--plan", "layout(tp=2, pp=2, mb=1)/ddp", "--global-batch", "16",
+                           "--output", "out"],
     },
     "calibrate": {
         "links": [RING],

@@ -75,7 +75,7 @@ def calls(profile, cluster):
         (s.sweep, ["profile", "cluster", "plans"], ["over", "tune", "threads", "first", "last", "whatif", "global_batch"]),
         (s.whatif, ["profile", "scenarios"], ["cluster", "plan", "global_batch"]),
         (s.report, ["profile", "cluster"], ["validation", "plans", "global_batch"]),
-        (s.timeline, ["profile", "cluster", "plan"], []), (s.export, ["profile", "cluster", "plan"], []), (s.describe, ["model", "device"], ["batch"]),
+        (s.timeline, ["profile", "cluster", "plan"], []), (s.export, ["profile", "cluster", "plan"], ["global_batch"]), (s.describe, ["model", "device"], ["batch"]),
         (s.read, ["file"], ["batch", "kernels", "strict", "check"]), (s.replay, ["file"], ["strict"]),
         (s.explain, ["file"], ["parameters", "strict"]),
         (s.Cluster, ["name"], []),

@@ -120,8 +120,12 @@ def test_a_prediction_adds_up(profile, cluster):
     job = stepcast.export(profile, cluster, "dear(bucket=25 MiB)")
     assert len(job["execution_trace"]) > 1000 and "npus_count" in job["network"]
     assert json.loads(job["system"])["endpoint-delay"] == 0
-    with pytest.raises(stepcast.InputError, match="divides the batch alone"):
-        stepcast.export(profile, cluster, "layout(tp=2)/ddp")
+    divided = stepcast.export(stepcast.describe("llama3-8b", "h100"), stepcast.Cluster("2xdgx-h100"),
+                              "layout(tp=4, pp=2, mb=1)/ddp", global_batch=16)
+    assert len(divided["execution_traces"]) == 16 and divided["nodes_s"] == pytest.approx(divided["iteration_s"], rel=0.01)
+    assert json.loads(divided["groups"])["1"] == [0, 1, 2, 3]
+    with pytest.raises(stepcast.InputError, match="a plan with a layout"):
+        stepcast.export(profile, cluster, "ddp", global_batch=16)
     assert stepcast.predict(TRACE, cluster, "dear").iteration_s == p.iteration_s
 
 

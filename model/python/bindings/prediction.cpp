@@ -12,6 +12,7 @@
 #include <stepcast/roofline/model_shape.hpp>
 #include <stepcast/roofline/usual_batch.hpp>
 #include <stepcast/simulators/planned_job.hpp>
+#include <stepcast/simulators/planned_layout.hpp>
 
 #include <cmath>
 
@@ -148,16 +149,35 @@ std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& given, con
   });
 }
 
-/// The files of a planned job for ASTRA-sim: the trace of every rank, and the network beside it.
-py::dict export_job(const ProfilePtr& profile, const ClusterPtr& given, const std::string& text) {
+py::dict export_layout(const ProfilePtr& profile, const Cluster& cluster, const Plan& plan, double global_batch) {
+  const PreparedQuestion question(question_of(*profile, cluster, global_batch, {}));
+  const LayoutPlan layout{*plan.layout, plan.strategy};
+  const PlannedLayout job =
+      answered(planned_layout(answered(question.workload()), question.cluster(), layout, question.layout_options()));
+  py::list traces;
+  for (std::int64_t rank = 0; rank < job.traces.ranks(); ++rank) traces.append(py::bytes(job.traces.of(rank)));
+  py::dict out;
+  out["execution_traces"] = py::tuple(traces);
+  out["groups"] = job.groups;
+  out["network"] = job.network;
+  out["system"] = job.system;
+  out["memory"] = job.memory;
+  out["iteration_s"] = job.iteration.value();
+  out["nodes_s"] = job.end.value();
+  out["remarks"] = tuple_of(job.remarks);
+  return out;
+}
+
+/// The files of a planned job for ASTRA-sim: the traces of its ranks, and the network beside them.
+py::dict export_job(const ProfilePtr& profile, const ClusterPtr& given, const std::string& text, double global_batch) {
   const ClusterPtr cluster = with_links(*profile, given);
   const Plan plan = plan_of(text);
-  if (plan.layout)
-    throw InputError("plan", "a plan that divides the batch alone, of which all ranks do the same", in_quotes(text),
-                     "the ranks of a layout differ, which is not written yet");
+  if (!plan.layout && global_batch != 0)
+    throw InputError("global_batch", "a plan with a layout, whose pipelines share it out", in_quotes(text));
   if (profile->check.models_another_job())
     throw NoAnswer{profile->check.caution() + "; the planned job would be another one"};
   refuse_other_device(*profile, *given);
+  if (plan.layout) return export_layout(profile, *cluster, plan, global_batch);
   const PlannedJob job = answered(planned_job(profile->profile, *cluster, plan.strategy));
   py::dict out;
   out["execution_trace"] = py::bytes(job.execution_trace);

@@ -166,10 +166,12 @@ def timeline(profile, cluster, plan):
                               plan if isinstance(plan, CommPlan) else _files.text_of(plan, "plan"))
 
 
-def export(profile, cluster, plan):
-    """A planned job for ASTRA-sim, as `stepcast export --plan` writes it: `execution_trace` (Chakra, of every rank),
-    `network` (YAML), `system` and `memory` (JSON), and `remarks` on what ASTRA-sim runs otherwise."""
-    return _stepcast.export_job(_files.profile_of(profile), cluster, _files.text_of(plan, "plan"))
+def export(profile, cluster, plan, *, global_batch=0):
+    """A planned job for ASTRA-sim, as `stepcast export --plan` writes it: `execution_trace` (Chakra, of every rank; with a
+    layout `execution_traces`, one a rank, and their communicator `groups`, JSON), `network` (YAML), `system` and `memory`
+    (JSON), and `remarks` on what ASTRA-sim runs otherwise."""
+    return _stepcast.export_job(_files.profile_of(profile), cluster, _files.text_of(plan, "plan"),
+                                _files.number_of(global_batch, "global_batch"))
 
 
 def validate(*suites, root="."):

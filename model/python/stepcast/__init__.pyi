@@ -478,9 +478,10 @@ def report(profile: Traced, cluster: Cluster, *, validation: bool = True, plans:
     """The page of `stepcast report`: one self-contained HTML document. `plans`: shown beside the ranking, with layouts."""
 def timeline(profile: Traced, cluster: Cluster, plan: str | CommPlan) -> str:
     """The timeline of a plan as Chrome trace events (JSON, for ui.perfetto.dev)."""
-def export(profile: Traced, cluster: Cluster, plan: str) -> dict[str, Any]:
-    """A planned job for ASTRA-sim, as `stepcast export --plan` writes it: `execution_trace` (Chakra, of every rank),
-    `network` (YAML), `system` and `memory` (JSON), and `remarks` on what ASTRA-sim runs otherwise."""
+def export(profile: Traced, cluster: Cluster, plan: str, *, global_batch: float = 0) -> dict[str, Any]:
+    """A planned job for ASTRA-sim, as `stepcast export --plan` writes it: `execution_trace` (Chakra, of every rank; with a
+    layout `execution_traces`, one a rank, and their communicator `groups`, JSON), `network` (YAML), `system` and `memory`
+    (JSON), and `remarks` on what ASTRA-sim runs otherwise."""
 
 class Model:
     """A profile on a cluster, prepared once and asked for thousands of plans."""

@@ -3,7 +3,7 @@
 //
 //   profile + plan + cluster -> run.0.et ... run.63.et, run.network.yml, run.system.json, run.memory.json
 //
-// It may include base, formats/chakra, profile, cluster, plan, schedule and prediction.
+// It may include base, formats/chakra, profile, cluster, plan, schedule, prediction, layout, workload and parallelism.
 //
 // Planned job: one step of a plan as Chakra execution traces, and the cluster as ASTRA-sim's input files.
 //
@@ -21,8 +21,8 @@
 //
 // Example: 8 ranks with a 10 MB bucket over 1 GB/s: 14 steps of 1.25 MB, 17.5 ms, of which ASTRA-sim exposes what the
 // backward pass does not hide. Invariants: dependencies lead from earlier nodes to later ones; the same bytes as the
-// plan. Not modelled: layouts, whose stages differ by rank; messages to servers and neighbours; what a step waits for
-// of the step before it.
+// plan. Layouts, whose stages differ by rank: planned_layout.hpp. Not modelled: messages to servers and neighbours;
+// what a step waits for of the step before it.
 #include <stepcast/base/error.hpp>
 #include <stepcast/cluster/cluster.hpp>
 #include <stepcast/plan/strategy.hpp>

@@ -1,7 +1,7 @@
 // Planned jobs: read back, and replayed as ASTRA-sim would with one chunk, rings and no delay at the ends.
+#include "helpers/chakra_nodes.hpp"
 #include "helpers/plan_cases.hpp"
 
-#include <stepcast/formats/chakra/chakra.hpp>
 #include <stepcast/schedule/task_name.hpp>
 #include <stepcast/simulators/planned_job.hpp>
 
@@ -18,32 +18,6 @@ using namespace stepcast::test;
 using doctest::Approx;
 
 namespace {
-
-/// Messages behind their lengths.
-std::vector<std::string_view> messages_of(std::string_view bytes) {
-  std::vector<std::string_view> messages;
-  while (!bytes.empty()) {
-    std::size_t length = 0, shift = 0, i = 0;
-    for (;; ++i, shift += 7) {
-      length |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]) & 0x7f) << shift;
-      if ((static_cast<unsigned char>(bytes[i]) & 0x80) == 0) break;
-    }
-    messages.push_back(bytes.substr(i + 1, length));
-    bytes.remove_prefix(i + 1 + length);
-  }
-  return messages;
-}
-
-std::vector<chakra_et::Node> nodes_of(const PlannedJob& job) {
-  std::vector<chakra_et::Node> nodes;
-  const std::vector<std::string_view> messages = messages_of(job.execution_trace);
-  for (std::size_t i = 1; i < messages.size(); ++i) {
-    chakra_et::Node node;
-    REQUIRE(chakra_et::read_node(messages[i], chakra_et::Schema::current, node));
-    nodes.push_back(node);
-  }
-  return nodes;
-}
 
 /// A dimension of the network file.
 struct Dimension {
@@ -148,7 +122,7 @@ TEST_CASE("A planned job read back has the plan's collectives, bytes and depende
     REQUIRE(job);
     const Answer<DetailedTimeline> step = detailed_timeline(profile, cluster, plan);
     REQUIRE(step);
-    const std::vector<chakra_et::Node> nodes = nodes_of(*job);
+    const std::vector<chakra_et::Node> nodes = chakra_nodes_of(job->execution_trace);
     CHECK(nodes.size() == step->graph.tasks.size());
     CHECK(nodes.size() == job->nodes);
     // By name: what waits for what, also the other way round.
@@ -205,7 +179,7 @@ TEST_CASE("ASTRA-sim's rings expose as much communication as predicted") {
     CHECK(system["endpoint-delay"] == 0);
     CHECK(system["preferred-dataset-splits"] == 1);
     CHECK(system["all-reduce-implementation"].size() == dimensions.size());
-    const Replay replay = replayed(nodes_of(*job), dimensions);
+    const Replay replay = replayed(chakra_nodes_of(job->execution_trace), dimensions);
     const double exposed = prediction->breakdown.exposed_communication.value() * 1e9;
     REQUIRE(exposed > 0);
     CHECK(replay.end - replay.compute == Approx(exposed).epsilon(0.01));

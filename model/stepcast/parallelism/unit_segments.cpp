@@ -1,0 +1,114 @@
+// A pass is taken apart: what is done again, compute without what has messages beside it, and the messages.
+#include <stepcast/parallelism/unit_segments.hpp>
+
+#include <cmath>
+
+namespace stepcast {
+namespace {
+
+class SegmentWriter {
+ public:
+  SegmentWriter(const UnitCost& cost, const PricedUnit& unit, const Layout& l, double slowness, GroupPrices& prices)
+      : cost_(cost), unit_(unit), layout_(l), slowness_(slowness), prices_(prices) {}
+
+  /// Of what attention takes of `compute` a ring accompanies a block with each message. `takes` says which messages.
+  template <class Takes>
+  void add_pass(std::vector<Segment>& out, bool backward, Seconds compute, std::string_view name, const Takes& takes,
+                const std::vector<InputSum>& beside) {
+    const Seconds attention = backward ? cost_.attention_backward * slowness_ : unit_.attention;
+    std::vector<Segment> around, behind;
+    Seconds left = compute;
+    for_each_message(cost_, layout_, backward, [&](MessageRole role, std::vector<TensorTransfer> sent, RankAxis axis) {
+      std::erase_if(sent, [&](const TensorTransfer& t) { return t.members <= 1 || !takes(role, t.operation); });
+      if (role == MessageRole::ring) add_ring_blocks(around, sent, axis, attention, left);
+      else if (role == MessageRole::context) add_messages(out, sent, axis);
+      else if (role == MessageRole::tensor) add_sums(around, behind, sent, axis, beside, left);
+      else add_messages(behind, sent, axis);
+    });
+    if (left > Seconds(0)) out.push_back({name, left, {}, {}, {}, {}});
+    for (Segment& s : around) {
+      if (s.compute > Seconds(0)) s.name = name;
+      out.push_back(s);
+    }
+    out.insert(out.end(), behind.begin(), behind.end());
+  }
+
+ private:
+  /// A count may have a part, which sends a part of the bytes in a part of the time.
+  void add_messages(std::vector<Segment>& out, const std::vector<TensorTransfer>& sent, RankAxis axis) {
+    for (const TensorTransfer& t : sent) add_counted(out, t, axis, prices_.once(t, axis));
+  }
+  static void add_counted(std::vector<Segment>& out, const TensorTransfer& t, RankAxis axis, Seconds once) {
+    constexpr double nothing = 1e-9;
+    for (double left = t.count; left > nothing; left -= 1) {
+      const double part = std::min(1.0, left);
+      out.push_back({{}, {}, once * part, t.operation, ranks_of(t, axis), t.size * part});
+    }
+  }
+  void add_ring_blocks(std::vector<Segment>& out, const std::vector<TensorTransfer>& sent, RankAxis axis,
+                       Seconds attention, Seconds& left) {
+    const Seconds block = attention / static_cast<double>(layout_.context);
+    for (const TensorTransfer& t : sent) {
+      const GroupPrices::Beside both = prices_.beside(t, axis, block);
+      for (double k = t.count; k > 0.5; k -= 1) {
+        out.push_back({{}, both.compute, both.transfer, t.operation, ranks_of(t, axis), t.size});
+        left = std::max(Seconds(0), left - block);
+      }
+    }
+  }
+  /// Those of `beside` leave the sums that wait, and take their weight gradients out of the compute that is left.
+  void add_sums(std::vector<Segment>& around, std::vector<Segment>& behind, std::vector<TensorTransfer> sent,
+                RankAxis axis, const std::vector<InputSum>& beside, Seconds& left) {
+    for (const InputSum& s : beside) {
+      const TensorTransfer& t = s.transfer;
+      if (t.members <= 1) continue;
+      const auto same = std::find_if(sent.begin(), sent.end(), [&](const TensorTransfer& o) {
+        return o.operation == t.operation && o.members == t.members && o.size == t.size && o.stride == t.stride &&
+               o.count >= t.count;
+      });
+      const GroupPrices::HiddenSum hidden = prices_.hidden(s, axis);
+      if (same == sent.end() || !(hidden.saved(s.weight_gradient) > Seconds(0))) continue;
+      same->count -= t.count;
+      const double parts = std::max(1.0, std::round(t.count));
+      for (double k = 0; k < parts; ++k)
+        around.push_back({{},
+                          hidden.computed / parts,
+                          hidden.elapsed / parts,
+                          t.operation,
+                          ranks_of(t, axis),
+                          t.size * (t.count / parts)});
+      left = std::max(Seconds(0), left - s.weight_gradient);
+    }
+    add_messages(behind, sent, axis);
+  }
+
+  const UnitCost& cost_;
+  const PricedUnit& unit_;
+  const Layout& layout_;
+  double slowness_;
+  GroupPrices& prices_;
+};
+
+}  // namespace
+
+UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layout& l, double slowness, Recomputation r,
+                           bool delays_weight_gradients, GroupPrices& prices) {
+  UnitSegments out;
+  SegmentWriter writer(cost, u, l, slowness, prices);
+  const auto all = [](MessageRole, Operation) { return true; };
+  writer.add_pass(out.forward, false, u.forward, {}, all, {});
+  const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward : Seconds(0))
+                                : r == Recomputation::operators ? u.operators
+                                : r == Recomputation::selective ? u.attention
+                                                                : Seconds(0);
+  writer.add_pass(out.backward, false, compute_again, "again",
+                  [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
+  const Seconds gradients = delays_weight_gradients ? u.input_gradient : u.input_gradient + u.weight_gradient;
+  writer.add_pass(out.backward, true, gradients, {}, all,
+                  l.overlap_tensor && !delays_weight_gradients ? cost.input_sums : std::vector<InputSum>{});
+  if (delays_weight_gradients && u.weight_gradient > Seconds(0))
+    out.weight.push_back({{}, u.weight_gradient, {}, {}, {}, {}});
+  return out;
+}
+
+}  // namespace stepcast
