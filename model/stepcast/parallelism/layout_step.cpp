@@ -70,8 +70,14 @@ class DeviceNodes {
   std::vector<StepNode>* nodes_;
 };
 
-/// What the plan adds at the end of a layer of the last backward pass.
+/// When a task of the plan comes: before the first forward pass, beside and behind the last backward pass, behind the
+/// update.
+enum class When : std::uint8_t { early, beside, late };
+
+/// What the plan adds to a layer: in the first forward pass, and at its end in the last backward pass.
 struct LayerEnd {
+  After needed;                                          ///< by its first forward pass
+  Seconds longer_forward;                                ///< what that takes longer
   Seconds longer;                                        ///< its compute takes, beside transfers
   std::vector<std::pair<std::string, Seconds>> inserts;  ///< compute behind it
   std::vector<std::uint32_t> tasks;                      ///< of the timeline, by insert; none of buckets
@@ -163,9 +169,9 @@ class StepWriter : public PassTaker {
       if (!l_.overlap_pipeline) nodes.chain = link;
     }
     if (put_off_ > Seconds(0)) {
-      nodes.compute(pass_name(pass) + " beside gradients", put_off_);
+      nodes.compute(pass_name(pass) + (forward ? " beside parameters" : " beside gradients"), put_off_);
       LayerEnd& end = device_[pass.device].sums.ends[last_layer_];
-      end.done = end.inserted = nodes.chain;
+      if (!forward) end.done = end.inserted = nodes.chain;
     }
     sender_.push_back(pass.device);
     keep(pass.device, nodes);
@@ -203,7 +209,8 @@ class StepWriter : public PassTaker {
     After gradients;                        // ends of all that the update waits for
     DeviceGradients sums;
     std::vector<std::vector<std::uint32_t>> of_task;
-    std::vector<bool> late;  // tasks behind the update
+    std::vector<When> when;         // of tasks
+    std::set<std::uint32_t> begun;  // virtual stages
   };
 
   DeviceNodes at(std::uint32_t d) {
@@ -401,7 +408,15 @@ class StepWriter : public PassTaker {
     }
     DeviceGradients* ends = hooked ? &sums : nullptr;
     if (!shards) {
-      for (std::size_t i = 0; i < units.size(); ++i) write_unit(nodes, passes[i], prefix + unit_name(units[i]), ends);
+      const bool first = forward && sums.timeline && device_[pass.device].begun.insert(pass.virtual_stage).second;
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        if (first)
+          for (const std::uint32_t layer : layers_of(pass.device, units[i])) {
+            add_to(nodes.chain, sums.ends[layer].needed);
+            put_off_ += sums.ends[layer].longer_forward;
+          }
+        write_unit(nodes, passes[i], prefix + unit_name(units[i]), ends);
+      }
       return;
     }
     write_sharded(nodes, units, passes, forward, prefix, ends);
@@ -537,6 +552,7 @@ class StepWriter : public PassTaker {
     for (std::uint32_t d = 0; d < devices; ++d) {
       DeviceNodes nodes = at(d);
       nodes.compute("what a step has besides", e_.iteration - work);
+      if (device_[d].sums.timeline) write_tasks(nodes, device_[d], When::early);
       keep(d, nodes);
     }
     return {};
@@ -610,24 +626,29 @@ class StepWriter : public PassTaker {
     const Timeline& timeline = sums.timeline->timeline;
     if (sums.timeline->plan.period > 1) return repeats(sums.timeline->plan.period);
     sums.ends.resize(sums.profile.layers.size());
-    std::vector<bool>& late = device_[d].late;
-    late.assign(graph.tasks.size(), false);
+    std::vector<When>& when = device_[d].when;
+    when.assign(graph.tasks.size(), When::early);
     const std::size_t first = std::size_t{timeline.iterations - 1} * timeline.tasks;
     std::vector<bool> behind_passes(graph.tasks.size(), true);
     for (const std::uint32_t t : step_order(graph, timeline)) {
       const Task& task = graph.tasks[t];
+      const bool works = is_pass(task.kind);
       for (const Arc& arc : graph.successors(t)) {
         if (arc.lag > 0) continue;
         const TaskKind next = graph.tasks[arc.task].kind;
-        if (task.kind == TaskKind::update || late[t]) late[arc.task] = true;
-        if (!is_pass(task.kind) && task.kind != TaskKind::codec && is_pass(next) && task.kind == TaskKind::transfer)
-          return "it sends before a pass of the same step, of which a layout has many";
-        if (!is_pass(task.kind) && task.kind != TaskKind::codec) behind_passes[arc.task] = false;
+        if (task.kind == TaskKind::update || when[t] == When::late) when[arc.task] = When::late;
+        else if (task.kind == TaskKind::backward || when[t] == When::beside)
+          when[arc.task] = std::max(when[arc.task], When::beside);
+        if (is_pass(next) && task.kind == TaskKind::transfer && (when[t] != When::early || next == TaskKind::backward))
+          return "it sends between passes of the same step, of which a layout has many";
+        if (!works && task.kind != TaskKind::codec) behind_passes[arc.task] = false;
       }
+      const Seconds took = seconds_of(timeline.end[first + t] - timeline.start[first + t]);
+      if (task.kind == TaskKind::forward)
+        sums.ends[task.index].longer_forward =
+            std::max(Seconds(0), took - sums.profile.layers[task.index].forward.device);
       if (task.kind == TaskKind::backward)
-        sums.ends[task.index].longer =
-            std::max(Seconds(0), seconds_of(timeline.end[first + t] - timeline.start[first + t]) -
-                                     sums.profile.layers[task.index].backward.device);
+        sums.ends[task.index].longer = std::max(Seconds(0), took - sums.profile.layers[task.index].backward.device);
     }
     // Codecs that the device runs between two layers of the pass.
     std::optional<std::uint32_t> layer;
@@ -635,7 +656,9 @@ class StepWriter : public PassTaker {
     for (const std::uint32_t t : step_order(graph, timeline)) {
       const Task& task = graph.tasks[t];
       if (task.kind == TaskKind::backward) layer = task.index, resource = task.resource;
-      if (task.kind != TaskKind::codec || !layer || task.resource != resource || !behind_passes[t] || late[t]) continue;
+      if (task.kind != TaskKind::codec || !layer || task.resource != resource || !behind_passes[t] ||
+          when[t] != When::beside)
+        continue;
       LayerEnd& end = sums.ends[*layer];
       end.inserts.emplace_back(task_name(sums.profile, sums.timeline->plan, graph, t),
                                seconds_of(timeline.end[first + t] - timeline.start[first + t]));
@@ -684,28 +707,27 @@ class StepWriter : public PassTaker {
     DeviceState& state = device_[d];
     state.gradients = nodes.chain;
     if (state.sums.any) {
-      if (state.sums.timeline) write_tasks(nodes, state, false);
+      if (state.sums.timeline) write_tasks(nodes, state, When::beside);
       else if (state.sums.in_a_row) write_in_a_row(nodes, state);
       else write_buckets(nodes, state);
     }
     keep(d, nodes);
   }
 
-  /// Tasks of the plan that are no passes: those before the update, or those behind it.
-  void write_tasks(DeviceNodes& nodes, DeviceState& state, bool late) {
+  /// Tasks of the plan that are no passes; passes wait for the early ones.
+  void write_tasks(DeviceNodes& nodes, DeviceState& state, When when) {
     const DetailedTimeline& step = *state.sums.timeline;
     const TaskGraph& graph = step.graph;
     const std::size_t first = std::size_t{step.timeline.iterations - 1} * step.timeline.tasks;
-    if (!late) {
-      state.of_task.assign(graph.tasks.size(), {});
-      for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
-        if (graph.tasks[t].kind == TaskKind::backward) state.of_task[t] = state.sums.ends[graph.tasks[t].index].done;
+    state.of_task.resize(graph.tasks.size());
+    for (std::uint32_t t = 0; t < graph.tasks.size(); ++t) {
+      if (when == When::beside && graph.tasks[t].kind == TaskKind::backward)
+        state.of_task[t] = state.sums.ends[graph.tasks[t].index].done;
+      if (when == When::late && graph.tasks[t].kind == TaskKind::update) state.of_task[t] = nodes.chain;
+    }
+    if (when == When::beside)
       for (const LayerEnd& end : state.sums.ends)
         for (const std::uint32_t t : end.tasks) state.of_task[t] = end.inserted;
-    } else {
-      for (std::uint32_t t = 0; t < graph.tasks.size(); ++t)
-        if (graph.tasks[t].kind == TaskKind::update) state.of_task[t] = nodes.chain;
-    }
     const std::vector<std::uint32_t> order = step_order(graph, step.timeline);
     std::vector<After> waits(graph.tasks.size());
     for (const std::uint32_t t : order)
@@ -715,11 +737,11 @@ class StepWriter : public PassTaker {
     After all = nodes.chain;
     for (const std::uint32_t t : order) {
       const Task& task = graph.tasks[t];
-      if (is_pass(task.kind) || task.kind == TaskKind::update || state.late[t] != late || !state.of_task[t].empty())
+      if (is_pass(task.kind) || task.kind == TaskKind::update || state.when[t] != when || !state.of_task[t].empty())
         continue;
       After after;
       for (const std::uint32_t before : waits[t]) add_to(after, state.of_task[before]);
-      if (late) add_to(after, nodes.chain);
+      if (when != When::beside) add_to(after, nodes.chain);
       const bool queued = graph.resources[task.resource].discipline != Discipline::parallel;
       if (queued) add_to(after, channel[task.resource]);
       const Seconds time = seconds_of(step.timeline.end[first + t] - step.timeline.start[first + t]);
@@ -739,8 +761,12 @@ class StepWriter : public PassTaker {
       if (queued) channel[task.resource] = after;
       add_to(all, after);
     }
-    if (late) return;
-    state.gradients = all;
+    if (when == When::beside) state.gradients = all;
+    if (when != When::early) return;
+    for (const std::uint32_t t : order)
+      for (const Arc& arc : graph.successors(t))
+        if (arc.lag == 0 && !is_pass(graph.tasks[t].kind) && graph.tasks[arc.task].kind == TaskKind::forward)
+          add_to(state.sums.ends[graph.tasks[arc.task].index].needed, state.of_task[t]);
   }
 
   void write_in_a_row(DeviceNodes& nodes, DeviceState& state) {
@@ -838,7 +864,7 @@ class StepWriter : public PassTaker {
     DeviceNodes nodes = at(d);
     nodes.chain = state.gradients;
     nodes.compute("update", tables_.update(l_, e_.pipeline->devices[d]));
-    if (state.sums.timeline) write_tasks(nodes, state, true);
+    if (state.sums.timeline) write_tasks(nodes, state, When::late);
     if (state.sums.any && (l_.zero == 1 || l_.zero == 2)) {
       const Answer<GatheredParameters> g =
           gathered_parameters(workload_, *e_.split, *e_.split, plan_, state.sums.content, state.sums.profile);

@@ -6,16 +6,17 @@
 //
 // What the prediction has as sums is here as nodes that wait for one another: compute unit by unit, every collective of
 // a unit, sharded parameters and gradients, sends between stages and within a context group, gradients under the last
-// backward pass, ties, update. All ranks that are one device of a pipeline do the same, each within groups of its own
-// and with neighbours of its own (`members_of`, `peer_of`). Invariants: nodes wait for earlier nodes of their device
-// alone, and a receive for its send; every send has one receive with its tag; bytes are those that the prediction
-// prices (unit_messages.hpp, stages.hpp, gradients.hpp), where gradients of experts travel as their own bytes in their
-// own group; a node's time is what the prediction gives it, contention included. What a last backward pass takes longer
-// beside gradients is behind what it hands on, as the prediction has it. The nodes alone take `end`, which differs from
-// the predicted step where that is a steady state (messages that the next forward pass waits for) or a single figure:
-// codecs in a last pass that other stages wait for, sums over replicas under reductions within groups, links that are
-// busy all the time. Internal to the library. Not modelled: layouts whose units choose for themselves, plans that send
-// before forward passes, weight gradients apart from their pass beside ZeRO-2 and 3.
+// backward pass, gathers before the first forward pass, ties, update. All ranks that are one device of a pipeline do
+// the same, each within groups of its own and with neighbours of its own (`members_of`, `peer_of`). Invariants: nodes
+// wait for earlier nodes of their device alone, and a receive for its send; every send has one receive with its tag;
+// bytes are those that the prediction prices (unit_messages.hpp, stages.hpp, gradients.hpp), where gradients of experts
+// travel as their own bytes in their own group; a node's time is what the prediction gives it, contention included.
+// What a last backward pass takes longer beside gradients is behind what it hands on, as the prediction has it. The
+// nodes alone take `end`, which differs from the predicted step where that is a steady state (messages that the next
+// forward pass waits for) or a single figure: codecs in a last pass that other stages wait for, sums over replicas
+// under reductions within groups, links that are busy all the time. Internal to the library. Not modelled: layouts
+// whose units choose for themselves, plans that send between the passes of a step, weight gradients apart from their
+// pass beside ZeRO-2 and 3.
 #include <stepcast/cluster/collective.hpp>
 #include <stepcast/parallelism/layout_prediction.hpp>
 

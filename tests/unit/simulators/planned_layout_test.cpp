@@ -365,6 +365,15 @@ TEST_CASE("Collectives take what the breakdown says, and nodes read back as a tr
   CHECK(job.written.traces.size().value() == Approx(static_cast<double>(bytes.size()) * 16).epsilon(0.1));
 }
 
+TEST_CASE("Gathers that the next forward pass waits for come before the first of its layers") {
+  const Job job = job_of(model(), "layout(pp=2, mb=1)/dear");
+  const double end = Replay(job).end;
+  CHECK(end == Approx(job.written.end.value() * 1e9).epsilon(1e-4));
+  CHECK(end == Approx(job.prediction.iteration.value() * 1e9).epsilon(0.1));
+  const Sums sums = sums_of(job, 0);
+  CHECK(sums.at({"allgather", 8, 1}) == Approx(sums.at({"reducescatter", 8, 1})).epsilon(1e-4));
+}
+
 TEST_CASE("Where the nodes take another time than the step it is said") {
   // Casts of the last stage's gradients hold up the stages before it, of which the prediction knows nothing.
   const Answer<PlannedLayout> casts =
