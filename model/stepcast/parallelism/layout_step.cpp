@@ -295,7 +295,7 @@ class StepWriter : public PassTaker {
     const auto key = std::pair(units_[unit], r);
     const auto found = segments_.find(key);
     if (found != segments_.end()) return found->second;
-    const Answer<UnitCost> cost = unit_cost(workload_, e_.split->kind(units_[unit]), split_of(l_));
+    const Answer<UnitCost> cost = unit_cost(workload_, cluster_, l_, e_.split->kind(units_[unit]));
     return segments_
         .emplace(key, unit_segments(*cost, e_.split->units[units_[unit]], l_, slowest(cluster_.stragglers).factor, r,
                                     delays_, prices_))

@@ -99,6 +99,7 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
   writer.add_pass(out.forward, false, u.forward, {}, all, {});
   const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward : Seconds(0))
                                 : r == Recomputation::operators ? u.operators
+                                : r == Recomputation::modules   ? u.modules
                                 : r == Recomputation::selective ? u.attention
                                                                 : Seconds(0);
   writer.add_pass(out.backward, false, compute_again, "again",

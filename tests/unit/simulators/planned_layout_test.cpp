@@ -259,7 +259,8 @@ TEST_CASE("A planned layout takes as long as predicted, and every message has it
   const Job groups = job_of(model(), "layout(zero=2, shard=4, mb=1)/ddp");
   CHECK(Replay(groups).end == Approx(groups.prediction.iteration.value() * 1e9).epsilon(0.02));
   for (const std::string plan : {"layout(ep=4, mb=1)/ddp", "layout(ep=8, pp=2, mb=1, zero=1)/ddp",
-                                 "layout(ep=4, tp=2, mb=1, zero=3)/ddp", "layout(ep=4, tp=2, mb=1, zero=2)/ddp"}) {
+                                 "layout(ep=4, tp=2, mb=1, zero=3)/ddp", "layout(ep=4, tp=2, mb=1, zero=2)/ddp",
+                                 "layout(ep=8, ep_comm=deepep, pp=2, mb=1, recompute=layernorm+moe_act)/ddp"}) {
     CAPTURE(plan);
     const Job job = job_of(model(mixture), plan);
     CHECK(Replay(job).end == Approx(job.prediction.iteration.value() * 1e9).epsilon(0.01));
