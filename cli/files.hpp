@@ -49,8 +49,8 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 /// lost.
 void check_writable(const std::string& path);
 
-/// Throws InputError, before any work, unless a picture ("": none) can go to a file of its own. `what` goes to `output`:
-/// "the rows".
+/// Throws InputError, before any work, unless a picture ("": none) can go to a file of its own. `what` goes to
+/// `output`: "the rows".
 void check_plot(const std::string& plot, const std::vector<std::string>& inputs, const std::string& output,
                 std::string_view what);
 

@@ -76,7 +76,7 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
       return std::ranges::any_of(families->switches(f), [](const LayoutSwitches& s) { return s.modules != 0; });
     });
   });
-  if (modules) add_to_list(text, "recomputation of all modules that can be by themselves");
+  if (modules) add_to_list(text, "recomputation of modules, all at once");
   if (some_blocks) add_to_list(text, "recomputation of all blocks and of the fewest that fit");
   if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
   return text.empty() ? "one device" : text;
