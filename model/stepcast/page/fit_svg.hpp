@@ -10,9 +10,9 @@
 // Both axes are logarithmic, and all panels have one vertical axis. A line is what the fitted links say (`by_links`),
 // where they say anything, else the table's own fit. Its band is as wide as the lines of this operation miss what they
 // were fitted to, root mean square of the logarithm by the band of the size (size_bands.hpp), made an interval as
-// predictions make theirs. Points that the fit left out are rings. No script, no font, no network; light and dark follow `prefers-color-scheme`, and on a telephone the panels are drawn
-// for its width. Invariant: same input, same bytes. Not modelled: what the cluster's tables answer, which is what was
-// measured.
+// predictions make theirs. Points that the fit left out are rings. No script, no font, no network; light and dark
+// follow `prefers-color-scheme`, and on a telephone the panels are drawn for its width. Invariant: same input, same
+// bytes. Not modelled: what the cluster's tables answer, which is what was measured.
 #include <stepcast/calibration/calibration.hpp>
 
 #include <iosfwd>

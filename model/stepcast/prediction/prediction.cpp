@@ -160,8 +160,8 @@ ComputeInterval compute_interval(double relative_error, bool unmeasured) {
 std::string unmeasured_text(std::string_view device) {
   const ComputeInterval sides = compute_interval(0, true);
   return "no measured step stands behind the rates of " + std::string(device.empty() ? "the device" : device) +
-         ": steps on such devices took from " + whole_percent(sides.below) + " less to " + whole_percent(sides.above) +
-         " more than predicted; one of yours corrects it: --measured 'PLAN=STEP'";
+         ": four of five steps on such devices took from " + whole_percent(sides.below) + " less to " +
+         whole_percent(sides.above) + " more than predicted; one of yours corrects it: --measured 'PLAN=STEP'";
 }
 
 Answer<Prediction> predicted(const Profile& profile, const Cluster& cluster, const PlanSpec& asked) {
