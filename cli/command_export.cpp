@@ -78,6 +78,18 @@ void write_files(const ExportFlags& flags, const Files& files) {
   }
 }
 
+/// Of a planned job or layout, which has to outlive them: the cluster beside the traces.
+template <class Job>
+void add_network(Files& files, const ExportFlags& flags, const Job& job) {
+  files.emplace_back(flags.prefix + ".network.yml", [&job] { return job.network; });
+  files.emplace_back(flags.prefix + ".system.json", [&job] { return job.system; });
+  files.emplace_back(flags.prefix + ".memory.json", [&job] { return job.memory; });
+}
+
+void write_network(std::ostream& out, const ExportFlags& flags) {
+  write_labelled(out, "network", flags.prefix + ".network.yml, .system.json and .memory.json, for ASTRA-sim 2");
+}
+
 std::string names_of_ranks(const ExportFlags& flags, std::int64_t ranks) {
   return flags.prefix + ".0.et to " + flags.prefix + "." + std::to_string(ranks - 1) + ".et";
 }
@@ -99,9 +111,7 @@ ExitCode export_data_parallel(const ExportFlags& flags, const PreparedQuestion& 
   Files files;
   for (std::int64_t rank = 0; rank < cluster.workers(); ++rank)
     files.emplace_back(flags.prefix + "." + std::to_string(rank) + ".et", [&] { return job->execution_trace; });
-  files.emplace_back(flags.prefix + ".network.yml", [&] { return job->network; });
-  files.emplace_back(flags.prefix + ".system.json", [&] { return job->system; });
-  files.emplace_back(flags.prefix + ".memory.json", [&] { return job->memory; });
+  add_network(files, flags, *job);
   write_files(flags, files);
   for (const std::string& remark : job->remarks) note(remark);
   write_output("-", [&](std::ostream& out) {
@@ -111,7 +121,7 @@ ExitCode export_data_parallel(const ExportFlags& flags, const PreparedQuestion& 
                        counted(static_cast<std::int64_t>(job->collectives), "collective"));
     write_labelled(out, "predicted",
                    text_of(job->compute) + " of compute, " + text_of(job->communication) + " of communication");
-    write_labelled(out, "network", flags.prefix + ".network.yml, .system.json and .memory.json, for ASTRA-sim 2");
+    write_network(out, flags);
   });
   return answered;
 }
@@ -130,9 +140,7 @@ ExitCode export_layout(const ExportFlags& flags, const PreparedQuestion& questio
   for (std::int64_t rank = 0; rank < job->traces.ranks(); ++rank)
     files.emplace_back(flags.prefix + "." + std::to_string(rank) + ".et", [&, rank] { return job->traces.of(rank); });
   files.emplace_back(flags.prefix + ".groups.json", [&] { return job->groups; });
-  files.emplace_back(flags.prefix + ".network.yml", [&] { return job->network; });
-  files.emplace_back(flags.prefix + ".system.json", [&] { return job->system; });
-  files.emplace_back(flags.prefix + ".memory.json", [&] { return job->memory; });
+  add_network(files, flags, *job);
   write_files(flags, files);
   for (const std::string& remark : job->remarks) note(remark);
   write_output("-", [&](std::ostream& out) {
@@ -143,7 +151,7 @@ ExitCode export_layout(const ExportFlags& flags, const PreparedQuestion& questio
     write_labelled(out, "groups", flags.prefix + ".groups.json: " + counted(job->group_count, "communicator group"));
     write_labelled(out, "predicted",
                    text_of(job->iteration) + " a step; the nodes of one step alone take " + text_of(job->end));
-    write_labelled(out, "network", flags.prefix + ".network.yml, .system.json and .memory.json, for ASTRA-sim 2");
+    write_network(out, flags);
   });
   return answered;
 }

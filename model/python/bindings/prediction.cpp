@@ -149,6 +149,14 @@ std::string timeline_own(const ProfilePtr& profile, const ClusterPtr& given, con
   });
 }
 
+/// Of a planned job or layout: the cluster beside the traces.
+template <class Job>
+void add_network(py::dict& out, const Job& job) {
+  out["network"] = job.network;
+  out["system"] = job.system;
+  out["memory"] = job.memory;
+}
+
 py::dict export_layout(const ProfilePtr& profile, const Cluster& cluster, const Plan& plan, double global_batch) {
   const PreparedQuestion question(question_of(*profile, cluster, global_batch, {}));
   const LayoutPlan layout{*plan.layout, plan.strategy};
@@ -159,9 +167,7 @@ py::dict export_layout(const ProfilePtr& profile, const Cluster& cluster, const 
   py::dict out;
   out["execution_traces"] = py::tuple(traces);
   out["groups"] = job.groups;
-  out["network"] = job.network;
-  out["system"] = job.system;
-  out["memory"] = job.memory;
+  add_network(out, job);
   out["iteration_s"] = job.iteration.value();
   out["nodes_s"] = job.end.value();
   out["remarks"] = tuple_of(job.remarks);
@@ -181,9 +187,7 @@ py::dict export_job(const ProfilePtr& profile, const ClusterPtr& given, const st
   const PlannedJob job = answered(planned_job(profile->profile, *cluster, plan.strategy));
   py::dict out;
   out["execution_trace"] = py::bytes(job.execution_trace);
-  out["network"] = job.network;
-  out["system"] = job.system;
-  out["memory"] = job.memory;
+  add_network(out, job);
   out["compute_s"] = job.compute.value();
   out["communication_s"] = job.communication.value();
   out["remarks"] = tuple_of(job.remarks);

@@ -43,6 +43,21 @@ std::string joined(const std::set<std::int64_t>& numbers, std::size_t most) {
   return text;
 }
 
+template <class Is>
+bool any_family(std::span<const LayoutFamilies* const> all, const Is& is) {
+  return std::ranges::any_of(all, [&](const LayoutFamilies* f) { return std::ranges::any_of(f->families(), is); });
+}
+template <class Is>
+bool any_switches(std::span<const LayoutFamilies* const> all, const Is& is) {
+  return std::ranges::any_of(all, [&](const LayoutFamilies* families) {
+    return std::ranges::any_of(families->families(),
+                               [&](const LayoutFamily& f) { return std::ranges::any_of(families->switches(f), is); });
+  });
+}
+bool tries_modules(std::span<const LayoutFamilies* const> all) {
+  return any_switches(all, [](const LayoutSwitches& s) { return s.modules != 0; });
+}
+
 }  // namespace
 
 std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies* const> all) {
@@ -57,27 +72,13 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
   std::vector<std::string> names;
   for (const std::string_view name : schedules_of(all)) names.emplace_back(name);
   if (!names.empty()) add_to_list(text, "schedules " + listed(names, [](const std::string& s) { return s; }));
-  const bool in_machines = std::ranges::any_of(all, [](const LayoutFamilies* families) {
-    return std::ranges::any_of(families->families(), [](const LayoutFamily& f) { return f.machine_shard > 0; });
-  });
   const bool shards = space.zero.empty() || std::ranges::any_of(space.zero, [](int zero) { return zero > 0; });
-  const bool whole = std::ranges::any_of(all, [](const LayoutFamilies* families) {
-    return std::ranges::any_of(families->families(), &LayoutFamily::whole_experts);
-  });
-  if (whole) add_to_list(text, "whole experts beside divided layers");
-  if (in_machines && shards) add_to_list(text, "ZeRO over all replicas and within machines");
-  const bool some_blocks = std::ranges::any_of(all, [](const LayoutFamilies* families) {
-    return std::ranges::any_of(families->families(), [&](const LayoutFamily& f) {
-      return std::ranges::any_of(families->switches(f), &LayoutSwitches::some_blocks);
-    });
-  });
-  const bool modules = std::ranges::any_of(all, [](const LayoutFamilies* families) {
-    return std::ranges::any_of(families->families(), [&](const LayoutFamily& f) {
-      return std::ranges::any_of(families->switches(f), [](const LayoutSwitches& s) { return s.modules != 0; });
-    });
-  });
-  if (modules) add_to_list(text, "recomputation of modules, all at once");
-  if (some_blocks) add_to_list(text, "recomputation of all blocks and of the fewest that fit");
+  if (any_family(all, &LayoutFamily::whole_experts)) add_to_list(text, "whole experts beside divided layers");
+  if (shards && any_family(all, [](const LayoutFamily& f) { return f.machine_shard > 0; }))
+    add_to_list(text, "ZeRO over all replicas and within machines");
+  if (tries_modules(all)) add_to_list(text, "recomputation of modules, all at once");
+  if (any_switches(all, &LayoutSwitches::some_blocks))
+    add_to_list(text, "recomputation of all blocks and of the fewest that fit");
   if (!space.framework.empty()) add_to_list(text, "that " + space.framework + " runs");
   return text.empty() ? "one device" : text;
 }
@@ -105,14 +106,9 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
     out.push_back("chunks of which the longest is over a quarter above the mean (--chunks)");
   if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)
     out.emplace_back("blocks that are done again in groups (recompute_group=)");
-  const auto any_family = [&](const auto& which) {
-    return std::ranges::any_of(
-        all, [&](const LayoutFamilies* families) { return std::ranges::any_of(families->families(), which); });
-  };
-  if (any_family([](const LayoutFamily& f) { return f.expert > 1; })) {
-    if (space.recomputation.empty()) out.emplace_back("some modules alone (recompute=moe_act)");
+  if (tries_modules(all)) out.emplace_back("some modules alone (recompute=moe_act)");
+  if (any_family(all, [](const LayoutFamily& f) { return f.expert > 1; }))
     out.emplace_back("tokens sent once to each machine (ep_comm=deepep)");
-  }
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
   return out;
 }

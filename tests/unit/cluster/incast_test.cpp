@@ -66,45 +66,39 @@ std::vector<std::vector<std::int64_t>> groups(const Cluster& c, std::int64_t str
   return all;
 }
 
-}  // namespace
-
-TEST_CASE("incast: an all-to-all of groups of any stride loads the cards that their members share") {
-  for_each_machine([](const Cluster& c) {
+/// What algorithms charge groups of any stride for an operation, against the fullest card when `send` says what the
+/// members of a group send.
+template <class Send>
+void check_groups(Operation operation, std::initializer_list<const char*> algorithms, const Send& send) {
+  for_each_machine([&](const Cluster& c) {
     for (std::int64_t stride = 1; stride < c.workers(); stride *= 2)
       for (std::int64_t members = 2; members * stride <= c.workers(); members *= 2) {
         CAPTURE(stride);
         CAPTURE(members);
         CardTraffic traffic(c.devices_per_node, c.nics_per_node);
-        for (const auto& group : groups(c, stride, members))
-          for (const std::int64_t a : group)
-            for (const std::int64_t b : group)
-              if (a != b) traffic.send(a, b, 1.0 / static_cast<double>(members));
+        for (const auto& group : groups(c, stride, members)) send(traffic, group);
         const RankAxis axis{stride, members};
         Cluster group = group_cluster(c, group_shape(c, c.workers(), std::span(&axis, 1)));
-        group.nccl.all_to_all = 1;
-        const double counted = traffic.fullest() / card_rate;
-        CHECK(per_byte(group, "pairwise", Operation::all_to_all) == Approx(counted).epsilon(1e-3));
-        CHECK(per_byte(group, "nccl", Operation::all_to_all) == Approx(counted).epsilon(1e-3));
+        group.nccl.all_to_all = group.nccl.send = 1;
+        for (const char* algorithm : algorithms)
+          CHECK(per_byte(group, algorithm, operation) == Approx(traffic.fullest() / card_rate).epsilon(1e-3));
       }
   });
 }
 
+}  // namespace
+
+TEST_CASE("incast: an all-to-all of groups of any stride loads the cards that their members share") {
+  check_groups(Operation::all_to_all, {"pairwise", "nccl"}, [](CardTraffic& traffic, const auto& group) {
+    for (const std::int64_t a : group)
+      for (const std::int64_t b : group)
+        if (a != b) traffic.send(a, b, 1.0 / static_cast<double>(group.size()));
+  });
+}
+
 TEST_CASE("incast: sends around the rings of groups of any stride load the cards that they share") {
-  for_each_machine([](const Cluster& c) {
-    for (std::int64_t stride = 1; stride < c.workers(); stride *= 2)
-      for (std::int64_t members = 2; members * stride <= c.workers(); members *= 2) {
-        CAPTURE(stride);
-        CAPTURE(members);
-        CardTraffic traffic(c.devices_per_node, c.nics_per_node);
-        for (const auto& group : groups(c, stride, members))
-          for (std::size_t i = 0; i < group.size(); ++i) traffic.send(group[i], group[(i + 1) % group.size()], 1);
-        const RankAxis axis{stride, members};
-        Cluster group = group_cluster(c, group_shape(c, c.workers(), std::span(&axis, 1)));
-        group.nccl.send = 1;
-        const double counted = traffic.fullest() / card_rate;
-        CHECK(per_byte(group, "ring", Operation::send) == Approx(counted).epsilon(1e-3));
-        CHECK(per_byte(group, "nccl", Operation::send) == Approx(counted).epsilon(1e-3));
-      }
+  check_groups(Operation::send, {"ring", "nccl"}, [](CardTraffic& traffic, const auto& group) {
+    for (std::size_t i = 0; i < group.size(); ++i) traffic.send(group[i], group[(i + 1) % group.size()], 1);
   });
 }
 
