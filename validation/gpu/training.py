@@ -134,7 +134,7 @@ def result_of(configuration, device, tiny, folder, repeats):
     training = Training(configuration, device, tiny)
     times = measured(training, *repeats)
     path = folder / f"{configuration.name}.pt.trace.json.gz"
-    why = traced(training, 6, path)
+    why = traced(training, 4, path)
     return {**configuration.record(), "name": configuration.name, "step_s": statistics.median(times),
             "spread_s": statistics.pstdev(times), "blocks": len(times), "steps": repeats[2],
             "trace": None if why else path.name, "note": why}

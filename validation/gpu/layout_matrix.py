@@ -1,0 +1,98 @@
+"""Which transformers are trained on one GPU, and how; standard library only.
+
+Each run is one row: a model in stepcast's words, tokens, what is kept, in which form. Models have the width of those that
+people train and as many layers as one card holds.
+"""
+from dataclasses import dataclass
+
+SHAPES = {
+    "llama-1b": dict(family="llama", hidden=2048, layers=16, heads=32, kv_heads=8, head=64, ffn=8192, vocab=128256, tied=True),
+    "llama-8b": dict(family="llama", hidden=4096, layers=6, heads=32, kv_heads=8, head=128, ffn=14336, vocab=32000, tied=False),
+    "llama-70b": dict(family="llama", hidden=8192, layers=2, heads=64, kv_heads=8, head=128, ffn=28672, vocab=32000, tied=False),
+    "gpt2-xl": dict(family="gpt", hidden=1600, layers=48, heads=25, kv_heads=25, head=64, ffn=6400, vocab=50304, tied=True),
+    "qwen3-30b-a3b": dict(family="llama", hidden=2048, layers=3, heads=32, kv_heads=4, head=128, ffn=768, vocab=32000,
+                          experts=128, topk=8, tied=False),
+    "gpt-oss-20b": dict(family="llama", hidden=2880, layers=2, heads=64, kv_heads=8, head=64, ffn=2880, vocab=32000,
+                        experts=32, topk=4, tied=False),
+}
+TINY = dict(hidden=64, layers=2, heads=4, kv_heads=2, head=16, ffn=128, vocab=256)
+
+
+@dataclass(frozen=True)
+class Layout:
+    model: str
+    tokens: int                # a sample
+    batch: int                 # samples a step
+    form: str = "fsdp"         # fsdp; autocast
+    compiled: bool = True      # every block, and the loss
+    recompute: str = "none"    # none; full: every block
+    attention: str = "flash2"  # flash2; cudnn
+    traced: bool = False
+    tiny: bool = False
+
+    @property
+    def name(self):
+        parts = [self.model, f"{self.batch}x{self.tokens}", self.form, "compiled" if self.compiled else "eager"]
+        parts += [f"recompute-{self.recompute}"] if self.recompute != "none" else []
+        parts += [self.attention] if self.attention != "flash2" else []
+        return "-".join(parts)
+
+    @property
+    def shape(self):
+        shape = dict(SHAPES[self.model], seq=self.tokens)
+        if self.tiny:
+            shape.update(TINY, seq=32, kv_heads=4 if shape["family"] == "gpt" else 2)
+            shape.update(experts=8, topk=2) if "experts" in shape else None
+        return shape
+
+    @property
+    def description(self):
+        """The model as stepcast reads it."""
+        s = self.shape
+        keys = ["hidden", "layers", "heads", "kv_heads", "head", "ffn", "experts", "topk", "vocab", "seq"]
+        text = ",".join(f"{key}={s[key]}" for key in keys if key in s)
+        drop = ",dropout=0" if s["family"] == "gpt" else ""
+        return f"{s['family']}:{text},tied={'yes' if s['tied'] else 'no'},attention={self.attention},causal=yes{drop},dtype=bf16"
+
+    @property
+    def plan(self):
+        how = ", recompute=full" if self.recompute == "full" else ""
+        return f"layout(dp=1, mb={self.batch}{', zero=3' if self.form == 'fsdp' else ''}{how})/ddp"
+
+
+def layouts(tiny=False):
+    rows = []
+
+    def add(model, tokens, batch, **how):
+        rows.append(Layout(model, tokens, batch, tiny=tiny, **how))
+
+    for tokens, batch in ((2048, 1), (2048, 2), (2048, 4), (2048, 8), (8192, 1), (8192, 2), (32768, 1)):
+        add("llama-1b", tokens, batch, traced=(tokens, batch) == (2048, 4))
+    add("llama-1b", 2048, 4, compiled=False, traced=True)
+    add("llama-1b", 8192, 1, compiled=False)
+    add("llama-1b", 2048, 4, form="autocast")
+    add("llama-1b", 2048, 4, form="autocast", compiled=False, traced=True)
+    add("llama-1b", 2048, 8, recompute="full")
+    add("llama-1b", 8192, 2, recompute="full")
+    for tokens, batch in ((2048, 1), (2048, 2), (2048, 4), (4096, 2), (8192, 1), (8192, 2), (32768, 1)):
+        add("llama-8b", tokens, batch, traced=(tokens, batch) == (8192, 1))
+    add("llama-8b", 8192, 1, attention="cudnn", traced=True)
+    add("llama-8b", 32768, 1, attention="cudnn")
+    add("llama-8b", 8192, 1, compiled=False, traced=True)
+    add("llama-8b", 8192, 1, form="autocast")
+    add("llama-8b", 8192, 1, recompute="full")
+    add("llama-8b", 8192, 4, recompute="full")
+    add("llama-8b", 32768, 1, recompute="full")
+    for tokens, batch in ((2048, 1), (4096, 1), (8192, 1)):
+        add("llama-70b", tokens, batch)
+    add("llama-70b", 8192, 2, recompute="full")
+    for tokens, batch in ((1024, 4), (1024, 8)):
+        add("gpt2-xl", tokens, batch)
+    add("gpt2-xl", 1024, 8, compiled=False)
+    add("gpt2-xl", 1024, 8, form="autocast", compiled=False)
+    for model in ("qwen3-30b-a3b", "gpt-oss-20b"):
+        for tokens, batch in ((4096, 1), (4096, 2), (4096, 4)):
+            add(model, tokens, batch, traced=batch == 2)
+        add(model, 4096, 2, compiled=False, traced=model == "qwen3-30b-a3b")
+        add(model, 4096, 4, recompute="full")
+    return rows
