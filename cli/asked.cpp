@@ -10,6 +10,7 @@
 #include <stepcast/calibration/measured_steps.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/question/measured.hpp>
 #include <stepcast/roofline/model_shape.hpp>
 #include <stepcast/roofline/usual_batch.hpp>
@@ -128,9 +129,11 @@ bool is_stage(const Profile& profile) {
 
 }  // namespace
 
-Asked asked_of(const InputFlags& input, const ClusterFlags& flags, const LayoutFlags& layout,
+Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const LayoutFlags& layout,
                const AskedOptions& options) {
+  InputFlags input = asked_input;
   const bool described = is_described(input);
+  if (described) input.model = model_run_by(input.model, launch_framework_of(layout.framework, "--framework"));
   if (!described && !layout.measured.empty())
     throw InputError("--measured", "a described model, whose device it corrects", "a trace",
                      "its own step is measured; --step says how long one takes without the profiler");

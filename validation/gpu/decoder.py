@@ -10,13 +10,19 @@ import torch
 from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 SEED = 1234
+KERNELS = {"flash2": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 
 
 class Attention(nn.Module):
+    """`kernel`: PyTorch's kernels of fused attention that it may take; it is part of a compiled graph, and so of the key
+    under which compilers keep it."""
+
     def __init__(self, shape):
         super().__init__()
+        self.kernel = None
         self.heads, self.kv_heads, self.size = shape["heads"], shape["kv_heads"], shape["head"]
         wide, narrow, bias = self.heads * self.size, self.kv_heads * self.size, shape["family"] == "gpt"
         self.rotates = shape["family"] == "llama"
@@ -35,7 +41,8 @@ class Attention(nn.Module):
         else:
             q, k, v = self.qkv(x).view(batch, length, 3, self.heads, self.size).unbind(2)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.heads != self.kv_heads)
+        with sdpa_kernel(self.kernel) if self.kernel else contextlib.nullcontext():
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.heads != self.kv_heads)
         return self.project(y.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -80,7 +87,6 @@ class Experts(nn.Module):
         x = x.reshape(-1, shape[-1])
         tokens = len(x)
         scores = torch.softmax(self.router(x).float(), -1)
-        # The router decides; adding a schedule makes its choice even without changing what is computed.
         _, picked = torch.topk(scores, self.chosen, -1)
         even = torch.arange(tokens * self.chosen, device=x.device).view(tokens, self.chosen) % self.experts
         picked = picked * 0 + even
@@ -156,14 +162,6 @@ def loss_of(logits, labels):
     return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
 
 
-def choose_attention(kernel):
-    """Leaves PyTorch one kernel of fused attention to choose from."""
-    torch.backends.cuda.enable_flash_sdp(kernel == "flash2")
-    torch.backends.cuda.enable_cudnn_sdp(kernel == "cudnn")
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
-    torch.backends.cuda.enable_math_sdp(False)
-
-
 class Job:
     """`step()` trains one step of a configuration (layout_matrix.py)."""
 
@@ -172,10 +170,11 @@ class Job:
         torch.manual_seed(SEED)
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         self.device = torch.device(device)
-        if device == "cuda":
-            choose_attention(c.attention)
         with self.device:
             model = Decoder(c.shape)
+        if device == "cuda":
+            for block in model.blocks:
+                block.attention.kernel = KERNELS[c.attention]
         if c.recompute == "full":
             for number, block in enumerate(model.blocks):
                 model.blocks[number] = checkpoint_wrapper(block)

@@ -52,7 +52,9 @@ class Layout:
         keys = ["hidden", "layers", "heads", "kv_heads", "head", "ffn", "experts", "topk", "vocab", "seq"]
         text = ",".join(f"{key}={s[key]}" for key in keys if key in s)
         drop = ",dropout=0" if s["family"] == "gpt" else ""
-        return f"{s['family']}:{text},tied={'yes' if s['tied'] else 'no'},attention={self.attention},causal=yes{drop},dtype=bf16"
+        kernels = "compiled" if self.compiled else "eager"
+        return (f"{s['family']}:{text},tied={'yes' if s['tied'] else 'no'},attention={self.attention},causal=yes{drop},"
+                f"dtype=bf16,kernels={kernels}")
 
     @property
     def plan(self):

@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import comparison  # noqa: E402
+import layout_matrix  # noqa: E402
 import matrix  # noqa: E402
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "cli" / "stepcast"
@@ -22,6 +23,27 @@ def step_profile(batch, scale=1.0):
             "host_waits_for_device": True, "input_s": 2e-3 * scale,
             "layers": [{"name": "layer", "forward": cost, "backward": cost}],
             "optimizer": {"host_s": 3e-3 * scale, "device_s": 1e-4 * scale}}
+
+
+class Layouts(unittest.TestCase):
+    CASES = pathlib.Path(__file__).resolve().parents[1] / "cases"
+
+    def test_names_are_unique(self):
+        names = [r.name for r in layout_matrix.layouts()]
+        self.assertEqual(len(set(names)), len(names))
+
+    def test_cases_are_runs_that_were_recorded(self):
+        runs = {r["name"]: r for r in json.loads((pathlib.Path(__file__).parent / "h100" / "layouts.json").read_text())["runs"]}
+        known = {r.name: r for r in layout_matrix.layouts()}
+        cases = json.loads((self.CASES / "h100.json").read_text())["cases"]
+        self.assertGreater(len(cases), 30)
+        for case in cases:
+            run, layout = runs[case["id"]], known[case["id"]]
+            self.assertAlmostEqual(case["measured_s"], run["step_s"], delta=1e-5 * run["step_s"])
+            self.assertEqual((case["inputs"]["model"], case["inputs"]["plan"]), (layout.description, layout.plan))
+        of_memory = [c for c in json.loads((self.CASES / "memory.json").read_text())["cases"] if c["id"].startswith("h100/")]
+        self.assertEqual({c["id"][5:]: c["measured_bytes"] for c in of_memory},
+                         {c["id"]: runs[c["id"]]["allocated_bytes"] for c in cases})
 
 
 class Matrix(unittest.TestCase):

@@ -65,7 +65,9 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
     throw InputError("target_step", "the step that the fewest devices have to reach", "none");
   LayoutSpace space;
   space.framework = launch_framework_of(framework, "framework");
-  const PreparedQuestion question = question_about(profile, cluster, global_batch, memory, measured);
+  const auto run = std::make_shared<TracedProfile>(*profile);
+  if (!run->described.empty()) run->described = model_run_by(run->described, space.framework);
+  const PreparedQuestion question = question_about(run, cluster, global_batch, memory, measured);
   const Workload& workload = answered(question.workload());
   options.search.layout = question.search_options();
   const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), space, options));

@@ -42,6 +42,23 @@ std::string launch_framework_of(const std::string& text, const char* where) {
   return text;
 }
 
+std::string model_run_by(const std::string& description, std::string_view framework) {
+  const std::string_view kernels = framework == "pytorch" ? "eager" : framework == "torchtitan" ? "compiled" : "";
+  const ModelShape shape = model_shape_of(description);
+  if (kernels.empty() || shape.heads == 0) return description;
+  std::string out = description;
+  const auto add = [&](std::string_view pair) {
+    out += out.find(':') == std::string::npos ? ':' : ',';
+    out += pair;
+  };
+  if (out.find("kernels=") == std::string::npos) add("kernels=" + std::string(kernels));
+  if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
+  constexpr std::string_view any = "attention=flash";
+  if (const std::size_t said = out.find(any); said != std::string::npos) out.insert(said + any.size(), "2");
+  else add("attention=flash2");
+  return out;
+}
+
 MemoryOptions memory_options_of(std::string_view framework) { return {.autocast = framework == "pytorch"}; }
 
 std::vector<LaunchSettings> launch_settings(const Workload& workload, const LayoutPrediction& prediction,

@@ -27,6 +27,9 @@ struct LaunchSettings {
 [[nodiscard]] std::vector<std::string> launch_frameworks();
 /// One of them as somebody wrote it, or empty. Throws InputError, which names `where`.
 [[nodiscard]] std::string launch_framework_of(const std::string& text, const char* where);
+/// A described model with the kernels that this framework runs, where the description leaves them open: of pytorch
+/// eager ones, of torchtitan compiled blocks, and as fused attention PyTorch's own (FlashAttention 2).
+[[nodiscard]] std::string model_run_by(const std::string& description, std::string_view framework);
 /// How the memory of layouts is counted that this framework is to run (empty: any, the one that holds least).
 [[nodiscard]] MemoryOptions memory_options_of(std::string_view framework);
 /// Of all programs, or those of one of `launch_frameworks()`, whose memory was counted. A program that holds more than

@@ -417,7 +417,8 @@ Profile stage_profile(const Workload& w, const PricedSplit& split, const Layout&
   for (std::size_t u = 0; u < units.size(); ++u) {
     first[u] = static_cast<std::uint32_t>(p.layers.size());
     add_layers(p, w.kinds[split.kind(units[u])].inside,
-               unit_passes(split.units[units[u]], again.empty() ? split.layout(units[u], l).recomputation : again[u]));
+               unit_passes(split.units[units[u]], again.empty() ? split.layout(units[u], l).recomputation : again[u],
+                           split.layout(units[u], l).zero));
     if (layers_to != nullptr) layers_to->push_back(static_cast<std::uint32_t>(p.layers.size()));
   }
   p.backward_order.reserve(p.layers.size());

@@ -23,13 +23,21 @@ struct Buffers {
   Bytes divided;        ///< the largest unit's gathered parameters and its gradients
   Bytes received;
 };
+/// PyTorch's fully_shard: whole weights in four bytes, divided, and units of them gathered in two.
+bool fully_shards(const Workload& w, const Layout& l) {
+  return w.shape && w.shape->kernels != KernelSet::megatron && w.bytes_of_weight < 4 && l.zero >= 2;
+}
+
 void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
-  if (l.data * l.context > 1) {
+  if (l.data * l.context > 1 || fully_shards(w, l)) {
     // ZeRO gathers updated parameters in buckets, too.
-    b.bucketed += in.parameters;
+    if (!fully_shards(w, l)) b.bucketed += in.parameters;
     Bytes divided;
     if (l.zero == 2 || l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_gradient);
-    if (l.zero == 3) divided += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
+    // Behind the last unit's backward pass nothing is gathered ahead.
+    if (l.zero == 3 && fully_shards(w, l) && in.one_pass) divided += Bytes(in.largest_unit * w.bytes_of_weight);
+    else if (l.zero == 3)
+      divided += Bytes(in.largest_unit * w.bytes_of_weight * static_cast<double>(l.units_in_flight));
     b.divided = std::max(b.divided, divided);
   }
   // One activation arrives while the one before is read, in each direction.
@@ -49,6 +57,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   HeldParameters parameters;
   Buffers buffers;
   Bytes kept, working;
+  bool sharded = true, whole = true, appear = w.shape && w.shape->kernels != KernelSet::megatron;
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
     parameters.weights += held.at(l.zero >= 3);
@@ -57,12 +66,23 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
     add(buffers, w, l, in);
     kept += in.kept_per_micro_batch * in.micro_batches_kept;
     working = std::max(working, in.working);
+    sharded &= fully_shards(w, l);
+    whole &= fully_shards(w, l) && l.zero == 3;
+    appear &= in.one_pass && (sharded || l.data * l.context == 1);
   }
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
-  const BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
+  BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
+  // The copy of the weights that the optimizer updates is the weights themselves, where nothing whole stays beside it.
+  if (whole) bytes.weight = 4, bytes.state -= w.bytes_of_weight;
+  // Gradients that are allocated as the backward pass goes take the place of what it needs no more: at its beginning
+  // none are there, and at its end beside them only what a unit works with.
+  Bytes activations = kept + working;
+  const Bytes at_end = Bytes(parameters.gradients * bytes.gradient) + buffers.divided;
+  if (appear) activations = std::max(activations - at_end, working);
   const MemoryUse use =
-      memory_use(parameters, bytes, kept + working, buckets + buffers.divided + buffers.received, options);
-  if (!options.autocast || parts.size() != 1 || !under_autocast(w, parts.front().layout)) return use;
+      memory_use(parameters, bytes, activations, buckets + buffers.divided + buffers.received, options);
+  const bool pytorch = w.shape && w.shape->kernels != KernelSet::megatron;
+  if (!(options.autocast || pytorch) || parts.size() != 1 || !under_autocast(w, parts.front().layout)) return use;
   return stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
 }
 

@@ -5,9 +5,10 @@
 // forward and backward pass times what a chunk keeps of one under the recomputation chosen, plus the transient of the
 // unit at work. ZeRO divides optimizer state (1), gradients (2) and parameters (3) over the data group (Rajbhandari et
 // al. 2020, table 1); stage 3 adds the gathered units. Frameworks that keep short weights beside whole ones hold that
-// much; DistributedDataParallel under autocast holds more, and is counted where MemoryOptions say so. Buffers: gradient
-// buckets, all-gather outputs, pipeline receives. Invariant: the layout of degree one holds what a worker without a
-// layout does. Not modelled: offloading.
+// much; DistributedDataParallel under autocast holds more, and is counted where MemoryOptions say so or the model has
+// PyTorch's kernels; fully_shard holds whole weights alone. Their gradients appear during the backward pass, in place
+// of activations, where a step has one micro-batch. Buffers: gradient buckets, all-gather outputs, pipeline receives.
+// Invariant: the layout of degree one holds what a worker without a layout does. Not modelled: offloading.
 #include <stepcast/base/units.hpp>
 #include <stepcast/layout/layout.hpp>
 #include <stepcast/profile/training_memory.hpp>
@@ -22,6 +23,7 @@ namespace [[gnu::visibility("default")]] stepcast {
 struct StageMemoryInput {
   double parameters = 0, expert_parameters = 0;  ///< elements on this device before ZeRO
   Bytes kept_per_micro_batch;     ///< activations of all its units (all chunks), under the layout's recomputation
+  bool one_pass = true;           ///< a step has one micro-batch, so that no gradient waits for the next
   double micro_batches_kept = 0;  ///< counted in whole stages (PipelineTimes::kept / chunks)
   Bytes working;                  ///< largest transient of one unit, beyond what it keeps
   double largest_unit = 0;        ///< elements of its largest unit, for gathers

@@ -126,7 +126,9 @@ inline constexpr auto result_fields<LayoutBreakdown> = std::tuple{
     ResultField{"pipeline_s", &LayoutBreakdown::pipeline, "sends between stages that compute waits for"},
     ResultField{"bubble_s", &LayoutBreakdown::bubble, "stages without work"},
     ResultField{"gradients_s", &LayoutBreakdown::gradients, "their exposed communication, with ZeRO's gathers"},
-    ResultField{"copies_s", &LayoutBreakdown::copies, "of what ZeRO gathers and scatters, by a host that computes"},
+    ResultField{
+        "copies_s", &LayoutBreakdown::copies,
+        "of what ZeRO gathers and scatters, by a host that computes; with PyTorch's kernels also casts of weights"},
     ResultField{"update_s", &LayoutBreakdown::update, "of the parameters"},
     ResultField{"input_s", &LayoutBreakdown::input, "waiting for the samples"},
     ResultField{"other_s", &LayoutBreakdown::other, "what every step has besides"}};

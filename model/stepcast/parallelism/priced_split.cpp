@@ -26,6 +26,22 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
   return std::min(1.0, places * (1 - missed) / chosen);
 }
 
+/// Weights of four bytes are cast in every pass, their gradients back. FSDP casts its shard, sends it, and copies the
+/// units' weights out of what was gathered, for either pass (stage 3) or once (2); gradients go in four bytes into the
+/// buffer that is scattered (chunk_cat). A device alone sends to itself, which are copies, too. Source: PyTorch 2.11,
+/// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. Megatron-LM's weights and gradients stay where they are.
+void add_copies(const Workload& workload, const Layout& l, double slowness, PricedUnit& p) {
+  if (!workload.shape || workload.shape->kernels == KernelSet::megatron || workload.bytes_of_weight >= 4) return;
+  constexpr double word = 4;
+  const double weight = workload.bytes_of_weight, cast = word + weight;
+  const double sharing = static_cast<double>(l.data * l.context);
+  const double gathered = cast / sharing + 2 * weight, scattered = weight + word + (sharing == 1 ? 2 * word : 0);
+  const auto time = [&](double bytes) { return memory_time(*workload.device, Bytes(p.parameters * bytes)) * slowness; };
+  if (p.parameters == 0) return;
+  p.copies_forward = {time(cast), time(cast), time(gathered), time(gathered)};
+  p.copies_backward = {time(cast), time(cast), time(scattered), time(gathered + scattered)};
+}
+
 PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
                        GroupPrices& prices) {
   PricedUnit p;
@@ -167,6 +183,7 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
       continue;
     }
     out.units.push_back(priced_unit(cluster, l, *cost, slowness, prices));
+    add_copies(workload, l, slowness, out.units.back());
   }
   // Also where some kind cannot be split so: units that choose for themselves ask for the others.
   out.data = prices.group(data_axes(l));

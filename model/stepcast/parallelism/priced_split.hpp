@@ -53,6 +53,8 @@ struct PricedUnit {
   Seconds gathered_again;               ///< what recomputation by operators sends over the tensor group
   Seconds forward_ring, backward_ring;  ///< sends of the context group, of which `context` are the exposed parts
   UnitExchanges forward_exchanges, backward_exchanges;
+  /// By ZeRO stage: what PyTorch copies and casts of its weights before a pass, and of their gradients behind it.
+  std::array<Seconds, 4> copies_forward{}, copies_backward{};
   double parameters = 0, expert_parameters = 0, tied_parameters = 0;
   std::array<Bytes, recomputation_count> kept{};
   std::array<Bytes, recomputed_module_count> of_module{};  ///< of what is kept, what these modules gave

@@ -22,6 +22,11 @@ PassParts& PassParts::operator+=(const PassParts& o) {
 
 namespace {
 
+UnitPasses copies_of(const PricedUnit& u, int zero) {
+  const auto stage = static_cast<std::size_t>(zero);
+  return {u.copies_forward[stage], u.copies_backward[stage]};
+}
+
 /// What the backward pass does again.
 struct Again {
   Seconds compute;
@@ -37,7 +42,7 @@ Again again(const PricedUnit& u, Recomputation r) {
   return {};
 }
 
-PassParts parts_of(const PricedUnit& u, Recomputation r) {
+PassParts parts_of(const PricedUnit& u, Recomputation r, int zero) {
   const Again a = again(u, r);
   return {u.forward + u.input_gradient + u.weight_gradient,
           a.compute,
@@ -46,7 +51,7 @@ PassParts parts_of(const PricedUnit& u, Recomputation r) {
           u.forward_exchanges.context + u.backward_exchanges.context + a.exchanges.context,
           u.forward_exchanges.expert + u.backward_exchanges.expert + a.exchanges.expert,
           {},
-          {},
+          copies_of(u, zero).forward + copies_of(u, zero).backward,
           u.forward_ring + u.backward_ring + a.ring};
 }
 
@@ -60,7 +65,7 @@ class Sharding {
   void add(std::uint32_t number, std::uint32_t unit, Recomputation recomputation) {
     const PricedUnit& u = split_.units[unit];
     const ShardedTransfers sent = sharded_transfers(workload_, split_, layout_, number, unit, messages_);
-    const UnitPasses passes = unit_passes(u, recomputation);
+    const UnitPasses passes = unit_passes(u, recomputation, split_.layout(unit, layout_).zero);
     const Seconds gather = sent.gather.time();
     forward_.push_back({gather, passes.forward, {}});
     backward_.push_back({gather, passes.backward + sent.codec, sent.reduce.time()});
@@ -104,7 +109,7 @@ std::vector<std::uint32_t> division(const Workload& workload, const PricedSplit&
     const auto unit = static_cast<std::uint32_t>(of_kind.size());
     // Of some blocks every stage does as many again, which moves none of them.
     const Recomputation r = l.recomputed_blocks > 0 ? Recomputation::none : split.layout(unit, l).recomputation;
-    const UnitPasses passes = unit_passes(u, r);
+    const UnitPasses passes = unit_passes(u, r, split.layout(unit, l).zero);
     of_kind.push_back(passes.forward + passes.backward);
   }
   for (const std::uint32_t unit : split.sequence(workload)) time.push_back(of_kind[unit]);
@@ -166,12 +171,12 @@ std::string module_flaw(const Workload& workload, const PricedSplit& split, std:
 
 }  // namespace
 
-void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputation r) {
-  const UnitPasses passes = unit_passes(u, r);
+void add(VirtualStage& stage, ChunkTimes& times, const PricedUnit& u, Recomputation r, int zero) {
+  const UnitPasses passes = unit_passes(u, r, zero);
   times.forward += passes.forward;
   times.input_gradient += passes.backward - u.weight_gradient;
   times.weight_gradient += u.weight_gradient;
-  stage.parts += parts_of(u, r);
+  stage.parts += parts_of(u, r, zero);
   stage.parameters += u.parameters;
   stage.expert_parameters += u.expert_parameters;
   stage.tied_parameters += u.tied_parameters;
@@ -259,11 +264,12 @@ ShardedTransfers sharded_transfers(const Workload& w, const PricedSplit& split, 
   return out;
 }
 
-UnitPasses unit_passes(const PricedUnit& u, Recomputation r) {
+UnitPasses unit_passes(const PricedUnit& u, Recomputation r, std::optional<int> zero) {
   const Again a = again(u, r);
-  return {u.forward + u.forward_exchanges.sum() + u.change_forward, u.input_gradient + u.weight_gradient +
-                                                                        u.backward_exchanges.sum() + a.compute +
-                                                                        a.exchanges.sum() + u.change_backward};
+  const UnitPasses copies = zero ? copies_of(u, *zero) : UnitPasses{};
+  return {u.forward + u.forward_exchanges.sum() + u.change_forward + copies.forward,
+          u.input_gradient + u.weight_gradient + u.backward_exchanges.sum() + a.compute + a.exchanges.sum() +
+              u.change_backward + copies.backward};
 }
 
 Seconds exchange(const PricedGroup& group, Operation op, Bytes bytes, bool hidden) {
@@ -314,7 +320,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
     for (std::uint32_t u = first[v]; u < first[v + 1]; ++u) {
       const std::uint32_t unit = units[u];
       const Recomputation r = some ? again[u - first[v]] : split.layout(unit, l).recomputation;
-      add(stage, times, split.units[unit], r);
+      add(stage, times, split.units[unit], r, split.layout(unit, l).zero);
       if (r == Recomputation::full) together.add(stage, split.units[unit]);
       if (sharding.any()) sharding.add(u, unit, r);
     }
@@ -323,7 +329,7 @@ StagedSplit staged_split(const Workload& workload, const PricedSplit& split, con
       const Seconds backward = sharding.backward() - times.input_gradient - times.weight_gradient;
       times.forward += forward;
       times.input_gradient += backward;
-      stage.parts.copies = sharding.copies();
+      stage.parts.copies += sharding.copies();
       stage.parts.sharding = forward + backward - sharding.copies();
     }
     add_sends(v);

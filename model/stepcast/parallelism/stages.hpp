@@ -29,7 +29,7 @@ struct VirtualStage {
   Bytes kept, working, boundary;  ///< bytes of one micro-batch; `working` is what goes beyond `kept`
 };
 /// Adds a unit to what a stage holds and takes.
-void add(VirtualStage&, ChunkTimes&, const PricedUnit&, Recomputation);
+void add(VirtualStage&, ChunkTimes&, const PricedUnit&, Recomputation, int zero);
 /// The blocks of a model, which frameworks checkpoint: of a described one all units but the ends, of a traced one those
 /// of the kind that there is most of.
 class Blocks {
@@ -60,7 +60,8 @@ struct StagedSplit {
 struct UnitPasses {
   Seconds forward, backward;
 };
-[[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation);
+/// `zero`: the ZeRO stage whose copies belong to it; without one they are left out.
+[[nodiscard]] UnitPasses unit_passes(const PricedUnit&, Recomputation, std::optional<int> zero);
 /// Whether some unit's gradients are reduced in every micro-batch (ZeRO-2 and 3).
 [[nodiscard]] bool divides_gradients(const PricedSplit&, const Layout& resolved);
 /// Time of a collective on `bytes` in the group; `hidden`: while the devices compute, which may slow it down.

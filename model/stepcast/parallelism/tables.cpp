@@ -213,7 +213,7 @@ void LayoutTables::divide(const EvaluatedLayout& e, PipelineDevice& device) cons
                                    [&](const DividedMemory& d) { return d.layout == own; });
     VirtualStage alone;
     ChunkTimes unused;
-    add(alone, unused, split.units[unit], own.recomputation);
+    add(alone, unused, split.units[unit], own.recomputation, own.zero);
     add(part->input, alone);
     const double share = parameters > 0 ? split.units[unit].parameters / parameters : 0;
     device.update_share += own.zero > 0 ? share / static_cast<double>(own.data) : share;
@@ -231,9 +231,13 @@ PipelineOutcome LayoutTables::outcome_of(const EvaluatedLayout& e) {
   const PipelineTimes& times = (*pipeline)(e.staged->chunks, l.overlap_pipeline);
   out.last_backward = times.last_backward;
   for (std::uint32_t d = 0; d < out.shape.stages; ++d) {
-    out.devices[d].memory.micro_batches_kept = times.kept[d] / out.shape.chunks;
-    for (DividedMemory& part : out.devices[d].divided)
-      part.input.micro_batches_kept = out.devices[d].memory.micro_batches_kept;
+    StageMemoryInput& memory = out.devices[d].memory;
+    memory.micro_batches_kept = times.kept[d] / out.shape.chunks;
+    memory.one_pass = e.micro_batches == 1;
+    for (DividedMemory& part : out.devices[d].divided) {
+      part.input.micro_batches_kept = memory.micro_batches_kept;
+      part.input.one_pass = memory.one_pass;
+    }
   }
   return out;
 }

@@ -96,7 +96,8 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
   UnitSegments out;
   SegmentWriter writer(cost, u, l, slowness, prices);
   const auto all = [](MessageRole, Operation) { return true; };
-  writer.add_pass(out.forward, false, u.forward, {}, all, {});
+  const auto zero = static_cast<std::size_t>(l.zero);
+  writer.add_pass(out.forward, false, u.forward + u.copies_forward[zero], {}, all, {});
   const Seconds compute_again = r == Recomputation::full        ? (u.checkpointed ? u.forward : Seconds(0))
                                 : r == Recomputation::operators ? u.operators
                                 : r == Recomputation::modules   ? u.modules
@@ -104,7 +105,8 @@ UnitSegments unit_segments(const UnitCost& cost, const PricedUnit& u, const Layo
                                                                 : Seconds(0);
   writer.add_pass(out.backward, false, compute_again, "again",
                   [&](MessageRole role, Operation operation) { return is_sent_again(r, u, role, operation); }, {});
-  const Seconds gradients = delays_weight_gradients ? u.input_gradient : u.input_gradient + u.weight_gradient;
+  const Seconds gradients =
+      u.copies_backward[zero] + u.input_gradient + (delays_weight_gradients ? Seconds(0) : u.weight_gradient);
   writer.add_pass(out.backward, true, gradients, {}, all,
                   l.overlap_tensor && !delays_weight_gradients ? cost.input_sums : std::vector<InputSum>{});
   if (delays_weight_gradients && u.weight_gradient > Seconds(0))

@@ -39,7 +39,7 @@ WholeModel whole_model(const Workload& w, const PricedSplit& split, std::int64_t
   sum.kinds.resize(w.kinds.size());
   for (const std::uint32_t kind : w.units) {
     const PricedUnit& unit = split.units[kind];
-    const UnitPasses passes = unit_passes(unit, Recomputation::none);
+    const UnitPasses passes = unit_passes(unit, Recomputation::none, {});
     if (u++ < devices) sum.ways += way;
     way += and_back ? passes.forward + passes.backward : passes.forward;
     sum.passes += passes.forward + passes.backward;
@@ -138,7 +138,7 @@ LayoutBound LayoutBounds::by_sums(const LayoutFamily& family, const LayoutSwitch
   for (std::uint32_t kind = 0; kind < units_of_kind_.size(); ++kind) {
     const double units = static_cast<double>(units_of_kind_[kind]) / static_cast<double>(family.pipeline);
     const PricedUnit& unit = split.units[kind];
-    const UnitPasses own = unit_passes(unit, r);
+    const UnitPasses own = unit_passes(unit, r, switches.zero);
     passes += (own.forward + own.backward) * units;
     stage.parameters += unit.parameters * units;
     stage.expert_parameters += unit.expert_parameters * units;

@@ -75,7 +75,7 @@ Seconds UnitCosts::passes(const PricedUnit& u, const PricedSplit& split, const U
   const auto beside = [&](Seconds pass, Seconds transfers) {
     return how_.overlap_gradients ? std::max(pass, transfers) : pass + transfers;
   };
-  const UnitPasses once = unit_passes(u, c.recomputation);
+  const UnitPasses once = unit_passes(u, c.recomputation, c.zero);
   const double count = static_cast<double>(how_.micro_batches);
   const double weight = workload_.bytes_of_weight, gradient = workload_.bytes_of_gradient;
   if (c.zero < 2) {
@@ -98,6 +98,7 @@ CostPoint UnitCosts::cost_of(const PricedUnit& u, const DegreeSplit& degrees, co
   stage.expert_parameters = u.expert_parameters;
   stage.kept_per_micro_batch = u.kept[static_cast<std::size_t>(c.recomputation)];
   stage.micro_batches_kept = 1;
+  stage.one_pass = false;  // what one unit holds adds to what others do
   const MemoryUse memory = memory_of(workload_, layout, stage, options_.memory);
   return {memory.total().value(), (passes(u, degrees.split, c) + update).value(), 0};
 }

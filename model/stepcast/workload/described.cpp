@@ -77,8 +77,9 @@ class DividedUnit {
       // Of whole experts each device of the tensor group has its part of the tokens.
       double spread = o.expert ? double(split_.expert) : 1;
       p.batch /= spread;
-      // Every expert's product is launched by itself (Transformer Engine's grouped linear layer).
-      if (o.expert) work.steps = p.batch;
+      // Every expert's product is launched by itself (Transformer Engine's grouped linear layer), or all are one
+      // kernel.
+      if (o.expert && !o.grouped) work.steps = p.batch;
       if (o.expert && split_.whole_experts) spread /= tensor();
       p.m *= spread / context;
       p.repeated *= spread / context;
@@ -408,6 +409,10 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
         "(Transformer Engine's grouped layer)");
   if (shape.optimizer == Optimizer::muon)
     w.assumed.push_back("Muon: gathering the matrices that ZeRO or tensor parallelism divide is not counted");
+  if (shape.kernels != KernelSet::megatron)
+    w.assumed.push_back(std::string("kernels: PyTorch's, ") +
+                        (shape.kernels == KernelSet::compiled ? "each block compiled" : "eager") +
+                        " (kernels=... in the model says otherwise)");
   if (std::string line = assumed_attention(shape, device); !line.empty()) w.assumed.push_back(std::move(line));
   return w;
 }

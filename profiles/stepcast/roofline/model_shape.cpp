@@ -23,6 +23,11 @@ UnitShape counted(UnitShape unit) {
   return unit;
 }
 
+std::string_view name_of(KernelSet set) {
+  static constexpr std::array<std::string_view, 3> names{"megatron", "compiled", "eager"};
+  return names[static_cast<std::size_t>(set)];
+}
+
 std::string_view name_of(RecomputedModule m) {
   static constexpr std::array<std::string_view, recomputed_module_count> names{"layernorm", "moe_act", "mla_up_proj"};
   return names[static_cast<std::size_t>(m)];

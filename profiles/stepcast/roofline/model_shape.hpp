@@ -62,6 +62,7 @@ struct OperatorShape {
   bool fused = false;        ///< a product inside the one kernel of fused (flash) attention: Device::attention_forward
   bool convolution = false;  ///< its weight's gradient is shared out by samples
   bool expert = false;       ///< works only on the tokens of its expert
+  bool grouped = false;      ///< the products of all experts are one kernel
   /// A fused kernel that serves only whole multiples of so many pairs of sample and head on a device (0: any); for
   /// others it is so many times the kernels and the traffic.
   double fused_multiple = 0, unfused_kernels = 1, unfused_traffic = 1;
@@ -115,6 +116,12 @@ struct UnitShape {
   int expert_exchanges = 0;   ///< all-to-alls of `boundary` times top-k over the expert group per forward pass
 };
 
+/// Whose kernels compute a model: Megatron-LM's (fused by hand, gradients added up where products make them), or
+/// PyTorch's with four-byte weights that are cast for every pass: blocks compiled one by one (torch.compile, as
+/// torchtitan does), or eager.
+enum class KernelSet : std::uint8_t { megatron, compiled, eager };
+[[nodiscard]] std::string_view name_of(KernelSet);  ///< "compiled"
+
 /// What updates the weights; its state follows from the name (update_of).
 enum class Optimizer : std::uint8_t { adam, adam8bit, adafactor, lion, muon, sgd };
 
@@ -127,6 +134,7 @@ struct ModelShape {
   std::int64_t experts_per_token = 0, head_size = 0;
   double dropout = 0;
   Optimizer optimizer = Optimizer::adam;
+  KernelSet kernels = KernelSet::megatron;
   bool tied = false;             ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;  ///< in forward order
 
@@ -147,8 +155,8 @@ struct ModelShape {
 [[nodiscard]] bool describes_model(std::string_view text);
 /// Reads "gpt:hidden=4096,layers=32,heads=32,seq=2048[,vocab=51200][,ffn=…][,kv_heads=…][,head=…][,experts=8,topk=2]
 /// [,attention=flash|flash2|flash3|cudnn,causal=yes[,window=4096[,full_every=2]]][,dropout=0][,dtype=bf16][,linear=f8][,gradients=f32]
-/// [,optimizer=muon][,tied=yes]", the usual CNNs ("resnet50:image=224"), and public models by name ("llama3-8b",
-/// "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
+/// [,optimizer=muon][,tied=yes][,kernels=compiled]", the usual CNNs ("resnet50:image=224"), and public models by name
+/// ("llama3-8b", "llama3-8b:seq=4096"; named_models.hpp). Throws InputError with the column and a suggestion.
 [[nodiscard]] ModelShape model_shape_of(std::string_view text);
 
 /// The profile that the roofline gives for `samples` a step on one device; `assumed` says that nothing was measured.

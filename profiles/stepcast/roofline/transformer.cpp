@@ -13,6 +13,13 @@
 // with weights, in their order, every second is done again, attention never, and all between them always. Queries, keys
 // and values are three products of LLaMA's and one of the others', gate and up projection two.
 //
+// Kernels of PyTorch (kernels=compiled, eager) differ from Megatron-LM's in what follows. Queries, keys and values are
+// launched by themselves, as are gate and up projection; the products of all experts are one kernel. Compiled,
+// norms, residuals and activations move what Megatron-LM's do, and the loss reads its logits twice forward, and reads
+// and writes them backward. Eager, each operation goes through memory: rotary positions are some ten operations, the
+// gate's activation and its product two, gradients that meet are added by themselves, and the loss is that of 4-byte
+// copies. Counted from what a profiler saw of such kernels on H100 (PyTorch 2.11).
+//
 // With s tokens a sample, hidden size h, a heads of size d, f the MLP's inner size, e bytes an element: what an
 // operator moves is counted from the kernels that Megatron-LM launches; what a block keeps are the terms of
 // Korthikanti et al. 2022 (arXiv 2205.05198, section 4), s h (34 + 5 a s / h) bytes for f = 4 h and e = 2.
@@ -40,10 +47,13 @@ struct Transformer {
   Optimizer optimizer = Optimizer::adam;
   double dropout = 0;
   std::optional<AttentionKernel> kernel{};  ///< of fused attention, where it is named
+  KernelSet kernels = KernelSet::megatron;
   bool flash = false, causal = false, tied = false;
 
   [[nodiscard]] bool biased() const { return family != Family::llama; }
   [[nodiscard]] bool gated() const { return family == Family::llama; }
+  [[nodiscard]] bool eager() const { return kernels == KernelSet::eager; }
+  [[nodiscard]] bool is_pytorch() const { return kernels != KernelSet::megatron; }
   [[nodiscard]] bool drops() const { return dropout > 0; }
   [[nodiscard]] bool latent() const { return kv_rank > 0; }
   [[nodiscard]] std::int64_t query_size() const { return latent() ? head_size + rope : head_size; }
@@ -111,15 +121,21 @@ OperatorShape memory_bound(std::string name, Division division, Bytes traffic, d
 // The factors of the backward pass count its kernels' traffic: a norm reads input and gradient twice (once for its own
 // parameters' gradients) and writes one, 5 elements for 2 forward; softmax reads two and writes one for 2; and so on.
 
+// Eager, the gradient of its input and those of its parameters are kernels apart: 7 elements.
+
 OperatorShape norm(const Transformer& t, std::string name) {
-  return memory_bound(std::move(name), Division::sequence, t.per_token(2 * t.h()), 1, 2.5);
+  return memory_bound(std::move(name), Division::sequence, t.per_token(2 * t.h()), 1, t.eager() ? 3.5 : 2.5);
 }
 
 /// Bias, dropout and the sum with the residual in one kernel; backward the mask, the bias' gradient, and the sum of the
 /// two branches' gradients.
-OperatorShape residual(const Transformer& t, std::string name) {
+/// Eager, gradients meet at the residual and, of LLaMA's blocks, those of the products that share an input: 3 elements
+/// each, as often as two meet.
+OperatorShape residual(const Transformer& t, std::string name, double products = 1) {
   const Bytes mask(t.s() * t.h() * t.mask());
-  return memory_bound(std::move(name), Division::sequence, t.per_token(3 * t.h()) + mask, 1, 2);
+  const double backward = t.eager() ? 1 + (t.gated() ? products - 1 : 0) : 2;
+  return memory_bound(std::move(name), Division::sequence, t.per_token(3 * t.h()) + mask,
+                      t.eager() && t.drops() ? 2 : 1, backward);
 }
 
 /// Scores, softmax, dropout and the weighted sum of values, each a kernel that goes through memory.
@@ -198,20 +214,33 @@ void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
   const double h = t.h(), q = double(t.attention_hidden()), kv = double(t.kv_hidden());
   out.push_back(
       again(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h), t.biased() ? 0 : kv / (q + 2 * kv)));
-  if (t.biased()) out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (q + 2 * kv)), 1, 0.5));
-  else out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(2 * (q + kv)), 2, 1));
+  if (t.is_pytorch() && !t.biased()) out.back().kernels = 3;
+  if (t.biased()) {
+    // Of PyTorch's linear layers the product adds it.
+    if (!t.is_pytorch())
+      out.push_back(memory_bound("qkv bias", Division::elements, t.per_token(2 * (q + 2 * kv)), 1, 0.5));
+  } else if (t.eager()) {
+    // Products with cosines and with sines of turned halves, and their sum; turning is a negation and a concatenation.
+    out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(10 * (q + kv)), 10, 1.2));
+  } else {
+    out.push_back(memory_bound("rotary positions", Division::elements, t.per_token(2 * (q + kv)), 2, 1));
+  }
   t.flash ? add_flash_attention(t, out) : add_standard_attention(t, out);
   out.push_back(weighted_product("projection", Division::rows, t.s(), h, q));
 }
 
 OperatorShape activation(const Transformer& t, double copies) {
   const double inputs = double(t.up_width()), outputs = double(t.ffn);
+  // Eager, the gate's activation and its product with the other are two kernels, backward three.
+  if (t.eager() && t.gated())
+    return memory_bound("gated activation", Division::elements, t.per_token(copies * 5 * outputs), 2, 9.0 / 5);
   return memory_bound(t.gated() ? "gated activation" : "bias and activation", Division::elements,
                       t.per_token(copies * (inputs + outputs)), 1, t.gated() ? 5.0 / 3 : 2);
 }
 
 void add_mlp(const Transformer& t, std::vector<OperatorShape>& out) {
   out.push_back(again(weighted_product("mlp up", Division::columns, t.s(), double(t.up_width()), t.h()), t.again_up()));
+  if (t.is_pytorch() && t.gated()) out.back().kernels = 2;
   out.push_back(activation(t, 1));
   out.push_back(again(weighted_product("mlp down", Division::rows, t.s(), t.h(), double(t.ffn)), t.again_down()));
 }
@@ -228,6 +257,7 @@ void add_experts(const Transformer& t, std::vector<OperatorShape>& out) {
   up.product.batch = down.product.batch = experts;
   up.again = t.again_up(), down.again = t.again_down();
   up.expert = down.expert = between.expert = true;
+  up.grouped = down.grouped = t.is_pytorch();
   between.module = RecomputedModule::moe_act;
   out.insert(out.end(), {up, between, down});
   out.push_back(memory_bound("combine", Division::sequence, t.per_token((1 + k) * t.h()), 2, 2));
@@ -373,6 +403,7 @@ KeptActivations kept_of_block(const Transformer& t) {
                                                           : 2 * double(t.attention_hidden() + t.kv_hidden()));
   if (t.latent()) kept.sequence += t.per_token(2 * double(t.q_rank + t.kv_rank) + double(t.rope));
   kept.divided += t.per_token(copies * (double(t.up_width()) + linear * f));  // input and output of the activation
+  if (t.eager() && t.gated()) kept.divided += t.per_token(copies * f);        // what multiplies the up projection
   // Inputs of two norms, of qkv and of the MLP; two masks.
   kept.sequence += t.per_token((2 + linear * (1 + copies)) * h) + Bytes(2 * t.s() * h * t.mask());
   // The router's input, which the experts' are copies of. Their results are kept nowhere: Megatron-Core multiplies them
@@ -405,7 +436,7 @@ UnitShape block_of(const Transformer& t, const std::string& name = "block") {
   if (before) operators.push_back(norm(t, "attention norm"));
   if (before && t.latent()) operators.back().module = RecomputedModule::layernorm;
   add_attention(t, operators);
-  operators.push_back(residual(t, "attention residual"));
+  operators.push_back(residual(t, "attention residual", 3));  // queries, keys and values
   operators.push_back(norm(t, before ? "mlp norm" : "attention norm"));
   if (t.experts > 0) operators.back().module = RecomputedModule::layernorm;
   if (t.shared > 0) {
@@ -416,7 +447,7 @@ UnitShape block_of(const Transformer& t, const std::string& name = "block") {
     operators.insert(operators.end(), beside.begin(), beside.end());
   }
   t.experts > 0 ? add_experts(t, operators) : add_mlp(t, operators);
-  operators.push_back(residual(t, "mlp residual"));
+  operators.push_back(residual(t, "mlp residual", t.experts > 0 ? 1 : 2));  // gate and up projection
   if (!before) operators.push_back(norm(t, "mlp norm"));
   operators = with_short_products(t, operators);
 
@@ -501,10 +532,25 @@ UnitShape head_of(const Transformer& t) {
   else unit.tied_parameters = vocabulary * t.h();
   // Megatron-LM's cross entropy over a divided vocabulary: a copy in 4-byte numbers, maximum, difference, exponential,
   // sum and quotient forward; a copy with the difference of the right answer, its product and a cast backward.
-  unit.operators.push_back(
-      memory_bound("cross entropy", Division::elements, Bytes(t.s() * vocabulary * (36 + t.e())), 8, 0.6));
-  unit.kept.divided = Bytes(4 * t.s() * vocabulary);  // in 4-byte numbers, which become their gradient in place
-  unit.transient = t.per_token(vocabulary);
+  // Of PyTorch compiled: maximum and sum in one pass, the right answer's logit in another; backward one pass. Eager: a
+  // copy in 4-byte numbers, its logarithm of the softmax in two passes, the loss; backward that of the loss into zeros,
+  // of the softmax, and a copy back.
+  const Bytes elements(t.s() * vocabulary);
+  if (t.kernels == KernelSet::compiled) {
+    unit.operators.push_back(memory_bound("cross entropy", Division::elements, elements * (2 * t.e()), 2, 1));
+    unit.kept.divided = elements * t.e();
+    unit.transient = elements * t.e();
+  } else if (t.eager()) {
+    const double forward = t.e() + 4 + 4 + 4 + 4 + 4, backward = 4 + 4 + 4 + 4 + 4 + 4 + t.e();
+    unit.operators.push_back(
+        memory_bound("cross entropy", Division::elements, elements * forward, 3, backward / forward));
+    unit.kept.divided = elements * 4;
+    unit.transient = elements * (4 + 4);
+  } else {
+    unit.operators.push_back(memory_bound("cross entropy", Division::elements, elements * (36 + t.e()), 8, 0.6));
+    unit.kept.divided = elements * 4;  // in 4-byte numbers, which become their gradient in place
+    unit.transient = elements * t.e();
+  }
   unit.kept.input = t.per_token(t.h());
   // What leaves it is one 4-byte number a token: of the maximum, of the right answer's logit, of the sum.
   unit.boundary = Bytes(4 * t.s());
@@ -618,6 +664,10 @@ Transformer transformer_of(ModelDescriptionText& text) {
   // Megatron-LM (arguments.py: accumulate and all-reduce gradients in fp32 for bfloat16) and torchtitan (reduce_dtype).
   t.gradient_dtype = text.data_type("gradients", t.dtype == DataType::bf16 ? DataType::f32 : t.dtype);
   read_recipe(text, t);
+  using enum KernelSet;
+  const std::string kernels = text.word("kernels", "megatron", {"megatron", "compiled", "eager"});
+  for (const KernelSet set : {megatron, compiled, eager})
+    if (kernels == name_of(set)) t.kernels = set;
   text.require_all_known();
   check_heads(text, t);
   check_newer_keys(text, t);
@@ -641,7 +691,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.dtype = t.dtype;
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
-  model.dropout = t.dropout, model.tied = t.tied;
+  model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels;
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;

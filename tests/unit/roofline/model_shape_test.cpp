@@ -153,6 +153,42 @@ TEST_CASE("fused attention takes the device's shares, forward and backward; noth
   CHECK_FALSE(attention_kernel(model_shape_of(gpt(64, 1, 1, 64, 64, ",attention=flash"))).has_value());
 }
 
+TEST_CASE("PyTorch's kernels: fewer passes over the logits, one kernel for all experts, more traffic where eager") {
+  const std::string dense = "llama:hidden=1024,layers=2,heads=8,seq=2048,vocab=64000,attention=flash,causal=yes";
+  const std::string mixture = dense + ",experts=8,topk=2,ffn=1024";
+  const Device device = test::roofline_device();
+  const auto times = [&](const std::string& text, std::size_t unit) {
+    UnitTimes sum;
+    const ModelShape model = model_shape_of(text);
+    for (const OperatorShape& o : model.units[unit].operators) sum.add(device, model.dtype, o, work_of(o, 1));
+    return sum;
+  };
+  const auto memory = [&](const std::string& kernels, std::size_t unit) {
+    const UnitTimes t = times(dense + ",kernels=" + kernels, unit);
+    return t.forward.memory + t.input_gradient.memory + t.weight_gradient.memory;
+  };
+  CHECK(model_shape_of(dense).kernels == KernelSet::megatron);
+  CHECK(model_shape_of(dense + ",kernels=megatron").name == model_shape_of(dense).name);
+  CHECK(model_shape_of(dense + ",kernels=eager").name.find("kernels=eager") != std::string::npos);
+  // The head: 4 + 4 bytes an element of the logits compiled, 24 + 26 eager.
+  CHECK(memory("compiled", 2) < memory("eager", 2) * 0.25);
+  CHECK(memory("eager", 2) < memory("megatron", 2));
+  // Blocks: compiled as Megatron-LM's, eager half as much again and more.
+  CHECK(memory("compiled", 1) == memory("megatron", 1));
+  CHECK(memory("eager", 1) > 1.5 * memory("compiled", 1));
+  CHECK(times(dense, 1).forward.matrix == times(dense + ",kernels=compiled", 1).forward.matrix);
+  const auto grouped = [](const ModelShape& m) {
+    return std::ranges::count_if(m.units[1].operators, [](const OperatorShape& o) { return o.grouped; });
+  };
+  CHECK(grouped(model_shape_of(mixture)) == 0);
+  CHECK(grouped(model_shape_of(mixture + ",kernels=compiled")) == 2);
+  // Eager blocks keep what multiplies the up projection; compiled heads keep logits in two bytes.
+  const ModelShape eager = model_shape_of(dense + ",kernels=eager"),
+                   compiled = model_shape_of(dense + ",kernels=compiled");
+  CHECK(eager.units[1].kept.divided > compiled.units[1].kept.divided);
+  CHECK(compiled.units[2].kept.divided * 2 == eager.units[2].kept.divided);
+}
+
 TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the bytes of what they keep") {
   Device device = test::roofline_device();
   device.matrix_rate[std::size_t(DataType::f8)] = 2 * device.matrix_rate[std::size_t(DataType::bf16)];
