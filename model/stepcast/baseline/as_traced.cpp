@@ -355,6 +355,51 @@ void scale_host(Profile& p, double factor) {
   for (ObservedCollective& c : p.collectives) c.waiting = c.waiting * factor;
 }
 
+Profile with_host_scaled(Profile p, double factor) {
+  scale_host(p, factor);
+  return p;
+}
+
+/// How a job's work becomes that of a step without the profiler.
+struct HostScale {
+  double host = 1;
+  double all = 1;       ///< on top of it, of device and host
+  bool hidden = false;  ///< device or collectives set the pace: the host may be faster still
+};
+
+/// The host's work by the factor with which the job takes `step`. Where device or collectives set the pace of such a
+/// step, no factor does: then the host's work is as recorded, or the most of it that they hide, and the difference that
+/// is left, a few percent at most, is one of all work (a profiler slows kernels a little, too).
+HostScale host_scale(const Profile& traced, const AsTraced& job, Seconds step, std::string_view where) {
+  constexpr double low = 0.01, high = 4;
+  const Seconds wanted = job.predicted * (step / job.measured);
+  const auto step_with = [&](double factor) { return as_traced(with_host_scaled(traced, factor)).predicted; };
+  const auto limit = [&](Seconds predicted) { return text_of(job.measured * (predicted / job.predicted)); };
+  const Seconds least = step_with(low);
+  if (least > wanted * (1 + AsTraced::telling_error))
+    throw InputError(std::string(where),
+                     "at least " + limit(least) + ", which the device and the collectives take without the host",
+                     text_of(step));
+  const bool longer = wanted > job.predicted;
+  // A tenth less work of the host is at least half a tenth less of a step whose pace it sets.
+  const bool host_paces = step_with(0.9) < job.predicted * 0.95;
+  if (longer && !host_paces && wanted <= job.predicted * (1 + AsTraced::telling_error))
+    return {.all = wanted / job.predicted, .hidden = true};
+  if (longer)
+    if (const Seconds most = step_with(high); most < wanted)
+      throw InputError(std::string(where), "at most " + limit(most) + ", with four times the host's work",
+                       text_of(step));
+  const bool hidden = least >= wanted;
+  const Seconds reached = std::max(least, wanted);
+  double below = low, above = longer ? high : 1;
+  if (!longer && step_with(1) <= reached) below = 1;
+  for (int i = 0; i < 50 && below < above; ++i) {
+    const double middle = (below + above) / 2;
+    (step_with(middle) > reached ? above : below) = middle;
+  }
+  return {below, wanted / reached, hidden};
+}
+
 }  // namespace
 
 Profile without_profiler(Profile traced, Seconds step, std::string_view where) {
@@ -364,31 +409,15 @@ Profile without_profiler(Profile traced, Seconds step, std::string_view where) {
   if (!job.known()) throw InputError(std::string(where), "a job that some plan stands for", found, job.missing);
   if (!(step > Seconds(0)) || step > 2 * job.measured)
     throw InputError(std::string(where), "a step of up to twice the traced " + text_of(job.measured), found);
-  const Seconds wanted = job.predicted * (step / job.measured);
-  const auto with_host = [&](double factor) {
-    Profile p = traced;
-    scale_host(p, factor);
-    return p;
-  };
-  double low = 0.01, high = 4;
-  if (const Seconds least = as_traced(with_host(low)).predicted; least > wanted)
-    throw InputError(std::string(where),
-                     "at least " + text_of(job.measured * (least / job.predicted)) +
-                         ", which the device and the collectives take without the host",
-                     found);
-  if (const Seconds most = as_traced(with_host(high)).predicted; most < wanted)
-    throw InputError(std::string(where),
-                     "at most " + text_of(job.measured * (most / job.predicted)) + ", with four times the host's work",
-                     found);
-  for (int i = 0; i < 50; ++i) {
-    const double middle = (low + high) / 2;
-    (as_traced(with_host(middle)).predicted > wanted ? high : low) = middle;
-  }
-  Profile p = with_host(low);
+  const HostScale scale = host_scale(traced, job, step, where);
+  Profile p = with_host_scaled(traced, scale.host);
+  scale_work(p, scale.all);
   for (Seconds& time : p.step_times) time = time * (step / job.measured);
+  p.without_profiler = true;
   p.assumed.push_back("without the profiler a step takes " + found + " in place of " + text_of(job.measured) +
-                      ": the host's work is scaled to " + percent(low));
-  if (low < least_trusted_scale)
+                      ": the host's work is scaled to " + (scale.hidden ? "at most " : "") + percent(scale.host) +
+                      (scale.all == 1 ? "" : ", all work to " + percent(scale.all)));
+  if (scale.host < least_trusted_scale)
     p.cautions.push_back("of the host's work as it was recorded less than " + percent(least_trusted_scale) +
                          " is left without the profiler: the traced step may have been disturbed, or be another job's");
   return p;

@@ -62,9 +62,11 @@ struct AsTraced {
 /// The same job; where no plan stands for it its rebuilt step (a replay of the trace), with the reason in `left_out`.
 [[nodiscard]] AsTraced rebuilt(AsTraced, const Replay&);
 /// The job without its profiler: the host's work, and what messages waited for late or busy hosts, scaled by the one
-/// factor with which the job as traced takes `step` instead of what was measured, relative to its model's error.
-/// Throws InputError, naming `where` ("--step"), where the step was not measured, where no plan stands for the job, and
-/// where device and collectives alone take longer.
+/// factor with which the job as traced takes `step` instead of what was measured, relative to its model's error. Where
+/// device or collectives set its pace, the host's work is the most that they hide and no more than recorded, and the
+/// few percent that may be left are scaled of all work. The wait for input stays. Throws InputError, naming `where`
+/// ("--step"), where the step was not measured, where no plan stands for the job, and where device and collectives
+/// alone take longer.
 [[nodiscard]] Profile without_profiler(Profile, Seconds step, std::string_view where = "step");
 
 }  // namespace stepcast

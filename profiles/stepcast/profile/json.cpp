@@ -325,6 +325,7 @@ void read_rest(const JsonNode& document, Profile& p) {
   p.input = Seconds(document.number("input_s"));
   p.input_period = Seconds(document.number("input_period_s"));
   p.host_waits_for_device = document.boolean("host_waits_for_device");
+  p.without_profiler = document.boolean("without_profiler");
   p.batch_samples = document.number("batch_samples");
   p.bytes_of_state = document.number("bytes_of_state");
   p.activation_memory = Bytes(document.number("activation_memory_bytes"));
@@ -366,6 +367,7 @@ std::string json_of(const Profile& p) {
   if (p.transient_memory.value() != 0) out["transient_memory_bytes"] = json_of_number(p.transient_memory.value());
   if (p.half_precision_share != 0) out["half_precision_share"] = json_of_number(p.half_precision_share);
   out["host_waits_for_device"] = p.host_waits_for_device;
+  if (p.without_profiler) out["without_profiler"] = true;
   out["input_s"] = json_of_number(p.input.value());
   if (p.input_period.value() != 0) out["input_period_s"] = json_of_number(p.input_period.value());
   out["optimizer"] = json_of_cost(p.optimizer);
@@ -414,6 +416,7 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "activation_memory_bytes",
                          "transient_memory_bytes",
                          "host_waits_for_device",
+                         "without_profiler",
                          "input_s",
                          "input_period_s",
                          "optimizer",

@@ -339,7 +339,6 @@ void scale_host_work(Profile& p, double factor) {
   for_each_cost(p, scale);
   for_each_communication_cost(p, scale);
   p.communication.message *= factor;
-  p.input *= factor;
 }
 
 Profile checked(Profile profile, std::string_view source) {

@@ -145,6 +145,7 @@ struct Profile {
   Seconds input_period;                       ///< a loader beside the step delivers no faster; 0: always in time
   Seconds late;                               ///< starts each step so much after the others; no part of its JSON
   bool host_waits_for_device = false;         ///< the step synchronises (loss.item()); else the host may run ahead
+  bool without_profiler = false;              ///< the host's work is that of a step without a profiler
   double batch_samples = 0;                   ///< samples per worker and step; 0 when unknown
   double bytes_of_state = 0;                  ///< per parameter: weight, gradient, optimizer; 0: those of Adam
   Bytes activation_memory;                    ///< held between forward and backward pass; 0 when unknown
@@ -188,7 +189,8 @@ void for_each_communication_cost(AnyProfile& profile, const Apply& apply) {
 
 /// All that the worker does itself takes so many times as long.
 void scale_work(Profile&, double factor);
-/// All that the host does takes so many times as long, input included; the device's work stays.
+/// All that the host does takes so many times as long; the device's work stays, and so does the wait for input, which
+/// is loading and no issuing of operators.
 void scale_host_work(Profile&, double factor);
 
 /// Returns `profile` if it satisfies the invariants above, else throws InputError (where = `source` + JSON pointer).

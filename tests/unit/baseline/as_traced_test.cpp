@@ -252,6 +252,37 @@ TEST_CASE("as traced: without the profiler the host's work shrinks, and device a
   CHECK_THROWS_AS((void)without_profiler(p, milliseconds(14)), InputError);
 }
 
+TEST_CASE("as traced: without the profiler a host that the device hides is no slower, and loading takes as long") {
+  Profile p = four_layers();
+  p.device = "device";
+  p.traced_workers = 1;
+  for (Layer& layer : p.layers) layer.forward.device = milliseconds(5);
+  p.step_times = {milliseconds(20)};
+  // 13 ms of host under 20 ms of device: a step that is 1 % longer tells nothing of the host.
+  for (const double step : {19.8, 20.0, 20.2}) {
+    const Profile same = without_profiler(p, milliseconds(step));
+    CHECK(milli(lone_step_time(same)) == doctest::Approx(step));
+    CHECK(milli(same.layers[0].forward.host) == doctest::Approx(step / 20));
+    CHECK(same.without_profiler);
+    CHECK(profile_of_json(json_of(same), "same").without_profiler);
+  }
+  CHECK_THROWS_AS((void)without_profiler(p, milliseconds(18)), InputError);
+  // 26 ms of host, of which the device hides 20: no step below tells how many there are.
+  for (Layer& layer : p.layers) layer.forward.host *= 2, layer.backward.host *= 2;
+  p.optimizer.host *= 2;
+  p.step_times = {milliseconds(26)};
+  const Profile hidden = without_profiler(p, milliseconds(20));
+  CHECK(milli(hidden.layers[0].forward.host) == doctest::Approx(2 * 20.0 / 26));
+  CHECK(hidden.assumed.back().find("at most 76.9 %") != std::string::npos);
+  CHECK(milli(without_profiler(p, milliseconds(23)).optimizer.host) == doctest::Approx(2 * 23.0 / 26));
+  // What it loads in the training process is no work of many operators, each of which the profiler slows.
+  p.input = milliseconds(10);
+  p.step_times = {milliseconds(36)};
+  const Profile loading = without_profiler(p, milliseconds(32));
+  CHECK(milli(loading.input) == doctest::Approx(10));
+  CHECK(milli(loading.optimizer.host) == doctest::Approx(2 * 22.0 / 26));
+}
+
 TEST_CASE("as traced: the shipped jobs of several ranks") {
   struct Job {
     const char* name;
