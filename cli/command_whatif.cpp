@@ -34,7 +34,7 @@ struct WhatifFlags {
   ClusterFlags cluster;
   OutputFlags output;
   std::vector<std::string> scenarios;
-  std::string plan, other_batch, other_samples, cache;
+  std::string plan, other_batch, other_samples, other_step, cache;
   LayoutFlags layout;
 };
 
@@ -80,16 +80,29 @@ std::vector<Scenario> scenarios_of(const WhatifFlags& flags) {
   return scenarios;
 }
 
-/// The traced profile, on the question's device and fed as it is, with the samples of --other-samples.
-std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Question& question) {
-  if (flags.other_batch.empty()) {
-    if (flags.other_samples.empty()) return std::nullopt;
-    throw InputError("--other-samples", "--other-batch beside it", "none");
-  }
+/// What --other-batch names, with the samples of --other-samples, in the step of --other-step.
+Profile other_profile_of(const WhatifFlags& flags) {
   InputFlags input = flags.input;
   input.files = {flags.other_batch};
   input.batch = flags.other_samples;
-  Profile profile = profile_on(question.cluster, profile_of(input), flags.cluster);
+  input.step = flags.other_step;
+  try {
+    return profile_of(input);
+  } catch (const InputError& refusal) {
+    if (refusal.where != "--step") throw;
+    throw InputError("--other-step", refusal.expected, refusal.found, refusal.hint);
+  }
+}
+
+/// The same on the question's device and fed as it is.
+std::optional<Profile> other_batch_of(const WhatifFlags& flags, const Question& question) {
+  if (flags.other_batch.empty()) {
+    for (const auto& [flag, value] :
+         {std::pair{"--other-samples", &flags.other_samples}, std::pair{"--other-step", &flags.other_step}})
+      if (!value->empty()) throw InputError(flag, "--other-batch beside it", "none");
+    return std::nullopt;
+  }
+  Profile profile = profile_on(question.cluster, other_profile_of(flags), flags.cluster);
   if (!question.pipeline) return profile;
   return with_input_pipeline(std::move(profile), *question.pipeline, question.cluster);
 }
@@ -209,6 +222,7 @@ Action add_whatif_flags(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--other-batch", flags->other_batch, "Trace or profile at another batch, to fit batch(to=...)");
   app.add_option("--other-samples", flags->other_samples, "Its samples per worker and step");
+  app.add_option("--other-step", flags->other_step, "How long its step takes without the profiler: 204ms");
   add_cluster_flags(app, flags->cluster);
   add_pipeline_flags(app, flags->cluster.pipeline);
   app.add_option("--cache", flags->cache, "What if memory held this share of the data set (or 64GB): input(cache=...)");
