@@ -1,3 +1,4 @@
+#include <stepcast/base/text.hpp>
 #include <stepcast/question/whatif_rows.hpp>
 
 #include <algorithm>
@@ -13,6 +14,17 @@ double gain(const WhatIfRow& row, const WhatIfRow& before, Seconds step, Seconds
   const double batch = row.profile->batch_samples, batch_before = before.profile->batch_samples;
   const double more = !batch_stays && batch > 0 && batch_before > 0 ? batch / batch_before : 1;
   return more * (step_before / step);
+}
+
+/// Said of every scenario where what is slow in the traced step is what a profiler slows: each operator of the host.
+std::string profiler_in_the_way(const Profile& p) {
+  if (!p.has_device() || p.described || p.without_profiler) return {};
+  PassCost sum;
+  for_each_cost(p, [&](const PassCost& cost) { sum += cost; });
+  if (sum.host <= sum.device) return {};
+  return "the host is as slow as it was traced, and it sets the pace (" + text_of(sum.host) + " to the device's " +
+         text_of(sum.device) +
+         "): a profiler slows it, so that a change may gain less; --step tells how long a step takes without";
 }
 
 }  // namespace
@@ -36,6 +48,8 @@ std::vector<WhatIfRow> whatif_rows(const Question& question, const std::vector<S
     row.profile = *asked.profile();
     const std::vector<std::string>& traced = rows.front().profile->assumed;
     row.changes.assign(row.profile->assumed.begin() + std::ssize(traced), row.profile->assumed.end());
+    if (std::string doubt = profiler_in_the_way(*rows.front().profile); !scenario.empty() && !doubt.empty())
+      row.changes.push_back(std::move(doubt));
     row.alone = lone_step_time(*row.profile);
     row.gain_alone = gain(row, rows.front(), row.alone, rows.front().alone, false);
     if (!plan) return;

@@ -54,6 +54,8 @@ extern constinit const WhatIf record{
     .apply = with_mixed_precision,
     .caution =
         "the factors are against fp32 without TF32: from a TF32 trace take gemm=2, and lower it for small "
-        "matrices; the casts of autocast cost host time that is not added"};
+        "matrices; the casts of autocast cost host and device time that is not added, and norms, softmax and losses "
+        "stay "
+        "in fp32 under it: of a model that is mostly these other=1 is nearer"};
 
 }  // namespace stepcast::whatif::amp

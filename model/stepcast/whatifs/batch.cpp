@@ -1,10 +1,12 @@
 // Another batch: the time of a step as a function of the samples in it.
 //
 // With a second profile of the same model at another batch, every part of every layer is a line a + b n through the two
-// measured points (a part that does not grow takes the value of the nearer one). With one profile device time of the
-// layers is proportional to the batch and host time stays, because the host issues the same kernels; where the host
-// computes, its time is proportional. The optimizer and the rest of the step do not depend on the batch; the wait for
-// input and the activations are proportional.
+// measured points (a part that does not grow takes the value of the nearer one). A host that issues to a device issues
+// the same kernels at every batch: between the two its time is on the line, beyond them it is that of the nearer one,
+// since what sets the two apart is no effect of the batch. With one profile device time of the layers is proportional
+// to the batch and host time stays for the same reason; where the host computes, its time is proportional. The
+// optimizer and the rest of the step do not depend on the batch; the wait for input and the activations are
+// proportional.
 #include <stepcast/base/words.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/whatif/common.hpp>
@@ -22,6 +24,7 @@ consteval std::size_t named(std::string_view name) { return option(options, name
 /// Lines through the parts of two profiles.
 struct Fit {
   double first, second, to;
+  bool issues = false;  ///< the host issues to a device, it does not compute
 
   [[nodiscard]] double operator()(double a, double b) const {
     const double slope = (b - a) / (second - first);
@@ -30,10 +33,13 @@ struct Fit {
   }
   [[nodiscard]] Seconds operator()(Seconds a, Seconds b) const { return Seconds((*this)(a.value(), b.value())); }
   [[nodiscard]] PassCost operator()(const PassCost& a, const PassCost& b) const {
-    PassCost out{(*this)(a.host, b.host), {}};
+    PassCost out{issues ? issued(a.host, b.host) : (*this)(a.host, b.host), {}};
     for (const KernelClass kind : classes_apart) out.part[kind] = (*this)(a.part[kind], b.part[kind]);
     out.device = out.part.sum() + (*this)(a.rest(), b.rest());
     return out;
+  }
+  [[nodiscard]] Seconds issued(Seconds a, Seconds b) const {
+    return Fit{first, second, std::clamp(to, std::min(first, second), std::max(first, second))}(a, b);
   }
 };
 
@@ -52,7 +58,7 @@ std::string difference(const Profile& a, const Profile& b) {
 }
 
 Profile fitted(const Profile& a, const Profile& b, double to) {
-  const Fit fit{a.batch_samples, b.batch_samples, to};
+  const Fit fit{a.batch_samples, b.batch_samples, to, a.has_device()};
   Profile out = a;
   for (std::size_t l = 0; l < out.layers.size(); ++l) {
     out.layers[l].forward = fit(a.layers[l].forward, b.layers[l].forward);
@@ -67,7 +73,8 @@ Profile fitted(const Profile& a, const Profile& b, double to) {
   out.transient_memory = Bytes(fit(a.transient_memory.value(), b.transient_memory.value()));
   out.assumed.push_back("batch " + number_text(to) +
                         ": each part of each layer on the line through its times at batch " +
-                        number_text(a.batch_samples) + " and " + number_text(b.batch_samples));
+                        number_text(a.batch_samples) + " and " + number_text(b.batch_samples) +
+                        (a.has_device() ? "; beyond them host time as at the nearer one" : ""));
   return out;
 }
 

@@ -43,6 +43,8 @@ extern constinit const WhatIf record{
     .apply = with_recorded_graph,
     .caution =
         "needs fixed shapes and no synchronisation inside the step; gaps between kernels, which shrink, are not "
-        "part of device time"};
+        "part of device time; an optimizer that can be recorded may launch more kernels (Adam's step counts move to "
+        "the "
+        "device) unless it is fused"};
 
 }  // namespace stepcast::whatif::cuda_graphs

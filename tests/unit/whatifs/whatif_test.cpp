@@ -276,6 +276,52 @@ TEST_CASE("what-if: a batch fitted to two profiles meets both and is a line betw
   noisy.layers[0].forward.host = microseconds(40);
   CHECK(after("batch(to=60)", small, &noisy).layers[0].forward.host == microseconds(40));
   CHECK(after("batch(to=1)", small, &noisy).layers[0].forward.host == microseconds(50));
+  // The host issues the same kernels at every batch: that it was slower in one run does not grow beyond it.
+  noisy.layers[0].forward.host = microseconds(80);
+  CHECK(after("batch(to=40)", small, &noisy).layers[0].forward.host.value() == doctest::Approx(65e-6));
+  CHECK(after("batch(to=256)", small, &noisy).layers[0].forward.host == microseconds(80));
+  CHECK(after("batch(to=1)", small, &noisy).layers[0].forward.host == microseconds(50));
+  Profile computing = small, slower = noisy;
+  for (Profile* p : {&computing, &slower}) {
+    p->device.clear();
+    for (Layer& layer : p->layers) layer.forward = {layer.forward.host, {}}, layer.backward = {layer.backward.host, {}};
+  }
+  CHECK(after("batch(to=112)", computing, &slower).layers[0].forward.host.value() == doctest::Approx(110e-6));
+}
+
+TEST_CASE("what-if: a fused optimizer meets each parameter once") {
+  Draw draw(23);
+  Profile p = complete_profile(draw);
+  p.device = "NVIDIA H100 80GB HBM3";
+  p.tensors = {{.name = "weight", .shape = {}, .dtype = DataType::f32, .size = Bytes(4e6), .layer = 0}};
+  p.optimizer.device = milliseconds(1);
+  // A million parameters, of each of which Adam reads 16 and writes 12 bytes, at 3352 GB/s.
+  CHECK(after("fused_optimizer", p).optimizer.device.value() == doctest::Approx(28e6 / 3352e9));
+  p.bytes_of_state = 12;
+  CHECK(after("fused_optimizer", p).optimizer.device.value() == doctest::Approx(20e6 / 3352e9));
+  p.optimizer.device = microseconds(1);  // no slower than what it replaces
+  CHECK(after("fused_optimizer", p).optimizer.device == microseconds(1));
+  p.optimizer.device = milliseconds(1);
+  p.device = "device";
+  CHECK(after("fused_optimizer", p).optimizer.device == milliseconds(1));
+}
+
+TEST_CASE("what-if: where a traced host sets the pace, each scenario says that a profiler slowed it") {
+  Profile p;
+  p.device = "device";
+  p.batch_samples = 8;
+  p.layers = {{"a", {milliseconds(3), milliseconds(1)}, {}}};
+  p.backward_order = {0};
+  const auto changes = [](const Profile& profile) {
+    return whatif_rows({.profile = profile, .cluster = Cluster{}}, {scenario_of("cuda_graphs")}, {})[1].changes;
+  };
+  REQUIRE(changes(p).size() == 2);
+  CHECK(changes(p)[1].find("3.000 ms to the device's 1.000 ms") != std::string::npos);
+  Profile unslowed = p;
+  unslowed.without_profiler = true;
+  CHECK(changes(unslowed).size() == 1);
+  p.layers[0].forward.device = milliseconds(4);
+  CHECK(changes(p).size() == 1);
 }
 
 TEST_CASE("what-if: questions without an answer say why") {
@@ -327,7 +373,8 @@ TEST_CASE("what-if: BlueConnect changes the plan's collective, other what-ifs do
 
 TEST_CASE("what-if: rows of a report start from the same step") {
   Draw draw(17);
-  const Profile p = complete_profile(draw);
+  Profile p = complete_profile(draw);
+  p.without_profiler = true;
   const Cluster cluster = cluster_of_flags(8, 4, "10GbE");
   const std::vector<Scenario> scenarios{scenario_of("amp"), scenario_of("batch(to=64)"),
                                         scenario_of("remove(layers=x)")};
