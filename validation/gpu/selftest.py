@@ -73,17 +73,29 @@ class Rows(unittest.TestCase):
         b = matrix.base_of("vit_b")
         self.comparison = next(c for c in matrix.comparisons(["vit_b"]) if c.other)
         c = self.comparison
-        self.results = {c.base.name: {"step_s": 0.10, "trace": "a"}, c.other.name: {"step_s": 0.18, "trace": "b"},
-                        c.target.name: {"step_s": 0.30, "trace": None}}
+        self.results = {name: {"name": name, "step_s": step, "trace": trace}
+                        for name, step, trace in ((c.base.name, 0.10, "a"), (c.other.name, 0.18, "b"),
+                                                  (c.target.name, 0.30, None))}
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in ("a", "b"):
+            (self.folder / name).touch()
         self.assertEqual(c.base, b)
 
     def row(self, answer):
-        return comparison.row_of(self.comparison, self.results, pathlib.Path("f"), "stepcast", answer)
+        return comparison.row_of(self.comparison, self.results, self.folder, "stepcast", answer)
 
-    def test_prediction_is_the_ratio_of_the_traces_times_the_measured_base(self):
+    def test_prediction_is_told_the_measured_steps_and_stands_beside_that_of_the_trace_alone(self):
         commands = []
-        row = self.row(lambda command: commands.append(command) or (0.12, 0.396))
+        row = self.row(lambda command: commands.append(command) or ((0.10, 0.33) if "--step" in command else (0.12, 0.45)))
         self.assertAlmostEqual(row.predicted_s, 0.33)
+        self.assertAlmostEqual(row.traced_s, 0.12)
+        self.assertAlmostEqual(row.alone_s, 0.45)
+        self.assertIn("+50.0 %", comparison.table_of([row]))
+        self.assertEqual(commands[0][commands[0].index("--step") + 1], "100.000000ms")
+        self.assertEqual(commands[0][commands[0].index("--other-step") + 1], "180.000000ms")
+        self.assertNotIn("--other-step", commands[1])
         self.assertAlmostEqual(row.error, 0.10)
         self.assertIn("--other-batch", commands[0])
         self.assertEqual(commands[0][commands[0].index("--other-samples") + 1], f"{self.comparison.other.batch}")
@@ -100,7 +112,11 @@ class Rows(unittest.TestCase):
 
     def test_what_is_missing_is_said_and_comparing_nothing_is_a_failure(self):
         inapplicable = self.row(lambda _: "amp: computed on the host")
-        self.results[self.comparison.base.name]["trace"] = None
+        profile = self.folder / f"{self.comparison.base.name}.profile.json"
+        (self.folder / "a").rename(profile)
+        kept = self.row(lambda command: (0.1, 0.3) if str(profile) in command else self.fail("the profile was kept"))
+        self.assertEqual(kept.missing, "")
+        profile.unlink()
         untraced = self.row(lambda _: self.fail("must not be asked"))
         del self.results[self.comparison.target.name]
         unmeasured = self.row(lambda _: self.fail("must not be asked"))
@@ -140,7 +156,7 @@ class Program(unittest.TestCase):
     def test_a_whole_folder_is_checked(self):
         runs = []
         for c in matrix.configurations(["vit_b"]):
-            self.write(c.name + ".json", step_profile(c.batch))
+            self.write(c.name + ".json", {**step_profile(c.batch), "step_times_s": [0.1]})
             runs.append({**c.record(), "name": c.name, "step_s": 0.1, "trace": c.name + ".json"})
         self.write("results.json", {"schema": "stepcast.gpu_results/1", "tiny": False, "device": "d", "torch": "t",
                                     "cuda": "c", "runs": runs})
@@ -148,6 +164,21 @@ class Program(unittest.TestCase):
         done = subprocess.run([sys.executable, check, self.folder.name, "--program", PROGRAM], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1, done.stderr)  # equal steps at every batch: predictions must fail
         self.assertIn("**fails**", done.stdout)
+
+
+class Shipped(unittest.TestCase):
+    """The tables that are shipped are what `check` says of the profiles beside them."""
+
+    def test_tables_are_reproduced(self):
+        if not PROGRAM.exists():
+            self.skipTest(f"{PROGRAM} is not built; see --program")
+        folder = pathlib.Path(__file__).resolve().parent
+        for results in sorted(folder.glob("*/results.json")):
+            table = results.with_name("table.md").read_text()
+            done = subprocess.run([sys.executable, folder / "check", results.parent, "--program", PROGRAM],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.stdout, table, f"{results.parent.name}: 'check {results.parent} -o "
+                                                 f"{results.with_name('table.md')}' writes it anew; review the difference")
 
 
 if __name__ == "__main__":
