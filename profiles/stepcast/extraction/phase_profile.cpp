@@ -296,7 +296,7 @@ class PhaseAssembly {
       for (TracedCollective& c : collectives[s]) c.role = phases_.role_of(c, windows_[s]);
     p_.collectives = observed_collectives(collectives);
     describe();
-    sum_to_measured_step(p_, index_.distributed, trace_.source);
+    sum_to_measured_step(p_, index_.distributed, Seconds(0), trace_.source);
     round_times(p_);
     return checked(std::move(p_), trace_.source);
   }

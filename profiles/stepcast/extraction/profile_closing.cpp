@@ -52,12 +52,17 @@ void scale_to(Profile& p, Seconds measured, Seconds modelled, std::string_view s
                          ": all times are scaled to " + percent(factor));
 }
 
-/// Time in which neither host nor device did anything that the trace shows.
-void add_idle(Profile& p, Seconds idle) {
+/// Time in which neither host nor device did anything that the trace shows, and what FSDP does on a device alone, where
+/// no plan of gradients stands for it.
+void add_idle(Profile& p, Seconds idle, Seconds for_sharding) {
   const bool host_ends_last =
       p.host_waits_for_device ? period(p) <= host_total(p) * (1 + 1e-9) : host_total(p) >= device_total(p);
   (host_ends_last ? p.other.host : p.other.device) += idle;
-  const double share = idle / p.measured_step();
+  const Seconds copies = std::min(idle, for_sharding);
+  if (copies / p.measured_step() > worth_telling)
+    p.assumed.push_back("FSDP's own copies on its one device, " + text_of(copies) +
+                        " a step, count as 'other', which every plan keeps");
+  const double share = (idle - copies) / p.measured_step();
   if (share > worth_telling)
     p.assumed.push_back(percent(share) + " of the step in which " + (host_ends_last ? "the host" : "the device") +
                         " does nothing that the trace shows counts as 'other'");
@@ -100,13 +105,13 @@ void slice_fused_layers(Profile& p, const StepAnatomy& step) {
       std::to_string(slices) + " slices of equal cost");
 }
 
-void sum_to_measured_step(Profile& p, bool distributed, std::string_view source) {
+void sum_to_measured_step(Profile& p, bool distributed, Seconds for_sharding, std::string_view source) {
   const Seconds measured = p.measured_step();
   if (measured.value() <= 0) return;
   const Seconds modelled = period(p);
   if (modelled > measured || (!p.has_device() && !distributed && modelled.value() > 0))
     scale_to(p, measured, modelled, source);
-  else if (!distributed) add_idle(p, measured - modelled);
+  else if (!distributed) add_idle(p, measured - modelled, for_sharding);
 }
 
 void round_times(Profile& p) {

@@ -16,8 +16,9 @@ namespace stepcast {
 /// of the profile must be those of `step`.
 void slice_fused_layers(Profile&, const StepAnatomy& step);
 /// Makes the parts sum to the measured step, if there is one. Parts that have to be scaled by more than a tenth are a
-/// caution; by more than three tenths they tell nothing: throws InputError (where: `source`).
-void sum_to_measured_step(Profile&, bool distributed, std::string_view source);
+/// caution; by more than three tenths they tell nothing: throws InputError (where: `source`). `for_sharding`: what FSDP
+/// does on the device, where no part holds it.
+void sum_to_measured_step(Profile&, bool distributed, Seconds for_sharding, std::string_view source);
 /// To whole nanoseconds, the resolution of a trace: profiles are read and edited by people.
 void round_times(Profile&);
 

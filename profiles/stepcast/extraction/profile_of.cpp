@@ -140,7 +140,7 @@ class Assembly {
     describe();
     slice_fused_layers(p_, chosen_.steps.front());
     fold_passes(p_, chosen_.steps.front().backward_passes);
-    sum_to_measured_step(p_, index_.distributed, trace_.source);
+    sum_to_measured_step(p_, index_.distributed, alone_for_sharding_, trace_.source);
     round_times(p_);
     return checked(std::move(p_), trace_.source);
   }
@@ -265,12 +265,13 @@ class Assembly {
     work.before = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.before; });
     work.after = median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.after; });
     work.message = issue_of(steps);
+    PassCost sharding =
+        median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.sharding; });
     if (!index_.distributed) {
+      alone_for_sharding_ = sharding.device;
       estimate_copies();
       return;
     }
-    PassCost sharding =
-        median_cost(steps, [](const StepAnatomy& s) -> const Cost& { return s.communication.sharding; });
     if (!p_.has_device())  // it waits for each collective
       for (const ObservedCollective& c : p_.collectives) sharding.host -= c.duration + c.waiting;
     if (sharding.host > Seconds(0)) {
@@ -471,6 +472,7 @@ class Assembly {
   const Together* together_;
   Chosen chosen_;
   double waiting_share_ = 0;
+  Seconds alone_for_sharding_;  ///< what FSDP does on the device of a job that sends nothing
   Update optimizer_;
   Profile p_;
 };

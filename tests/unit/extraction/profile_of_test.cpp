@@ -359,7 +359,7 @@ TEST_CASE("profile_of: parts scaled by more than a tenth are a caution, by more 
     p.layers.push_back({"a", PassCost{Seconds(0.02), Seconds(0)}, PassCost{Seconds(0.08), Seconds(0)}});
     p.backward_order = {0};
     p.step_times = {Seconds(measured)};
-    sum_to_measured_step(p, false, "one.json");
+    sum_to_measured_step(p, false, Seconds(0), "one.json");
     return p;
   };
   for (const double measured : {0.095, 0.105}) CHECK(closed(measured).cautions.empty());
@@ -376,6 +376,24 @@ TEST_CASE("profile_of: parts scaled by more than a tenth are a caution, by more 
       CHECK(e.where == "one.json");
       CHECK(e.hint.find("schedule(wait=1, warmup=1, active=3)") != std::string::npos);
     }
+}
+
+TEST_CASE("profile_of: what FSDP copies on a device alone is told from time in which nothing runs") {
+  const auto closed = [](double for_sharding) {
+    Profile p;
+    p.device = "H100";
+    p.layers.push_back({"a", PassCost{Seconds(0), Seconds(0.02)}, PassCost{Seconds(0), Seconds(0.06)}});
+    p.backward_order = {0};
+    p.step_times = {Seconds(0.1)};
+    sum_to_measured_step(p, false, Seconds(for_sharding), "one.json");
+    CHECK(p.other.device.value() == doctest::Approx(0.02));
+    return p.assumed;
+  };
+  CHECK(mentions(closed(0.015), "FSDP's own copies on its one device, 15.00 ms a step"));
+  CHECK(mentions(closed(0.015), "5.0 % of the step in which the device does nothing"));
+  CHECK(!mentions(closed(0.03), "does nothing"));  // beside other kernels for a part of it
+  CHECK(mentions(closed(0.03), "FSDP's own copies on its one device, 20.00 ms a step"));
+  CHECK(!mentions(closed(0), "FSDP"));
 }
 
 TEST_CASE("profile_of: communication and the waiting that it causes are left out of a distributed run") {
