@@ -336,9 +336,6 @@ AsTraced rebuilt(AsTraced out, const Replay& replay) {
 
 namespace {
 
-/// In the laboratory steps took 4 to 36 % longer with a profiler; one that took twice as long had been disturbed.
-constexpr double least_trusted_scale = 0.5;
-
 /// The host's work takes `factor` times as long, and so does what was waited for it: of a message what goes beyond the
 /// fastest one of at least as many bytes, of any collective what several ranks show to be waiting.
 void scale_host(Profile& p, double factor) {

@@ -347,17 +347,34 @@ class Explainer {
     if (in_allocator_ > most_of_it * lever.most) {
       lever.why += "; most of that is the allocator's";
     } else if (question_ && lever.most > out_.worth) {
-      const Profile& now = *profile_;
-      const Answer<Profile> graphs = profile_after(scenario_of("cuda_graphs"), now);
-      const Seconds before = lone_step_time(now);
-      if (graphs && before > Seconds(0)) {
-        lever.gain = std::max(0.0, (before - lone_step_time(*graphs)) / split().step);
-        lever.verdict = Verdict::change;
-        lever.why += "; with CUDA graphs " + std::string(*lever.gain < lever.most ? "" : "at most ") +
-                     percent(std::min(*lever.gain, lever.most)) + " less is predicted";
-      }
+      ask_for_graphs(lever);
     }
     add(std::move(lever));
+  }
+
+  /// What CUDA graphs win of this step, and of one in which the host needs half as long: so much may be the profiler's.
+  void ask_for_graphs(Lever& lever) {
+    const auto gain_of = [](const Profile& now) -> std::optional<double> {
+      const Answer<Profile> graphs = profile_after(scenario_of("cuda_graphs"), now);
+      const Seconds before = lone_step_time(now);
+      if (!graphs || !(before > Seconds(0))) return std::nullopt;
+      return std::max(0.0, (before - lone_step_time(*graphs)) / before);
+    };
+    const std::optional<double> gain = gain_of(*profile_);
+    if (!gain) return;
+    lever.gain = *gain * (lone_step_time(*profile_) / split().step);
+    lever.verdict = Verdict::change;
+    lever.why += "; with CUDA graphs " + std::string(*lever.gain < lever.most ? "" : "at most ") +
+                 percent(std::min(*lever.gain, lever.most)) + " less is predicted";
+    if (!(*lever.gain > out_.worth)) return;
+    Profile sooner = *profile_;
+    scale_host_work(sooner, least_trusted_scale);
+    const double least = std::min(gain_of(sooner).value_or(0), *lever.gain);
+    profiler_matters_ = true;
+    lever.why += ", " + percent(least) + " where half of the host's work is the profiler's";
+    if (least > out_.worth) return;
+    lever.verdict = Verdict::cannot_tell;
+    lever.gain.reset();
   }
 
   /// DDP's buffers, which it sends round ahead of the forward pass.
@@ -391,12 +408,45 @@ class Explainer {
   }
 
   void add_copies() {
-    if (split()[SplitPart::copies] > Seconds(0))
-      add({.what = "copies",
+    const SplitCopies& copies = split().copies;
+    add_copies("copies", copies.from_host, "copies from the host run",
+               "copy beside compute: pin_memory=True and .to(device, non_blocking=True), a prefetching loader");
+    add_copies("copies to the host", copies.to_host, "copies to the host run",
+               "read fewer values back: .item(), .cpu(), printed losses; what is needed, to pinned memory with "
+               "non_blocking=True");
+    add_copies("copies of unknown kind", split().other_copies(),
+               "copies run whose names do not say what they are between,", "look in the trace at what issues them");
+    add_copies_on_device();
+  }
+
+  void add_copies(std::string_view what, Seconds time, const std::string& run, std::string action) {
+    if (time > Seconds(0))
+      add({.what = what,
            .verdict = Verdict::cannot_tell,
-           .most = share(split()[SplitPart::copies]),
-           .action = "copy beside compute: pin_memory=True and .to(device, non_blocking=True), a prefetching loader",
-           .why = "during " + share_in_words(split()[SplitPart::copies]) + " copies run and no kernel does"});
+           .most = share(time),
+           .action = std::move(action),
+           .why = "during " + share_in_words(time) + " " + run + " and no kernel does"});
+  }
+
+  /// FSDP lays parameters and gradients out for its messages; alone on its device it copies in place of sending.
+  void add_copies_on_device() {
+    const auto& [time, sharding, from_host, to_host] = split().copies;
+    if (!(time > Seconds(0))) return;
+    Lever lever{
+        .what = "copies on the device",
+        .verdict = Verdict::cannot_tell,
+        .most = share(time),
+        .action = "copy less: .contiguous(), .clone(), torch.cat() and copy_() of large tensors, zeroed buffers",
+        .why = "during " + share_in_words(time) + " the device copies within its own memory, and no kernel runs"};
+    if (sharding > time * 0.5) {
+      const bool alone = out_.workers == 1;
+      lever.action = alone ? "train without fully_shard where one device is all there is" : "";
+      lever.why += std::string("; ") + (sharding < time ? "most of it is FSDP's, " : "FSDP's, ") +
+                   (alone ? "which copies where it would send to other devices"
+                          : "which lays out what it sends, and nothing spares it that");
+      if (!alone) lever.verdict = Verdict::leave;
+    }
+    add(std::move(lever));
   }
 
   void decide() {
@@ -440,7 +490,7 @@ class Explainer {
     out_.answer = std::string(first.what) + ": " + first.why;
     const std::string_view what = first.what;
     if (!first.gain && first.most > out_.worth &&
-        (what == "host" || what == "copies" || what == "pipeline" || what == "late ranks"))
+        (what == "host" || what.starts_with("copies") || what == "pipeline" || what == "late ranks"))
       out_.answer += "; how much of that can be won, the trace does not say";
   }
 
@@ -463,6 +513,11 @@ class Explainer {
           by_torch ? "six steps, with profiler.step() after each (schedule(wait=1, warmup=2, active=6)): how long a "
                      "step takes, and how sure that is"
                    : "several steps with a mark around each: how long a step takes, and how sure that is");
+    if (profiler_matters_)
+      out_.record.emplace_back(
+          "how long a step takes without the profiler, which slows the host down: whatif --what cuda_graphs --step "
+          "TIME "
+          "tells what graphs win of it");
     if (!profile_ && by_torch)
       out_.record.push_back(
           "record_shapes=True, forward and backward pass: the plans that could win some of it "
@@ -481,7 +536,8 @@ class Explainer {
   std::optional<PreparedQuestion> question_;
   std::optional<Straggler> straggler_;
   std::string why_no_profile_, why_no_question_, settings_;
-  double in_allocator_ = 0;  ///< share of a step
+  double in_allocator_ = 0;        ///< share of a step
+  bool profiler_matters_ = false;  ///< to what the host is told to be worth
   std::vector<Lever> levers_;
 };
 

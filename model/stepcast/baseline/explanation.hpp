@@ -4,7 +4,8 @@
 // Each lever is a part of the step (step_split.hpp) that somebody could work at: communication, DDP's buffers, ranks
 // that are late, input, the allocator, host, precision, copies. It wins at most its part. What it wins is predicted
 // where something predicts it: plans of gradients on the links that the trace shows (recommend.hpp), CUDA graphs for
-// the host (whatif.hpp); waiting for input and for late ranks is all to be won. From these follows one of three
+// the host (whatif.hpp), both of the step as recorded and of one in which half of the host's work was the profiler's;
+// waiting for input and for late ranks is all to be won. From these follows one of three
 // verdicts, for each lever and for the job:
 //
 //   change this   a gain is predicted that is larger than what can be told apart

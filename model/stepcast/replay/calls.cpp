@@ -1,5 +1,6 @@
 // What the runtime calls of a replayed step do: launch work, copy memory, wait for the device.
 #include <stepcast/replay/calls.hpp>
+#include <stepcast/trace/event_names.hpp>
 
 #include <algorithm>
 #include <map>
@@ -87,8 +88,8 @@ class DeviceCalls {
     const std::uint32_t work = device_.tasks[number].event;
     const Event &c = event(call), &copy = event(work);
     const bool takes_part = !has(name(work), "Pinned") || !has(name(call), "Async");
-    const bool to_host = has(name(work), "DtoH") || has(name(work), "DeviceToHost");
-    const bool from_host = has(name(work), "HtoD") || has(name(work), "HostToDevice");
+    const bool to_host = naming::copy_way(name(work)) == naming::CopyWay::to_host;
+    const bool from_host = naming::copy_way(name(work)) == naming::CopyWay::from_host;
     if (takes_part && to_host && copy.end_ns() <= c.end_ns() + clock_slack_ns) {
       // A copy that seems to end before its own call began: the device's clock runs behind, the call tells more.
       const std::int64_t until = copy.end_ns() > c.start_ns ? within(c, copy.end_ns()) : c.end_ns();

@@ -11,6 +11,7 @@
 #include <stepcast/extraction/profile_of.hpp>
 #include <stepcast/extraction/step_split.hpp>
 #include <stepcast/ranks/ranks.hpp>
+#include <stepcast/trace/event_names.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -36,7 +37,11 @@ enum class Layer : std::uint8_t {
   operators,
   communication,
   late_ranks,
-  copies,
+  copies_for_sharding,
+  copies_on_device,
+  copies_from_host,
+  copies_to_host,
+  other_copies,
   calls,
   input,
   host,
@@ -45,9 +50,24 @@ enum class Layer : std::uint8_t {
 constexpr auto layers = static_cast<std::size_t>(Layer::count);
 
 SplitPart part_of(Layer layer) {
-  if (layer == Layer::calls) return SplitPart::communication;
-  if (layer > Layer::calls) return SplitPart(std::size_t(layer) - 1);
-  return SplitPart(layer);
+  switch (layer) {
+    case Layer::copies_for_sharding:
+    case Layer::copies_on_device:
+    case Layer::copies_from_host:
+    case Layer::copies_to_host:
+    case Layer::other_copies:
+      return SplitPart::copies;
+    case Layer::calls:
+      return SplitPart::communication;
+    case Layer::input:
+      return SplitPart::input;
+    case Layer::host:
+      return SplitPart::host;
+    case Layer::count:
+      return SplitPart::idle;
+    default:
+      return SplitPart(layer);
+  }
 }
 
 struct Stretch {
@@ -85,6 +105,7 @@ class SortedStretches {
 /// Nanoseconds of one window.
 struct WindowSplit {
   std::array<std::int64_t, split_parts> parts{};
+  std::array<std::int64_t, layers + 1> layer{};
   std::unordered_map<std::uint32_t, std::int64_t> exposed, hidden, waiting;  ///< by position of the collective
 };
 
@@ -110,8 +131,9 @@ WindowSplit swept(const SortedStretches& all, const StepWindow& window) {
     if (until <= now) return;
     const auto first = std::ranges::find_if(running, [](int n) { return n > 0; });
     const auto layer = Layer(first - running.begin());
-    const SplitPart part = layer == Layer::count ? SplitPart::idle : part_of(layer);
+    const SplitPart part = part_of(layer);
     out.parts[std::size_t(part)] += until - now;
+    out.layer[std::size_t(layer)] += until - now;
     if (!collectives.empty()) {
       if (is_compute(part)) out.hidden[collectives.front()] += until - now;
       else if (part == SplitPart::communication || part == SplitPart::late_ranks)
@@ -194,6 +216,7 @@ class Splitter {
       for (const Seconds s : found.measured) measured.push_back(s.value());
     }
     out_.steps = windows_.size();
+    out_.measured = measured.size();
     out_.of_steps = !windows_.empty();
     out_.recognised = found.recognised;
     out_.assumed = found.assumed;
@@ -255,12 +278,23 @@ class Splitter {
     for (std::size_t c = 0; c < issued.size(); ++c) roles_[issued[c].event] = {roles[c], issued[c].size};
   }
 
+  [[nodiscard]] Layer layer_of_copy(std::uint32_t i) const {
+    using naming::CopyWay;
+    const Event& e = trace_.events[i];
+    const CopyWay way = e.kind == EventKind::fill ? CopyWay::on_device : naming::copy_way(trace_.text(e.name));
+    if (way == CopyWay::from_host) return Layer::copies_from_host;
+    if (way == CopyWay::to_host) return Layer::copies_to_host;
+    if (way == CopyWay::unknown) return Layer::other_copies;
+    const std::uint32_t from = index_.launcher[i];
+    return from != no_index && index_.within_sharding(from) ? Layer::copies_for_sharding : Layer::copies_on_device;
+  }
+
   void add_device_stretches() {
     if (!by_device()) return;
     for (std::uint32_t i = 0; i < trace_.events.size(); ++i) {
       const Event& e = trace_.events[i];
       if (!is_of_device(e)) continue;
-      Layer layer = Layer::copies;
+      Layer layer = layer_of_copy(i);
       if (e.kind == EventKind::kernel) {
         const KernelClass kind = index_.work(i);
         if (kind == KernelClass::collective || e.collective != no_index) continue;
@@ -389,10 +423,12 @@ class Splitter {
   void add_up() {
     std::array<double, split_parts> parts{};
     std::map<std::pair<CollectiveRole, std::string>, SplitCommunication> by_role;
+    std::array<double, layers> by_layer{};
     double all = 0;
     for (const StepWindow& window : windows_) {
       const WindowSplit split = swept(stretches_, window);
       for (std::size_t p = 0; p < split_parts; ++p) parts[p] += double(split.parts[p]);
+      for (std::size_t l = 0; l < layers; ++l) by_layer[l] += double(split.layer[l]);
       all += double(window.end_ns - window.start_ns);
       out_.durations.push_back(seconds_of_ns(double(window.end_ns - window.start_ns)));
       std::ranges::transform(split.parts, out_.parts_of.emplace_back().begin(),
@@ -408,6 +444,11 @@ class Splitter {
     count_collectives(by_role);
     const double scale = out_.step.value() * 1e9 / all;  // from all windows to the measured step
     for (std::size_t p = 0; p < split_parts; ++p) out_.parts[p] = seconds_of_ns(parts[p] * scale);
+    const auto in = [&](Layer layer) { return seconds_of_ns(by_layer[std::size_t(layer)] * scale); };
+    out_.copies = {.on_device = in(Layer::copies_on_device) + in(Layer::copies_for_sharding),
+                   .for_sharding = in(Layer::copies_for_sharding),
+                   .from_host = in(Layer::copies_from_host),
+                   .to_host = in(Layer::copies_to_host)};
     for (auto& [kind, sum] : by_role) {
       sum.role = kind.first, sum.operation = kind.second;
       sum.exposed = sum.exposed * scale, sum.hidden = sum.hidden * scale, sum.waiting = sum.waiting * scale;
@@ -499,6 +540,11 @@ Seconds StepSplit::hidden() const {
   Seconds sum;
   for (const SplitCommunication& c : communication) sum += c.hidden;
   return sum;
+}
+
+Seconds StepSplit::other_copies() const {
+  const Seconds rest = (*this)[SplitPart::copies] - copies.on_device - copies.from_host - copies.to_host;
+  return rest.value() > 1e-12 ? rest : Seconds(0);  // what rounding leaves is none
 }
 
 double StepSplit::noise() const {

@@ -6,7 +6,7 @@
 //   compute         kernels, by what limits them; of a trace without a device operators, by their phase
 //   communication   a collective runs and no kernel does: exposed, by what it is for (collective_roles.hpp)
 //   late ranks      so does the part of it in which the last rank had not come, where several ranks are known
-//   copies          only copies and fills run
+//   copies          only copies and fills run; by what they are between (SplitCopies)
 //   input           the device has nothing to do, and the step waits for its next batch
 //   host            the device has nothing to do, and the host runs an operator or a call
 //   idle            no event: Python between operators, or a wait that leaves none
@@ -77,15 +77,26 @@ struct RecordedDeviceTime {
   [[nodiscard]] Seconds idle() const { return span - compute - non_compute; }
 };
 
+/// Of the copies, by what they are between; the rest does not say. Of those that run at the same time a moment belongs
+/// to those on the device, which loading ahead does not spare.
+struct SplitCopies {
+  Seconds on_device;     ///< within the device, fills included
+  Seconds for_sharding;  ///< of which FSDP's own, around its messages or, on one device, in place of them
+  Seconds from_host;
+  Seconds to_host;
+};
+
 struct StepSplit {
   std::string source, device;  ///< device: empty where the host computes
   std::int64_t rank = -1;
-  bool of_steps = false;   ///< false: `step` is the whole recording
-  std::size_t steps = 0;   ///< how many were split
-  std::string recognised;  ///< how they were found
-  std::string assumed;     ///< may be empty
+  bool of_steps = false;     ///< false: `step` is the whole recording
+  std::size_t steps = 0;     ///< how many were split
+  std::size_t measured = 0;  ///< of how many `step` is the median: of distorted ones, too, where too few are not
+  std::string recognised;    ///< how they were found
+  std::string assumed;       ///< may be empty
   Seconds step;
   std::array<Seconds, split_parts> parts{};
+  SplitCopies copies{};
   std::vector<SplitCommunication> communication{};           ///< by time, the longest first
   std::vector<Seconds> durations{};                          ///< of the steps that were split
   std::vector<std::array<Seconds, split_parts>> parts_of{};  ///< the parts of each
@@ -96,6 +107,8 @@ struct StepSplit {
   /// Communication that nothing hides, waiting for late ranks included.
   [[nodiscard]] Seconds exposed() const;
   [[nodiscard]] Seconds hidden() const;
+  /// Copies whose names do not say what they are between.
+  [[nodiscard]] Seconds other_copies() const;
   /// Interquartile range of the steps over their median; 0 for fewer than three.
   [[nodiscard]] double noise() const;
 };

@@ -149,6 +149,13 @@ std::string collective_operation(std::string_view name) {
   return low.ends_with(":coalesced") ? "sendrecv" : "";
 }
 
+CopyWay copy_way(std::string_view name) {
+  if (contains_any(name, {"HtoD", "HostToDevice", "H2D", "HOST_TO_DEVICE"})) return CopyWay::from_host;
+  if (contains_any(name, {"DtoH", "DeviceToHost", "D2H", "DEVICE_TO_HOST"})) return CopyWay::to_host;
+  if (contains_any(name, {"DtoD", "DeviceToDevice", "D2D", "DEVICE_TO_DEVICE"})) return CopyWay::on_device;
+  return CopyWay::unknown;
+}
+
 bool is_sharding(std::string_view name) { return starts_with_any(name, {"FSDP::", "FullyShardedDataParallel._"}); }
 
 bool is_replica_forward(std::string_view name) { return name.starts_with("DistributedDataParallel.forward"); }

@@ -65,6 +65,9 @@ enum class GroupKind : std::uint8_t {
 };
 /// By the description that its maker gave it: "mesh_tp", "TENSOR_MODEL_PARALLEL_GROUP", "mesh_dp_shard_cp", ...
 [[nodiscard]] GroupKind group_kind(std::string_view description);
+/// Between what a copy moves bytes, where its name says so: "Memcpy HtoD (Pinned -> Device)", "CopyDeviceToHost", ...
+enum class CopyWay : std::uint8_t { unknown, from_host, to_host, on_device };
+[[nodiscard]] CopyWay copy_way(std::string_view name);
 /// True for operations that sum over the workers: all-reduce, reduce-scatter, reduce.
 [[nodiscard]] bool is_reduction(std::string_view operation);
 

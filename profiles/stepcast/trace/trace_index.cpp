@@ -186,8 +186,8 @@ class LaunchQueue {
 
 /// Copies to pageable memory, and copies of calls that are not asynchronous, keep the host until they have ended.
 bool holds_the_host(std::string_view call, std::string_view copy) {
-  const bool to_host = contains_any(copy, {"DtoH", "DeviceToHost"});
-  return to_host && (copy.find("Pinned") == std::string_view::npos || call.find("Async") == std::string_view::npos);
+  return naming::copy_way(copy) == naming::CopyWay::to_host &&
+         (copy.find("Pinned") == std::string_view::npos || call.find("Async") == std::string_view::npos);
 }
 
 /// A long launch found the queue full only if it was full: else it is a copy that held the host until the device had

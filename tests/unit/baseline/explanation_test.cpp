@@ -100,6 +100,72 @@ TEST_CASE("explanation: driver calls that free memory in every step are named, a
       CHECK(std::ranges::none_of(*levers, [](const Lever& l) { return l.what == "allocator"; }));
 }
 
+/// Steps of 1000 us: a product, then a copy of that name for 200 us, issued by what is called `by`.
+Trace with_copy(const char* name, const char* by) {
+  Trace trace = test::repeated(
+      1000, 1000,
+      [&](test::HandTrace& hand) {
+        hand.op(0, "aten::mm", 0, 10);
+        hand.kernel(0, 0, 1, 7, "ampere_sgemm_128x64_nn", 1, 800);
+        hand.annotation(0, by, 12, 20);
+        hand.copy(0, 13, 14, 7, name, 800, 999.5);
+        hand.call(0, "cudaDeviceSynchronize", 22, 999.6);
+      },
+      6);
+  trace.report.format = "kineto";
+  return trace;
+}
+
+TEST_CASE("explanation: loaders are the matter of copies from the host only") {
+  const auto first = [](const char* name, const char* by) {
+    const Explanation e = explained({with_copy(name, by)});
+    CHECK(e.verdict == Verdict::cannot_tell);
+    REQUIRE(!e.next.empty());
+    CHECK(e.next.front().most == doctest::Approx(0.2).epsilon(0.01));
+    return e.next.front();
+  };
+  const Lever from_host = first("Memcpy HtoD (Pageable -> Device)", "step");
+  CHECK(from_host.what == "copies");
+  CHECK(from_host.action.find("pin_memory=True") != std::string::npos);
+  const Lever to_host = first("Memcpy DtoH (Device -> Pageable)", "step");
+  CHECK(to_host.what == "copies to the host");
+  CHECK(to_host.action.find(".item()") != std::string::npos);
+  const Lever on_device = first("Memcpy DtoD (Device -> Device)", "step");
+  CHECK(on_device.what == "copies on the device");
+  CHECK(on_device.action.find(".contiguous()") != std::string::npos);
+  const Lever sharding = first("Memcpy DtoD (Device -> Device)", "FSDP::post_backward_reduce");
+  CHECK(sharding.what == "copies on the device");
+  CHECK(sharding.action.find("without fully_shard") != std::string::npos);
+  CHECK(sharding.why.find("FSDP's, which copies where it would send") != std::string::npos);
+  CHECK(first("Memcpy", "step").what == "copies of unknown kind");
+}
+
+TEST_CASE("explanation: what the profiler may have made of the host's work is not to be won") {
+  const auto folder = std::filesystem::path(STEPCAST_SOURCE_DIR) / "profiles" / "examples";
+  const test::File file(folder / "bert-h100-1-worker.pt.trace.json.gz");
+  Trace trace = trace_of(file.source());
+  const Explanation waits = explained({trace});
+  REQUIRE(waits.now.size() == 1);
+  CHECK(waits.now.front().what == "host");
+  CHECK(*waits.now.front().gain == doctest::Approx(0.83).epsilon(0.02));
+  CHECK(waits.now.front().why.find("where half of the host's work is the profiler's") != std::string::npos);
+  CHECK(recommends_recording(waits, "--step TIME"));
+  // Kernels that fill three quarters of the gaps behind them: half of the host's work is hidden behind them.
+  Event* before = nullptr;
+  for (Event& e : trace.events) {
+    if (!is_device_work(e.kind)) continue;
+    if (before != nullptr && before->end_ns() < e.start_ns)
+      before->duration_ns += (e.start_ns - before->end_ns()) * 3 / 4;
+    before = &e;
+  }
+  const Explanation busy = explained({trace});
+  CHECK(busy.verdict == Verdict::cannot_tell);
+  REQUIRE(!busy.next.empty());
+  CHECK(busy.next.front().what == "host");
+  CHECK(busy.next.front().most > 0.1);
+  CHECK(!busy.next.front().gain);
+}
+
 TEST_CASE("explanation: exposed communication without a plan to compare cannot be told, and says what would tell") {
   Trace trace = with(0, 200);
   trace.rank = 0, trace.world_size = 4;

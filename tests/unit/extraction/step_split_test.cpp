@@ -46,6 +46,35 @@ TEST_CASE("split: each moment of a step belongs to the first part that is going 
   CHECK(us(split.exposed()) == doctest::Approx(150));
 }
 
+TEST_CASE("split: copies by what they are between, those on the device first") {
+  const StepSplit split = split_of(test::repeated(1000, 1000, [](test::HandTrace& hand) {
+    hand.op(0, "aten::mm", 0, 20);
+    hand.kernel(0, 5, 10, 7, "ampere_sgemm_128x64_nn", 10, 100);
+    hand.copy(0, 30, 35, 7, "Memcpy DtoD (Device -> Device)", 100, 200);
+    hand.copy(0, 40, 45, 8, "Memcpy HtoD (Pinned -> Device)", 150, 280);  // 80 of it beside no other
+    hand.copy(0, 50, 55, 7, "CopyDeviceToHost", 300, 340);
+    hand.copy(0, 60, 65, 7, "Memcpy", 350, 380);
+    hand.annotation(0, "FSDP::post_backward_reduce (blocks.0)", 70, 100);
+    hand.copy(0, 80, 85, 9, "Memcpy DtoD (Device -> Device)", 400, 460);
+    hand.add(EventKind::fill, hand.device(7), "Memset (Device)", 480, 485);
+  }));
+  CHECK(us(split.copies.on_device) == doctest::Approx(100 + 60 + 5));
+  CHECK(us(split.copies.for_sharding) == doctest::Approx(60));
+  CHECK(us(split.copies.from_host) == doctest::Approx(80));
+  CHECK(us(split.copies.to_host) == doctest::Approx(40));
+  CHECK(us(split.other_copies()) == doctest::Approx(30));
+  CHECK(us(split[SplitPart::copies]) == doctest::Approx(165 + 80 + 40 + 30));
+}
+
+TEST_CASE("split: too few undistorted steps are split, and all of them tell how long a step is") {
+  const StepSplit few = split_of(test::repeated(1000, 1000, write_step, 3));
+  CHECK(few.steps == 1);
+  CHECK(few.measured == 3);
+  const StepSplit enough = split_of(test::repeated(1000, 1000, write_step, 4));
+  CHECK(enough.steps == 2);
+  CHECK(enough.measured == 2);
+}
+
 TEST_CASE("split: the whole recording of the device, as its definition has it") {
   const StepSplit split = split_of(test::repeated(1000, 1000, write_step, 4));
   REQUIRE(split.recording);

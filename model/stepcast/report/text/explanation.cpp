@@ -32,7 +32,8 @@ std::string ran_text(const Explanation& e) {
 std::string step_text(const StepSplit& split) {
   std::string text = text_of(split.step);
   if (!split.of_steps) return text + " in all: the whole recording, in which no step is to be told";
-  text += ", median of " + counted(std::ssize(split.durations), "step");
+  text += ", median of " + counted(static_cast<std::int64_t>(split.measured), "step");
+  if (split.measured > split.steps) text += ", " + std::to_string(split.steps) + " of them undistorted";
   return split.noise() > 0 ? text + " (they vary by " + percent(split.noise()) + ")" : text;
 }
 
@@ -46,11 +47,20 @@ void write_parts(std::ostream& out, const StepSplit& split) {
                    {"time", Align::right},
                    {"share", Align::right},
                    {""}});
+  const auto add = [&](std::string_view words, Seconds time) {
+    const double share = time / split.step;
+    if (time > Seconds(0)) table.add_row({std::string(words), text_of(time), percent(share), bar(share)});
+  };
   for (std::size_t p = 0; p < split_parts; ++p) {
     const auto part = SplitPart(p);
-    const double share = split[part] / split.step;
-    if (split[part] > Seconds(0))
-      table.add_row({std::string(words_of(part)), text_of(split[part]), percent(share), bar(share)});
+    if (part != SplitPart::copies) {
+      add(words_of(part), split[part]);
+      continue;
+    }
+    add("copies on the device", split.copies.on_device);
+    add("copies from the host", split.copies.from_host);
+    add("copies to the host", split.copies.to_host);
+    add(words_of(part), split.other_copies());
   }
   table.write(out);
 }
