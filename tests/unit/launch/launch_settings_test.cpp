@@ -69,7 +69,7 @@ TEST_CASE("A framework brings its kernels along where the model leaves them open
   CHECK(model_run_by(gpt, "pytorch") == gpt + ",kernels=eager");
   CHECK(model_run_by(gpt + ",attention=flash,causal=yes", "torchtitan") ==
         gpt + ",attention=flash2,causal=yes,kernels=compiled");
-  CHECK(model_run_by("resnet50", "pytorch") == "resnet50");
+  CHECK(model_run_by("resnet50:image=224", "pytorch") == "resnet50:image=224");
   for (const char* framework : {"pytorch", "torchtitan"})
     CHECK_NOTHROW((void)model_shape_of(model_run_by("llama3-8b", framework)));
 }
