@@ -70,11 +70,7 @@ def test_traces_are_read_from_paths_and_from_bytes(trace):
         by_path.step_times_s[0] = 0
 
 
-# The program knows the traced device when it makes a cluster, and lets compute last longer beside the collectives of GPUs;
-# stepcast.Cluster knows no trace.
-@pytest.mark.parametrize("trace", [
-    pytest.param(path, marks=[pytest.mark.xfail(strict=True)] if "h100" in path.name else []) for path in TRACES],
-    ids=lambda path: path.name)
+@pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name)
 def test_records_are_those_of_the_command_line(trace):
     os.chdir(ROOT)
     name = trace.relative_to(ROOT)

@@ -36,7 +36,9 @@ Question question_of(const TracedProfile& traced, const Cluster& cluster, double
 
 ClusterPtr with_links(const TracedProfile& traced, const ClusterPtr& cluster) {
   Cluster linked = with_links_of(*cluster, traced.profile, "");
-  const bool same = linked.provenance == cluster->provenance && linked.library.size() == cluster->library.size();
+  if (linked.device.empty()) linked = with_device(std::move(linked), shipped_device_like(traced.profile.device));
+  const bool same = linked.provenance == cluster->provenance && linked.library.size() == cluster->library.size() &&
+                    linked.device == cluster->device;
   return same ? cluster : std::make_shared<Cluster>(std::move(linked));
 }
 
