@@ -475,10 +475,9 @@ DeviceCorrection corrected_device(const Device& start, const Cluster& cluster, s
     throw InputError(out.steps.front().source, "a measured step that can be predicted",
                      before ? best.reason() : before.reason());
   out.before = relative(*before), out.after = relative(best->errors);
-  // Judgement: far beyond what words_of doubts, or so far from the start that only another question explains it.
-  constexpr double nowhere_near = 0.75, farthest = 1. / 32;
+  constexpr double nowhere_near = 0.75;  // judgement: far beyond what words_of doubts
   for (std::size_t i = 0; i < out.steps.size(); ++i)
-    if (std::abs(out.after[i]) > nowhere_near || 1 + out.before[i] < farthest)
+    if (std::abs(out.after[i]) > nowhere_near)
       throw InputError(out.steps[i].source, "a step that a device like this can take",
                        text_of(out.steps[i].time) + " where it is predicted to take " + text_of(told[i]),
                        "look for another unit, batch, layout or number of devices");

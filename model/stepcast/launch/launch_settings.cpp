@@ -2,6 +2,7 @@
 #include <stepcast/base/error.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/launch/frameworks.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
 
 #include <algorithm>
 #include <array>
@@ -46,17 +47,12 @@ std::string model_run_by(const std::string& description, std::string_view framew
   const std::string_view kernels = framework == "pytorch" ? "eager" : framework == "torchtitan" ? "compiled" : "";
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
-  std::string out = description;
-  const auto add = [&](std::string_view pair) {
-    out += out.find(':') == std::string::npos ? ':' : ',';
-    out += pair;
-  };
-  if (out.find("kernels=") == std::string::npos) add("kernels=" + std::string(kernels));
+  std::string said = description, out = shape.name;
+  std::erase(said, ' ');
+  if (said.find("kernels=") == std::string::npos) out += ",kernels=" + std::string(kernels);
   if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
   constexpr std::string_view any = "attention=flash";
-  if (const std::size_t said = out.find(any); said != std::string::npos) out.insert(said + any.size(), "2");
-  else add("attention=flash2");
-  return out;
+  return out.insert(out.find(any) + any.size(), "2");
 }
 
 MemoryOptions memory_options_of(std::string_view framework) { return {.autocast = framework == "pytorch"}; }
@@ -69,7 +65,7 @@ std::vector<LaunchSettings> launch_settings(const Workload& workload, const Layo
                        std::max<std::int64_t>(1, prediction.micro_batches),
                        prediction.stage_units,
                        prediction.memory,
-                       memory_options_of(framework).autocast,
+                       memory_options_of(framework).autocast || has_copies(workload),
                        device_memory};
   std::vector<LaunchSettings> all;
   for (const Program& program : programs) {

@@ -1,5 +1,6 @@
 // Every part of the memory is a product of what a stage holds and the share of it that stays on this device.
 #include <stepcast/parallelism/layout_memory.hpp>
+#include <stepcast/parallelism/priced_split.hpp>
 
 #include <algorithm>
 
@@ -24,9 +25,7 @@ struct Buffers {
   Bytes received;
 };
 /// PyTorch's fully_shard: whole weights in four bytes, divided, and units of them gathered in two.
-bool fully_shards(const Workload& w, const Layout& l) {
-  return w.shape && w.shape->kernels != KernelSet::megatron && w.bytes_of_weight < 4 && l.zero >= 2;
-}
+bool fully_shards(const Workload& w, const Layout& l) { return has_copies(w) && l.zero >= 2; }
 
 void add(Buffers& b, const Workload& w, const Layout& l, const StageMemoryInput& in) {
   if (l.data * l.context > 1 || fully_shards(w, l)) {
@@ -57,7 +56,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   HeldParameters parameters;
   Buffers buffers;
   Bytes kept, working;
-  bool sharded = true, whole = true, appear = w.shape && w.shape->kernels != KernelSet::megatron;
+  bool sharded = true, whole = w.bytes_of_weight < 4, appear = has_copies(w);
   for (const auto& [l, in] : parts) {
     const Held held = held_of(l, in);
     parameters.weights += held.at(l.zero >= 3);
@@ -73,7 +72,8 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
   BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
   // The copy of the weights that the optimizer updates is the weights themselves, where nothing whole stays beside it.
-  if (whole) bytes.weight = 4, bytes.state -= w.bytes_of_weight;
+  constexpr double word = 4;
+  if (whole) bytes = {word, word, word + bytes.optimizer()};
   // Gradients that are allocated as the backward pass goes take the place of what it needs no more: at its beginning
   // none are there, and at its end beside them only what a unit works with.
   Bytes activations = kept + working;
@@ -81,8 +81,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   if (appear) activations = std::max(activations - at_end, working);
   const MemoryUse use =
       memory_use(parameters, bytes, activations, buckets + buffers.divided + buffers.received, options);
-  const bool pytorch = w.shape && w.shape->kernels != KernelSet::megatron;
-  if (!(options.autocast || pytorch) || parts.size() != 1 || !under_autocast(w, parts.front().layout)) return use;
+  if (!(options.autocast || has_copies(w)) || parts.size() != 1 || !under_autocast(w, parts.front().layout)) return use;
   return stepcast::under_autocast(use, bytes, buffers.bucketed > 0, options);
 }
 

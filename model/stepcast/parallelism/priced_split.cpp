@@ -27,19 +27,26 @@ double share_sent_once(const Workload& workload, const Cluster& cluster, const L
 }
 
 /// Weights of four bytes are cast in every pass, their gradients back. FSDP casts its shard, sends it, and copies the
-/// units' weights out of what was gathered, for either pass (stage 3) or once (2); gradients go in four bytes into the
-/// buffer that is scattered (chunk_cat). A device alone sends to itself, which are copies, too. Source: PyTorch 2.11,
-/// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. Megatron-LM's weights and gradients stay where they are.
+/// units' weights out of what was gathered, for either pass (stage 3) or once (2); gradients go in the type that is
+/// sent into the buffer that is scattered (chunk_cat). A device alone sends to itself, which are copies, too. Source:
+/// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. Megatron-LM's weights and gradients stay
+/// where they are.
 void add_copies(const Workload& workload, const Layout& l, double slowness, PricedUnit& p) {
-  if (!workload.shape || workload.shape->kernels == KernelSet::megatron || workload.bytes_of_weight >= 4) return;
+  if (!has_copies(workload) || p.parameters == 0) return;
   constexpr double word = 4;
-  const double weight = workload.bytes_of_weight, cast = word + weight;
-  const double sharing = static_cast<double>(l.data * l.context);
-  const double gathered = cast / sharing + 2 * weight, scattered = weight + word + (sharing == 1 ? 2 * word : 0);
-  const auto time = [&](double bytes) { return memory_time(*workload.device, Bytes(p.parameters * bytes)) * slowness; };
-  if (p.parameters == 0) return;
-  p.copies_forward = {time(cast), time(cast), time(gathered), time(gathered)};
-  p.copies_backward = {time(cast), time(cast), time(scattered), time(gathered + scattered)};
+  const double weight = workload.bytes_of_weight, gradient = workload.bytes_of_gradient;
+  const double cast = weight < word ? word + weight : 0;
+  const auto gathered = [&](std::int64_t sharing) { return cast / static_cast<double>(sharing) + 2 * weight; };
+  const auto scattered = [&](std::int64_t sharing) { return weight + gradient + (sharing == 1 ? 2 * gradient : 0); };
+  const auto time = [&](const auto& bytes) {
+    const Bytes moved((p.parameters - p.expert_parameters) * bytes(l.sharding()) +
+                      p.expert_parameters * bytes(l.expert_sharding()));
+    return moved > Bytes(0) ? memory_time(*workload.device, moved) * slowness : Seconds(0);
+  };
+  const Seconds casts = time([&](std::int64_t) { return cast; });
+  const Seconds gather = time(gathered), scatter = time(scattered);
+  p.copies_forward = {casts, casts, gather, gather};
+  p.copies_backward = {casts, casts, scatter, gather + scatter};
 }
 
 PricedUnit priced_unit(const Cluster& cluster, const Layout& l, const UnitCost& unit, double slowness,
@@ -140,6 +147,8 @@ Split split_of(const Layout& l) {
           l.context_exchange};
 }
 
+bool has_copies(const Workload& w) { return w.shape && w.shape->kernels != KernelSet::megatron; }
+
 PricedGroup priced(Cluster group) {
   const std::int64_t members = group.workers();
   Answer<CommunicationCost> cost = communication_cost(group);
@@ -195,8 +204,9 @@ PricedSplit priced_split(const Workload& workload, PricedGroups& groups, const L
   return out;
 }
 
-PricedSplit with_shards(PricedSplit split, PricedGroups& groups, const Layout& l) {
+PricedSplit with_shards(const Workload& workload, PricedSplit split, PricedGroups& groups, const Layout& l) {
   if (!split.unsuitable.empty()) return split;
+  for (PricedUnit& unit : split.units) add_copies(workload, l, slowest(groups.cluster().stragglers).factor, unit);
   const GroupPrices prices(groups, l);
   const RankAxis across = shard_replica_axis(l);
   split.shard = prices.group(shard_axes(l));

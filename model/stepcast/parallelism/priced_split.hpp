@@ -116,7 +116,9 @@ struct PricedSplit {
 [[nodiscard]] PricedSplit priced_split(const Workload&, PricedGroups&, const Layout& resolved);
 [[nodiscard]] PricedSplit priced_split(const Workload&, const Cluster&, const Layout& resolved);
 /// The split of the same layout without `shard`, with the groups that this makes.
-[[nodiscard]] PricedSplit with_shards(PricedSplit, PricedGroups&, const Layout& resolved);
+[[nodiscard]] PricedSplit with_shards(const Workload&, PricedSplit, PricedGroups&, const Layout& resolved);
+/// Whether its kernels cast and copy weights and gradients (`copies_forward`): PyTorch's.
+[[nodiscard]] bool has_copies(const Workload&);
 /// The same where these modules (a bit each) are done again.
 [[nodiscard]] PricedSplit with_modules(PricedSplit, std::uint8_t modules);
 

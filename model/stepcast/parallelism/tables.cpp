@@ -125,7 +125,7 @@ const NumberedTable<PricedSplit>::Entry& LayoutTables::split_entry(const Layout&
   }
   if (l.shard == 0) return splits_(key, [&] { return priced_split(workload, groups_, l); });
   whole.shard = 0;
-  return splits_(key, [&] { return with_shards(split_entry(whole).value, groups_, l); });
+  return splits_(key, [&] { return with_shards(workload, split_entry(whole).value, groups_, l); });
 }
 
 PipelineEvaluator* LayoutTables::evaluator(const PipelineSchedule& schedule, const PipelineShape& shape,
@@ -254,7 +254,9 @@ const NumberedTable<PipelineOutcome>::Entry* LayoutTables::pipeline_entry(Evalua
       split.number,
       virtual_stages_of(l),
       word(l.recomputed_blocks, l.recomputed_together << 3 | static_cast<std::int64_t>(l.recomputation)),
-      sharded ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients}) : 0,
+      sharded                ? static_cast<std::uint64_t>(l.zero << 1 | int{l.overlap_gradients})
+      : has_copies(workload) ? static_cast<std::uint64_t>(l.zero << 1)
+                             : 0,
       sharded && (l.zero == 3 || !l.unit_choices.empty()) ? static_cast<std::uint64_t>(l.units_in_flight) : 0,
       division,
       sharded ? plan_number(plan) : 0};

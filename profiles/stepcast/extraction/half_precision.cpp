@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 namespace stepcast {
@@ -12,8 +13,12 @@ namespace stepcast {
 bool names_half_precision(std::string_view kernel) {
   std::string name(kernel);
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string_view product : {"nvjet_t", "nvjet_h", "nvjet_q"})
-    if (name.starts_with(product)) return true;
+  // "nvjet_tst_256x128", of newer libraries "nvjet_sm90_tst_256x128": the first letter behind is the operands' type.
+  if (std::string_view rest = name; rest.starts_with("nvjet_")) {
+    rest.remove_prefix(6);
+    if (rest.starts_with("sm")) rest.remove_prefix(std::min(rest.size(), rest.find('_') + 1));
+    if (!rest.empty() && std::string_view("thq").find(rest.front()) != std::string_view::npos) return true;
+  }
   constexpr std::string_view words[] = {"bf16",   "bfloat16", "fp16",  "f16_",   "_f16",   "f16f16", "c10::half",
                                         "__half", "half_t",   "hgemm", "s16816", "float8", "e4m3",   "e5m2"};
   return std::ranges::any_of(words, [&](std::string_view word) { return name.find(word) != std::string::npos; });

@@ -59,19 +59,24 @@ Layout layout(std::int64_t tensor, std::int64_t data, std::int64_t pipeline, std
 }  // namespace
 
 TEST_CASE("A framework brings its kernels along where the model leaves them open") {
-  CHECK(model_run_by("llama3-8b", "torchtitan") == "llama3-8b:kernels=compiled,attention=flash2");
-  CHECK(model_run_by("llama3-8b:seq=4096", "pytorch") == "llama3-8b:seq=4096,kernels=eager,attention=flash2");
+  const auto run = [](const char* text, const char* framework) {
+    return model_shape_of(model_run_by(text, framework));
+  };
+  for (const auto& [framework, kernels] :
+       {std::pair{"torchtitan", KernelSet::compiled}, {"pytorch", KernelSet::eager}}) {
+    for (const char* model : {"llama3-8b", "llama3-8b:", "llama3-8b:seq = 4096, attention = flash"}) {
+      CHECK(run(model, framework).kernels == kernels);
+      CHECK(attention_kernel(run(model, framework)) == AttentionKernel::flash2);
+    }
+    const ModelShape said = run("llama3-8b:kernels = megatron,attention=cudnn", framework);
+    CHECK(said.kernels == KernelSet::megatron);
+    CHECK(attention_kernel(said) == AttentionKernel::cudnn);
+    // Standard attention stays what it is.
+    CHECK_FALSE(has_fused_attention(run("gpt:hidden=1024,layers=24,heads=16,seq=1024", framework)));
+    CHECK(model_run_by("resnet50:image=224", framework) == "resnet50:image=224");
+  }
   CHECK(model_run_by("llama3-8b", "megatron") == "llama3-8b");
   CHECK(model_run_by("llama3-8b", "") == "llama3-8b");
-  CHECK(model_run_by("llama3-8b:kernels=compiled,attention=cudnn", "pytorch") ==
-        "llama3-8b:kernels=compiled,attention=cudnn");
-  const std::string gpt = "gpt:hidden=1024,layers=24,heads=16,seq=1024";
-  CHECK(model_run_by(gpt, "pytorch") == gpt + ",kernels=eager");
-  CHECK(model_run_by(gpt + ",attention=flash,causal=yes", "torchtitan") ==
-        gpt + ",attention=flash2,causal=yes,kernels=compiled");
-  CHECK(model_run_by("resnet50:image=224", "pytorch") == "resnet50:image=224");
-  for (const char* framework : {"pytorch", "torchtitan"})
-    CHECK_NOTHROW((void)model_shape_of(model_run_by("llama3-8b", framework)));
 }
 
 TEST_CASE("launch settings: each framework either has a text or a reason") {

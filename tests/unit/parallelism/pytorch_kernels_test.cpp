@@ -50,8 +50,35 @@ TEST_CASE("Casts and copies of weights and gradients, in bytes a parameter") {
   // On eight the shard's cast is an eighth, and what was gathered is copied out.
   CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == Approx(2 * (6. / 8 + 4) + 6));
   CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=2)/ddp", 32) == Approx(6. / 8 + 4 + 6));
+  // Groups of two: each holds a half.
+  CHECK(copied("compiled", 8, "layout(dp=8, mb=4, zero=3, shard=2)/ddp", 32) == Approx(2 * (6. / 2 + 4) + 6));
   // Megatron-LM's stay where they are.
   CHECK(copied("megatron", 8, "layout(dp=8, mb=4, zero=3)/ddp", 32) == 0);
+}
+
+TEST_CASE("Experts are copied as often as their own devices share them") {
+  const Workload w = workload_of(
+      model_shape_of(
+          "llama:hidden=1024,layers=4,heads=16,seq=1024,vocab=8192,experts=8,topk=2,ffn=1024,attention=flash,"
+          "causal=yes,kernels=compiled"),
+      device());
+  double experts = 0;
+  for (const std::uint32_t kind : w.units) experts += w.kinds[kind].expert_parameters;
+  const double bytes = prediction(w, 8, "layout(dp=8, ep=8, mb=1, zero=3)/ddp", 8).breakdown.copies.value() *
+                       device().memory_bandwidth.value();
+  CHECK(bytes == Approx((w.parameters() - experts) * (2 * (6. / 8 + 4) + 6) + experts / 8 * (2 * (6 + 4) + 6 + 8)));
+}
+
+TEST_CASE("One replica under several ZeRO stages: an evaluator keeps them apart") {
+  const Workload w = llama("compiled");
+  LayoutOptions options;
+  options.global_batch = 4;
+  const Cluster one = test::layout_machines(1, 1, 4);
+  LayoutEvaluator evaluator(w, one, options);
+  const auto step = [&](const std::string& plan) { return evaluator.predicted(layout_plan_of(plan))->iteration; };
+  const Seconds without = step("layout(mb=4)/ddp"), sharded = step("layout(mb=4, zero=3)/ddp");
+  CHECK(sharded > without);
+  CHECK(sharded == prediction(w, 1, "layout(mb=4, zero=3)/ddp", 4).iteration);
 }
 
 TEST_CASE("Copies are part of the step") {
