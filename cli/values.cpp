@@ -164,6 +164,7 @@ std::span<const Named> table() {
       {"what", {.name = "SCENARIO", .words = scenarios}},
       {"other-batch", file},
       {"other-samples", number},
+      {"other-step", time},
       {"over",
        {.name = "AXIS",
         .words = +[] { return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute=", "background="}; }}},
