@@ -14,7 +14,7 @@
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/roofline/usual_batch.hpp>
-#include <stepcast/sweep/cross_overs.hpp>
+#include <stepcast/sweep/kept_range.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ struct SweepFlags {
   ClusterFlags cluster;
   OutputFlags output;
   std::vector<std::string> axes, plans;
-  std::string points, plot, threads;
+  std::string points, plot, threads, keep;
   bool tune = false, csv = false, table = false, all = false;
   LayoutFlags layout;
 };
@@ -96,6 +96,7 @@ SweepQuestion question_of(const SweepFlags& flags) {
   if (flags.csv + flags.output.json + flags.table > 1)
     throw InputError("--csv", "one of --csv, --table and --json", flags.csv && flags.output.json ? "both" : "several");
   if (!flags.plot.empty() && !flags.points.empty()) throw InputError("--plot", "the whole grid", "--points");
+  if (!flags.keep.empty() && !flags.points.empty()) throw InputError("--keep", "the whole grid", "--points");
   return question;
 }
 
@@ -117,7 +118,7 @@ Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuesti
   constexpr std::size_t rows_at_once = 16384;
   const std::size_t piece = std::max<std::size_t>(1, rows_at_once / plans_of(question).size());
   Written written;
-  const bool table = shows_table(flags);
+  const bool table = shows_table(flags) || !flags.keep.empty();
   Progress progress("sweep");
   const double all = static_cast<double>(std::max<std::size_t>(1, range.last - range.first));
   for (std::size_t first = range.first; first == range.first || first < range.last; first += piece) {
@@ -143,7 +144,18 @@ Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuesti
   return written;
 }
 
+/// Where each plan keeps what is asked for, in place of the rows.
+void write_kept(std::ostream& out, const SweepFlags& flags, const SweepQuestion& question,
+                std::span<const SweepRow> rows) {
+  const Kept kept = kept_of(flags.keep, "--keep");
+  const std::vector<KeptRange> ranges = kept_ranges_of(question, rows, kept);
+  if (shows_table(flags)) write_kept_text(out, question, kept, ranges);
+  else if (flags.output.json) write_kept_json_lines(out, question, ranges);
+  else write_kept_csv(out, question, ranges);
+}
+
 ExitCode sweep(const SweepFlags& flags) {
+  if (!flags.keep.empty()) (void)kept_of(flags.keep, "--keep");
   SweepQuestion question = question_of(flags);
   question.cluster = cluster_under(question, flags);
   // Who counts them means as many at every point.
@@ -176,10 +188,13 @@ ExitCode sweep(const SweepFlags& flags) {
   const std::string caution = question.model ? asked.check.for_recorded_step().caution() : asked.check.caution();
   if (!caution.empty()) note(caution + ": these predictions are doubtful");
   Written written;
-  if (shows_table(flags)) {
+  if (shows_table(flags) || !flags.keep.empty()) {
     std::ostringstream nothing;
     written = write_rows(nothing, flags, question, range);
-    write_output(flags.output.path, [&](std::ostream& out) { write_sweep_text(out, question, written.rows); });
+    write_output(flags.output.path, [&](std::ostream& out) {
+      if (flags.keep.empty()) write_sweep_text(out, question, written.rows);
+      else write_kept(out, flags, question, written.rows);
+    });
   } else {
     write_output_as_made(flags.output.path,
                          [&](std::ostream& out) { written = write_rows(out, flags, question, range); });
@@ -200,6 +215,10 @@ Action add_sweep_flags(CLI::App& app) {
                  "again: another axis, varied faster")
       ->take_all()
       ->allow_extra_args(false);
+  app.add_option(
+      "--keep", flags->keep,
+      "In place of the rows, where along the first axis each plan keeps this share of the most that a worker "
+      "does in a second ('90%'), or takes at most this step ('350 ms')");
   app.add_option("--plan", flags->plans,
                  "A plan to predict; again: one more (default: all exact strategies that PyTorch runs)")
       ->take_all()
@@ -226,7 +245,8 @@ Action add_sweep_flags(CLI::App& app) {
 
 const Verb sweep_verb = {"sweep", "Predict plans over a grid of bandwidths, workers, batches or options",
                          "stepcast sweep trace.json.gz --per-node 4 --network 25GbE --plan ddp --plan dear \\\n"
-                         "      --over bandwidth=1Gb/s..100Gb/s --over workers=8..64 --plot sweep.svg -o sweep.csv",
+                         "      --over bandwidth=1Gb/s..100Gb/s --over workers=8..64 --plot sweep.svg -o sweep.csv\n"
+                         "  stepcast sweep trace.json.gz --workers 16 --over bandwidth=1Gb/s..400Gb/s --keep 90%",
                          add_sweep_flags};
 
 }  // namespace stepcast::cli

@@ -75,14 +75,11 @@ std::optional<InputPipeline> pipeline_of(const PipelineFlags& flags) {
   return checked(std::move(p), flags.file.empty() ? "input" : shown_name(flags.file));
 }
 
-double cached_share_of(std::string text, Bytes data_set) {
-  const std::string shown = in_quotes(text);
-  const bool size = text.ends_with('B'), percent = text.ends_with('%');
-  if (size) return std::min(1.0, bytes_of(text, "--cache") / data_set);
-  if (percent) text.pop_back();
-  const double share = number_of(text, "--cache") / (percent ? 100 : 1);
+double cached_share_of(const std::string& text, Bytes data_set) {
+  if (text.ends_with('B')) return std::min(1.0, bytes_of(text, "--cache") / data_set);
+  const double share = share_of(text, "--cache");
   if (!(share >= 0 && share <= 1))
-    throw InputError("--cache", "a share from 0 to 1 of the data set, or a size such as '64 GB'", shown);
+    throw InputError("--cache", "a share from 0 to 1 of the data set, or a size such as '64 GB'", in_quotes(text));
   return share;
 }
 

@@ -21,6 +21,6 @@ void add_pipeline_flags(CLI::App&, PipelineFlags&);
 /// What the flags describe; nothing when none is given. Throws InputError.
 [[nodiscard]] std::optional<InputPipeline> pipeline_of(const PipelineFlags&);
 /// "0.6", "60%" or "64 GB" of a data set.
-[[nodiscard]] double cached_share_of(std::string text, Bytes data_set);
+[[nodiscard]] double cached_share_of(const std::string& text, Bytes data_set);
 
 }  // namespace stepcast::cli

@@ -214,7 +214,7 @@ LayoutSpace space_of(const LayoutFlags& flags) {
 
 Bytes memory_cap_of(const LayoutFlags& flags, Bytes card) {
   if (flags.memory.empty() || flags.memory.back() != '%') return memory_of(flags.memory, "--memory");
-  const double share = number_of(flags.memory.substr(0, flags.memory.size() - 1), "--memory") / 100;
+  const double share = share_of(flags.memory, "--memory");
   if (!(share > 0 && share <= 1)) throw InputError("--memory", "a share from 0 to 100%", in_quotes(flags.memory));
   if (card <= Bytes(0))
     throw InputError("--memory", "the memory of a device, of which this is a share", "a cluster that does not tell it",

@@ -168,6 +168,7 @@ std::span<const Named> table() {
       {"over",
        {.name = "AXIS",
         .words = +[] { return Words{"bandwidth=", "latency=", "workers=", "batch=", "compute=", "background="}; }}},
+      {"keep", {.name = "SHARE|TIME"}},
       {"points", range},
       // layouts
       {"global-batch", number},

@@ -120,6 +120,7 @@ set(stepcast_public_headers
   model/stepcast/simulators/planned_layout.hpp
   model/stepcast/sweep/axis.hpp
   model/stepcast/sweep/cross_overs.hpp
+  model/stepcast/sweep/kept_range.hpp
   model/stepcast/stepcast.h
   model/stepcast/sweep/sweep.hpp
   model/stepcast/validation/cases.hpp

@@ -217,6 +217,8 @@ def bad_sweeps() -> list[list[str]]:
         [*sweep, "--over", "bandwidth=1Gb/s"], [*one, "--over", "bandwidth=1Gb/s"],
         [*one, "--over", "bucket=1MiB", "--over", "ddp.bucket=1MiB"], [*one, "--csv", "--json"],
         *([*one, "--points", points] for points in ("1", "..", "2..1", "-1..2", "0..5", "0..99999999999999999999")),
+        *([*one, "--keep", kept] for kept in ("", "0", "0%", "101%", "-1", "nine", "90 Gb/s", "0 ms", "1e400 s")),
+        [*one, "--keep", "90%", "--points", "0..1"],
         *([*one, "--threads", threads] for threads in ("0", "-1", "many", "1e9")),
         [*one, "--plot", "-"], [*one, "--plot", str(EXAMPLE)], [*one, "--plot", "same", "-o", "same"], [*one, "--plot", "/tmp/x.svg", "--points", "0..1"],
         [*one, "-o", "/nonexistent/folder/out.csv"], [*one, "-o", str(EXAMPLE)],

@@ -99,6 +99,7 @@ QUESTIONS = {
     "sweep": {
         "overlay": [*AGENTS, "--plan", "overlay", *GRID],
         "stalls": [*JOB, "--plan", "ddp", *GRID, "--stalls", "1e-6"],
+        "kept": [*JOB, "--plan", "ddp", *GRID, "--keep", "90%"],
         "traced": [*TRACED, "--plan", "ddp", *GRID],
         "ranks": [*RANKS, "--plan", "ddp", *GRID],
         "damaged": [*DAMAGED, "--plan", "ddp", *GRID],
@@ -187,7 +188,7 @@ VALUES = {
     "--search": ["bayesian"], "--objective": ["memory"], "--target-step": ["20 s"], "--price": ["2.5"],
     "--memory": ["300 MB"], "--time-budget": ["1 ms"], "--adatopk": ["100"], "--devices": ["devices.json"],
     "--loss": ["0.1"], "--stalls": ["1e-5"], "--rto": ["20 ms"], "--overlay": [OVERLAY], "--iterations": ["1000"],
-    "--over": ["latency=1us,10ms", "workers=4,8"], "--points": ["0..1"], "--threads": ["1"], "--other-batch": [OTHER, "step.json"],
+    "--over": ["latency=1us,10ms", "workers=4,8"], "--points": ["0..1"], "--keep": ["95%"], "--threads": ["1"], "--other-batch": [OTHER, "step.json"],
     "--other-samples": ["16"], "--other-step": ["140 ms"], "--cache-policy": ["never-evict"], "--dataset": ["300GB"], "--samples": ["1000"],
     "--storage": ["100MB/s"], "--prep": ["10/s"], "--loader-workers": ["1"], "--loader": ["pipelined"],
     "--cache": ["0.25"], "--format": ["chakra"], "--step": ["2", "200 ms"], "--steps": ["fewer.csv"], "--trace": [TRACE],

@@ -233,6 +233,21 @@ def test_sweeps_in_numbers_and_tables(profile, cluster):
     assert parts[0].to_csv() + parts[1].to_csv(header=False) == sweep.to_csv()
 
 
+def test_where_a_plan_keeps_a_share_or_a_step(profile, cluster):
+    sweep = stepcast.sweep(profile, cluster, ["ddp"], over={"bandwidth": "100Mb/s..100Gb/s", "workers": [8, 16]})
+    for kept, workers in zip(sweep.kept("90%"), (8, 16)):
+        assert kept["workers"] == workers and kept["plan"] == "ddp" and kept["high_is_end"]
+        there = {"bandwidth": [kept["low"] * 0.99, kept["low"]], "workers": [workers]}
+        before, at = stepcast.sweep(profile, cluster, ["ddp"], over=there).to_numpy().ravel()
+        assert at == pytest.approx(kept["low_step_s"]) and at * 0.9 <= kept["best_step_s"] < before * 0.9
+    assert sweep.kept(0.9) == sweep.kept("90%")
+    assert all(kept["low"] is None and kept["best"] for kept in sweep.kept("1 us"))
+    with pytest.raises(stepcast.InputError):
+        sweep.kept("nine")
+    with pytest.raises(stepcast.InputError):
+        stepcast.sweep(profile, cluster, ["ddp"], over={"workers": [2, 16]}, last=1).kept("90%")
+
+
 def test_many_plans_are_each_plan(profile, cluster):
     model = stepcast.Model(profile, cluster)
     plans = [f"{s}(bucket={1 << k} B)" for s in ("ddp", "dear") for k in range(16, 27)] * 20

@@ -7,6 +7,7 @@
 #include <stepcast/page/sweep_svg.hpp>
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
+#include <stepcast/sweep/kept_range.hpp>
 #include <stepcast/sweep/sweep.hpp>
 
 #include <cstdint>
@@ -188,6 +189,16 @@ void bind_sweep(py::module_& module) {
       .def_property_readonly("plans", [](const SweepResult& s) { return texts_of(s.plans); })
       .def_property_readonly("points", [](const SweepResult& s) { return s.question.points(); })
       .def_property_readonly("cross_overs", &crossings)
+      .def(
+          "_kept_json_lines",
+          [](const SweepResult& s, const std::string& what) {
+            if (!s.whole()) throw InputError("kept", "the whole grid", "a range of its points");
+            return written([&](std::ostream& out) {
+              write_kept_json_lines(out, s.question, kept_ranges_of(s.question, s.rows, kept_of(what, "what")));
+            });
+          },
+          Free())
+      .def("kept", in_python("sweep_kept"))
       .def(
           "to_csv",
           [](const SweepResult& s, bool header) {

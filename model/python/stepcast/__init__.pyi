@@ -404,6 +404,9 @@ class Sweep:
     @property
     def cross_overs(self) -> tuple[tuple[float, str, str], ...]:
         """Where, along the first axis, another plan becomes the best: value, plan below, plan above. Of a whole grid."""
+    def kept(self, what: str | float) -> list[dict[str, Any]]:
+        """Where, along the first axis, each plan keeps a share of the most that a worker does in a second ("90%", 0.9) or
+        a step time ("350 ms"): "low" and "high" in SI units. Of a whole grid."""
     def values(self, axis: str) -> npt.NDArray[np.float64]: ...
     def __len__(self) -> int: ...
     def to_csv(self, *, header: bool = True) -> str: ...

@@ -238,6 +238,10 @@ def sweep_frame(s: Any) -> Any:
     return pd.read_csv(io.StringIO(s.to_csv()), float_precision="round_trip")
 
 
+def sweep_kept(s: Any, what: str | float) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in s._kept_json_lines(str(what)).splitlines()]
+
+
 def sweep_repr(s: Any) -> str:
     axes = ", ".join(f"{axis} ({len(s.values(axis))})" for axis in s.axes)
     return _lines("Sweep", [("over", axes), ("plans", _few(s.plans, 8)), ("rows", str(len(s)))])

@@ -81,11 +81,7 @@ Several several_of(std::string_view text, const char* where) {
 
 /// "30%" or "0.3", of what others take.
 double background_of(std::string_view text, const char* where) {
-  std::string value(trimmed(text));
-  const bool percent = value.ends_with('%');
-  if (percent) value.pop_back();
-  const bool number = !value.empty() && value.find_first_not_of("+-0123456789.eE") == std::string::npos;
-  const double share = number ? number_of(value, where) / (percent ? 100 : 1) : -1;
+  const double share = share_of(trimmed(text), where);
   if (!(share >= 0 && share <= 0.99))
     throw InputError(where, "a share that others take, from 0 to 0.99 or 99 %", in_quotes_or_nothing(trimmed(text)),
                      "such as '30%'");

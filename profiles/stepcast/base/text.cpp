@@ -238,6 +238,13 @@ std::int64_t integer_of(std::string_view text, std::string_view where, std::int6
   return value;
 }
 
+double share_of(std::string_view text, std::string_view where) {
+  const Context context{where, "a share such as '30%' or '0.3'", text};
+  const auto [number, unit] = split(context);
+  if (!unit.empty() && unit != "%") context.refuse("its unit is %, or none");
+  return unit.empty() ? number : number / 100;
+}
+
 double large_number_of(std::string_view text, std::string_view where) {
   static constexpr std::array<Unit, 7> units{
       {{"", 1}, {"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}}};

@@ -24,6 +24,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 [[nodiscard]] bool names_bandwidth(std::string_view text);
 /// A plain number, finite; `where` names it in the error.
 [[nodiscard]] double number_of(std::string_view text, std::string_view where);
+/// A share: "30%", "30 %" and "0.3" are the same. Its range is the caller's to say.
+[[nodiscard]] double share_of(std::string_view text, std::string_view where);
 /// A whole number in [low, high].
 [[nodiscard]] std::int64_t integer_of(std::string_view text, std::string_view where, std::int64_t low,
                                       std::int64_t high);

@@ -125,3 +125,12 @@ TEST_CASE("text: suggestions are near or absent") {
   CHECK(suggestion_for("", {}).empty());
   CHECK(suggestion_for(std::string(100000, 'x'), words).empty());
 }
+
+TEST_CASE("text: a share with its sign or without") {
+  CHECK(share_of("30%", "test") == doctest::Approx(0.3));
+  CHECK(share_of(" 30 % ", "test") == doctest::Approx(0.3));
+  CHECK(share_of("0.3", "test") == doctest::Approx(0.3));
+  CHECK(share_of("0", "test") == 0);
+  for (const char* wrong : {"", "%", "a third", "30 percent", "30%%", "nan", "inf%"})
+    CHECK_THROWS_AS((void)share_of(wrong, "test"), InputError);
+}

@@ -10,6 +10,7 @@
 #include <stepcast/roofline/device.hpp>
 #include <stepcast/roofline/unit_roofline.hpp>
 #include <stepcast/sweep/cross_overs.hpp>
+#include <stepcast/sweep/kept_range.hpp>
 #include <stepcast/sweep/sweep.hpp>
 #include <stepcast/whatif/whatif.hpp>
 
@@ -592,6 +593,107 @@ TEST_CASE("along workers a cross-over is a number of machines, one list for each
     CHECK(time(c.value, number(c.above)) < time(c.value, number(c.below)));
     CHECK(time(c.value - 4, number(c.below)) <= time(c.value - 4, number(c.above)));
   }
+}
+
+TEST_CASE("kept range: from which bandwidth on a plan keeps nine tenths, found by predictions") {
+  const SweepQuestion question =
+      question_over({"bandwidth=250Mb/s..64Gb/s:4"}, plans_named({"ddp", "wfbp", "ddp+powersgd(rank=4)"}));
+  const std::vector<KeptRange> ranges = kept_ranges_of(question, swept(question), kept_of("90%", "test"));
+  REQUIRE(ranges.size() == question.plans.size());
+  for (std::size_t p = 0; p < ranges.size(); ++p) {
+    const KeptRange& range = ranges[p];
+    CAPTURE(range.plan);
+    CHECK(range.plan == text_of(question.plans[p]));
+    REQUIRE(range.any);
+    CHECK(range.to_last);
+    CHECK(range.high == 8e9);
+    CHECK(range.best == 8e9);
+    const auto time = [&](double bandwidth) {
+      Cluster cluster = question.cluster;
+      cluster.network.bandwidth = BytesPerSecond(bandwidth);
+      return time_at(question, cluster, p);
+    };
+    CHECK(range.best_step.value() == doctest::Approx(time(8e9)));
+    CHECK(range.low_step.value() == doctest::Approx(time(range.low)));
+    CHECK(time(range.low) * 0.9 <= time(8e9));
+    if (!range.to_first) CHECK(time(range.low * 0.998) * 0.9 > time(8e9));
+    // The points of the grid agree.
+    for (const double bandwidth : question.axes[0].values)
+      CHECK((time(bandwidth) * 0.9 <= time(8e9)) == (bandwidth >= range.low));
+  }
+  CHECK(std::ranges::any_of(ranges, [](const KeptRange& range) { return !range.to_first; }));
+}
+
+TEST_CASE("kept range: a step time, up to how many machines, and around the best bucket") {
+  const SweepQuestion sizes = question_over({"workers=4..256", "bandwidth=2Gb/s,20Gb/s"}, plans_named({"ddp"}));
+  const std::vector<SweepRow> rows = swept(sizes);
+  const std::vector<KeptRange> machines = kept_ranges_of(sizes, rows, kept_of("0.8", "test"));
+  REQUIRE(machines.size() == 2);
+  for (const KeptRange& range : machines) {
+    REQUIRE(range.others.size() == 1);
+    CAPTURE(range.others[0]);
+    const auto rate = [&](double workers) {  // samples of a worker in a second: its batch stays
+      Cluster cluster = *resized(sizes.cluster, static_cast<std::int64_t>(workers));
+      cluster.network.bandwidth = BytesPerSecond(range.others[0]);
+      return 1 / time_at(sizes, cluster, 0);
+    };
+    CHECK(range.to_first);
+    CHECK(std::fmod(range.high, 4) == 0);
+    CHECK(rate(range.high) >= 0.8 * rate(4));
+    if (!range.to_last) CHECK(rate(range.high + 4) < 0.8 * rate(4));
+  }
+  CHECK(!machines[0].to_last);
+
+  // A step that is between the first and the last one of the axis, one that none reaches, and one that all do.
+  const auto step_of = [&](double seconds) {
+    return kept_ranges_of(sizes, rows, Kept{.step = Seconds(seconds)}).front();
+  };
+  const double fastest = machines[0].best_step.value();
+  const KeptRange some = step_of(fastest * 1.5), none = step_of(fastest * 0.9), all = step_of(fastest * 1000);
+  CHECK((some.any && some.to_first && !some.to_last && some.high_step.value() <= fastest * 1.5));
+  CHECK((none.runs && !none.any && none.best_step.value() == fastest));
+  CHECK((all.to_first && all.to_last));
+
+  const SweepQuestion buckets = question_over({"bucket=64KiB..256MiB"}, plans_named({"ddp"}));
+  const KeptRange bucket = kept_ranges_of(buckets, swept(buckets), kept_of("95 %", "test")).front();
+  CHECK(bucket.low <= bucket.best);
+  CHECK(bucket.high >= bucket.best);
+  CHECK(bucket.low == std::round(bucket.low));
+  CHECK((!bucket.to_first || !bucket.to_last));
+}
+
+TEST_CASE("kept range: what it says for people and programs, and what is refused") {
+  const SweepQuestion question = question_over({"bandwidth=1Gb/s,10Gb/s"}, plans_named({"ddp", "ddp@switchml"}));
+  const Kept kept = kept_of("100%", "test");
+  const std::vector<KeptRange> ranges = kept_ranges_of(question, swept(question), kept);
+  REQUIRE(ranges.size() == 2);
+  CHECK((ranges[0].any && !ranges[1].runs));
+  std::ostringstream text, csv, json;
+  set_page(text, {.width = 300, .in_colour = false});
+  write_kept_text(text, question, kept, ranges);
+  CHECK(text.str().find("from 10 Gb/s on") != std::string::npos);
+  CHECK(text.str().find("cannot run at any point") != std::string::npos);
+  write_kept_csv(csv, question, ranges);
+  CHECK(
+      csv.str().starts_with("plan,axis,low,high,low_is_end,high_is_end,low_step_s,high_step_s,best,best_step_s\n"
+                            "ddp,bandwidth_bytes_per_s,"));
+  CHECK(csv.str().ends_with("ddp@switchml,bandwidth_bytes_per_s,,,,,,,,\n"));
+  write_kept_json_lines(json, question, ranges);
+  std::istringstream lines(json.str());
+  std::string line;
+  REQUIRE(std::getline(lines, line));
+  const nlohmann::json first = nlohmann::json::parse(line);
+  CHECK(first.at("high") == 1.25e9);
+  CHECK(first.at("high_is_end") == true);
+  CHECK(first.at("low_is_end") == false);
+  CHECK(first.at("best_step_s") == ranges[0].best_step.value());
+  REQUIRE(std::getline(lines, line));
+  CHECK(nlohmann::json::parse(line).at("low").is_null());
+
+  for (const char* wrong : {"0", "0%", "101%", "2", "-1", "nine", "90 Gb/s", "0 ms", "-3 ms", ""})
+    CHECK_THROWS_AS((void)kept_of(wrong, "test"), InputError);
+  const SweepQuestion choices = question_over({"padding=off,on"}, plans_named({"dear"}));
+  CHECK_THROWS_AS((void)kept_ranges_of(choices, swept(choices), kept), InputError);
 }
 
 TEST_CASE("a sweep of all plans answers those that a recommendation would rank") {

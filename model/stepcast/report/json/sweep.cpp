@@ -73,13 +73,33 @@ std::string axis_text(const SweepAxis& axis, double value) {
   return choice ? value_text(axis, value) : number(value);
 }
 
+/// What is known of a kept range, in the order of the columns; empty: not known.
+std::array<Figure, 8> figures_of(const KeptRange& range) {
+  const auto if_known = [](bool known, const std::string& text) { return known ? text : std::string(); };
+  const auto yes_or_no = [](bool yes) { return std::string(yes ? "true" : "false"); };
+  return {{{"low", if_known(range.any, number(range.low))},
+           {"high", if_known(range.any, number(range.high))},
+           {"low_is_end", if_known(range.any, yes_or_no(range.to_first))},
+           {"high_is_end", if_known(range.any, yes_or_no(range.to_last))},
+           {"low_step_s", if_known(range.any, number(range.low_step.value()))},
+           {"high_step_s", if_known(range.any, number(range.high_step.value()))},
+           {"best", if_known(range.runs, number(range.best))},
+           {"best_step_s", if_known(range.runs, number(range.best_step.value()))}}};
+}
+
+void write_axis_value(std::ostream& out, const SweepAxis& axis, double value) {
+  const std::string text = axis_text(axis, value);
+  const bool choice = axis.option && axis.option->kind == OptionKind::choice;
+  out << ", " << json_text(column_of(axis)) << ": " << (choice ? json_text(text) : text);
+}
+
 }  // namespace
 
 void write_sweep_csv(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows, bool header) {
   if (header) {
     for (const SweepAxis& axis : question.axes) out << csv_field(column_of(axis)) << ',';
     out << "plan,";
-    for (const Figure& f : figures_of({})) out << f.column << ',';
+    for (const Figure& f : figures_of(SweepRow{})) out << f.column << ',';
     out << "bound,best,inapplicable\n";
   }
   for (const SweepRow& row : rows) {
@@ -95,17 +115,36 @@ void write_sweep_csv(std::ostream& out, const SweepQuestion& question, std::span
 void write_sweep_json_lines(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows) {
   for (const SweepRow& row : rows) {
     out << "{\"schema\": \"stepcast.sweep/1\", \"point\": " << row.point;
-    for (std::size_t i = 0; i < row.values.size(); ++i) {
-      const SweepAxis& axis = question.axes[i];
-      const std::string text = axis_text(axis, row.values[i]);
-      const bool choice = axis.option && axis.option->kind == OptionKind::choice;
-      out << ", " << json_text(column_of(axis)) << ": " << (choice ? json_text(text) : text);
-    }
+    for (std::size_t i = 0; i < row.values.size(); ++i) write_axis_value(out, question.axes[i], row.values[i]);
     out << ", \"plan\": " << json_text(row.plan);
     for (const Figure& f : figures_of(row)) out << ", \"" << f.column << "\": " << (f.text.empty() ? "null" : f.text);
     out << ", \"bound\": " << (row.prediction ? json_text(row.prediction->bound) : "null")
         << ", \"best\": " << (row.best ? "true" : "false")
         << ", \"inapplicable\": " << (row.prediction ? "null" : json_text(row.inapplicable)) << "}\n";
+  }
+}
+
+void write_kept_csv(std::ostream& out, const SweepQuestion& question, std::span<const KeptRange> ranges) {
+  for (std::size_t i = 1; i < question.axes.size(); ++i) out << csv_field(column_of(question.axes[i])) << ',';
+  out << "plan,axis";
+  for (const Figure& f : figures_of(KeptRange{})) out << ',' << f.column;
+  out << '\n';
+  for (const KeptRange& range : ranges) {
+    for (std::size_t i = 0; i < range.others.size(); ++i)
+      out << csv_field(axis_text(question.axes[i + 1], range.others[i])) << ',';
+    out << csv_field(range.plan) << ',' << csv_field(column_of(question.axes.front()));
+    for (const Figure& f : figures_of(range)) out << ',' << f.text;
+    out << '\n';
+  }
+}
+
+void write_kept_json_lines(std::ostream& out, const SweepQuestion& question, std::span<const KeptRange> ranges) {
+  for (const KeptRange& range : ranges) {
+    out << "{\"schema\": \"stepcast.sweep_kept/1\", \"plan\": " << json_text(range.plan)
+        << ", \"axis\": " << json_text(column_of(question.axes.front()));
+    for (std::size_t i = 0; i < range.others.size(); ++i) write_axis_value(out, question.axes[i + 1], range.others[i]);
+    for (const Figure& f : figures_of(range)) out << ", \"" << f.column << "\": " << (f.text.empty() ? "null" : f.text);
+    out << "}\n";
   }
 }
 

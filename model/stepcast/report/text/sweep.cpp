@@ -4,12 +4,45 @@
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/report/text/table.hpp>
 
+#include <cmath>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace stepcast {
+namespace {
+
+/// A value between points, to a thousandth: bytes are not told one by one.
+std::string about(const SweepAxis& axis, double value) {
+  const bool size = axis.option && axis.option->kind == OptionKind::size;
+  return size ? text_of(Bytes(value)) : value_text(axis, value);
+}
+
+/// "90 %", "99.5 %".
+std::string kept_share_text(double share) {
+  return std::abs(std::round(share * 100) - share * 100) < 1e-9 ? whole_percent(share) : percent(share);
+}
+
+/// "from 5.4 Gb/s on", "up to 24", "512 KiB to 14 MiB".
+std::string range_text(const SweepAxis& axis, const KeptRange& range) {
+  const std::string low = about(axis, range.low), high = about(axis, range.high);
+  if (!range.runs) return "cannot run at any point";
+  if (!range.any) return "nowhere";
+  if (range.to_first && range.to_last) return low == high ? low : "all of " + low + " to " + high;
+  if (range.to_last) return "from " + low + " on";
+  return range.to_first ? "up to " + high : low == high ? low : low + " to " + high;
+}
+
+/// The step at the ends that are no ends of the axis.
+std::string step_there(const KeptRange& range) {
+  if (!range.any || (range.to_first && range.to_last)) return "";
+  if (range.to_last) return text_of(range.low_step);
+  if (range.to_first || range.low == range.high) return text_of(range.high_step);
+  return text_of(range.low_step) + ", " + text_of(range.high_step);
+}
+
+}  // namespace
 
 void write_sweep_text(std::ostream& out, const SweepQuestion& question, std::span<const SweepRow> rows) {
   using Align = TextTable::Align;
@@ -51,6 +84,39 @@ void write_sweep_text(std::ostream& out, const SweepQuestion& question, std::spa
              page_of(out).width))
       out << line << '\n';
   }
+}
+
+void write_kept_text(std::ostream& out, const SweepQuestion& question, const Kept& kept,
+                     std::span<const KeptRange> ranges) {
+  using Align = TextTable::Align;
+  const SweepAxis& axis = question.axes.front();
+  std::vector<TextTable::Column> columns;
+  for (std::size_t i = 1; i < question.axes.size(); ++i) columns.push_back({question.axes[i].name, Align::right});
+  const std::string what = kept.share > 0 ? "keeps " + kept_share_text(kept.share) : "at most " + text_of(kept.step);
+  for (const TextTable::Column& column : {TextTable::Column{"plan", Align::flexible},
+                                          {axis.name + ", " + what, Align::left},
+                                          {"step there", Align::right},
+                                          {"best step", Align::right},
+                                          {"at", Align::right}})
+    columns.push_back(column);
+  TextTable table(std::move(columns));
+  for (const KeptRange& range : ranges) {
+    std::vector<std::string> cells;
+    for (std::size_t i = 0; i < range.others.size(); ++i)
+      cells.push_back(value_text(question.axes[i + 1], range.others[i]));
+    cells.push_back(range.plan);
+    cells.push_back(range_text(axis, range));
+    cells.push_back(step_there(range));
+    cells.push_back(range.runs ? text_of(range.best_step) : "");
+    cells.push_back(range.runs ? about(axis, range.best) : "");
+    table.add_row(std::move(cells));
+  }
+  table.write(out);
+  if (kept.share == 0) return;
+  out << '\n';
+  for (const std::string& line :
+       wrapped("keeps: of the most that a worker does in a second at any point of the axis.", page_of(out).width))
+    out << line << '\n';
 }
 
 }  // namespace stepcast
