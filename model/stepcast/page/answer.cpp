@@ -206,6 +206,8 @@ void write_answer_section(std::ostream& out, const ReportPage& page) {
   out << "<section id=\"answer\" aria-label=\"Answer\">\n<p class=\"answer\">" << html(lead_of_answer(page))
       << "</p>\n";
   if (const std::string more = more_of_answer(page); !more.empty()) out << "<p>" << html(more) << "</p>\n";
+  write_hatching(out);
+  if (!page.ranking.exact.empty()) write_steps_compared(out, page);
   write_check(out, page);
   if (!page.ranking.exact.empty()) {
     write_terms(out, facts_of(page));

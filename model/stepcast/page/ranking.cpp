@@ -13,49 +13,6 @@
 namespace stepcast {
 namespace {
 
-struct Part {
-  const char* css;
-  const char* name;
-  Seconds Breakdown::*time;
-};
-/// In the order in which a bar stacks them; hidden communication is drawn beside the stack.
-constexpr Part parts[] = {{"compute", "compute", &Breakdown::compute},
-                          {"codec", "encoding and decoding", &Breakdown::codec},
-                          {"input", "waiting for input", &Breakdown::input_stall},
-                          {"exposed", "exposed communication", &Breakdown::exposed_communication},
-                          {"idle", "idle", &Breakdown::idle}};
-
-std::string bar_text(const Prediction& p) {
-  std::string text;
-  for (const Part& part : parts)
-    if (p.breakdown.*part.time > Seconds(0))
-      add_to_list(text, std::string(part.name) + " " + text_of(p.breakdown.*part.time));
-  return text + "; hidden communication " + text_of(p.breakdown.hidden_communication);
-}
-
-/// Stacked parts of the step, and below them, outlined, the communication that runs under compute.
-void write_bar(std::ostream& out, const Prediction& p, Seconds longest) {
-  out << "<svg class=\"bar\" width=\"100%\" height=\"24\" role=\"img\" aria-label=\"" << html(bar_text(p)) << "\">";
-  double at = 0, compute_end = 0;
-  for (const Part& part : parts) {
-    const double share = p.breakdown.*part.time / longest;
-    if (!(share > 0)) continue;
-    const auto rectangle = [&](const char* css) {
-      out << "<rect class=\"" << css << "\" x=\"" << width_share(at) << "\" y=\"1\" width=\"" << width_share(share)
-          << "\" height=\"14\"/>";
-    };
-    rectangle(part.css);
-    if (part.time == &Breakdown::exposed_communication) rectangle("hatched");
-    at += share;
-    if (part.time == &Breakdown::compute) compute_end = at;
-  }
-  const double hidden = p.breakdown.hidden_communication / longest;
-  if (hidden > 0)
-    out << "<rect class=\"hidden-part\" x=\"" << width_share(std::max(0.0, compute_end - hidden))
-        << "\" y=\"17\" width=\"" << width_share(hidden) << "\" height=\"5\"/>";
-  out << "</svg>";
-}
-
 void write_row(std::ostream& out, const RankedPlan& plan, std::size_t number, Seconds longest, bool is_baseline) {
   const Prediction& p = plan.prediction;
   out << "<tr><td>" << number << "</td><th scope=\"row\">" << plan_html(p.plan);
@@ -64,14 +21,15 @@ void write_row(std::ostream& out, const RankedPlan& plan, std::size_t number, Se
   out << "</th><td>" << html(text_of(p.iteration))
       << (p.run ? ", " + html(duration_text(p.run->duration)) + " in all" : std::string()) << "</td><td>"
       << fixed(plan.speed_up, 2) << "&times;</td><td class=\"bars\">";
-  write_bar(out, p, longest);
+  write_step_bar(out, p, longest);
   out << "</td><td>" << html(text_of(p.breakdown.exposed_communication)) << "</td><td>"
       << html(text_of(p.breakdown.hidden_communication)) << "</td><td>" << html(interval_text(p)) << "</td><td>"
       << plan.machines << "</td><td class=\"words\">" << html(short_bound(p.bound)) << "</td></tr>\n";
 }
 
-void write_table(std::ostream& out, const std::vector<RankedPlan>& plans, const Prediction& baseline,
-                 const std::string& caption) {
+/// Plans `first` to `last`, without the last, on the scale of all of them.
+void write_table(std::ostream& out, const std::vector<RankedPlan>& plans, std::size_t first, std::size_t last,
+                 const Prediction& baseline, const std::string& caption) {
   Seconds longest = baseline.iteration;
   for (const RankedPlan& plan : plans) longest = std::max(longest, plan.prediction.iteration);
   open_scroller(out, caption);
@@ -82,34 +40,16 @@ void write_table(std::ostream& out, const std::vector<RankedPlan>& plans, const 
          "<th scope=\"col\">80 % interval</th><th scope=\"col\">machines</th><th scope=\"col\" "
          "class=\"words\">bound</th>"
          "</tr></thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < plans.size(); ++i)
+  for (std::size_t i = first; i < last; ++i)
     write_row(out, plans[i], i + 1, longest, text_of(plans[i].prediction.plan) == text_of(baseline.plan));
   out << "</tbody>\n</table>\n";
   close_scroller(out);
 }
 
-/// Only the parts that occur.
-void write_legend(std::ostream& out, const std::vector<RankedPlan>& plans) {
-  out << "<ul class=\"legend\">\n";
-  const auto entry = [&](const char* css, const char* name) {
-    out << "<li><svg width=\"22\" height=\"14\" aria-hidden=\"true\"><rect class=\"" << css
-        << "\" x=\"1\" y=\"1\" width=\"20\" height=\"12\"/>";
-    if (std::string_view(css) == "exposed")
-      out << "<rect class=\"hatched\" x=\"1\" y=\"1\" width=\"20\" height=\"12\"/>";
-    out << "</svg> " << name << "</li>\n";
-  };
-  for (const Part& part : parts)
-    if (std::ranges::any_of(plans, [&](const RankedPlan& p) { return p.prediction.breakdown.*part.time > Seconds(0); }))
-      entry(part.css, part.name);
-  entry("hidden-part", "hidden communication, under compute");
-  out << "</ul>\n";
-}
-
-/// The pattern of exposed communication, once for all bars.
-void write_hatching(std::ostream& out) {
-  out << "<svg class=\"unseen\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" "
-         "height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect class=\"hatch-line\" "
-         "width=\"2\" height=\"6\"/></pattern></defs></svg>\n";
+void write_legend_of(std::ostream& out, const std::vector<RankedPlan>& plans) {
+  std::vector<const Prediction*> steps;
+  for (const RankedPlan& plan : plans) steps.push_back(&plan.prediction);
+  write_legend(out, steps);
 }
 
 void write_cautions(std::ostream& out, const std::vector<RankedPlan>& plans) {
@@ -131,18 +71,30 @@ void write_cautions(std::ostream& out, const std::vector<RankedPlan>& plans) {
 
 void write_ranking_section(std::ostream& out, const ReportPage& page) {
   const std::vector<RankedPlan>& plans = page.ranking.exact;
-  write_hatching(out);
   if (plans.empty()) return;
   open_section(out, "ranking", "Ranking");
-  out << "<p>Plans that leave the arithmetic as it is, with their options tuned: first what PyTorch runs as it is, "
-         "then "
-         "what needs other software or servers, each by step. Of plans that cannot be told from the fastest the "
-         "simplest "
-         "one comes first. Gain is over "
+  // What PyTorch runs stands first, unless a ranking by step alone was asked for; then all is one table.
+  const auto elsewhere = std::ranges::find_if(plans, [](const RankedPlan& plan) { return !plan.is_at_hand(); });
+  const bool apart = elsewhere != plans.begin() &&
+                     std::all_of(elsewhere, plans.end(), [](const RankedPlan& plan) { return !plan.is_at_hand(); });
+  const auto here = apart ? static_cast<std::size_t>(elsewhere - plans.begin()) : plans.size();
+  out << "<p>Plans that leave the arithmetic as it is, with their options tuned"
+      << (apart ? ": what PyTorch runs as it is, by step" : ", by step")
+      << ". Of plans that cannot be told from the fastest the simplest one comes first. Gain is over "
       << html(baseline_text(page.ranking.baseline)) << ", " << html(text_of(page.ranking.baseline.iteration))
       << " a step.</p>\n";
-  write_legend(out, plans);
-  write_table(out, plans, page.ranking.baseline, "Exact plans by what they need and predicted step time");
+  write_legend_of(out, plans);
+  write_table(out, plans, 0, here, page.ranking.baseline, "Exact plans by predicted step time");
+  if (here < plans.size()) {
+    const auto fastest = std::ranges::min_element(elsewhere, plans.end(), {},
+                                                  [](const RankedPlan& plan) { return plan.prediction.iteration; });
+    out << "<details>\n<summary>" << counted(static_cast<std::int64_t>(plans.size() - here), "more plan")
+        << " with other software or servers; the fastest takes " << html(text_of(fastest->prediction.iteration))
+        << "</summary>\n";
+    write_table(out, plans, here, plans.size(), page.ranking.baseline,
+                "Exact plans that need other software or servers, by predicted step time");
+    out << "</details>\n";
+  }
   constexpr std::size_t shown = 3;
   for (std::size_t i = 1; i < std::min(shown, plans.size()); ++i) {
     if (plans[i].settings.empty() || plans[i].speed_up < 1 + indifference) continue;
@@ -159,8 +111,8 @@ void write_other_plans_section(std::ostream& out, const ReportPage& page) {
   out << "<p>They drop, delay or round what is sent, and so their steps are short; what they cost in accuracy and in "
          "the "
          "number of steps to train is not predicted.</p>\n";
-  write_legend(out, page.ranking.others);
-  write_table(out, page.ranking.others, page.ranking.baseline,
+  write_legend_of(out, page.ranking.others);
+  write_table(out, page.ranking.others, 0, page.ranking.others.size(), page.ranking.baseline,
               "Lossy, stale and periodic plans by predicted step time");
   write_cautions(out, page.ranking.others);
   close_section(out);

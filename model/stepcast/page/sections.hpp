@@ -2,9 +2,9 @@
 // Sections: the parts of the report page, one function each, and how text gets into HTML (internal to the library).
 //
 // html.cpp: the frame of the page, its record, and the elements that all sections use. answer.cpp: what to run, what it
-// gains and how sure that is. ranking.cpp: all plans, and those that cannot run. timeline_svg.cpp: the drawn timelines.
-// sweeps.cpp: step time against bandwidth, workers and batch. input.cpp: memory, trace and cluster. accuracy.cpp: how
-// the model does against measurements.
+// gains and how sure that is. step_bars.cpp: what a step is made of. ranking.cpp: all plans, and those that cannot run.
+// timeline_svg.cpp: the drawn timelines. sweeps.cpp: step time against bandwidth, workers and batch. input.cpp: memory,
+// trace and cluster. accuracy.cpp: how the model does against measurements.
 //
 // asked.cpp writes the plans that were asked for by name.
 // Every name comes from a trace or a file and is not to be trusted: text passes through `html`, documents through
@@ -47,6 +47,15 @@ void open_scroller(std::ostream&, std::string_view name);
 void close_scroller(std::ostream&);
 /// Text to paste, with a button that copies it.
 void write_to_paste(std::ostream&, std::string_view id, std::string_view name, std::string_view text);
+
+/// What a step is made of; as wide as the page allows for `longest`.
+void write_step_bar(std::ostream&, const Prediction&, Seconds longest);
+/// The colours of bars, of those parts that occur.
+void write_legend(std::ostream&, std::span<const Prediction* const>);
+/// The pattern of exposed communication, once for all bars.
+void write_hatching(std::ostream&);
+/// The measured step, the baseline and the best plan as bars on one scale, with intervals. Some plan can run.
+void write_steps_compared(std::ostream&, const ReportPage&);
 
 /// How likely the best plan is the faster of the two, if the errors of both were independent of one another.
 [[nodiscard]] double probability_of_gain(const Prediction& best, const Prediction& baseline);

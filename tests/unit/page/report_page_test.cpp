@@ -151,6 +151,51 @@ TEST_CASE("the answer: a clear winner, with interval, gain and how far it holds"
   CHECK(probability_of_gain(page.ranking.exact[0].prediction, page.ranking.baseline) > 0.999);
 }
 
+TEST_CASE("the answer: the measured step, the baseline and the best plan stand on one scale") {
+  ReportPage page = page_of({prediction_of("wfbp", 50)});
+  AsTraced traced;
+  traced.plan = "ddp";
+  traced.measured = milliseconds(210), traced.predicted = milliseconds(200);
+  page.check.as_traced = traced;
+  std::ostringstream out;
+  write_answer_section(out, page);
+  const std::string text = out.str();
+  CHECK(text.find(">as traced, ddp<") != std::string::npos);
+  CHECK(text.find(">210.0 ms measured<") != std::string::npos);
+  CHECK(text.find(">50.00 ms, 50.00 ms less<") != std::string::npos);
+  // Bars as shares of the longest thing that is drawn: all of it, 100 of 210, 50 of 210.
+  std::vector<std::string> widths;
+  for (const std::string& width : values_of("width", text))
+    if (width.ends_with('%') && width != "100%") widths.push_back(width);
+  CHECK(widths == std::vector<std::string>{"100.000%", "47.619%", "23.810%"});
+  page.check.as_traced.reset();
+  page.ranking.exact.front() = {page.ranking.baseline, page.ranking.baseline, 1, "settings", 8, "", true};
+  std::ostringstream kept;
+  write_answer_section(kept, page);
+  CHECK(kept.str().find("measured<") == std::string::npos);
+  CHECK(kept.str().find(" less<") == std::string::npos);
+}
+
+TEST_CASE("the ranking: plans that need other software are folded away behind those that do not") {
+  ReportPage page = page_of({prediction_of("wfbp", 50), prediction_of("dear", 40), prediction_of("p3", 45)});
+  for (std::size_t i = 1; i < 3; ++i) page.ranking.exact[i].elsewhere = "other software";
+  const auto ranking_of = [](const ReportPage& shown) {
+    std::ostringstream out;
+    write_ranking_section(out, shown);
+    return out.str();
+  };
+  const std::string text = ranking_of(page),
+                    summary = "2 more plans with other software or servers; the fastest takes 40.00 ms";
+  const std::size_t folded = text.find("<details>");
+  REQUIRE(folded != std::string::npos);
+  CHECK(text.find("<summary>" + summary + "</summary>") != std::string::npos);
+  CHECK(text.find(">wfbp<") < folded);
+  CHECK(text.find(">dear<") > folded);
+  // By step alone all stand together.
+  std::swap(page.ranking.exact[0], page.ranking.exact[1]);
+  CHECK(ranking_of(page).find("<details>") == std::string::npos);
+}
+
 TEST_CASE("the answer: equals are told") {
   const std::string one = answer_sentence(page_of({prediction_of("dear", 50), prediction_of("wfbp", 50.1)}));
   CHECK(one.ends_with("wfbp is as fast as far as this answer can tell: what is simplest to run was put first."));
