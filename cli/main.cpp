@@ -46,19 +46,46 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return words;
 }
 
+/// Flags as other tools name them, and how the same is said here; empty for any other word.
+std::string said_here(std::string_view flag) {
+  struct Elsewhere {
+    std::string_view flag, here;
+  };
+  static constexpr Elsewhere table[] = {
+      {"--nics", "--network '8 x 400Gb/s' is a machine with eight cards"},
+      {"--gpus", "--workers says how many devices there are in all"},
+      {"--world-size", "--workers says how many devices there are in all"},
+      {"--nproc-per-node", "--per-node says how many devices a machine has"},
+      {"--gpus-per-node", "--per-node says how many devices a machine has"},
+      {"--nnodes", "--workers says how many devices there are in all, --per-node how many a machine has"},
+      {"--nodes", "--workers says how many devices there are in all, --per-node how many a machine has"},
+      {"--bandwidth", "--network is the link between machines, --inside the one within them"},
+      {"--nvlink", "--inside is the link between the devices of a machine"},
+      {"--gpu", "--device names the device"},
+      {"--batch-size", "--batch is what a worker has in each step, --global-batch what all have"},
+      {"--strategy", "--plan names a strategy, with its options and a layout"},
+  };
+  const std::string_view name = flag.substr(0, flag.find('='));
+  const auto* found = std::ranges::find(table, name, &Elsewhere::flag);
+  return found == std::end(table) ? std::string() : std::string(found->here);
+}
+
 ExitCode complain_of_extras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining(true);
   const std::string word = extras.empty() ? "" : extras.front();
   const auto used = app.get_subcommands();
   const bool flag = !word.empty() && word.front() == '-';
   const std::string verb = used.empty() ? "" : used.front()->get_name();
+  const std::string here = flag ? said_here(word) : std::string();
   const InputError error(
       verb,
       flag           ? "a known flag"
       : used.empty() ? "a verb or a trace"
                      : "no further argument",
       in_quotes(word),
-      did_you_mean(word, known_words(app), "see 'stepcast " + verb + (verb.empty() ? "--help'" : " --help'")));
+      !here.empty()
+          ? here
+          : did_you_mean(word, known_words(app), "see 'stepcast " + verb + (verb.empty() ? "--help'" : " --help'")));
   return complain(error.what(), input_error);
 }
 
