@@ -78,6 +78,7 @@ constexpr SearchFlag search_flags[] = {{"--objective", &LayoutFlags::objective},
                                        {"--context", &LayoutFlags::context},
                                        {"--cp-comm", &LayoutFlags::cp_comm},
                                        {"--expert", &LayoutFlags::expert},
+                                       {"--ep-comm", &LayoutFlags::ep_comm},
                                        {"--expert-tensor", &LayoutFlags::expert_tensor},
                                        {"--micro-batch", &LayoutFlags::micro_batch},
                                        {"--chunks", &LayoutFlags::chunks},
@@ -145,6 +146,8 @@ void add_layout_search_flags(CLI::App& app, LayoutFlags& flags) {
   add("--context", flags.context, "Context degrees to try");
   add("--cp-comm", flags.cp_comm, "Exchanges of context parallelism to try: p2p, allgather, a2a");
   add("--expert", flags.expert, "Expert degrees to try");
+  add("--ep-comm", flags.ep_comm,
+      "How tokens get to their experts, to try: alltoall, deepep (once to each machine, by DeepEP)");
   add("--expert-tensor", flags.expert_tensor,
       "Devices that divide each expert, to try: tp, or 1 (whole experts, spread over tp as well)");
   add("--micro-batch", flags.micro_batch, "Samples of a micro-batch to try");
@@ -194,6 +197,8 @@ LayoutSpace space_of(const LayoutFlags& flags) {
   for (const std::size_t i : choices_of(flags.cp_comm, "--cp-comm", {"p2p", "allgather", "a2a"}))
     space.context_exchange.push_back(static_cast<ContextExchange>(i));
   space.expert = numbers_of(flags.expert, "--expert", 1, most_devices);
+  for (const std::size_t i : choices_of(flags.ep_comm, "--ep-comm", {"alltoall", "deepep"}))
+    space.expert_exchange.push_back(static_cast<ExpertExchange>(i));
   for (const std::size_t i : choices_of(flags.expert_tensor, "--expert-tensor", {"tp", "1"}))
     space.whole_experts.push_back(static_cast<int>(i));
   space.micro_batch = numbers_of(flags.micro_batch, "--micro-batch", 1, most_samples);

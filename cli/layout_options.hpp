@@ -18,7 +18,7 @@ struct LayoutFlags {
   std::string global_batch;
   bool layouts = false, frontier = false, unit_frontier = false;
   std::string objective, target_step, price, memory, time_budget, framework;
-  std::string tensor, pipeline, context, cp_comm, expert, expert_tensor, micro_batch, chunks, schedule, scheme,
+  std::string tensor, pipeline, context, cp_comm, ep_comm, expert, expert_tensor, micro_batch, chunks, schedule, scheme,
       recompute, zero, sequence_parallel;
   std::vector<std::string> measured;  ///< steps of a described model: "layout(tp=8)/ddp=12.3 s", or a table's file
   std::string over;                   ///< --unit-frontier: numbers of devices, "workers=4,8,16"

@@ -84,11 +84,13 @@ ExitCode recommend_divided(const RankFlags& flags, bool by_step) {
       !has_fused_attention(model_shape_of(flags.input.model)))
     throw InputError("--cp-comm", "a model with fused attention, whose contexts alone are divided", "one without",
                      "attention=flash in the model");
-  if (!flags.layout.expert_tensor.empty() &&
-      (!is_described(flags.input) || model_shape_of(flags.input.model).experts == 0))
-    throw InputError("--expert-tensor", "a model with experts", is_described(flags.input) ? "one without" : "a trace",
+  for (const auto& [flag, value] :
+       {std::pair{"--expert-tensor", &flags.layout.expert_tensor}, std::pair{"--ep-comm", &flags.layout.ep_comm}}) {
+    if (value->empty() || (is_described(flags.input) && model_shape_of(flags.input.model).experts > 0)) continue;
+    throw InputError(flag, "a model with experts", is_described(flags.input) ? "one without" : "a trace",
                      is_described(flags.input) ? "experts=... in the model"
                                                : "which does not tell them from other layers: --model describes one");
+  }
   const std::vector<std::int64_t> counts = device_counts_of(flags.layout);
   if (flags.layout.unit_frontier) {
     refuse_search_flags(flags.layout, "--unit-frontier", {"--objective", "--target-step"});

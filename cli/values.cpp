@@ -188,6 +188,9 @@ std::span<const Named> table() {
          return Words{"p2p", "allgather", "a2a"};
        })},
       {"expert", degrees},
+      {"ep-comm", some_of(+[] {
+         return Words{"alltoall", "deepep"};
+       })},
       {"expert-tensor", some_of(+[] {
          return Words{"tp", "1"};
        })},

@@ -197,7 +197,7 @@ VALUES = {
     "--scheme": ["2d"], "--recompute": ["full"], "--zero": ["2"], "--sequence-parallel": ["on"], "--tensor": ["2"],
     "--pipeline": ["2"], "--context": ["2"], "--expert": ["2"], "--micro-batch": ["2"], "--chunks": ["2"],
     "--cp-comm": ["p2p,allgather", "a2a"],
-    "--expert-tensor": ["tp,1", "1"],
+    "--expert-tensor": ["tp,1", "1"], "--ep-comm": ["alltoall,deepep", "deepep"],
 }
 
 # (verb or *, option, question or *): why nothing may change there.

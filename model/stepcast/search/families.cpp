@@ -176,6 +176,11 @@ class Families {
     return {space_.framework == "torchtitan" && is_described_ ? ContextExchange::all_gather : ContextExchange::ring};
   }
 
+  [[nodiscard]] std::vector<ExpertExchange> expert_exchanges() const {
+    if (family_.expert == 1 || space_.expert_exchange.empty()) return {ExpertExchange::all_to_all};
+    return space_.expert_exchange;
+  }
+
   void with_micro_batch() {
     constexpr std::int64_t most = 1u << 24;
     if (family_.micro_batches > most) return;
@@ -192,7 +197,10 @@ class Families {
       family_.sequence_parallel = s != 0;
       for (const ContextExchange exchange : exchanges()) {
         family_.context_exchange = exchange;
-        found_.push_back(family_);
+        for (const ExpertExchange of_experts : expert_exchanges()) {
+          family_.expert_exchange = of_experts;
+          found_.push_back(family_);
+        }
       }
     }
   }
@@ -316,6 +324,7 @@ Layout layout_of(const LayoutFamily& family, const LayoutSwitches& switches, std
   layout.tensor = family.tensor;
   layout.context = family.context;
   layout.context_exchange = family.context_exchange;
+  layout.expert_exchange = family.expert_exchange;
   layout.data = family.data;
   layout.pipeline = family.pipeline;
   layout.expert = family.expert;

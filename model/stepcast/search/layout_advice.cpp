@@ -279,6 +279,19 @@ std::optional<BatchChoice> other_batch_of(const Workload& workload, const Cluste
                     fastest.throughput_samples_per_s * (1 + advice.resolution));
 }
 
+/// The winner with tokens sent once to each machine, which needs another library: told beside it, not in its place.
+std::optional<LayoutPrediction> sent_once(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                          const LayoutAdviceOptions& options, const LayoutPrediction& winner) {
+  LayoutPlan plan = winner.plan;
+  if (plan.layout.expert == 1 || !space.expert_exchange.empty()) return std::nullopt;
+  plan.layout.expert_exchange = ExpertExchange::deduplicated;
+  if (!why_not_launched(workload, plan, winner.micro_batches, space.framework).empty()) return std::nullopt;
+  LayoutEvaluator evaluator(workload, part_of(cluster, winner.devices), options.search.layout);
+  Answer<LayoutPrediction> once = evaluator.predicted(plan);
+  if (!once || once->iteration > winner.iteration * (1 - indifference)) return std::nullopt;
+  return std::move(*once);
+}
+
 /// Degrees of one are among those that were asked for.
 bool allows_data_parallelism_alone(const LayoutSpace& space) {
   const auto allowed = [](const std::vector<std::int64_t>& degrees) {
@@ -331,6 +344,7 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
   advice.equals = std::min(advice.equals, advice.best.size());
   if (tuned && !advice.fastest) advice.untuned = before;
+  advice.sent_once = sent_once(workload, cluster, space, options, advice.best.front());
   advice.settings = launch_settings(workload, advice.best.front(), space.framework, cluster.device_memory);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;

@@ -43,7 +43,7 @@ struct LayoutAdvice {
   std::vector<LayoutPrediction> best;
   std::size_t equals = 0;
   double resolution = 0;
-  std::optional<LayoutPrediction> fastest, untuned, data_parallel;
+  std::optional<LayoutPrediction> fastest, untuned, data_parallel, sent_once;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<BandwidthCheck> networks;
@@ -95,6 +95,10 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
     ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
     ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
     ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
+    ResultField{
+        "sent_once", &LayoutAdvice::sent_once,
+        "the winner with tokens sent once to each machine (ep_comm=deepep), if that was not in the space and is "
+        "faster by half a per cent and more"},
     ResultField{"no_data_parallel", &LayoutAdvice::no_data_parallel, "why there is none", ShownAs::known},
     ResultField{"other_batch", &LayoutAdvice::other_batch,
                 "within a fifth of the one asked for, if it trains more samples a second than the answer resolves"},

@@ -42,6 +42,7 @@ double LayoutPreference::of_dimensions(const Layout& l) const {
   for (const std::int64_t degree : {l.tensor, l.context, l.pipeline, l.expert})
     if (degree > 1) burden += dimension;
   if (l.chunks > 1) burden += 1;
+  if (l.expert_exchange != ExpertExchange::all_to_all) burden += 1;  // a library of its own
   return burden;
 }
 
@@ -63,7 +64,7 @@ double LayoutPreference::least_burden(const LayoutFamily& family) const {
   Layout l;
   l.tensor = family.tensor, l.context = family.context, l.context_exchange = family.context_exchange,
   l.pipeline = family.pipeline;
-  l.expert = family.expert, l.chunks = family.chunks;
+  l.expert = family.expert, l.expert_exchange = family.expert_exchange, l.chunks = family.chunks;
   return of_dimensions(l);
 }
 

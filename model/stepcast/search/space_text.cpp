@@ -74,6 +74,8 @@ std::string space_text(const LayoutSpace& space, std::span<const LayoutFamilies*
   if (!names.empty()) add_to_list(text, "schedules " + listed(names, [](const std::string& s) { return s; }));
   const bool shards = space.zero.empty() || std::ranges::any_of(space.zero, [](int zero) { return zero > 0; });
   if (any_family(all, &LayoutFamily::whole_experts)) add_to_list(text, "whole experts beside divided layers");
+  if (any_family(all, [](const LayoutFamily& f) { return f.expert_exchange == ExpertExchange::deduplicated; }))
+    add_to_list(text, "tokens sent once to each machine");
   if (shards && any_family(all, [](const LayoutFamily& f) { return f.machine_shard > 0; }))
     add_to_list(text, "ZeRO over all replicas and within machines");
   if (tries_modules(all)) add_to_list(text, "recomputation of modules, all at once");
@@ -107,8 +109,10 @@ std::vector<std::string> not_tried(const LayoutSpace& space, std::span<const Lay
   if (space.recomputation.empty() && workload.activations_known && workload.units.size() > 1)
     out.emplace_back("blocks that are done again in groups (recompute_group=)");
   if (tries_modules(all)) out.emplace_back("some modules alone (recompute=moe_act)");
-  if (any_family(all, [](const LayoutFamily& f) { return f.expert > 1; }))
-    out.emplace_back("tokens sent once to each machine (ep_comm=deepep)");
+  const auto spreads = [](const LayoutFamily& f) { return f.expert > 1; };
+  const auto sends_once = [](const LayoutFamily& f) { return f.expert_exchange == ExpertExchange::deduplicated; };
+  if (any_family(all, spreads) && !any_family(all, sends_once))
+    out.emplace_back("tokens sent once to each machine (--ep-comm deepep)");
   out.push_back("orders of ranks other than " + std::string("tp-cp-dp-pp"));
   return out;
 }

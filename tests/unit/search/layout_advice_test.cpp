@@ -48,3 +48,43 @@ TEST_CASE("on other networks the winner holds unless a layout of the whole space
   CHECK(better > 0);
   CHECK(holds > 0);
 }
+
+TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, unless they are in the space") {
+  Device device = test::layout_device(DataType::f16);
+  device.relative_error = 0.09;
+  const Workload workload = workload_of(
+      model_shape_of("llama:hidden=1024,layers=4,heads=8,seq=512,ffn=512,experts=16,topk=8,attention=flash,dtype=f16"),
+      device);
+  const Cluster cluster = cluster_of_flags(16, 4, "25GbE");
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 64;
+  options.sensitivity = false;
+  LayoutSpace space;
+  space.expert = {16}, space.pipeline = {1}, space.tensor = {1};
+  const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, space, options);
+  REQUIRE(advice);
+  REQUIRE(!advice->best.empty());
+  const LayoutPrediction& winner = advice->best.front();
+  CHECK(winner.plan.layout.expert_exchange == ExpertExchange::all_to_all);
+  REQUIRE(advice->sent_once);
+  CHECK(advice->sent_once->iteration < winner.iteration * (1 - indifference));
+  Layout same = advice->sent_once->plan.layout;
+  same.expert_exchange = ExpertExchange::all_to_all;
+  CHECK(same == winner.plan.layout);
+
+  // Both in the space: the better of them is found, and nothing stands beside it.
+  space.expert_exchange = {ExpertExchange::all_to_all, ExpertExchange::deduplicated};
+  const Answer<LayoutAdvice> both = layout_advice(workload, cluster, space, options);
+  REQUIRE(both);
+  CHECK_FALSE(both->sent_once);
+  CHECK(both->best.front().plan.layout.expert_exchange == ExpertExchange::deduplicated);
+  CHECK(both->best.front().iteration <= advice->sent_once->iteration * (1 + both->resolution));
+  CHECK(both->search.total == 2 * advice->search.total);
+
+  // A dense model sends nothing.
+  const Workload dense =
+      workload_of(model_shape_of("llama:hidden=1024,layers=4,heads=8,seq=512,attention=flash,dtype=f16"), device);
+  const Answer<LayoutAdvice> none = layout_advice(dense, cluster, {}, options);
+  REQUIRE(none);
+  CHECK_FALSE(none->sent_once);
+}

@@ -104,6 +104,12 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        fixed(batch + std::floor(batch / 5), 0) + " searches such a range)");
   write_space(out, report);
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
+  if (advice.sent_once)
+    write_labelled(out, "also try",
+                   "ep_comm=deepep, tokens sent once to each machine by DeepEP beside the framework: " +
+                       text_of(advice.sent_once->iteration) + ", " +
+                       percent(1 - advice.sent_once->iteration / best.iteration) +
+                       " less (--ep-comm deepep searches with it)");
   if (advice.untuned)
     write_labelled(out, "gradients",
                    "tuned after the search, which found " + text_of(advice.untuned->plan) + ", " +
