@@ -28,6 +28,8 @@ class DividedUnit {
     UnitTimes times;
     for (const OperatorShape& o : unit_.operators) times.add(device_, dtype_, o, local_work(o));
     if (split_.context > 1 && attends() && split_.context_exchange == ContextExchange::ring) add_merges(times);
+    if (split_.grid.devices > 1) add_tensor_transfers(c);
+    add_rearranged_tokens(c, times);
     c.forward = times.forward.elapsed(device_);
     add_backward(times, c);
     // Megatron-LM and DeepSpeed checkpoint the blocks.
@@ -135,6 +137,26 @@ class DividedUnit {
     add(times.input_gradient, queries + 2 * keys, blocks + 1);
   }
 
+  /// PyTorch gathers and scatters the first extent of a tensor. Tokens are the second one: behind a gather the parts of
+  /// each sample are put together, unless there is one sample, and before a scatter they are taken apart
+  /// (torch/distributed/_functional_collectives.py of PyTorch 2.11: all_gather_tensor, reduce_scatter_tensor).
+  /// Megatron-LM has tokens first.
+  void add_rearranged_tokens(const UnitCost& c, UnitTimes& times) const {
+    if (shape_.kernels == KernelSet::megatron || !split_.sequence_parallel || !one_dimensional()) return;
+    const auto add = [&](PassTime& pass, const std::vector<TensorTransfer>& sums, bool scatters) {
+      for (const TensorTransfer& sum : sums) {
+        const bool gather = sum.operation == Operation::all_gather,
+                   scatter = sum.operation == Operation::reduce_scatter;
+        if (!(gather && split_.micro_batch > 1) && !(scatter && scatters)) continue;
+        pass.memory += sum.count * memory_time(device_, 2 * sum.size, 1);
+        pass.kernels += sum.count;
+      }
+    };
+    add(times.forward, c.forward_tensor, true);
+    add(times.operators, c.forward_tensor, false);  // what was scattered is kept
+    add(times.input_gradient, c.backward_tensor, true);
+  }
+
   void add_parameters(UnitCost& c) const {
     const double share = one_dimensional() ? 1 / tensor() : split_.scheme->parameter_share(split_.grid);
     c.expert_parameters = unit_.expert_parameters * (split_.whole_experts ? 1 : share) / double(split_.expert);
@@ -183,7 +205,6 @@ class DividedUnit {
   }
 
   void add_transfers(UnitCost& c) const {
-    if (split_.grid.devices > 1) add_tensor_transfers(c);
     const double samples = split_.micro_batch / double(split_.context);
     if (split_.context > 1 && attends()) add_context_exchange(c);
     if (split_.expert > 1 && unit_.expert_exchanges > 0) {

@@ -63,6 +63,9 @@ struct OperatorShape {
   bool convolution = false;  ///< its weight's gradient is shared out by samples
   bool expert = false;       ///< works only on the tokens of its expert
   bool grouped = false;      ///< the products of all experts are one kernel
+  /// Of a product: shares of its columns that are products of their own, as those of queries, keys and values where no
+  /// kernel has all three; they add up to 1.
+  std::array<double, 3> parts{1, 0, 0};
   /// A fused kernel that serves only whole multiples of so many pairs of sample and head on a device (0: any); for
   /// others it is so many times the kernels and the traffic.
   double fused_multiple = 0, unfused_kernels = 1, unfused_traffic = 1;

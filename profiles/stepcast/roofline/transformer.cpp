@@ -214,7 +214,7 @@ void add_attention(const Transformer& t, std::vector<OperatorShape>& out) {
   const double h = t.h(), q = double(t.attention_hidden()), kv = double(t.kv_hidden());
   out.push_back(
       again(weighted_product("qkv", Division::columns, t.s(), q + 2 * kv, h), t.biased() ? 0 : kv / (q + 2 * kv)));
-  if (t.is_pytorch() && !t.biased()) out.back().kernels = 3;
+  if (t.is_pytorch() && !t.biased()) out.back().parts = {q / (q + 2 * kv), kv / (q + 2 * kv), kv / (q + 2 * kv)};
   if (t.biased()) {
     // Of PyTorch's linear layers the product adds it.
     if (!t.is_pytorch())
@@ -240,7 +240,7 @@ OperatorShape activation(const Transformer& t, double copies) {
 
 void add_mlp(const Transformer& t, std::vector<OperatorShape>& out) {
   out.push_back(again(weighted_product("mlp up", Division::columns, t.s(), double(t.up_width()), t.h()), t.again_up()));
-  if (t.is_pytorch() && t.gated()) out.back().kernels = 2;
+  if (t.is_pytorch() && t.gated()) out.back().parts = {0.5, 0.5, 0};
   out.push_back(activation(t, 1));
   out.push_back(again(weighted_product("mlp down", Division::rows, t.s(), t.h(), double(t.ffn)), t.again_down()));
 }

@@ -11,8 +11,9 @@ namespace {
 MatrixProduct left_gradient(const MatrixProduct& p) { return {p.batch, p.m, p.k, p.n, p.repeated}; }
 MatrixProduct right_gradient(const MatrixProduct& p) { return {p.batch, p.k, p.n, p.m, p.repeated}; }
 
-void add_products(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
-                  const LocalWork& local) {
+/// One product, or one part of it.
+void add_product(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
+                 const LocalWork& local) {
   const double kernels = o.kernels * local.steps;
   const auto add = [&](PassTime& pass, const MatrixProduct& product, double launched, bool backward) {
     const AttentionRate rate = o.fused ? attention_rate(device, o.kernel) : AttentionRate{};
@@ -48,6 +49,17 @@ void add_products(UnitTimes& times, const Device& device, DataType dtype, const 
   };
   add_right(o.weighted ? times.weight_gradient : times.input_gradient);
   if (o.attention && !o.weighted) add_right(times.attention_backward);
+}
+
+void add_products(UnitTimes& times, const Device& device, DataType dtype, const OperatorShape& o,
+                  const LocalWork& local) {
+  for (const double share : o.parts) {
+    if (share == 0) continue;
+    LocalWork part = local;
+    part.product.n *= share;
+    part.product.repeated *= share;
+    add_product(times, device, dtype, o, part);
+  }
 }
 
 void add_traffic(UnitTimes& times, const Device& device, const OperatorShape& o, const LocalWork& local) {
