@@ -3,6 +3,7 @@
 // and state of each parameter once and writes all but the gradient, where kernels of one operation each read and write
 // what lies between them: its device time is what that takes to cross the memory of the device, if the device is one
 // that is shipped, and never more than the summed time of the kernels that it replaces.
+#include <stepcast/base/words.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/profile/profile_whatif.hpp>
 #include <stepcast/profile/training_memory.hpp>
@@ -50,6 +51,10 @@ Answer<Profile> with_fused_optimizer(const WhatIfInput& in) {
   const PassCost update = in.profile.optimizer;
   if (update.host == Seconds(0) && update.device == Seconds(0))
     return Inapplicable{"the profile holds no optimizer step"};
+  constexpr double mostly = 0.5;  // beside it may be what counts steps, or clips gradients
+  if (in.profile.fused_update_share > mostly)
+    return Inapplicable{"the update is fused already: " + percent(in.profile.fused_update_share) +
+                        " of its kernels' time is spent in kernels that meet each parameter once"};
   const FusedKernel kernel = fused_kernel(in.profile);
   PassCost fused = update;
   if (kernel.time < update.device) fused *= kernel.time / update.device;

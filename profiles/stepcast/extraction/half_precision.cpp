@@ -9,10 +9,22 @@
 #include <unordered_map>
 
 namespace stepcast {
+namespace {
 
-bool names_half_precision(std::string_view kernel) {
+std::string in_small_letters(std::string_view kernel) {
   std::string name(kernel);
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+double share_of(std::int64_t part, std::int64_t all) {
+  return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
+}
+
+}  // namespace
+
+bool names_half_precision(std::string_view kernel) {
+  const std::string name = in_small_letters(kernel);
   // "nvjet_tst_256x128", of newer libraries "nvjet_sm90_tst_256x128": the first letter behind is the operands' type.
   if (std::string_view rest = name; rest.starts_with("nvjet_")) {
     rest.remove_prefix(6);
@@ -35,7 +47,27 @@ double half_precision_share(const Trace& trace) {
     if (is_new) found->second = names_half_precision(name);
     if (found->second) half += e.duration_ns;
   }
-  return all > 0 ? static_cast<double>(half) / static_cast<double>(all) : 0;
+  return share_of(half, all);
+}
+
+bool names_tf32(std::string_view kernel) {
+  const std::string name = in_small_letters(kernel);
+  return name.find("tf32") != std::string::npos ||
+         (name.find("s1688") != std::string::npos && !names_half_precision(kernel));
+}
+
+double tf32_share(const TraceIndex& index) {
+  std::unordered_map<StringId, bool> known;
+  std::int64_t all = 0, tf32 = 0;
+  for (std::uint32_t i = 0; i < index.trace.events.size(); ++i) {
+    const Event& e = index.trace.events[i];
+    if (e.kind != EventKind::kernel || index.work(i) != KernelClass::gemm) continue;
+    all += e.duration_ns;
+    const auto [found, is_new] = known.try_emplace(e.name, false);
+    if (is_new) found->second = names_tf32(index.trace.text(e.name));
+    if (found->second) tf32 += e.duration_ns;
+  }
+  return share_of(tf32, all);
 }
 
 }  // namespace stepcast

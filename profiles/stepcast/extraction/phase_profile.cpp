@@ -287,6 +287,7 @@ class PhaseAssembly {
     p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
     p_.traced_workers = std::max<std::int64_t>(1, trace_.world_size);
     p_.half_precision_share = half_precision_share(trace_);
+    p_.tf32_share = tf32_share(index_);
     p_.provenance = "trace " + trace_.source + (trace_.report.producer.empty() ? "" : ", " + trace_.report.producer);
     p_.batch_samples = options_.batch_samples;
     take_costs();

@@ -9,6 +9,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/extraction/accumulated_passes.hpp>
+#include <stepcast/extraction/fused_update.hpp>
 #include <stepcast/extraction/gradient_tensors.hpp>
 #include <stepcast/extraction/half_precision.hpp>
 #include <stepcast/extraction/layer_activations.hpp>
@@ -121,6 +122,8 @@ class Assembly {
     find_steps();
     p_.traced_workers = std::max<std::int64_t>(1, trace_.world_size);
     p_.half_precision_share = half_precision_share(trace_);
+    p_.tf32_share = tf32_share(index_);
+    p_.fused_update_share = fused_update_share(index_);
     p_.device = index_.has_device_work ? (trace_.device_name.empty() ? "unknown device" : trace_.device_name) : "";
     p_.provenance = "trace " + trace_.source + (trace_.report.producer.empty() ? "" : ", " + trace_.report.producer);
     p_.unclassified_share = unclassified_share(trace_);

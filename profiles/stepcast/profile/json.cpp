@@ -335,6 +335,8 @@ void read_rest(const JsonNode& document, Profile& p) {
   if (p.device_error != 0 && !p.described)
     document.at("device_error").refuse("\"described\": true beside it: traced times have no error of a device");
   p.half_precision_share = document.number("half_precision_share");
+  p.tf32_share = document.number("tf32_share");
+  p.fused_update_share = document.number("fused_update_share");
   for (const JsonNode& node : document.elements("step_times_s", "a list of times"))
     p.step_times.emplace_back(node.number());
   for (const JsonNode& node : document.elements("collectives", "a list of collectives"))
@@ -366,6 +368,8 @@ std::string json_of(const Profile& p) {
   if (p.activation_memory.value() != 0) out["activation_memory_bytes"] = json_of_number(p.activation_memory.value());
   if (p.transient_memory.value() != 0) out["transient_memory_bytes"] = json_of_number(p.transient_memory.value());
   if (p.half_precision_share != 0) out["half_precision_share"] = json_of_number(p.half_precision_share);
+  if (p.tf32_share != 0) out["tf32_share"] = json_of_number(p.tf32_share);
+  if (p.fused_update_share != 0) out["fused_update_share"] = json_of_number(p.fused_update_share);
   out["host_waits_for_device"] = p.host_waits_for_device;
   if (p.without_profiler) out["without_profiler"] = true;
   out["input_s"] = json_of_number(p.input.value());
@@ -411,6 +415,8 @@ Profile profile_of_json(std::string_view text, std::string_view source) {
                          "described",
                          "device_error",
                          "half_precision_share",
+                         "tf32_share",
+                         "fused_update_share",
                          "batch_samples",
                          "bytes_of_state",
                          "activation_memory_bytes",

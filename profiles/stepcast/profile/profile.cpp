@@ -239,6 +239,8 @@ void check_rest(const Profile& p, const Checker& check) {
   }
   for (std::size_t i = 0; i < p.transfers.size(); ++i) check_transfers(p.transfers[i], check, at("transfers", i));
   check.number(p.half_precision_share, 1, "of all time", "/half_precision_share");
+  check.number(p.tf32_share, 1, "of the products' time", "/tf32_share");
+  check.number(p.fused_update_share, 1, "of the update's time", "/fused_update_share");
   if (p.unclassified_share != -1) check.number(p.unclassified_share, 1, "of all time", "/unclassified_share");
   for (std::size_t i = 0; i < p.ranks.size(); ++i) {
     const TracedRank& r = p.ranks[i];

@@ -153,6 +153,8 @@ struct Profile {
   bool described = false;                     ///< nobody traced it: its times are those of a device's roofline
   double device_error = 0;                    ///< of a described one: relative rms error of its times; 0 when unknown
   double half_precision_share = 0;            ///< of its kernels' time, as far as their names tell
+  double tf32_share = 0;                      ///< of the time of its products' kernels, as far as their names tell
+  double fused_update_share = 0;              ///< of the update's kernels' time: fused ones, as far as their names tell
   std::vector<Seconds> step_times;            ///< measured, undistorted steps, in order
   std::vector<ObservedCollective> collectives;
   std::vector<TransferTimes> transfers{};  ///< of the whole trace; empty: their sizes or groups are not known

@@ -42,4 +42,33 @@ TEST_CASE("half precision: the share is that of the time of kernels, without col
   CHECK(half_precision_share(trace) == doctest::Approx(0.75));
 }
 
+TEST_CASE("TF32: products of tensor cores on four-byte operands, by their kernels' names") {
+  for (const char* name :
+       {"sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x32", "cutlass_80_tensorop_s1688gemm_128x128_tn",
+        "cutlass3x_sm90_tensorop_s64x128x8tf32gemm_f32_f32_f32_f32_f32_128x128x32",
+        "sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32"})
+    CHECK_MESSAGE(names_tf32(name), name);
+  for (const char* name :
+       {"ampere_sgemm_128x64_nn", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x128x8",
+        "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1>",
+        "turing_fp16_s1688gemm_fp16_128x128_ldg8_f2f_tn", "nvjet_tst_256x128_64x4_1x2_h_bz_coopA_TNT"})
+    CHECK_MESSAGE(!names_tf32(name), name);
+  Trace trace;
+  trace.tracks = {{0, 7, true, 0}};
+  const auto add = [&](EventKind kind, std::int64_t duration, const char* name) {
+    Event e;
+    e.kind = kind;
+    e.duration_ns = duration;
+    trace.strings.emplace_back(name);
+    e.name = static_cast<StringId>(trace.strings.size() - 1);
+    trace.events.push_back(e);
+  };
+  add(EventKind::kernel, 500, "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>");
+  add(EventKind::host_op, 500, "aten::mm");
+  CHECK(tf32_share(TraceIndex(trace)) == 0);
+  add(EventKind::kernel, 300, "cutlass_80_tensorop_s1688gemm_128x256_nt_align1");
+  add(EventKind::kernel, 100, "ampere_sgemm_128x64_nn");
+  CHECK(tf32_share(TraceIndex(trace)) == doctest::Approx(0.75));
+}
+
 }  // namespace stepcast

@@ -1,6 +1,7 @@
 // profile_of: small traces built by hand, where every number is known, and the lab's own traces against its unprofiled
 // measurements.
 #include <stepcast/documents/reading.hpp>
+#include <stepcast/extraction/fused_update.hpp>
 #include <stepcast/extraction/profile_closing.hpp>
 #include <stepcast/extraction/profile_of.hpp>
 
@@ -351,6 +352,34 @@ TEST_CASE("profile_of: one marked step of a host that runs ahead takes as long a
   CHECK(!mentions(p.assumed, "scaled"));
   CHECK(mentions(p.assumed, "end before their kernels do"));
   CHECK(p.cautions.empty());
+}
+
+TEST_CASE("profile_of: an update is fused where its kernels meet each parameter once") {
+  for (const char* name :
+       {"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+        "namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous "
+        "namespace)::FusedAdamMathFunctor<float, 4>",
+        "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float, float, int>, float, float>",
+        "triton_for_fused_0"})
+    CHECK_MESSAGE(names_fused_update(name), name);
+  // 30 of 40 us of the update, and none of what runs outside of it.
+  const auto with = [](const char* kernel) {
+    const auto step = [kernel](Scene& s, int) {
+      s.forward("aten::mm", 10, 20, 1, "[[64,32],[32,16]]");
+      s.kernel("multi_tensor_apply_kernel<FusedSgdMathFunctor>", 15, main_thread, 100, 50);
+      s.node("MmBackward0", 40, 20, 1, backward_thread);
+      s.kernel("ampere_sgemm", 45, backward_thread, 200, 100);
+      s.accumulate(60, 2, "[[32,16]]", backward_thread);
+      s.add("Optimizer.step#SGD.step", 70, 20, main_thread, EventKind::annotation);
+      s.kernel(kernel, 75, main_thread, 310, 30);
+      s.kernel("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", 80, main_thread,
+               350, 10);
+    };
+    return profile_of(Scene().steps(3, 1000, step).trace()).fused_update_share;
+  };
+  CHECK(with("multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<2>, FusedSgdMathFunctor<float, 2>>") ==
+        doctest::Approx(0.75));
+  CHECK(with("multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpScalarFunctor<float, 2, 1, 1>>") == 0);
 }
 
 TEST_CASE("profile_of: parts scaled by more than a tenth are a caution, by more than three tenths an error") {

@@ -77,7 +77,8 @@ bool equal(const Profile& a, const Profile& b) {
          a.batch_samples == b.batch_samples && a.activation_memory == b.activation_memory &&
          a.step_times == b.step_times && all_equal(a.collectives, b.collectives) &&
          all_equal(a.transfers, b.transfers) && a.unclassified_share == b.unclassified_share &&
-         a.half_precision_share == b.half_precision_share && a.traced_workers == b.traced_workers &&
+         a.half_precision_share == b.half_precision_share && a.tf32_share == b.tf32_share &&
+         a.fused_update_share == b.fused_update_share && a.traced_workers == b.traced_workers &&
          a.provenance == b.provenance && a.recognised == b.recognised && a.missing == b.missing &&
          a.assumed == b.assumed;
 }
@@ -122,6 +123,8 @@ class RandomProfiles {
     p.lateness = text();
     p.unclassified_share = whole(0, 1) == 0 ? -1 : real();
     p.half_precision_share = whole(0, 1) == 0 ? 0 : real();
+    p.tf32_share = whole(0, 1) == 0 ? 0 : real();
+    p.fused_update_share = whole(0, 1) == 0 ? 0 : real();
     p.traced_workers = whole(1, 1024);
     p.provenance = text();
     p.recognised = {text(), text()};

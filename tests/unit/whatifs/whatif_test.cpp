@@ -124,7 +124,7 @@ TEST_CASE("what-if: texts that are none are refused with column and suggestion")
   CHECK(refusal("amp+") ==
         "what-if, column 5: expected the name of a what-if, such as 'amp', found the end of the text");
   CHECK(refusal("amp(gem=2)") ==
-        "what-if, column 5: expected an option of 'amp' (gemm, other), found 'gem'; did you mean 'gemm'?");
+        "what-if, column 5: expected an option of 'amp' (gemm, tf32, other), found 'gem'; did you mean 'gemm'?");
   CHECK(refusal("amp(gemm=1000)") == "what-if, column 10, option 'gemm': expected 0.1 to 100, found '1000'");
   CHECK(refusal("amp(gemm=2, gemm=2)") == "what-if, column 13: expected each option once, found 'gemm' again");
   CHECK(refusal("batch") ==
@@ -306,6 +306,24 @@ TEST_CASE("what-if: a fused optimizer meets each parameter once") {
   CHECK(after("fused_optimizer", p).optimizer.device == milliseconds(1));
 }
 
+TEST_CASE("what-if: products that ran in TF32 gain half of their time, the others two thirds") {
+  Profile p;
+  p.device = "device";
+  p.layers = {{"a", {Seconds(0), milliseconds(12), {}}, {}}};
+  p.layers[0].forward.part[KernelClass::gemm] = milliseconds(8);
+  p.backward_order = {0};
+  const auto device = [&](double share, const char* text) {
+    p.tf32_share = share;
+    return after(text, p).layers[0].forward.device.value() * 1e3;
+  };
+  CHECK(device(0, "amp") == doctest::Approx(8 / 3.0 + 2));
+  CHECK(device(1, "amp") == doctest::Approx(4 + 2));
+  CHECK(device(0.75, "amp") == doctest::Approx(6 / 2.0 + 2 / 3.0 + 2));
+  CHECK(device(0.75, "amp(gemm=4, tf32=1.5)") == doctest::Approx(6 / 1.5 + 2 / 4.0 + 2));
+  CHECK(after("amp", p).assumed.back().find("those in TF32 (by their kernels' names 75.0 % of their time) 2 times") !=
+        std::string::npos);
+}
+
 TEST_CASE("what-if: where a traced host sets the pace, each scenario says that a profiler slowed it") {
   Profile p;
   p.device = "device";
@@ -357,6 +375,11 @@ TEST_CASE("what-if: questions without an answer say why") {
   CHECK(why("amp", kernels).find("50.0 % of its kernels' time or more is half precision") != std::string::npos);
   kernels.half_precision_share = 0.05;
   CHECK(profile_after(scenario_of("amp"), kernels));
+  Profile fused = device;
+  fused.fused_update_share = 0.9;
+  CHECK(why("fused_optimizer", fused).find("fused already: 90.0 % of its kernels' time") != std::string::npos);
+  fused.fused_update_share = 0.3;
+  CHECK(profile_after(scenario_of("fused_optimizer"), fused));
   Profile other = device;
   CHECK(why("batch(to=2)", device, &other).find("both profiles have the batch 32") != std::string::npos);
   other.batch_samples = 64;
