@@ -358,43 +358,74 @@ Profile with_host_scaled(Profile p, double factor) {
 }
 
 /// How a job's work becomes that of a step without the profiler.
-struct HostScale {
+struct ProfilerScale {
   double host = 1;
   double all = 1;       ///< on top of it, of device and host
   bool hidden = false;  ///< device or collectives set the pace: the host may be faster still
 };
 
+/// The factor between `low` and `high` with which a step, which grows with it, takes `wanted`, or the most that stays
+/// below.
+template <class Step>
+double factor_of(const Step& step_with, Seconds wanted, double low, double high) {
+  for (int i = 0; i < 50 && low < high; ++i) {
+    const double middle = (low + high) / 2;
+    (step_with(middle) > wanted ? high : low) = middle;
+  }
+  return low;
+}
+
+/// A profiler makes no step shorter, so that a longer one tells nothing of it: all work takes longer by one factor, and
+/// what the trace shows of host and device beside one another stays.
+ProfilerScale longer_than_traced(const Profile& traced, const AsTraced& job, Seconds wanted, std::string_view where,
+                                 const std::string& found) {
+  constexpr double high = 4;
+  const auto step_with = [&](double factor) {
+    Profile p = traced;
+    scale_work(p, factor);
+    return as_traced(p).predicted;
+  };
+  if (const Seconds most = step_with(high); most < wanted)
+    throw InputError(std::string(where),
+                     "at most " + text_of(job.measured * (most / job.predicted)) + ", with four times the work", found);
+  return {.all = factor_of(step_with, wanted, 1, high)};
+}
+
 /// The host's work by the factor with which the job takes `step`. Where device or collectives set the pace of such a
 /// step, no factor does: then the host's work is as recorded, or the most of it that they hide, and the difference that
 /// is left, a few percent at most, is one of all work (a profiler slows kernels a little, too).
-HostScale host_scale(const Profile& traced, const AsTraced& job, Seconds step, std::string_view where) {
-  constexpr double low = 0.01, high = 4;
+ProfilerScale profiler_scale(const Profile& traced, const AsTraced& job, Seconds step, std::string_view where) {
   const Seconds wanted = job.predicted * (step / job.measured);
+  if (wanted > job.predicted) return longer_than_traced(traced, job, wanted, where, text_of(step));
+  constexpr double low = 0.01;
   const auto step_with = [&](double factor) { return as_traced(with_host_scaled(traced, factor)).predicted; };
-  const auto limit = [&](Seconds predicted) { return text_of(job.measured * (predicted / job.predicted)); };
   const Seconds least = step_with(low);
   if (least > wanted * (1 + AsTraced::telling_error))
     throw InputError(std::string(where),
-                     "at least " + limit(least) + ", which the device and the collectives take without the host",
+                     "at least " + text_of(job.measured * (least / job.predicted)) +
+                         ", which the device and the collectives take without the host",
                      text_of(step));
-  const bool longer = wanted > job.predicted;
-  // A tenth less work of the host is at least half a tenth less of a step whose pace it sets.
-  const bool host_paces = step_with(0.9) < job.predicted * 0.95;
-  if (longer && !host_paces && wanted <= job.predicted * (1 + AsTraced::telling_error))
-    return {.all = wanted / job.predicted, .hidden = true};
-  if (longer)
-    if (const Seconds most = step_with(high); most < wanted)
-      throw InputError(std::string(where), "at most " + limit(most) + ", with four times the host's work",
-                       text_of(step));
-  const bool hidden = least >= wanted;
   const Seconds reached = std::max(least, wanted);
-  double below = low, above = longer ? high : 1;
-  if (!longer && step_with(1) <= reached) below = 1;
-  for (int i = 0; i < 50 && below < above; ++i) {
-    const double middle = (below + above) / 2;
-    (step_with(middle) > reached ? above : below) = middle;
-  }
-  return {below, wanted / reached, hidden};
+  const double host = step_with(1) <= reached ? 1 : factor_of(step_with, reached, low, 1);
+  return {host, wanted / reached, least >= wanted};
+}
+
+/// What sets the pace of the traced step, where a device takes part in it.
+std::string pace_of(const Profile& traced) {
+  if (!traced.has_device()) return {};
+  PassCost sum;
+  for_each_cost(traced, [&](const PassCost& cost) { sum += cost; });
+  const bool device = sum.device >= sum.host;
+  return ", whose pace the " + std::string(device ? "device" : "host") + " sets (the device's work takes " +
+         text_of(sum.device) + ", the host's " + text_of(sum.host) + ")";
+}
+
+std::string caution_of_longer(const Profile& traced, Seconds step, Seconds measured, double all) {
+  return "the step without the profiler, " + text_of(step) + ", is " + percent(step / measured - 1) +
+         " longer than the traced one, " + text_of(measured) + pace_of(traced) +
+         "; a profiler makes no step shorter, so that the two may differ in batch, input, clock rate or load (give the "
+         "step of the traced job, or a trace of the one that takes so long). All work is taken to be " +
+         percent(all) + " of what was recorded, with which gains stay those of the trace";
 }
 
 }  // namespace
@@ -406,14 +437,20 @@ Profile without_profiler(Profile traced, Seconds step, std::string_view where) {
   if (!job.known()) throw InputError(std::string(where), "a job that some plan stands for", found, job.missing);
   if (!(step > Seconds(0)) || step > 2 * job.measured)
     throw InputError(std::string(where), "a step of up to twice the traced " + text_of(job.measured), found);
-  const HostScale scale = host_scale(traced, job, step, where);
+  const ProfilerScale scale = profiler_scale(traced, job, step, where);
   Profile p = with_host_scaled(traced, scale.host);
   scale_work(p, scale.all);
   for (Seconds& time : p.step_times) time = time * (step / job.measured);
   p.without_profiler = true;
-  p.assumed.push_back("without the profiler a step takes " + found + " in place of " + text_of(job.measured) +
-                      ": the host's work is scaled to " + (scale.hidden ? "at most " : "") + percent(scale.host) +
-                      (scale.all == 1 ? "" : ", all work to " + percent(scale.all)));
+  const bool longer = step > job.measured;
+  const std::string host =
+      "the host's work is scaled to " + std::string(scale.hidden ? "at most " : "") + percent(scale.host);
+  p.assumed.push_back("without the profiler a step takes " + found + " in place of " + text_of(job.measured) + ": " +
+                      (longer           ? "all work is scaled to " + percent(scale.all)
+                       : scale.all == 1 ? host
+                                        : host + ", all work to " + percent(scale.all)));
+  if (step > job.measured * (1 + AsTraced::telling_error))
+    p.cautions.push_back(caution_of_longer(traced, step, job.measured, scale.all));
   if (scale.host < least_trusted_scale)
     p.cautions.push_back("of the host's work as it was recorded less than " + percent(least_trusted_scale) +
                          " is left without the profiler: the traced step may have been disturbed, or be another job's");

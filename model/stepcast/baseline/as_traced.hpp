@@ -68,9 +68,10 @@ inline constexpr double least_trusted_scale = 0.5;
 /// The job without its profiler: the host's work, and what messages waited for late or busy hosts, scaled by the one
 /// factor with which the job as traced takes `step` instead of what was measured, relative to its model's error. Where
 /// device or collectives set its pace, the host's work is the most that they hide and no more than recorded, and the
-/// few percent that may be left are scaled of all work. The wait for input stays. Throws InputError, naming `where`
-/// ("--step"), where the step was not measured, where no plan stands for the job, and where device and collectives
-/// alone take longer.
+/// few percent that may be left are scaled of all work. A step that is longer than the traced one, which no profiler
+/// explains, is one of all work whoever sets the pace, with a caution from AsTraced::telling_error on. The wait for
+/// input stays. Throws InputError, naming `where` ("--step"), where the step was not measured, where no plan stands for
+/// the job, and where device and collectives alone take longer.
 [[nodiscard]] Profile without_profiler(Profile, Seconds step, std::string_view where = "step");
 
 }  // namespace stepcast

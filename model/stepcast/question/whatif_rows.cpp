@@ -46,9 +46,10 @@ std::vector<WhatIfRow> whatif_rows(const Question& question, const std::vector<S
       return;
     }
     row.profile = *asked.profile();
-    const std::vector<std::string>& traced = rows.front().profile->assumed;
-    row.changes.assign(row.profile->assumed.begin() + std::ssize(traced), row.profile->assumed.end());
-    if (std::string doubt = profiler_in_the_way(*rows.front().profile); !scenario.empty() && !doubt.empty())
+    const Profile& traced = *rows.front().profile;
+    row.changes.assign(row.profile->assumed.begin() + std::ssize(traced.assumed), row.profile->assumed.end());
+    row.cautions.assign(row.profile->cautions.begin() + std::ssize(traced.cautions), row.profile->cautions.end());
+    if (std::string doubt = profiler_in_the_way(traced); !scenario.empty() && !doubt.empty())
       row.changes.push_back(std::move(doubt));
     row.alone = lone_step_time(*row.profile);
     row.gain_alone = gain(row, rows.front(), row.alone, rows.front().alone, false);

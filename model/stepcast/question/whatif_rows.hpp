@@ -24,6 +24,8 @@ struct WhatIfRow {
 
   /// What the scenario assumed: the lines that it added to the profile's.
   std::vector<std::string> changes;
+  /// Why just this answer is doubtful: the cautions that the scenario added to the profile's.
+  std::vector<std::string> cautions{};
 };
 
 /// Rows for the step as traced and for each scenario; `question.changes` has to be empty. Without a plan the step is

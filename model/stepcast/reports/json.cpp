@@ -176,7 +176,7 @@ Json whatif_json(const WhatIfRow& row) {
                {"assumed", row.changes},
                {"inapplicable", row.inapplicable.empty() ? Json(nullptr) : Json(row.inapplicable)}};
   if (row.distributed) json["prediction"]["plan"] = text_of(plan_of(*row.distributed));
-  json["cautions"] = Json::array();
+  json["cautions"] = row.cautions;
   for (const WhatIfSpec& spec : row.scenario)
     if (!spec.what->caution.empty()) json["cautions"].push_back(spec.what->caution);
   return json;

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 
 namespace stepcast::whatif::batch {
 namespace {
@@ -57,6 +59,18 @@ std::string difference(const Profile& a, const Profile& b) {
   return {};
 }
 
+/// Said where a profiler slows one of the two, so that what lies between them is no effect of the batch alone; empty
+/// where they are alike. Described times were never slowed.
+std::string caution_of_one_scaled(const Profile& a, const Profile& b) {
+  const bool first = a.without_profiler || a.described, second = b.without_profiler || b.described;
+  if (first == second) return {};
+  const Profile &without = first ? a : b, &with = first ? b : a;
+  return "the step at batch " + number_text(without.batch_samples) + " is one without a profiler, the step at batch " +
+         number_text(with.batch_samples) +
+         " is as slow as its profiler made it, which passes for an effect of the batch: give the step without a "
+         "profiler of both (--step and --other-step)";
+}
+
 Profile fitted(const Profile& a, const Profile& b, double to) {
   const Fit fit{a.batch_samples, b.batch_samples, to, a.has_device()};
   Profile out = a;
@@ -71,6 +85,9 @@ Profile fitted(const Profile& a, const Profile& b, double to) {
   out.input_period = fit(a.input_period, b.input_period);
   out.activation_memory = Bytes(fit(a.activation_memory.value(), b.activation_memory.value()));
   out.transient_memory = Bytes(fit(a.transient_memory.value(), b.transient_memory.value()));
+  for (const std::string& caution : b.cautions)
+    out.cautions.push_back("of the profile at batch " + number_text(b.batch_samples) + ": " + caution);
+  if (std::string caution = caution_of_one_scaled(a, b); !caution.empty()) out.cautions.push_back(std::move(caution));
   out.assumed.push_back("batch " + number_text(to) +
                         ": each part of each layer on the line through its times at batch " +
                         number_text(a.batch_samples) + " and " + number_text(b.batch_samples) +

@@ -283,6 +283,46 @@ TEST_CASE("as traced: without the profiler a host that the device hides is no sl
   CHECK(milli(loading.optimizer.host) == doctest::Approx(2 * 22.0 / 26));
 }
 
+TEST_CASE("as traced: a longer step without the profiler is one of all work, whoever sets the pace, and cautioned") {
+  Profile p = four_layers();
+  p.device = "device";
+  p.traced_workers = 1;
+  const auto longer = [&](double step) { return without_profiler(p, milliseconds(step), "--step"); };
+  // 13 ms of host and 20 ms of device, then 26 ms of host.
+  for (const double host : {1.0, 2.0}) {
+    for (Layer& layer : p.layers)
+      layer.forward = {milliseconds(host), milliseconds(5)}, layer.backward.host = milliseconds(2 * host);
+    p.optimizer.host = milliseconds(host);
+    const double traced = std::max(20.0, 13 * host);
+    p.step_times = {milliseconds(traced)};
+    for (const double factor : {1.04, 1.049, 1.051, 1.06, 1.5, 2.0}) {
+      CAPTURE(factor);
+      const Profile q = longer(factor * traced);
+      CHECK(milli(lone_step_time(q)) == doctest::Approx(factor * traced));
+      CHECK(milli(q.layers[0].forward.host) == doctest::Approx(factor * host));
+      CHECK(milli(q.layers[0].forward.device) == doctest::Approx(factor * 5));
+      CHECK(q.assumed.back().find("all work is scaled to") != std::string::npos);
+      CHECK(q.cautions.size() == (factor > 1.05 ? 1 : 0));
+    }
+    const std::string pace = host > 1
+                                 ? "whose pace the host sets (the device's work takes 20.00 ms, the host's 26.00 ms)"
+                                 : "whose pace the device sets (the device's work takes 20.00 ms, the host's 13.00 ms)";
+    const std::string caution = longer(1.5 * traced).cautions.at(0);
+    CHECK_MESSAGE(caution.find("50.0 % longer than the traced one") != std::string::npos, caution);
+    CHECK_MESSAGE(caution.find(pace) != std::string::npos, caution);
+    CHECK_MESSAGE(caution.find("taken to be 150.0 % of what was recorded") != std::string::npos, caution);
+  }
+  // Messages stay: 13 ms of host before 8 ms of the last one, then before 40 ms.
+  p = four_layers();
+  p.collectives = {seen("allreduce", 2, 40 * mebi, milliseconds(13))};
+  p.messages = {{mebibytes(10), milliseconds(1), 1}, {mebibytes(30), milliseconds(8), 3}};
+  CHECK(milli(longer(34).layers[0].forward.host) == doctest::Approx(2).epsilon(0.001));
+  CHECK(longer(34).cautions.at(0).find("pace") == std::string::npos);
+  p.messages[1].duration = milliseconds(40);
+  p.step_times = {milliseconds(53)};
+  CHECK_THROWS_WITH_AS((void)longer(106), doctest::Contains("at most 92.00 ms, with four times the work"), InputError);
+}
+
 TEST_CASE("as traced: the shipped jobs of several ranks") {
   struct Job {
     const char* name;

@@ -342,6 +342,29 @@ TEST_CASE("what-if: where a traced host sets the pace, each scenario says that a
   CHECK(changes(p).size() == 1);
 }
 
+TEST_CASE("what-if: of two batches one without its profiler is cautioned, and what the second profile is doubted for") {
+  Draw draw(29);
+  const Profile first = complete_profile(draw);
+  Profile second = first;
+  second.batch_samples = 2 * first.batch_samples;
+  const auto row = [&](bool first_without, bool second_without) {
+    Profile a = first, b = second;
+    a.without_profiler = first_without, b.without_profiler = second_without;
+    const Question question{.profile = a, .cluster = Cluster{}, .other_batch = b};
+    return whatif_rows(question, {scenario_of("batch(to=48)")}, {})[1];
+  };
+  CHECK(row(false, false).cautions.empty());
+  CHECK(row(true, true).cautions.empty());
+  REQUIRE(row(true, false).cautions.size() == 1);
+  CHECK(
+      row(true, false).cautions[0].starts_with("the step at batch 32 is one without a profiler, the step at batch 64"));
+  REQUIRE(row(false, true).cautions.size() == 1);
+  CHECK(
+      row(false, true).cautions[0].starts_with("the step at batch 64 is one without a profiler, the step at batch 32"));
+  second.cautions = {"disturbed"};
+  CHECK(row(true, true).cautions == std::vector<std::string>{"of the profile at batch 64: disturbed"});
+}
+
 TEST_CASE("what-if: questions without an answer say why") {
   Draw draw(16);
   const Profile device = complete_profile(draw);

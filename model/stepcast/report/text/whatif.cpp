@@ -66,6 +66,7 @@ void write_whatif_text(std::ostream& out, const WhatIfReport& report) {
     if (several) out << name_of_row(row) << '\n';
     for (const std::string& change : row.changes) write_labelled(out, "assumed", change);
     if (!row.inapplicable.empty()) write_labelled(out, "not here", row.inapplicable);
+    for (const std::string& caution : row.cautions) write_labelled(out, "CAUTION", caution);
     for (const WhatIfSpec& spec : row.scenario) {
       const bool said = std::find(cautioned.begin(), cautioned.end(), spec.what->name) != cautioned.end();
       if (!said && !spec.what->caution.empty()) write_labelled(out, "caution", spec.what->caution);
