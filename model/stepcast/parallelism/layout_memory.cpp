@@ -71,9 +71,7 @@ MemoryUse memory_of(const Workload& w, std::span<const DividedMemory> parts, con
   }
   const Bytes buckets = buffers.bucketed > 0 ? gradient_buckets(buffers.bucketed, w.bytes_of_gradient) : Bytes(0);
   BytesPerParameter bytes{w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state};
-  // The copy of the weights that the optimizer updates is the weights themselves, where nothing whole stays beside it.
-  constexpr double word = 4;
-  if (whole) bytes = {word, word, word + bytes.optimizer()};
+  if (whole) bytes = with_whole_weights(bytes);
   // Gradients that are allocated as the backward pass goes take the place of what it needs no more: at its beginning
   // none are there, and at its end beside them only what a unit works with.
   Bytes activations = kept + working;

@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace [[gnu::visibility("default")]] stepcast {
@@ -34,6 +35,8 @@ namespace [[gnu::visibility("default")]] stepcast {
 
 struct LayoutBreakdown {
   Seconds compute, recomputation, tensor, context, expert, pipeline, bubble, gradients, copies, update, input, other;
+  /// `copies` in words: autocast casts, fully_shard also copies in and out of what it gathers and scatters.
+  static constexpr std::string_view copies_in_words = "casts and copies of weights and gradients";
 };
 
 struct StageSummary {

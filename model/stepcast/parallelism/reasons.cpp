@@ -72,7 +72,7 @@ std::string bound_of(const LayoutPrediction& p, const Cluster& cluster) {
       {"context collectives" + where(cluster, l, Dimension::context), b.context},
       {"expert exchanges" + where_experts(cluster, l), b.expert},
       {"gradients" + where(cluster, l, Dimension::data), b.gradients},
-      {"copies of weights and gradients", b.copies},
+      {std::string(LayoutBreakdown::copies_in_words), b.copies},
       {"sends between stages", b.pipeline},
       {"recomputation", b.recomputation},
       {"optimizer update", b.update},

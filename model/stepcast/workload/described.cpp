@@ -2,6 +2,7 @@
 //
 // Every operator gets the extents that one device works on: its share of the micro-batch's rows, columns, heads or
 // bytes; unit_roofline.hpp has the times.
+#include <stepcast/profile/training_memory.hpp>
 #include <stepcast/roofline/unit_roofline.hpp>
 #include <stepcast/workload/unit_cost.hpp>
 #include <stepcast/workload/workload.hpp>
@@ -390,6 +391,15 @@ UnitKind kind_of(const UnitShape& unit) {
   return kind;
 }
 
+/// What PyTorch holds of each parameter where it keeps no short weights beside whole ones (layout_memory.hpp).
+std::string held_by_pytorch(const Workload& w) {
+  if (w.shape->kernels == KernelSet::megatron || w.bytes_of_weight >= 4) return {};
+  const double held = with_whole_weights({w.bytes_of_weight, w.bytes_of_gradient, w.bytes_of_state}).state;
+  return " (" + std::to_string(std::lround(held)) +
+         " where whole weights are all that is held: by fully_shard with zero=3, by DistributedDataParallel with "
+         "autocast's casts beside them)";
+}
+
 }  // namespace
 
 Workload workload_of(const ModelShape& shape, const Device& device) {
@@ -414,7 +424,7 @@ Workload workload_of(const ModelShape& shape, const Device& device) {
   w.activations_known = true;
   w.assumed.push_back(source_of_times(device));
   w.assumed.push_back("optimizer: " + update.optimizer + ", " + std::to_string(std::lround(update.bytes_of_state)) +
-                      " bytes a parameter" +
+                      " bytes a parameter" + held_by_pytorch(w) +
                       (size_of(shape.gradient_dtype) == size_of(shape.dtype)
                            ? ""
                            : ", gradients in " + std::string(name_of(shape.gradient_dtype)) +

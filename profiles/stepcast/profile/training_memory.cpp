@@ -49,6 +49,11 @@ MemoryUse memory_use(const HeldParameters& held, const BytesPerParameter& bytes,
   return use;
 }
 
+BytesPerParameter with_whole_weights(const BytesPerParameter& bytes) {
+  constexpr double whole = 4;
+  return {whole, whole, 2 * whole + std::max(0.0, bytes.optimizer() - whole)};
+}
+
 MemoryUse under_autocast(const MemoryUse& use, const BytesPerParameter& bytes, bool has_peers,
                          const MemoryOptions& options) {
   constexpr double whole = 4;
@@ -56,10 +61,9 @@ MemoryUse under_autocast(const MemoryUse& use, const BytesPerParameter& bytes, b
   const double weights = use.parameters.value() / bytes.weight, gradients = use.gradients.value() / bytes.gradient;
   const double kept = bytes.optimizer() > 0 ? use.optimizer.value() / bytes.optimizer() : 0;
   const Bytes other = has_peers ? use.buffers - gradient_buckets(weights, bytes.gradient) : use.buffers;
-  // The optimizer's copy of the weights is the weights themselves.
-  return memory_use(
-      {weights, gradients, kept}, {whole, whole, 2 * whole + std::max(0.0, bytes.optimizer() - whole)}, use.activations,
-      std::max(Bytes(0), other) + use.parameters + (has_peers ? Bytes(gradients * whole) : Bytes(0)), options);
+  return memory_use({weights, gradients, kept}, with_whole_weights(bytes), use.activations,
+                    std::max(Bytes(0), other) + use.parameters + (has_peers ? Bytes(gradients * whole) : Bytes(0)),
+                    options);
 }
 
 Bytes gradient_buckets(double parameters, double bytes_of_gradient) {

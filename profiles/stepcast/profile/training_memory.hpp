@@ -30,6 +30,9 @@ struct BytesPerParameter {
   double weight = 2, gradient = 2, state = 16;
   [[nodiscard]] double optimizer() const;
 };
+/// Where weights and gradients are held in four bytes alone: the copy of the weights that the optimizer updates is the
+/// weights themselves.
+[[nodiscard]] BytesPerParameter with_whole_weights(const BytesPerParameter&);
 /// The type of most weights; f32 where there are none.
 [[nodiscard]] DataType weight_type(const Profile&);
 /// As the profile says; Adam's for weights of that type where it does not.

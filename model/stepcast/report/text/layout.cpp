@@ -233,7 +233,7 @@ void write_layout_breakdown(std::ostream& out, const LayoutPrediction& p) {
                {"pipeline transfers", b.pipeline, p.plan.layout.pipeline > 1},
                {"pipeline bubble", b.bubble, p.plan.layout.pipeline > 1},
                {"exposed gradients", b.gradients, p.plan.layout.data > 1},
-               {"copies of shards", b.copies, false},
+               {LayoutBreakdown::copies_in_words, b.copies, false},
                {"update", b.update, false},
                {"input", b.input, false},
                {"other", b.other, false}};
