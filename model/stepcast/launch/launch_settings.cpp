@@ -47,9 +47,8 @@ std::string model_run_by(const std::string& description, std::string_view framew
   const std::string_view kernels = framework == "pytorch" ? "eager" : framework == "torchtitan" ? "compiled" : "";
   const ModelShape shape = model_shape_of(description);
   if (kernels.empty() || shape.heads == 0) return description;
-  std::string said = description, out = shape.name;
-  std::erase(said, ' ');
-  if (said.find("kernels=") == std::string::npos) out += ",kernels=" + std::string(kernels);
+  std::string out = shape.name;
+  if (!shape.kernels_given) out += ",kernels=" + std::string(kernels);
   if (!has_fused_attention(shape) || attention_kernel(shape)) return out;
   constexpr std::string_view any = "attention=flash";
   return out.insert(out.find(any) + any.size(), "2");

@@ -24,6 +24,8 @@ class ModelDescriptionText {
   /// Reads the family and the pairs of any keys; throws InputError.
   explicit ModelDescriptionText(std::string_view text);
   [[nodiscard]] const std::string& family() const { return family_; }
+  /// Whether the text has this key, be it with its default.
+  [[nodiscard]] bool gives(std::string_view key) const { return given_.contains(key); }
   [[noreturn]] void refuse_family(std::span<const std::string> known) const;
 
   [[nodiscard]] std::int64_t required_integer(std::string_view key, std::int64_t low, std::int64_t high);

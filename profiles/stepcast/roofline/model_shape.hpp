@@ -138,6 +138,7 @@ struct ModelShape {
   double dropout = 0;
   Optimizer optimizer = Optimizer::adam;
   KernelSet kernels = KernelSet::megatron;
+  bool kernels_given = false;    ///< the description says which, be it the default
   bool tied = false;             ///< the embedding is the weight of the logits, too
   std::vector<UnitShape> units;  ///< in forward order
 

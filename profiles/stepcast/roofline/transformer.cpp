@@ -692,6 +692,7 @@ ModelShape transformer_shape(ModelDescriptionText& text) {
   model.gradient_dtype = t.gradient_dtype;
   model.hidden = t.hidden, model.heads = t.heads, model.kv_heads = t.kv_heads, model.head_size = t.head_size;
   model.dropout = t.dropout, model.tied = t.tied, model.kernels = t.kernels;
+  model.kernels_given = text.gives("kernels");
   model.optimizer = t.optimizer;
   model.sequence = t.sequence, model.layers = t.layers;
   model.experts = t.experts, model.experts_per_token = t.experts_per_token;

@@ -71,6 +71,7 @@ TEST_CASE("A framework brings its kernels along where the model leaves them open
     const ModelShape said = run("llama3-8b:kernels = megatron,attention=cudnn", framework);
     CHECK(said.kernels == KernelSet::megatron);
     CHECK(attention_kernel(said) == AttentionKernel::cudnn);
+    CHECK(run("llama3-8b:kernels = compiled", framework).kernels == KernelSet::compiled);
     // Standard attention stays what it is.
     CHECK_FALSE(has_fused_attention(run("gpt:hidden=1024,layers=24,heads=16,seq=1024", framework)));
     CHECK(model_run_by("resnet50:image=224", framework) == "resnet50:image=224");

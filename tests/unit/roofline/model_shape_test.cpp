@@ -170,6 +170,9 @@ TEST_CASE("PyTorch's kernels: fewer passes over the logits, one kernel for all e
   CHECK(model_shape_of(dense).kernels == KernelSet::megatron);
   CHECK(model_shape_of(dense + ",kernels=megatron").name == model_shape_of(dense).name);
   CHECK(model_shape_of(dense + ",kernels=eager").name.find("kernels=eager") != std::string::npos);
+  CHECK_FALSE(model_shape_of(dense).kernels_given);
+  for (const char* given : {",kernels=megatron", ", kernels = eager"})
+    CHECK(model_shape_of(dense + given).kernels_given);
   // The head: 4 + 4 bytes an element of the logits compiled, 24 + 26 eager.
   CHECK(memory("compiled", 2) < memory("eager", 2) * 0.25);
   CHECK(memory("eager", 2) < memory("megatron", 2));
