@@ -7,9 +7,11 @@
 
 #include "helpers/roofline_device.hpp"
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <string>
+#include <utility>
 
 using namespace stepcast;
 
@@ -190,6 +192,65 @@ TEST_CASE("PyTorch's kernels: fewer passes over the logits, one kernel for all e
                    compiled = model_shape_of(dense + ",kernels=compiled");
   CHECK(eager.units[1].kept.divided > compiled.units[1].kept.divided);
   CHECK(compiled.units[2].kept.divided * 2 == eager.units[2].kept.divided);
+}
+
+TEST_CASE("PyTorch's kernels, eager and compiled: bytes of a small block by hand") {
+  // 8 tokens of 16 elements, 2 heads of 8 of which one has keys and values, MLPs of 24, 32 words; 2 bytes an element.
+  const std::string small =
+      "llama:hidden=16,layers=1,heads=2,kv_heads=1,ffn=24,seq=8,vocab=32,attention=flash,kernels=";
+  constexpr double token = 8 * 2;  // bytes of an element of every token
+  const ModelShape eager = model_shape_of(small + "eager"), compiled = model_shape_of(small + "compiled");
+  struct Count {
+    std::size_t unit;
+    const char* name;
+    double forward, backward;  ///< bytes
+    double kernels;            ///< forward
+  };
+  const auto check = [](const ModelShape& model, const Count& count) {
+    CAPTURE(count.name);
+    const auto& operators = model.units[count.unit].operators;
+    const auto found = std::ranges::find(operators, std::string(count.name), &OperatorShape::name);
+    REQUIRE(found != operators.end());
+    CHECK(found->traffic.value() == doctest::Approx(count.forward));
+    CHECK(found->traffic.value() * found->backward == doctest::Approx(count.backward));
+    CHECK(found->kernels == count.kernels);
+  };
+  // Norm: x read, y written. Backward y' and x read for the sums of a row and again for x', which is written: 5; y' and
+  // x once more for the weight's gradient.
+  for (const char* name : {"attention norm", "mlp norm"}) check(eager, {1, name, 2 * 16 * token, 7 * 16 * token, 1});
+  // Sum: x and branch read, y written; backward x' of the two paths, of both forward's readers of the sum, once, and of
+  // the three (two) products that share an input twice (once): each time two are read and one written.
+  check(eager, {1, "attention residual", 3 * 16 * token, (3 + 2 * 3) * 16 * token, 1});
+  check(eager, {1, "mlp residual", 3 * 16 * token, (3 + 3) * 16 * token, 1});
+  // Gate: g read and s(g) written; s(g) and u read and the product p written. Backward p' and u to s', p' and s(g) to
+  // u', s' and g to g': each time two read and one written.
+  check(eager, {1, "gated activation", (2 + 3) * 24 * token, 3 * 3 * 24 * token, 2});
+  // Loss: logits read in 2 bytes and written in 4; read twice and their logarithms written; these read. Backward zeros
+  // written; read for their sum; again, with the logarithms, for a gradient that is written; this read, and written in
+  // 2 bytes.
+  constexpr double logits = 8 * 32;
+  check(eager, {2, "cross entropy", ((2 + 4) + 3 * 4 + 4) * logits, (4 + 4 + 3 * 4 + (4 + 2)) * logits, 3});
+  // Compiled: norms, sums and gates are those of Megatron-LM: of a norm y' and x are read for the sums and again for
+  // x', which is written; backward a sum moves 6 elements; the gate is one kernel that reads g and u and writes p,
+  // backward p', g and u to g' and u'. Logits are read twice, backward read once and written.
+  for (const char* name : {"attention norm", "mlp norm"}) check(compiled, {1, name, 2 * 16 * token, 5 * 16 * token, 1});
+  for (const char* name : {"attention residual", "mlp residual"})
+    check(compiled, {1, name, 3 * 16 * token, 2 * 3 * 16 * token, 1});
+  check(compiled, {1, "gated activation", 3 * 24 * token, 5 * 24 * token, 1});
+  check(compiled, {2, "cross entropy", 2 * 2 * logits, 2 * 2 * logits, 2});
+  // Rotary positions of queries (16) and the key (8): eager x times cosines 2, one half turned in sign 1, both put
+  // together 2, times sines 2, the sum 3, of each of the two five kernels; compiled x read and written.
+  const auto rotary = [](const ModelShape& m) -> const OperatorShape& {
+    return *std::ranges::find(m.units[1].operators, std::string("rotary positions"), &OperatorShape::name);
+  };
+  CHECK(rotary(eager).traffic.value() == doctest::Approx((2 + 1 + 2 + 2 + 3) * (16 + 8) * token));
+  CHECK(rotary(eager).kernels == 2 * 5);
+  CHECK(rotary(compiled).traffic.value() == doctest::Approx(2 * (16 + 8) * token));
+  CHECK(rotary(compiled).kernels == 2);
+  // Queries, keys and values are three products, gate and up projection two, and their traffic is the products' own.
+  for (const ModelShape* m : {&eager, &compiled})
+    for (const auto& [name, kernels] : {std::pair{"qkv", 3.0}, {"projection", 1.0}, {"mlp up", 2.0}, {"mlp down", 1.0}})
+      check(*m, {1, name, 0, 0, kernels});
 }
 
 TEST_CASE("linear layers in 8 bits: twice the rate, casts beside them, half the bytes of what they keep") {
