@@ -133,7 +133,8 @@ Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const L
                const AskedOptions& options) {
   InputFlags input = asked_input;
   const bool described = is_described(input);
-  if (described) input.model = model_run_by(input.model, launch_framework_of(layout.framework, "--framework"));
+  const std::string framework = launch_framework_of(layout.framework, "--framework");
+  if (described) input.model = model_run_by(input.model, framework);
   if (!described && !layout.measured.empty())
     throw InputError("--measured", "a described model, whose device it corrects", "a trace",
                      "its own step is measured; --step says how long one takes without the profiler");
@@ -165,6 +166,7 @@ Asked asked_of(const InputFlags& asked_input, const ClusterFlags& flags, const L
     return {std::move(question), std::move(read.check), {}, std::move(read.refusal)};
   }
   question.pipeline = pipeline_of(flags.pipeline);
+  question.memory = memory_options_of(framework);
   ClusterFlags assumed = flags;
   assumed.same_device |= options.across_devices && flags.faster_compute.empty();
   const bool other_device = !cluster.device.empty() && !same_device(cluster.device, read.profile.device);

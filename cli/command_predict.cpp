@@ -64,9 +64,15 @@ ExitCode predict_recorded(const Asked& asked, const PredictFlags& flags) {
   return answered;
 }
 
+[[noreturn]] void refuse_framework(const std::string& found) {
+  throw InputError("--framework", "a plan with a layout, which frameworks run", found,
+                   "such as 'layout(zero=3)/ddp'; --global-batch makes one of every plan");
+}
+
 ExitCode predict(const PredictFlags& flags) {
   if (has_placement(flags.plan) && !flags.layout.measured.empty())
     throw InputError("--measured", "equal devices, whose description it corrects", in_quotes(flags.plan));
+  if (has_placement(flags.plan) && !flags.layout.framework.empty()) refuse_framework(in_quotes(flags.plan));
   if (has_placement(flags.plan))
     return predict_placement(flags.input, flags.cluster, flags.layout, flags.plan, flags.output, flags.timeline);
   if (!flags.layout.devices.empty())
@@ -90,11 +96,13 @@ ExitCode predict(const PredictFlags& flags) {
       asked_of(flags.input, flags.cluster, flags.layout,
                {.layouts = divided && !flags.input.recorded,
                 .input = {.draws_step = !flags.timeline.empty() && !divided, .recorded_will_do = unnamed}});
+  if (!asked.refusal.empty() && !flags.layout.framework.empty()) refuse_framework("a recorded step");
   if (!asked.refusal.empty()) return predict_recorded(asked, flags);
   if (unnamed && asked.check.traced_plan().empty())
     throw InputError("--plan", "a plan", "nothing, and a trace that no plan stands for", "such as ddp or fsdp");
   if (unnamed) plan = asked.check.plan_in_use();
   const PreparedQuestion question(asked.question);
+  if (!flags.layout.framework.empty() && !question.divides(plan)) refuse_framework(in_quotes(text_of(plan)));
   // Where no plan stands for the job what runs is its recorded step.
   const bool is_recorded = unnamed && asked.check.recorded && asked.check.traced_plan() == RecordedJob::name;
   const std::optional<Prediction> recorded = is_recorded ? asked.check.in_use(question) : std::nullopt;
@@ -105,7 +113,9 @@ ExitCode predict(const PredictFlags& flags) {
         divided || plan.layout ? text_of({plan.strategy, plan.layout.value_or(Layout{})}) : text_of(plan);
     return refuse_layout(name, prediction.reason(), flags.output);
   }
-  if (prediction->layout) return show_layout(question, asked.check, *prediction->layout, flags.output, flags.timeline);
+  if (prediction->layout)
+    return show_layout(question, asked.check, *prediction->layout, flags.layout.framework, flags.output,
+                       flags.timeline);
   const Profile& profile = *question.profile();
   if (!flags.timeline.empty() && prediction->of_recorded_step)
     write_recorded_timeline(flags, asked, question, prediction->plan);
@@ -131,6 +141,9 @@ Action add_predict_flags(CLI::App& app) {
   add_iterations_flag(app, flags->cluster);
   add_global_batch_flag(app, flags->layout);
   add_measured_flag(app, flags->layout);
+  app.add_option("--framework", flags->layout.framework,
+                 "Of a layout, run by this one: its kernels (of a described model), memory and settings: pytorch, "
+                 "torchtitan, megatron, deepspeed or horovod");
   app.add_option("--devices", flags->layout.devices, "Unequal devices of a placement, and their links: a JSON file");
   add_cluster_flags(app, flags->cluster);
   app.add_option("--timeline", flags->timeline,

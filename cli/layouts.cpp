@@ -30,8 +30,8 @@ ExitCode refuse_layout(const std::string& plan, const std::string& reason, const
 }
 
 ExitCode show_layout(const PreparedQuestion& question, const SelfCheck& check, const LayoutPrediction& prediction,
-                     const OutputFlags& output, const std::string& timeline) {
-  const LayoutReport report = layout_report_of(question, check, prediction);
+                     const std::string& framework, const OutputFlags& output, const std::string& timeline) {
+  const LayoutReport report = layout_report_of(question, check, prediction, framework);
   if (!timeline.empty())
     write_layout_timeline(timeline, report.subject.workload, question.cluster(), prediction, question.layout_options());
   write_output(output.path, [&](std::ostream& out) { report_of(output).layout(out, report); });

@@ -16,9 +16,9 @@
 
 namespace stepcast::cli {
 
-/// One layout in detail, with the settings of frameworks.
+/// One layout in detail, with the settings of frameworks, or of the one that is named.
 [[nodiscard]] ExitCode show_layout(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
-                                   const OutputFlags&, const std::string& timeline);
+                                   const std::string& framework, const OutputFlags&, const std::string& timeline);
 [[nodiscard]] ExitCode compare_layouts(const PreparedQuestion&, const SelfCheck&, const std::vector<std::string>& plans,
                                        const OutputFlags&);
 /// `reason`: why layouts are searched though nobody asked; `batch_choice`: why of this batch; both may be empty.

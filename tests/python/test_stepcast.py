@@ -551,6 +551,26 @@ def test_searches_say_what_the_command_line_says():
     with pytest.raises(stepcast.InputError): stepcast.unit_frontier(profile, cluster, objective="cost", global_batch=8)
 
 
+def test_a_layout_of_one_framework_is_predicted_as_it_was_searched():
+    """With the kernels, the memory and the settings of that framework, as the command line says it."""
+    model = "llama:hidden=256,layers=2,heads=4,seq=128"
+    flags = ["--model", model, "--device", "A100", "--global-batch", "8", "--per-node", "4", "--network", "25GbE"]
+    profile, cluster = stepcast.describe(model, "A100", batch=2), stepcast.Cluster(workers=4, per_node=4, network="25GbE")
+    for framework in ("pytorch", "torchtitan"):
+        best = stepcast.layouts(profile, cluster, global_batch=8, framework=framework)["best"][0]
+        asked = stepcast.predict(profile, cluster, best["plan"], global_batch=8, framework=framework)
+        assert asked.iteration_s == pytest.approx(best["iteration_s"]) and asked.to_dict()["settings"]
+        assert asked.to_dict()["memory_bytes"] == best["memory_bytes"]
+        assert asked.iteration_s != stepcast.predict(profile, cluster, best["plan"], global_batch=8).iteration_s
+        told = json.loads(said("predict", *flags, "--workers", "4", "--plan", best["plan"], "--framework", framework, "--json"))
+        assert asked.to_dict() == told
+        assert pickle.loads(pickle.dumps(asked)) == asked
+    for odd, plan in (("horovd", "layout/ddp"), (7, "layout/ddp"), ("pytorch", stepcast.CommPlan("own", profile))):
+        with pytest.raises(stepcast.InputError): stepcast.predict(profile, cluster, plan, framework=odd)
+    with pytest.raises(stepcast.InputError, match="layout"):
+        stepcast.predict(stepcast.read(TRACE), cluster, "ddp", framework="pytorch")
+
+
 def test_a_described_model_has_a_usual_batch_and_measured_steps_correct_it():
     """As the command line says it, where neither global_batch nor a batch of the description is given."""
     cluster, plan = stepcast.Cluster("1xdgx-h100"), "layout(zero=3, mb=1)/ddp"

@@ -72,6 +72,7 @@ struct AskedPlan {
   std::string plan, whatif;
   double global_batch = 0, iterations = 0;
   std::vector<std::string> measured{};  ///< "plan=12.3 s" each
+  std::string framework{};              ///< that runs the layout; empty: any
 };
 struct PredictionResult {
   Prediction prediction;
@@ -85,6 +86,8 @@ struct PredictionResult {
 using PredictionPtr = std::shared_ptr<PredictionResult>;
 /// With the caution of the profile's self-check among its warnings, as the command line has it.
 PredictionPtr result_of(Answer<Prediction>, const ProfilePtr&, const ClusterPtr&);
+/// A described model with the kernels of the framework that runs it.
+[[nodiscard]] ProfilePtr run_by(const ProfilePtr&, const std::string& framework);
 /// A plan with or without a layout, of the step after what-ifs.
 PredictionPtr prediction_of(const ProfilePtr&, const ClusterPtr&, const AskedPlan&);
 

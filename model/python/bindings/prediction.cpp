@@ -7,6 +7,7 @@
 #include <stepcast/baseline/recorded_refusals.hpp>
 #include <stepcast/cluster/device_match.hpp>
 #include <stepcast/cluster/links_of_trace.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/question/measured.hpp>
 #include <stepcast/report/report.hpp>
 #include <stepcast/roofline/model_shape.hpp>
@@ -81,14 +82,26 @@ PredictionPtr result_of(Answer<Prediction> answer, const ProfilePtr& profile, co
   return out;
 }
 
+ProfilePtr run_by(const ProfilePtr& profile, const std::string& framework) {
+  if (framework.empty() || profile->described.empty()) return profile;
+  const auto run = std::make_shared<TracedProfile>(*profile);
+  run->described = model_run_by(run->described, framework);
+  return run;
+}
+
 PredictionPtr prediction_of(const ProfilePtr& profile, const ClusterPtr& given, const AskedPlan& asked) {
   const ClusterPtr cluster = with_links(*profile, given);
   const Plan plan = plan_of(asked.plan);
-  Question question = question_of(*profile, *cluster, asked.global_batch, asked.measured);
+  const std::string framework = launch_framework_of(asked.framework, "framework");
+  Question question = question_of(*run_by(profile, framework), *cluster, asked.global_batch, asked.measured);
+  question.memory = memory_options_of(framework);
   if (!asked.whatif.empty()) question.changes = scenario_of(asked.whatif);
   question.iterations = run_iterations(asked.iterations);
   const bool changed = !question.changes.empty() || !asked.measured.empty();
   const PreparedQuestion prepared(std::move(question));
+  if (!framework.empty() && !prepared.divides(plan))
+    throw InputError("framework", "a plan with a layout, which frameworks run", in_quotes(asked.plan),
+                     "such as 'layout(zero=3)/ddp'; global_batch makes one of every plan");
   Answer<Prediction> answer = checked_answer(profile->check, prepared, plan);
   const bool divides = prepared.divides(plan) && !(answer && answer->of_recorded_step);
   if (!answer || (!divides && !changed)) return as_it_is(std::move(answer), profile, cluster);
@@ -111,13 +124,14 @@ void write_json(std::ostream& out, const PredictionResult& r) {
               r.prediction.of_recorded_step ? std::nullopt : pacing_cycle_of(profile, *r.cluster, r.prediction.plan)});
     return;
   }
-  report_named("json")->layout(out, layout_report_of(*r.question, r.profile->check, *r.prediction.layout));
+  report_named("json")->layout(
+      out, layout_report_of(*r.question, r.profile->check, *r.prediction.layout, r.asked.framework));
 }
 
 PredictionPtr predict(const ProfilePtr& profile, const ClusterPtr& cluster, const std::string& plan,
                       const std::string& whatif, double global_batch, double iterations,
-                      const std::vector<std::string>& measured) {
-  return prediction_of(profile, cluster, {plan, whatif, global_batch, iterations, measured});
+                      const std::vector<std::string>& measured, const std::string& framework) {
+  return prediction_of(profile, cluster, {plan, whatif, global_batch, iterations, measured, framework});
 }
 PredictionPtr predict_own(const ProfilePtr& profile, const ClusterPtr& given, const OwnPlan& own) {
   refuse_other_device(*profile, *given);
@@ -209,7 +223,7 @@ void def_result(py::module_& module, const char* name, const char* summary) {
 py::tuple state_of(const PredictionResult& r) {
   if (r.question)
     return py::make_tuple(r.before, r.cluster, r.asked.plan, r.asked.whatif, r.asked.global_batch, r.asked.iterations,
-                          r.asked.measured);
+                          r.asked.measured, r.asked.framework);
   return py::make_tuple(r.profile, r.cluster, packed(r.prediction));
 }
 /// The same text for the same answer to the same question.
@@ -217,13 +231,14 @@ std::string identity_of(const PredictionResult& r) {
   return json_of(r.profile->profile) + json_of(*r.cluster) + r.asked.plan + std::string(py::repr(packed(r.prediction)));
 }
 PredictionPtr result_of_state(const py::tuple& state) {
-  if (state.size() != 3 && state.size() != 7) refuse_pickle();
+  if (state.size() != 3 && state.size() != 8) refuse_pickle();
   const auto profile = state[0].cast<ProfilePtr>();
   const auto cluster = state[1].cast<ClusterPtr>();
-  if (state.size() == 7)
-    return prediction_of(profile, cluster,
-                         {state[2].cast<std::string>(), state[3].cast<std::string>(), state[4].cast<double>(),
-                          state[5].cast<double>(), state[6].cast<std::vector<std::string>>()});
+  if (state.size() == 8)
+    return prediction_of(
+        profile, cluster,
+        {state[2].cast<std::string>(), state[3].cast<std::string>(), state[4].cast<double>(), state[5].cast<double>(),
+         state[6].cast<std::vector<std::string>>(), state[7].cast<std::string>()});
   return std::make_shared<PredictionResult>(
       PredictionResult{unpacked<Prediction>(py::object(state[2])), profile, cluster});
 }

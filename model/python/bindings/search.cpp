@@ -4,6 +4,7 @@
 #include <stepcast/base/text.hpp>
 #include <stepcast/base/words.hpp>
 #include <stepcast/baseline/recorded_refusals.hpp>
+#include <stepcast/launch/launch_settings.hpp>
 #include <stepcast/placement/placement.hpp>
 #include <stepcast/report/placement_report.hpp>
 #include <stepcast/report/report.hpp>
@@ -65,9 +66,8 @@ std::string layouts_json(const ProfilePtr& profile, const ClusterPtr& cluster, d
     throw InputError("target_step", "the step that the fewest devices have to reach", "none");
   LayoutSpace space;
   space.framework = launch_framework_of(framework, "framework");
-  const auto run = std::make_shared<TracedProfile>(*profile);
-  if (!run->described.empty()) run->described = model_run_by(run->described, space.framework);
-  const PreparedQuestion question = question_about(run, cluster, global_batch, memory, measured);
+  const PreparedQuestion question =
+      question_about(run_by(profile, space.framework), cluster, global_batch, memory, measured);
   const Workload& workload = answered(question.workload());
   options.search.layout = question.search_options();
   const LayoutAdvice advice = answered(layout_advice(workload, question.cluster(), space, options));

@@ -54,14 +54,15 @@ def describe(model, device, *, batch=None):
                               None if batch is None else _files.number_of(batch, "batch", "a number of samples"))
 
 
-def predict(profile, cluster, plan, *, whatif="", global_batch=0, iterations=0, measured=()):
+def predict(profile, cluster, plan, *, whatif="", global_batch=0, iterations=0, framework="", measured=()):
     """The step time of one plan. Raises Inapplicable where it cannot run on the cluster."""
     if isinstance(plan, CommPlan):
-        _results.refuse_beside_own_plan(whatif, global_batch, iterations, measured)
+        _results.refuse_beside_own_plan(whatif, global_batch, iterations, measured, framework)
         return _stepcast.predict(_files.profile_of(profile), cluster, plan)
     return _stepcast.predict(_files.profile_of(profile), cluster, _files.text_of(plan, "plan"),
                              _files.text_of(whatif, "whatif"), _files.number_of(global_batch, "global_batch"),
-                             _files.number_of(iterations, "iterations"), _files.measured_of(measured))
+                             _files.number_of(iterations, "iterations"), _files.measured_of(measured),
+                             _files.text_of(framework, "framework"))
 
 
 def compare(profile, cluster, plans=None, *, all=False, whatif="", iterations=0, measured=()):

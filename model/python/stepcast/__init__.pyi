@@ -428,12 +428,15 @@ Traced = Profile | File
 _Objective = Literal["step", "memory", "devices", "cost"]
 
 def predict(profile: Traced, cluster: Cluster, plan: str | CommPlan, *, whatif: str = "", global_batch: float = 0,
-            iterations: float = 0, measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> Prediction:
+            iterations: float = 0, framework: str = "",
+            measured: str | Iterable[str] | Mapping[str, Quantity] = ()) -> Prediction:
     """The step under a plan, which may have a layout in front ("layout(tp=2)/ddp"), after what-ifs ("amp+batch(to=64)",
     "input(dataset=146GB, samples=1281167, storage=530MB/s, prep=199, workers=24)").
     `global_batch`: samples a step on all devices, shared out by the layout; 0: the worker's batch times the workers, of
     a described model without one what is usual for its size (512 samples of 8,192 tokens for 8 billion parameters).
     `iterations`: of a run whose duration is told, too (`run`), the plan's warm-up among them.
+    `framework`: that runs the layout, as of `layouts`: a described model has its kernels, memory is counted as it holds
+    it, and the settings are its own; empty: any.
     `measured`: steps of the described model on such devices, which correct its device: {"fsdp": "12.3 s"}, or texts
     "layout(tp=8)/ddp=12.3 s", all of the same batch; `to_dict()["measured"]` says what they changed."""
 def compare(profile: Traced, cluster: Cluster, plans: str | CommPlan | Iterable[str | CommPlan] | None = None, *,

@@ -315,7 +315,8 @@ def predict_by(model: Any, plan: Any, *, whatif: str = "", global_batch: float =
                           number_of(iterations, "iterations"))
 
 
-def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any, measured: Any = ()) -> None:
+def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any, measured: Any = (),
+                           framework: Any = "") -> None:
     """A plan of one's own names the layers and tensors of one profile, which what-ifs and layouts change."""
     if text_of(whatif, "whatif"):
         raise InputError("whatif", "nothing beside a CommPlan", shown(whatif), "ask of the profile after the what-ifs")
@@ -325,6 +326,8 @@ def refuse_beside_own_plan(whatif: Any, global_batch: Any, iterations: Any, meas
         raise InputError("iterations", "nothing beside a CommPlan", shown(iterations), "it has no warm-up")
     if measured_of(measured):
         raise InputError("measured", "nothing beside a CommPlan", shown(measured))
+    if text_of(framework, "framework"):
+        raise InputError("framework", "nothing beside a CommPlan", shown(framework))
 
 
 # ---- plans of one's own, and lists ----

@@ -219,6 +219,7 @@ LayoutOptions PreparedQuestion::layout_options() const {
   const double batch = known > 0 || !profile || profile->described ? known : 1;  // as `workload` counts it
   const double unsaid = q.usual_batch > 0 ? q.usual_batch : batch * static_cast<double>(q.cluster.workers());
   options.global_batch = q.global_batch > 0 ? q.global_batch : unsaid;
+  options.memory = q.memory;
   options.memory_cap = q.memory_cap > Bytes(0) ? q.memory_cap : q.cluster.device_memory;
   return options;
 }

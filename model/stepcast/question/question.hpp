@@ -65,6 +65,7 @@ struct Question {
   double usual_batch = 0;
   bool where_it_ran = false;  ///< the cluster is what the trace shows of the machines that the job ran on
   Bytes memory_cap{};         ///< of a device, for layouts; 0: the cluster's device memory
+  MemoryOptions memory{};     ///< how the memory of layouts is counted
   Seconds beside_layers{};    ///< of every step of a traced job, that the layers of its profile do not contain
   /// What measured steps changed of `device` (measured.hpp); null: none were told.
   std::shared_ptr<const DeviceCorrection> correction{};

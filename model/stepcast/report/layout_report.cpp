@@ -41,9 +41,9 @@ LayoutSubject layout_subject_of(const PreparedQuestion& question, const SelfChec
 }
 
 LayoutReport layout_report_of(const PreparedQuestion& question, const SelfCheck& check,
-                              const LayoutPrediction& prediction) {
+                              const LayoutPrediction& prediction, std::string_view framework) {
   return {layout_subject_of(question, check), prediction,
-          launch_settings(*question.workload(), prediction, {}, question.cluster().device_memory)};
+          launch_settings(*question.workload(), prediction, framework, question.cluster().device_memory)};
 }
 
 Answer<UnitFrontiers> unit_frontiers(const PreparedQuestion& question, std::vector<std::int64_t> workers,

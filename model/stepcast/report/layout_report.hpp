@@ -39,9 +39,10 @@ struct LayoutReport {
 };
 
 /// What the report of a question's layout is made of. Refers to the question, whose model has to be divisible, to the
-/// check and to the prediction.
+/// check and to the prediction. `framework`: whose settings are shown; empty: of all.
 [[nodiscard]] LayoutSubject layout_subject_of(const PreparedQuestion&, const SelfCheck&);
-[[nodiscard]] LayoutReport layout_report_of(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&);
+[[nodiscard]] LayoutReport layout_report_of(const PreparedQuestion&, const SelfCheck&, const LayoutPrediction&,
+                                            std::string_view framework = {});
 
 /// One of several layouts; without a prediction where it does not work.
 struct LayoutRow {
