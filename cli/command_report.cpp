@@ -77,6 +77,7 @@ ExitCode write_report(const ReportFlags& flags, const CLI::App& app) {
     Progress progress("predicting");
     options.progress = [&](double share) { progress.show(share); };
     options.recorded = std::move(asked.recorded);
+    options.changed = !asked.question.changes.empty() || !flags.rank.cluster.faster_compute.empty();
     page = report_page_of(question, asked.check, options);
   }
   page.command = command_of(app);

@@ -144,14 +144,15 @@ Written write_rows(std::ostream& out, const SweepFlags& flags, const SweepQuesti
   return written;
 }
 
-/// Where each plan keeps what is asked for, in place of the rows.
-void write_kept(std::ostream& out, const SweepFlags& flags, const SweepQuestion& question,
+/// Where each plan keeps what is asked for, in place of the rows; false: nowhere.
+bool write_kept(std::ostream& out, const SweepFlags& flags, const SweepQuestion& question,
                 std::span<const SweepRow> rows) {
   const Kept kept = kept_of(flags.keep, "--keep");
   const std::vector<KeptRange> ranges = kept_ranges_of(question, rows, kept);
   if (shows_table(flags)) write_kept_text(out, question, kept, ranges);
   else if (flags.output.json) write_kept_json_lines(out, question, ranges);
   else write_kept_csv(out, question, ranges);
+  return std::ranges::any_of(ranges, &KeptRange::any);
 }
 
 ExitCode sweep(const SweepFlags& flags) {
@@ -193,7 +194,7 @@ ExitCode sweep(const SweepFlags& flags) {
     written = write_rows(nothing, flags, question, range);
     write_output(flags.output.path, [&](std::ostream& out) {
       if (flags.keep.empty()) write_sweep_text(out, question, written.rows);
-      else write_kept(out, flags, question, written.rows);
+      else written.any = write_kept(out, flags, question, written.rows);
     });
   } else {
     write_output_as_made(flags.output.path,

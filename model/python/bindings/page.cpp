@@ -17,6 +17,7 @@ std::string page(const ProfilePtr& profile, const ClusterPtr& cluster, bool vali
   options.validation = validation;
   for (const std::string& plan : plans) options.asked.push_back(plan_of(plan));
   Question asked = question_of(*profile, *cluster, global_batch);
+  options.changed = !whatif.empty();
   if (!whatif.empty()) asked.changes = scenario_of(whatif);
   asked.iterations = options.recommend.iterations;
   const PreparedQuestion question(std::move(asked));

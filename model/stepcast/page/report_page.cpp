@@ -153,6 +153,7 @@ ReportPage report_page_of(const PreparedQuestion& question, SelfCheck check, con
   for (const Plan& plan : options.asked) add_asked(page, plan, question);
   page.check = check_of(RankingReport{page.profile, page.cluster, page.check, page.ranking});
   page.recorded = options.recorded;
+  page.changed = options.changed;
   tell(ranked);
   const SelfCheck::Model recorded = page.check.of_recorded_step ? page.check.recorded_model(question) : nullptr;
   // Timelines are of the model of layers, and so is another batch.

@@ -64,6 +64,7 @@ struct ReportPage {
   std::vector<PageTimeline> timelines;     ///< baseline, then the best plan, where they differ
   std::vector<PageSweep> sweeps;
   std::vector<SuiteResult> validation;  ///< held-out figures of the shipped suites; empty: not run
+  bool changed = false;                 ///< the step is not that which was traced: what-ifs, or another device
   std::string command;                  ///< how to make the page again; may be empty
 };
 
@@ -73,6 +74,7 @@ struct ReportPageOptions {
   std::vector<SweepAxis> axes{};  ///< to sweep; empty: bandwidth, workers and batch around what was asked for
   std::optional<ReplayTimeline> recorded{};  ///< the traced step (replay_timeline_of), to be drawn
   bool validation = true;
+  bool changed = false;  ///< ReportPage::changed
   unsigned threads = 0;
   std::function<void(double)> progress{};
 };

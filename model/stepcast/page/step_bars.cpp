@@ -107,7 +107,9 @@ void write_steps_compared(std::ostream& out, const ReportPage& page) {
   const Prediction& before = page.ranking.baseline;
   const Prediction& best = page.ranking.exact.front().prediction;
   const bool changes = text_of(before.plan) != text_of(best.plan);
-  const AsTraced* traced = page.check.as_traced && page.check.as_traced->known() ? &*page.check.as_traced : nullptr;
+  // What was measured is of no use beside the step of another job.
+  const bool known = page.check.as_traced && page.check.as_traced->known() && !page.changed;
+  const AsTraced* traced = known ? &*page.check.as_traced : nullptr;
   Seconds longest = std::max(before.interval_high, best.interval_high);
   if (traced) longest = std::max(longest, traced->measured);
   out << "<figure class=\"steps\" role=\"group\" aria-label=\"The step as it was measured, and as it is predicted "

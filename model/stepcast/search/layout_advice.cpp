@@ -150,6 +150,17 @@ void put_equals_first(const Workload& workload, const Cluster& cluster, const La
       if (std::none_of(equals.begin(), equals.end(),
                        [&](const LayoutPrediction& e) { return e.plan.layout == p.plan.layout; }))
         equals.push_back(p);
+  // A library that saves nothing is no plan of its own.
+  const std::vector<LayoutPrediction> all = equals;
+  const auto idle = [&](const LayoutPrediction& p) {
+    Layout without = p.plan.layout;
+    if (without.expert_exchange == ExpertExchange::all_to_all) return false;
+    without.expert_exchange = ExpertExchange::all_to_all;
+    return std::ranges::any_of(all, [&](const LayoutPrediction& e) {
+      return e.plan.layout == without && e.iteration <= p.iteration * (1 + indifference);
+    });
+  };
+  std::erase_if(equals, idle);
   const LayoutPreference preference(workload, cluster, space.framework);
   const auto key = [&](const LayoutPrediction& p) {
     return std::pair(preference.burden(p.plan, p.micro_batches),

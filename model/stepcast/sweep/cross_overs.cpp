@@ -68,8 +68,9 @@ class Changes {
   }
 
   [[nodiscard]] double equal_time(std::size_t k, double a, double b, std::size_t from, std::size_t to) const {
-    std::tie(a, b) =
-        line_.edge(a, b, [&](double at) { return line_.at(k, at, from).time <= line_.at(k, at, to).time; });
+    std::tie(a, b) = line_.edge(a, b, [&](double at) {
+      return line_.at(k, at, from).time <= line_.at(k, at, to).time ? SweepLine::Holds::yes : SweepLine::Holds::no;
+    });
     return line_.whole() || a <= 0 ? b : std::sqrt(a * b);
   }
 

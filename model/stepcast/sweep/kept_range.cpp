@@ -4,78 +4,107 @@
 #include <stepcast/sweep/line.hpp>
 
 #include <algorithm>
-#include <tuple>
-#include <utility>
+#include <cctype>
+#include <cmath>
 
 namespace stepcast {
 namespace {
 
-/// Walks from the best point of one plan to both sides for as long as what is asked for is kept.
+/// Walks from the best value of one plan to both sides for as long as what is asked for is kept.
 class Walk {
  public:
   Walk(const SweepLine& line, std::size_t plan, const Kept& kept) : line_(line), plan_(plan), kept_(kept) {}
 
   KeptRange range() {
     KeptRange out{.plan = line_.name(plan_), .others = line_.others()};
-    std::size_t best = 0;
     for (std::size_t k = 0; k < line_.points(); ++k)
-      if (better(k, best)) best = k;
-    if (!line_.row(best, plan_).prediction) return out;
+      if (runs(k)) {
+        consider(line_.x(k), {line_.time(k, plan_), line_.rate(k, plan_)});
+        first_running_ = std::min(first_running_, k), last_running_ = k;
+      }
+    if (best_.time == HUGE_VAL) return out;
     out.runs = true;
-    out.best = line_.x(best), out.best_step = Seconds(line_.time(best, plan_));
-    least_rate_ = kept_.share * line_.rate(best, plan_);
-    if (!keeps(line_.time(best, plan_), line_.rate(best, plan_))) return out;
-    out.any = true;
-    std::size_t first = best, last = best;
-    while (first > 0 && keeps_at(first - 1)) --first;
-    while (last + 1 < line_.points() && keeps_at(last + 1)) ++last;
-    out.to_first = first == 0, out.to_last = last + 1 == line_.points();
-    std::tie(out.low, out.low_step) =
-        out.to_first ? end_at(first) : between(first - 1, line_.x(first), line_.x(first - 1));
-    std::tie(out.high, out.high_step) = out.to_last ? end_at(last) : between(last, line_.x(last), line_.x(last + 1));
+    // On the way to the ends a better value may be met, which the points of the grid left out.
+    constexpr int most_looks = 4;
+    for (int look = 0; look < most_looks; ++look) {
+      const double best = at_;
+      around(out);
+      if (at_ == best) break;
+    }
     return out;
   }
 
  private:
-  [[nodiscard]] bool better(std::size_t k, std::size_t than) const {
-    return kept_.share > 0 ? line_.rate(k, plan_) > line_.rate(than, plan_)
-                           : line_.time(k, plan_) < line_.time(than, plan_);
+  using Taken = SweepLine::Taken;
+  using Holds = SweepLine::Holds;
+
+  [[nodiscard]] bool runs(std::size_t k) const { return std::isfinite(line_.time(k, plan_)); }
+  void consider(double at, Taken taken) {
+    if (kept_.share > 0 ? taken.rate > best_.rate : taken.time < best_.time) at_ = at, best_ = taken;
   }
-  [[nodiscard]] bool keeps(double time, double rate) const {
-    return kept_.share > 0 ? rate >= least_rate_ : time <= kept_.step.value();
+  [[nodiscard]] bool keeps(Taken taken, const Taken& best) const {
+    return kept_.share > 0 ? taken.rate >= kept_.share * best.rate : taken.time <= kept_.step.value();
   }
-  [[nodiscard]] bool keeps_at(std::size_t k) const { return keeps(line_.time(k, plan_), line_.rate(k, plan_)); }
-  [[nodiscard]] std::pair<double, Seconds> end_at(std::size_t k) const {
-    return {line_.x(k), Seconds(line_.time(k, plan_))};
+
+  void around(KeptRange& out) {
+    const Taken best = best_;
+    const double from = at_;
+    out.best = from, out.best_step = Seconds(best.time);
+    out.any = keeps(best, best);
+    if (!out.any) return;
+    std::size_t above = 0;
+    while (above < line_.points() && line_.x(above) <= from) ++above;
+    out.to_first = out.to_last = true;
+    out.low = out.high = from, out.low_step = out.high_step = out.best_step;
+    for (std::size_t k = above; k-- > 0 && out.to_first;) out.to_first = step_to(k, k, best, out.low, out.low_step);
+    for (std::size_t k = above; k < line_.points() && out.to_last; ++k)
+      out.to_last = step_to(k, k - 1, best, out.high, out.high_step);
   }
-  /// The last value that keeps it, on the way from `from` to `to`, both between `point` and the next one.
-  [[nodiscard]] std::pair<double, Seconds> between(std::size_t point, double from, double to) const {
+
+  /// From the last value that keeps it to a point, or as far towards it as it is kept; false: not to the point. Values
+  /// in between are those behind point `between`.
+  bool step_to(std::size_t k, std::size_t between, const Taken& best, double& last, Seconds& step) {
+    // A point that cannot run says nothing of what lies behind it, where something does.
+    if (!runs(k) && k > first_running_ && k < last_running_) return true;
+    const Taken there{line_.time(k, plan_), line_.rate(k, plan_)};
+    if (runs(k) && keeps(there, best)) {
+      last = line_.x(k), step = Seconds(there.time);
+      return true;
+    }
     const auto kept_at = [&](double at) {
-      const SweepLine::Taken taken = line_.at(point, at, plan_);
-      return keeps(taken.time, taken.rate);
+      const Taken taken = line_.at(between, at, plan_);
+      if (!std::isfinite(taken.time)) return Holds::cannot_run;
+      consider(at, taken);
+      return keeps(taken, best) ? Holds::yes : Holds::no;
     };
-    const double last = line_.edge(from, to, kept_at).first;
-    return {last, Seconds(line_.at(point, last, plan_).time)};
+    const double before = last;
+    last = line_.edge(last, line_.x(k), kept_at).first;
+    if (last != before) step = Seconds(line_.at(between, last, plan_).time);
+    return false;
   }
 
   const SweepLine& line_;
   const std::size_t plan_;
   const Kept& kept_;
-  double least_rate_ = 0;
+  std::size_t first_running_ = SIZE_MAX, last_running_ = 0;
+  double at_ = 0;
+  Taken best_;
 };
 
 }  // namespace
 
 Kept kept_of(std::string_view text, const char* where) {
-  constexpr const char* expected = "a share of the best rate such as '90%', or a step time such as '350 ms'";
-  if (text.ends_with('s')) {
-    const Seconds step = seconds_of(text, where);
-    if (step <= Seconds(0)) throw InputError(where, expected, in_quotes(text));
-    return {.step = step};
-  }
-  const double share = share_of(text, where);
-  if (!(share > 0 && share <= 1)) throw InputError(where, expected, in_quotes(text), "a share is above 0, up to 100 %");
-  return {.share = share};
+  const auto refuse = [&]() -> Kept {
+    throw InputError(where, "a share of the best rate such as '90%', up to 100%, or a step time such as '350 ms'",
+                     in_quotes_or_nothing(text));
+  };
+  const std::string_view said = trimmed(text);
+  const bool letter = !said.empty() && std::isalpha(static_cast<unsigned char>(said.back())) != 0;
+  try {
+    Kept kept;
+    (letter ? void(kept.step = seconds_of(said, where)) : void(kept.share = share_of(said, where)));
+    return kept.step > Seconds(0) || (kept.share > 0 && kept.share <= 1) ? kept : refuse();
+  } catch (const InputError&) { return refuse(); }
 }
 
 std::vector<KeptRange> kept_ranges_of(const SweepQuestion& question, std::span<const SweepRow> rows, const Kept& kept) {

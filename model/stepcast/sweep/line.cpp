@@ -11,6 +11,8 @@ double grain_of(const SweepQuestion& question) {
   const SweepAxis& axis = question.axes.front();
   if (axis.quantity == SweepQuantity::layout) return 1;
   if (axis.quantity == SweepQuantity::workers) return static_cast<double>(question.cluster.devices_per_node);
+  if (axis.quantity == SweepQuantity::batch)
+    return std::ranges::all_of(axis.values, [](double value) { return value == std::floor(value); }) ? 1 : 0;
   return axis.option && axis.option->kind == OptionKind::count ? 1 : 0;
 }
 
@@ -62,9 +64,9 @@ SweepLine::Taken SweepLine::at(std::size_t point, double there, std::size_t plan
 
 double SweepLine::between(double a, double b, double least) const {
   const double low = std::min(a, b), high = std::max(a, b);
-  if (grain_ > 0 ? high - low <= grain_ : low > 0 ? high / low <= 1 + precision : high <= least) return 0;
+  if (grain_ > 0 ? high - low <= step(low) : low > 0 ? high / low <= 1 + precision : high <= least) return 0;
   double middle = low > 0 ? std::sqrt(low * high) : high / 2;  // from zero on, no ratio leads anywhere
-  if (grain_ > 0) middle = std::round(middle / grain_) * grain_;
+  if (grain_ > 0) middle = std::round(middle / step(middle)) * step(middle);
   if (bytes_) middle = std::round(middle);
   return middle > low && middle < high ? middle : 0;
 }

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -43,13 +44,25 @@ class SweepLine {
   };
   [[nodiscard]] Taken at(std::size_t point, double value, std::size_t plan) const;
 
-  /// The last value from a on at which `holds`, and the first at which it does not; they are as close as the axis
-  /// allows: a thousandth, one machine, a byte, or one of what is counted. `holds` is true at a and false at b, which
-  /// lie between two neighbouring points, in either order.
-  template <class Holds>
-  [[nodiscard]] std::pair<double, double> edge(double a, double b, Holds&& holds) const {
-    const double least = precision * std::max(a, b);
-    while (const double middle = between(a, b, least)) (holds(middle) ? a : b) = middle;
+  enum class Holds : std::uint8_t { no, yes, cannot_run };
+  /// The last value from a on at which something holds, and the first at which it does not; they are as close as the
+  /// axis allows: a thousandth, one machine, a byte, or one of what is counted. It holds at a and not at b, in either
+  /// order. Of whole numbers those that cannot run are passed over.
+  template <class Asks>
+  [[nodiscard]] std::pair<double, double> edge(double a, double b, const Asks& holds) const {
+    const double least = std::max(a, b) * smallest;
+    while (double middle = between(a, b, least)) {
+      Holds there = holds(middle);
+      for (double away = 1; there == Holds::cannot_run && step(middle) > 0 && away <= most_passed_over; ++away) {
+        const double low = middle - away * step(middle), high = middle + away * step(middle);
+        if (low <= std::min(a, b) && high >= std::max(a, b)) return {a, b};
+        for (const double at : {low, high})
+          if (there == Holds::cannot_run && at > std::min(a, b) && at < std::max(a, b) &&
+              holds(at) != Holds::cannot_run)
+            there = holds(at), middle = at;
+      }
+      (there == Holds::yes ? a : b) = middle;
+    }
     return {a, b};
   }
 
@@ -61,6 +74,8 @@ class SweepLine {
 
  private:
   static constexpr double precision = 1e-3;  ///< of a value, relative
+  static constexpr double smallest = 1e-9;   ///< of what lies beside zero, as a share of the other end
+  static constexpr double most_passed_over = 1e3;
   [[nodiscard]] double value(std::size_t position) const { return rows_[position]->values.front(); }
   [[nodiscard]] Taken taken(const Prediction&, std::span<const double> values) const;
   /// A value between two others that are not as close as they can be, else 0; beside zero they are at `least`.
@@ -71,8 +86,11 @@ class SweepLine {
   const SweepGrid& grid_;
   std::vector<const SweepRow*> rows_;
   std::vector<std::size_t> positions_;  ///< of points in `rows_`, by ascending value
-  double grain_;                        ///< the smallest step of the first axis: one machine or thing; 0: none
-  bool bytes_;                          ///< it takes whole bytes
+  /// How far the next value of the first axis is: one machine (one device within the first), or one thing; 0: any can
+  /// be.
+  [[nodiscard]] double step(double at) const { return at < grain_ ? std::min(grain_, 1.0) : grain_; }
+  double grain_;  ///< its largest step
+  bool bytes_;    ///< it takes whole bytes
 };
 
 /// The rows of a whole grid as lines, one for each choice of the other axes' values; points that no row stands for are

@@ -168,6 +168,11 @@ TEST_CASE("the answer: the measured step, the baseline and the best plan stand o
   for (const std::string& width : values_of("width", text))
     if (width.ends_with('%') && width != "100%") widths.push_back(width);
   CHECK(widths == std::vector<std::string>{"100.000%", "47.619%", "23.810%"});
+  page.changed = true;  // another job's measured step is no bar here
+  std::ostringstream changed;
+  write_answer_section(changed, page);
+  CHECK(changed.str().find("measured<") == std::string::npos);
+  page.changed = false;
   page.check.as_traced.reset();
   page.ranking.exact.front() = {page.ranking.baseline, page.ranking.baseline, 1, "settings", 8, "", true};
   std::ostringstream kept;

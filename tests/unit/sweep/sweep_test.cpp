@@ -662,6 +662,37 @@ TEST_CASE("kept range: a step time, up to how many machines, and around the best
   CHECK((!bucket.to_first || !bucket.to_last));
 }
 
+TEST_CASE("kept range: values that cannot run are passed over, and a better value than the grid's is taken") {
+  SweepQuestion question = question_over({"workers=1,6,64"}, plans_named({"ddp"}), cluster_of_flags(64, 4, "100GbE"));
+  // 6 workers are no whole number of machines of 4, and lie behind nothing.
+  const KeptRange all = kept_ranges_of(question, swept(question), kept_of("1%", "test")).front();
+  CHECK((all.to_first && all.to_last && all.high == 64));
+  // Within a machine there are as many workers as one likes, and any share between those of 1 and 4 is kept by some.
+  question.axes[0].values = {1, 4};
+  const std::vector<SweepRow> rows = swept(question);
+  const auto step = [&](std::int64_t workers) { return time_at(question, *resized(question.cluster, workers), 0); };
+  const double between = (step(2) + step(3)) / 2;
+  if (step(3) > between) {
+    const KeptRange two = kept_ranges_of(question, rows, Kept{.step = Seconds(between)}).front();
+    CHECK(two.high == 2);
+    CHECK_FALSE(two.to_last);
+  }
+  // 5 workers cannot run, and nothing behind them does: what is kept ends before, at 4.
+  question.axes[0].values = {1, 5};
+  const KeptRange ends = kept_ranges_of(question, swept(question), kept_of("1%", "test")).front();
+  CHECK(ends.high == 4);
+  CHECK_FALSE(ends.to_last);
+
+  // Both ends of the axis are poor buckets, and what lies between them is better than either.
+  const SweepQuestion buckets = question_over({"bucket=4KiB,4GiB"}, plans_named({"ddp"}));
+  const KeptRange bucket = kept_ranges_of(buckets, swept(buckets), kept_of("99%", "test")).front();
+  CHECK(bucket.best_step <= bucket.low_step);
+  CHECK(bucket.best_step <= bucket.high_step);
+  CHECK((bucket.low <= bucket.best && bucket.best <= bucket.high));
+  CHECK(bucket.low_step.value() * 0.99 <= bucket.best_step.value() * (1 + 1e-9));
+  CHECK(bucket.high_step.value() * 0.99 <= bucket.best_step.value() * (1 + 1e-9));
+}
+
 TEST_CASE("kept range: what it says for people and programs, and what is refused") {
   const SweepQuestion question = question_over({"bandwidth=1Gb/s,10Gb/s"}, plans_named({"ddp", "ddp@switchml"}));
   const Kept kept = kept_of("100%", "test");

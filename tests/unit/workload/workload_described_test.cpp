@@ -1,8 +1,10 @@
 // Described workloads: what a unit costs under a split, against published forms and laws.
+#include <stepcast/roofline/unit_roofline.hpp>
 #include <stepcast/workload/workload.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <random>
@@ -409,4 +411,56 @@ TEST_CASE("a described workload says what was not measured") {
   CHECK(workload("resnet50:").bytes_of_state == 12);
   CHECK(workload("resnet50:dtype=f16").bytes_of_state == 12);
   CHECK(workload("llama:hidden=64,layers=1,heads=2,seq=8,dtype=f32").bytes_of_state == 16);
+}
+
+TEST_CASE("PyTorch puts gathered tokens together where there are several samples, and takes them apart to scatter") {
+  Device device = test::roofline_device();
+  device.half_m = device.half_n = device.half_k = 0;
+  device.issue = device.kernel_floor = Seconds(0);
+  const auto of = [&](const std::string& kernels) {
+    return workload_of(
+        model_shape_of("llama:hidden=1024,layers=4,heads=8,seq=512,attention=flash,dtype=f16,kernels=" + kernels),
+        device);
+  };
+  const Workload pytorch = of("compiled"), megatron = of("megatron");
+  const auto beyond = [&](const Workload& w, std::uint32_t kind, Seconds UnitCost::*time) {
+    // Everything else is twice as long for twice the samples.
+    return (cost(w, kind, split_of(2, 2, true)).*time - 2 * (cost(w, kind, split_of(2, 1, true)).*time)).value();
+  };
+  // Forward the inputs of attention and of the MLP are gathered, backward the gradients of their results: twice two
+  // samples of 512 x 1024 halves are read and written.
+  const double copy = memory_time(device, Bytes(2. * 2 * 512 * 1024 * 2)).value();
+  CHECK(beyond(pytorch, block, &UnitCost::forward) == doctest::Approx(2 * copy));
+  CHECK(beyond(pytorch, block, &UnitCost::operators) == doctest::Approx(2 * copy));
+  CHECK(beyond(pytorch, block, &UnitCost::input_gradient) == doctest::Approx(2 * copy));
+  CHECK(beyond(megatron, block, &UnitCost::forward) == doctest::Approx(0).epsilon(1e-9 * copy));
+  // Before a scatter one sample is taken apart, too: what the embedding's device does of half the tokens, and a copy.
+  const Seconds divided = cost(pytorch, embedding, split_of(2, 1, true)).forward;
+  const Seconds repeated = cost(pytorch, embedding, split_of(2, 1, false)).forward;
+  CHECK(divided.value() - repeated.value() >= 0.5 * copy - 0.5 * repeated.value());
+  CHECK(cost(pytorch, block, split_of(2, 1, false)).forward.value() > 0);
+}
+
+TEST_CASE("PyTorch's queries, keys and values are three products, each of its own width") {
+  Device device = test::roofline_device();
+  device.half_m = device.half_k = 0, device.half_n = 100;
+  device.issue = device.kernel_floor = Seconds(0);
+  const auto qkv_of = [&](const char* kernels) {
+    const ModelShape shape = model_shape_of(
+        std::string("llama:hidden=1024,layers=1,heads=8,kv_heads=2,seq=512,attention=flash,dtype=f16,kernels=") +
+        kernels);
+    const auto& operators = shape.units[1].operators;
+    const auto found = std::ranges::find(operators, "qkv", &OperatorShape::name);
+    REQUIRE(found != operators.end());
+    UnitTimes times;
+    times.add(device, DataType::f16, *found, work_of(*found, 1));
+    return times;
+  };
+  const auto alone = [&](double n) {
+    return matrix_time(device, DataType::f16, {.m = 512, .n = n, .k = 1024}).value();
+  };
+  CHECK(qkv_of("megatron").forward.matrix.value() == doctest::Approx(alone(1024 + 256 + 256)));
+  CHECK(qkv_of("compiled").forward.matrix.value() == doctest::Approx(alone(1024) + 2 * alone(256)));
+  CHECK(qkv_of("compiled").forward.kernels == 3);
+  CHECK(qkv_of("compiled").weight_gradient.kernels == 3);
 }

@@ -106,7 +106,8 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
   write_labelled(out, "gain", gain_text(advice, report.options.objective));
   if (advice.sent_once)
     write_labelled(out, "also try",
-                   "ep_comm=deepep, tokens sent once to each machine by DeepEP beside the framework: " +
+                   "ep_comm=deepep, tokens sent once to each machine (inside one, to each device) by DeepEP beside the "
+                   "framework: " +
                        text_of(advice.sent_once->iteration) + ", " +
                        percent(1 - advice.sent_once->iteration / best.iteration) +
                        " less (--ep-comm deepep searches with it)");

@@ -4,7 +4,7 @@
 #include <stepcast/report/sweep_report.hpp>
 #include <stepcast/report/text/table.hpp>
 
-#include <cmath>
+#include <cstdio>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -13,15 +13,17 @@
 namespace stepcast {
 namespace {
 
-/// A value between points, to a thousandth: bytes are not told one by one.
-std::string about(const SweepAxis& axis, double value) {
-  const bool size = axis.option && axis.option->kind == OptionKind::size;
-  return size ? text_of(Bytes(value)) : value_text(axis, value);
+std::string four_digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
 }
 
-/// "90 %", "99.5 %".
-std::string kept_share_text(double share) {
-  return std::abs(std::round(share * 100) - share * 100) < 1e-9 ? whole_percent(share) : percent(share);
+/// A value between points, to a thousandth: bytes and small shares are not told to the last digit.
+std::string about(const SweepAxis& axis, double value) {
+  if (axis.option && axis.option->kind == OptionKind::size) return text_of(Bytes(value));
+  if (axis.option && axis.option->kind == OptionKind::number) return four_digits(value);
+  return value_text(axis, value);
 }
 
 /// "from 5.4 Gb/s on", "up to 24", "512 KiB to 14 MiB".
@@ -92,7 +94,8 @@ void write_kept_text(std::ostream& out, const SweepQuestion& question, const Kep
   const SweepAxis& axis = question.axes.front();
   std::vector<TextTable::Column> columns;
   for (std::size_t i = 1; i < question.axes.size(); ++i) columns.push_back({question.axes[i].name, Align::right});
-  const std::string what = kept.share > 0 ? "keeps " + kept_share_text(kept.share) : "at most " + text_of(kept.step);
+  const std::string what =
+      kept.share > 0 ? "keeps " + four_digits(100 * kept.share) + " %" : "at most " + text_of(kept.step);
   for (const TextTable::Column& column : {TextTable::Column{"plan", Align::flexible},
                                           {axis.name + ", " + what, Align::left},
                                           {"step there", Align::right},
