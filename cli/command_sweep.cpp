@@ -181,6 +181,8 @@ ExitCode sweep(const SweepFlags& flags) {
               ? "; workers that do not divide it share out what is usual for them"
               : "") +
          "; --global-batch sets it");
+  if (axis_of(question, SweepQuantity::bandwidth) != nullptr && !over_network(question))
+    note("no point has several machines: bandwidth is that of the links inside one");
   if (!asks_for_layouts(question) && axis_of(question, SweepQuantity::change) == nullptr)
     question.model = asked.check.recorded_model(PreparedQuestion(asked.question));
   if (flags.input.recorded && !question.model) throw recorded_refusal::of_changed_job("--recorded");

@@ -207,6 +207,7 @@ MAY_BE_UNUSED = {
     ("*", "--same-device", "*"): "the cluster may have the device of the trace, or say none",
     ("*", "--threads", "*"): "the rows are the same on any number of threads",
     ("*", "--format", "*"): "there is one format",
+    ("sweep", "--batch", "kept"): "a share of the rate that is kept is the same of any number of samples",
     ("*", "--cluster", "alone"): "one device",
     ("*", "--per-node", "alone"): "one device is one machine's",
     ("*", "--collective", "alone"): "one device sends nothing",

@@ -123,7 +123,8 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
   for (std::size_t a = 1; a < question.axes.size(); ++a)
     chart.title += ", " + question.axes[a].name + "=" + value_text(question.axes[a], rows.front()->values[a]);
   chart.x = axis_of(first, question);
-  chart.y.title = "step time";
+  constexpr std::size_t most_bands = 3;  // more of them hide one another
+  chart.y.title = plans <= most_bands ? "step time, with its 80 % interval" : "step time";
   chart.y.text = [](double v) { return trimmed_text_of(Seconds(v)); };
   double low = HUGE_VAL, high = 0;
   for (std::size_t p = 0; p < plans; ++p) {
@@ -133,6 +134,9 @@ Chart chart_of(const SweepGrid& grid, std::span<const SweepRow* const> rows, std
       curve.x.push_back(rows[i]->values.front());
       curve.y.push_back(prediction ? prediction->iteration.value() : std::nan(""));
       if (prediction) low = std::min(low, curve.y.back()), high = std::max(high, curve.y.back());
+      if (plans > most_bands) continue;
+      curve.low.push_back(prediction ? prediction->interval_low.value() : std::nan(""));
+      curve.high.push_back(prediction ? prediction->interval_high.value() : std::nan(""));
     }
     chart.curves.push_back(std::move(curve));
   }

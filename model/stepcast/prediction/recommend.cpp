@@ -434,6 +434,9 @@ Cluster with_bandwidth_scaled(Cluster cluster, double factor) {
     cluster.inside.bandwidth *= factor;
   }
   for (MeasuredCollective& table : cluster.tables) {
+    // Tables of one machine's devices are of its inside links.
+    const bool crosses = table.nodes > 1 || (table.nodes == 0 && table.workers > cluster.devices_per_node);
+    if (crosses != (cluster.nodes > 1)) continue;
     // What no bandwidth shortens: the time of nothing, on the line through the two smallest messages.
     Seconds floor = *std::min_element(table.times.begin(), table.times.end());
     if (table.times.size() > 1) {

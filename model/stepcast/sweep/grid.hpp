@@ -10,9 +10,6 @@
 
 namespace stepcast {
 
-/// Bandwidth and latency are those between machines: some point has several.
-[[nodiscard]] bool over_network(const SweepQuestion&);
-
 /// What a point of the grid is predicted on.
 struct SweepPlace {
   std::shared_ptr<const Profile> profile;

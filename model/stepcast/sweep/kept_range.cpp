@@ -22,6 +22,7 @@ class Walk {
         consider(line_.x(k), {line_.time(k, plan_), line_.rate(k, plan_)});
         first_running_ = std::min(first_running_, k), last_running_ = k;
       }
+    if (best_.time == HUGE_VAL) out.inapplicable = line_.row(0, plan_).inapplicable;
     if (best_.time == HUGE_VAL) return out;
     out.runs = true;
     // On the way to the ends a better value may be met, which the points of the grid left out.

@@ -31,7 +31,8 @@ struct KeptRange {
   std::string plan;              ///< as asked
   std::vector<double> others{};  ///< values of the other axes
   bool any = false;              ///< false: the plan keeps it at no point; nothing but `best` and `best_step` is known
-  bool runs = false;             ///< false: the plan cannot run at any point, and nothing is known
+  bool runs = false;             ///< false: the plan cannot run at any point, and nothing is known but
+  std::string inapplicable{};    ///< why
   double low = 0, high = 0;      ///< the first and last value at which it is kept
   bool to_first = false, to_last = false;  ///< these are the ends of the axis: it may be kept beyond
   Seconds low_step{}, high_step{};

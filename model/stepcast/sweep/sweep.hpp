@@ -47,6 +47,8 @@ struct SweepQuestion : Question {
 };
 /// The plans of a question, named or preset.
 [[nodiscard]] std::vector<Plan> plans_of(const SweepQuestion&);
+/// Bandwidth and latency are those between machines, since some point has several; else those inside one.
+[[nodiscard]] bool over_network(const SweepQuestion&);
 /// Some plan is answered as a layout, at some point.
 [[nodiscard]] bool asks_for_layouts(const SweepQuestion&);
 

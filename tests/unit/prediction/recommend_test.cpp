@@ -416,3 +416,27 @@ TEST_CASE("a modifier is ranked on the base that it makes fastest, and plans of 
   }
   CHECK(moved > 0);
 }
+
+TEST_CASE("a network that is scaled leaves what was measured inside machines as it is") {
+  const auto measured = [](std::int64_t workers, std::int64_t nodes) {
+    MeasuredCollective table;
+    table.workers = workers, table.nodes = nodes;
+    table.sizes = {Bytes(1e6), Bytes(2e6)}, table.times = {milliseconds(1), milliseconds(2)};
+    return table;
+  };
+  Cluster cluster = cluster_of_flags(16, 8, "100GbE");
+  cluster.tables = {measured(8, 1), measured(8, 0), measured(8, 8), measured(16, 2), measured(16, 0)};
+  const Cluster faster = with_bandwidth_scaled(cluster, 2);
+  CHECK(faster.inside.bandwidth == cluster.inside.bandwidth);
+  CHECK(faster.network.bandwidth == 2 * cluster.network.bandwidth);
+  const auto halved = [&](std::size_t i) { return faster.tables[i].times[1] == cluster.tables[i].times[1] / 2; };
+  CHECK((!halved(0) && !halved(1) && halved(2) && halved(3) && halved(4)));
+  CHECK(faster.tables[0].times == cluster.tables[0].times);
+
+  Cluster machine = cluster_of_flags(8, 8, "100GbE");
+  machine.tables = {measured(8, 1), measured(16, 2)};
+  const Cluster inside = with_bandwidth_scaled(machine, 2);
+  CHECK(inside.inside.bandwidth == 2 * machine.inside.bandwidth);
+  CHECK(inside.tables[0].times[1] == milliseconds(1));
+  CHECK(inside.tables[1].times == machine.tables[1].times);
+}

@@ -181,7 +181,8 @@ TEST_CASE("PyTorch's kernels: fewer passes over the logits, one kernel for all e
   // Blocks: compiled as Megatron-LM's, eager half as much again and more.
   CHECK(memory("compiled", 1) == memory("megatron", 1));
   CHECK(memory("eager", 1) > 1.5 * memory("compiled", 1));
-  CHECK(times(dense, 1).forward.matrix == times(dense + ",kernels=compiled", 1).forward.matrix);
+  // The same operations in narrower products, so no shorter.
+  CHECK(times(dense, 1).forward.matrix <= times(dense + ",kernels=compiled", 1).forward.matrix);
   const auto grouped = [](const ModelShape& m) {
     return std::ranges::count_if(m.units[1].operators, [](const OperatorShape& o) { return o.grouped; });
   };
@@ -213,7 +214,8 @@ TEST_CASE("PyTorch's kernels, eager and compiled: bytes of a small block by hand
     REQUIRE(found != operators.end());
     CHECK(found->traffic.value() == doctest::Approx(count.forward));
     CHECK(found->traffic.value() * found->backward == doctest::Approx(count.backward));
-    CHECK(found->kernels == count.kernels);
+    const auto parts = std::ranges::count_if(found->parts, [](double share) { return share > 0; });
+    CHECK(found->kernels * static_cast<double>(parts) == count.kernels);
   };
   // Norm: x read, y written. Backward y' and x read for the sums of a row and again for x', which is written: 5; y' and
   // x once more for the weight's gradient.

@@ -128,13 +128,13 @@ void write_kept_csv(std::ostream& out, const SweepQuestion& question, std::span<
   for (std::size_t i = 1; i < question.axes.size(); ++i) out << csv_field(column_of(question.axes[i])) << ',';
   out << "plan,axis";
   for (const Figure& f : figures_of(KeptRange{})) out << ',' << f.column;
-  out << '\n';
+  out << ",inapplicable\n";
   for (const KeptRange& range : ranges) {
     for (std::size_t i = 0; i < range.others.size(); ++i)
       out << csv_field(axis_text(question.axes[i + 1], range.others[i])) << ',';
     out << csv_field(range.plan) << ',' << csv_field(column_of(question.axes.front()));
     for (const Figure& f : figures_of(range)) out << ',' << f.text;
-    out << '\n';
+    out << ',' << csv_field(range.inapplicable) << '\n';
   }
 }
 
@@ -144,7 +144,7 @@ void write_kept_json_lines(std::ostream& out, const SweepQuestion& question, std
         << ", \"axis\": " << json_text(column_of(question.axes.front()));
     for (std::size_t i = 0; i < range.others.size(); ++i) write_axis_value(out, question.axes[i + 1], range.others[i]);
     for (const Figure& f : figures_of(range)) out << ", \"" << f.column << "\": " << (f.text.empty() ? "null" : f.text);
-    out << "}\n";
+    out << ", \"inapplicable\": " << (range.runs ? "null" : json_text(range.inapplicable)) << "}\n";
   }
 }
 

@@ -29,7 +29,7 @@ std::string about(const SweepAxis& axis, double value) {
 /// "from 5.4 Gb/s on", "up to 24", "512 KiB to 14 MiB".
 std::string range_text(const SweepAxis& axis, const KeptRange& range) {
   const std::string low = about(axis, range.low), high = about(axis, range.high);
-  if (!range.runs) return "cannot run at any point";
+  if (!range.runs) return "cannot run";
   if (!range.any) return "nowhere";
   if (range.to_first && range.to_last) return low == high ? low : "all of " + low + " to " + high;
   if (range.to_last) return "from " + low + " on";
@@ -115,11 +115,14 @@ void write_kept_text(std::ostream& out, const SweepQuestion& question, const Kep
     table.add_row(std::move(cells));
   }
   table.write(out);
-  if (kept.share == 0) return;
-  out << '\n';
-  for (const std::string& line :
-       wrapped("keeps: of the most that a worker does in a second at any point of the axis.", page_of(out).width))
-    out << line << '\n';
+  std::vector<std::string> remarks;
+  if (kept.share > 0)
+    remarks.emplace_back("keeps: of the most that a worker does in a second at any point of the axis.");
+  for (const KeptRange& range : ranges)
+    if (!range.runs) remarks.push_back(range.plan + " cannot run: " + range.inapplicable);
+  if (!remarks.empty()) out << '\n';
+  for (const std::string& remark : remarks)
+    for (const std::string& line : wrapped(remark, page_of(out).width)) out << line << '\n';
 }
 
 }  // namespace stepcast
