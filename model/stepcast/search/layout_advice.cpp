@@ -240,6 +240,45 @@ Seconds time_on(const Workload& workload, const Cluster& cluster, const LayoutPr
   return quick ? quick->iteration : never;
 }
 
+/// Degrees of one are among those that were asked for.
+bool allows_data_parallelism_alone(const LayoutSpace& space) {
+  const auto allowed = [](const std::vector<std::int64_t>& degrees) {
+    return degrees.empty() || std::find(degrees.begin(), degrees.end(), 1) != degrees.end();
+  };
+  return allowed(space.tensor) && allowed(space.pipeline) && allowed(space.context) && allowed(space.expert) &&
+         allowed(space.chunks);
+}
+
+/// Where no framework runs any of the equals, what one runs is searched for and stands in their place.
+LayoutSpace with_runnable_first(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
+                                const LayoutAdviceOptions& options, const TimeLeft& left, LayoutAdvice& advice) {
+  const LayoutPreference preference(workload, cluster, space.framework);
+  const auto runs = [&](const LayoutPrediction& p) { return preference.why_not(p.plan, p.micro_batches).empty(); };
+  if (options.search.objective != Objective::shortest_step || advice.best.empty() || runs(advice.best.front()))
+    return space;
+  LayoutSpace runnable = space;
+  runnable.runnable = true;
+  LayoutSearchOptions search = options.search;
+  search.time_budget = left.part(next_share);
+  search.frontier = search.explain = false;
+  search.progress = nullptr;
+  const Answer<LayoutSearchResult> found = best_layouts(workload, cluster, runnable, search);
+  if (!found || found->best.empty()) return space;
+  LayoutAdvice run;
+  run.best = with_tuned_gradients(workload, cluster, found->best, options, left);
+  std::erase_if(run.best, [&](const LayoutPrediction& p) { return !runs(p); });
+  if (allows_data_parallelism_alone(space) && advice.data_parallel && runs(*advice.data_parallel)) {
+    run.data_parallel = advice.data_parallel;
+    merge_data_parallel(run, options.search.objective);
+  }
+  if (run.best.empty()) return space;
+  put_equals_first(workload, cluster, runnable, options, left, run);
+  advice.unrunnable = advice.fastest ? *advice.fastest : advice.best.front();
+  advice.best = std::move(run.best);
+  advice.equals = run.equals, advice.fastest = std::move(run.fastest), advice.resolution = run.resolution;
+  return runnable;
+}
+
 /// The winner and its rivals on another network. The whole space is searched again unless the search had no time for
 /// that in the first place.
 BandwidthCheck check_of(const Workload& workload, const Cluster& cluster, const LayoutSpace& space,
@@ -303,15 +342,6 @@ std::optional<LayoutPrediction> sent_once(const Workload& workload, const Cluste
   return std::move(*once);
 }
 
-/// Degrees of one are among those that were asked for.
-bool allows_data_parallelism_alone(const LayoutSpace& space) {
-  const auto allowed = [](const std::vector<std::int64_t>& degrees) {
-    return degrees.empty() || std::find(degrees.begin(), degrees.end(), 1) != degrees.end();
-  };
-  return allowed(space.tensor) && allowed(space.pipeline) && allowed(space.context) && allowed(space.expert) &&
-         allowed(space.chunks);
-}
-
 }  // namespace
 
 double cost_of(const LayoutPrediction& layout, double price_per_device_hour) {
@@ -352,18 +382,19 @@ Answer<LayoutAdvice> layout_advice(const Workload& workload, const Cluster& clus
   const LayoutPrediction& before = advice.search.best.front();
   const bool tuned = text_of(before.plan) != text_of(advice.best.front().plan);
   put_equals_first(workload, cluster, space, options, left, advice);
+  const LayoutSpace told = with_runnable_first(workload, cluster, space, options, left, advice);
   advice.best.resize(std::min<std::size_t>(advice.best.size(), options.search.best));
   advice.equals = std::min(advice.equals, advice.best.size());
-  if (tuned && !advice.fastest) advice.untuned = before;
-  advice.sent_once = sent_once(workload, cluster, space, options, advice.best.front());
+  if (tuned && !advice.fastest && !advice.unrunnable) advice.untuned = before;
+  advice.sent_once = sent_once(workload, cluster, told, options, advice.best.front());
   advice.settings = launch_settings(workload, advice.best.front(), space.framework, cluster.device_memory);
   // Which layout needs the fewest devices or the least memory does not depend on the network by the time it takes.
   const bool by_time = options.search.objective == Objective::shortest_step;
   if (options.sensitivity && by_time && options.search.target_step <= Seconds(0) && !left.limited())
-    advice.other_batch = other_batch_of(workload, cluster, space, options, advice);
+    advice.other_batch = other_batch_of(workload, cluster, told, options, advice);
   if (options.sensitivity && by_time && cluster.workers() > 1)
     for (const double factor : {0.5, 2.0})
-      advice.networks.push_back(check_of(workload, cluster, space, options, advice.best, factor));
+      advice.networks.push_back(check_of(workload, cluster, told, options, advice.best, factor));
   return advice;
 }
 

@@ -43,7 +43,7 @@ struct LayoutAdvice {
   std::vector<LayoutPrediction> best;
   std::size_t equals = 0;
   double resolution = 0;
-  std::optional<LayoutPrediction> fastest, untuned, data_parallel, sent_once;
+  std::optional<LayoutPrediction> fastest, unrunnable, untuned, data_parallel, sent_once;
   std::string no_data_parallel;
   std::optional<BatchChoice> other_batch;
   std::vector<BandwidthCheck> networks;
@@ -93,6 +93,9 @@ inline constexpr auto result_fields<LayoutAdvice> = std::tuple{
                 "so many of `best`, from the first on, are not to be told from the fastest"},
     ResultField{"resolution", &LayoutAdvice::resolution, "the share of a step within which they are not"},
     ResultField{"fastest", &LayoutAdvice::fastest, "if that is not the one to run"},
+    ResultField{
+        "unrunnable", &LayoutAdvice::unrunnable,
+        "the fastest of all layouts, if no framework runs what is not to be told from it; the others are run by one"},
     ResultField{"before_tuning", &LayoutAdvice::untuned, "the winner, if tuning changed it"},
     ResultField{"data_parallel", &LayoutAdvice::data_parallel, "the best one without any other dimension"},
     ResultField{

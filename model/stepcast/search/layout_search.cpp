@@ -203,7 +203,7 @@ void LayoutSearch::expand_family(Tools& tools, const SearchNode& n, SearchOutcom
   const LayoutFamily& family = families.families()[n.family];
   const std::vector<LayoutSwitches>& switches = families.switches(family);
   for (std::uint32_t s = 0; s < switches.size(); ++s) {
-    if (!space_.framework.empty()) {
+    if (space_.runnable || !space_.framework.empty()) {
       const LayoutPlan plan{layout_of(family, switches[s], switches[s].some_blocks ? 1 : 0),
                             families.gradients()[switches[s].gradients]};
       if (std::string why = preference_.why_not(plan, family.micro_batches); !why.empty()) {

@@ -88,3 +88,30 @@ TEST_CASE("a mixture's winner has tokens sent once to each machine beside it, un
   REQUIRE(none);
   CHECK_FALSE(none->sent_once);
 }
+
+TEST_CASE("where no framework runs what is fastest, what one runs stands first and the other is told") {
+  Device device = test::layout_device(DataType::f16);
+  device.relative_error = 0.09;
+  const Workload workload =
+      workload_of(model_shape_of("llama:hidden=2048,layers=8,heads=16,seq=512,attention=flash,dtype=f16"), device);
+  const Cluster cluster = cluster_of_flags(4, 4, "25GbE");
+  LayoutAdviceOptions options;
+  options.search.layout.global_batch = 8;
+  options.sensitivity = false;
+  LayoutSpace space;
+  space.tensor = {1}, space.pipeline = {4}, space.chunks = {1};
+  space.schedules = {pipeline_schedule("zb_h1"), pipeline_schedule("1f1b")};
+  const Answer<LayoutAdvice> advice = layout_advice(workload, cluster, space, options);
+  REQUIRE(advice);
+  REQUIRE(!advice->best.empty());
+  REQUIRE(advice->unrunnable);
+  CHECK(advice->unrunnable->plan.layout.schedule->name == "zb_h1");
+  for (const LayoutPrediction& p : advice->best) CHECK(p.plan.layout.schedule->name == "1f1b");
+  CHECK(advice->unrunnable->iteration < advice->best.front().iteration * (1 - advice->resolution));
+  // The best of those that run.
+  space.schedules.erase(space.schedules.begin());
+  const Answer<LayoutAdvice> usual = layout_advice(workload, cluster, space, options);
+  REQUIRE(usual);
+  CHECK_FALSE(usual->unrunnable);
+  CHECK(usual->best.front().plan.layout == advice->best.front().plan.layout);
+}

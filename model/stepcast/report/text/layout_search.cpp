@@ -93,6 +93,11 @@ void write_advice(std::ostream& out, const LayoutSearchReport& report) {
                        text_of(advice.fastest->memory.total()) + ": " +
                        percent(best.iteration / advice.fastest->iteration - 1) +
                        " shorter, which this answer does not resolve (" + percent(advice.resolution) + ")");
+  if (advice.unrunnable)
+    write_labelled(out, "faster",
+                   text_of(advice.unrunnable->plan) + ", " + text_of(advice.unrunnable->iteration) + ": " +
+                       percent(1 - advice.unrunnable->iteration / best.iteration) +
+                       " less, but no framework runs it as it is");
   if (const double batch = report.subject.global_batch; advice.other_batch)
     write_labelled(out, "batch",
                    grouped_digits(static_cast<std::uint64_t>(advice.other_batch->global_batch)) +
