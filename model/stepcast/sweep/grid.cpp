@@ -73,15 +73,6 @@ bool varies_changes(const SweepQuestion& question) {
 
 }  // namespace
 
-bool over_network(const SweepQuestion& question) {
-  for (const SweepAxis& axis : question.axes)
-    if (axis.quantity == SweepQuantity::workers)
-      return std::any_of(axis.values.begin(), axis.values.end(), [&](double workers) {
-        return workers > static_cast<double>(question.cluster.devices_per_node);
-      });
-  return question.cluster.nodes > 1;
-}
-
 SweepGrid::SweepGrid(const SweepQuestion& question)
     : question_(question),
       plans_(plans_of(question)),

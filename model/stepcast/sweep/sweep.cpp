@@ -114,6 +114,15 @@ std::vector<Plan> plans_of(const SweepQuestion& question) {
   return plans;
 }
 
+bool over_network(const SweepQuestion& question) {
+  for (const SweepAxis& axis : question.axes)
+    if (axis.quantity == SweepQuantity::workers)
+      return std::any_of(axis.values.begin(), axis.values.end(), [&](double workers) {
+        return workers > static_cast<double>(question.cluster.devices_per_node);
+      });
+  return question.cluster.nodes > 1;
+}
+
 bool asks_for_layouts(const SweepQuestion& question) {
   return question.global_batch > 0 ||
          std::ranges::any_of(question.plans, [](const Plan& plan) { return plan.layout.has_value(); }) ||
